@@ -73,7 +73,9 @@ def test_tensors_without_operations() -> None:
     assert (out.view(torch.uint16).numpy() == bits).all()
     wide = torch.zeros(7, 2 * HIDDEN, dtype=torch.bfloat16)
     wide[:, :HIDDEN] = x
-    assert layer(wide[:, :HIDDEN], topk_ids=ids, topk_weights=shares.half().float()).shape == (7, HIDDEN)
+    assert torch.equal(layer(wide[:, :HIDDEN], topk_ids=ids, topk_weights=shares), out)
+    with pytest.raises(moec.InvalidArgument, match="value 'given_ids': expected strides"):
+        layer(x, topk_ids=ids.T.contiguous().T, topk_weights=shares)
     with pytest.raises(moec.InvalidArgument, match="value 'x': expected bf16.*, got f32"):
         layer(x.float(), topk_ids=ids, topk_weights=shares)
     with pytest.raises(moec.InvalidArgument, match="expected a strided tensor in host or CUDA memory"):
@@ -164,6 +166,37 @@ def test_released_layers() -> None:
             call()
 
 
+def test_numbers_are_not_given_again(block: Any) -> None:
+    first = moec_torch().register(block.layer)
+    moec_torch().release(first)
+    second = moec_torch().register(block.layer)
+    assert second > first
+    moec_torch().release(second)
+
+
+def test_the_type_of_the_output() -> None:
+    w13, w2 = weights()
+    wide = moec_torch().MoE.from_config({**SMALL, "out_dtype": "float32"}, device="cpu", max_tokens=8)
+    wide.load_weights({"w13": w13, "w2": w2})
+    x, ids, shares = inputs(5)
+    out = wide(x, None, ids, shares)
+    assert out.dtype == torch.float32
+    assert error(out.double().numpy(), wanted(x, ids, shares, w13, w2)) < 2.5e-3
+    torch.library.opcheck(torch.ops.moec.run.default, (wide.number, x, None, ids, shares, None))
+
+
+def test_experts_without_a_gate() -> None:
+    w13, w2 = random(EXPERTS, INNER, HIDDEN, seed=1, scale=0.1), weights()[1]
+    made = moec_torch().Experts.from_weights(w13, w2, top_k=TOP_K, activation="silu_no_mul", max_tokens=8)
+    x, ids, shares = inputs(5)
+    out = torch.zeros(5, HIDDEN, dtype=torch.float64)
+    for token in range(5):
+        for expert, share in zip(ids[token], shares[token], strict=True):
+            inner = torch.nn.functional.silu(w13[expert].double() @ x[token].double()).bfloat16().double()
+            out[token] += share * (w2[expert].double() @ inner)
+    assert error(made(x, ids, shares).double().numpy(), out.numpy()) < 2.5e-3
+
+
 def moec_torch() -> Any:
     import moec.torch
 
@@ -244,9 +277,10 @@ def test_fused_experts(functional: Any) -> None:
     out = functional.fused_experts(x, w1, w2, shares, ids, max_tokens=64)
     assert error(out.double().numpy(), wanted(x, ids, shares, w1, w2)) < 2.5e-3
     assert torch.equal(functional.fused_experts(x, w1, w2, shares, ids, max_tokens=64), out)
-    assert len(functional._kept) == 1
-    # A change of the weights is seen, and replaces the copy.
-    w2 *= 2
+    ((_, *kept),) = functional._kept.values()
+    assert all(have is given for have, given in zip(kept, (w1, w2), strict=True))
+    # A change of the weights is seen, and replaces the copy: w1 was packed, w2 is read where it lies.
+    w1[:, INNER:] *= 2
     twice = functional.fused_experts(x, w1, w2, shares, ids, max_tokens=64)
     assert torch.equal(twice, out * 2)
     assert len(functional._kept) == 1
@@ -257,26 +291,32 @@ def test_fused_experts(functional: Any) -> None:
 def test_fused_experts_keeps_addresses(functional: Any) -> None:
     """Other weights never get the memory of weights whose copy is kept."""
     x, ids, shares = inputs(7)
+    w2 = weights()[1]
+    addresses = set()
     for seed in range(6):
         w1 = random(EXPERTS, 2 * INNER, HIDDEN, seed=seed, scale=0.1)
-        w2 = random(EXPERTS, HIDDEN, INNER, seed=seed + 50, scale=0.1)
+        addresses.add(w1.data_ptr())
         out = functional.fused_experts(x, w1, w2, shares, ids, max_tokens=8)
         assert error(out.double().numpy(), wanted(x, ids, shares, w1, w2)) < 2.5e-3
-        del w1, w2
+        del w1
         gc.collect()
+    assert len(addresses) == 6
 
 
 def test_fused_experts_of_a_rank(functional: Any) -> None:
     w1, w2 = weights()
     x, ids, shares = inputs(33)
-    expert_map = torch.full((EXPERTS,), -1, dtype=torch.int32)
-    here = [6, 1, 3]
-    expert_map[here] = torch.arange(3, dtype=torch.int32)
-    out = functional.fused_experts(
-        x, w1[here], w2[here], shares, ids, global_num_experts=EXPERTS, expert_map=expert_map, max_tokens=64
-    )
-    local = np.where(np.isin(ids.numpy(), here), ids.numpy(), -1)
-    assert error(out.double().numpy(), wanted(x, torch.from_numpy(local), shares, w1, w2)) < 2.5e-3
+    # Of 8 experts, spread evenly, three ranks have 3, 3 and 2.
+    for here in ([6, 1, 3], [5, 0]):
+        expert_map = torch.full((EXPERTS,), -1, dtype=torch.int32)
+        expert_map[here] = torch.arange(len(here), dtype=torch.int32)
+        out = functional.fused_experts(
+            x, w1[here], w2[here], shares, ids, global_num_experts=EXPERTS, expert_map=expert_map, max_tokens=64
+        )
+        local = np.where(np.isin(ids.numpy(), here), ids.numpy(), -1)
+        assert error(out.double().numpy(), wanted(x, torch.from_numpy(local), shares, w1, w2)) < 2.5e-3
+    assert functional.rank_of(10, 4) == {"tp_size": 3, "tp_rank": 0, "use_ep": True}
+    assert functional.rank_of(10, 2) == {"tp_size": 4, "tp_rank": 3, "use_ep": True}
     for experts, ours in ((8, 8), (8, 4), (8, 3), (8, 1), (128, 16), (10, 4)):
         assert functional.rank_of(experts, ours)["use_ep"]
     with pytest.raises(moec.InvalidArgument, match="8 experts, spread evenly, never make 7 on a rank"):
