@@ -1,7 +1,14 @@
 # `cmake --install`: programs, libraries, headers, a CMake package and pkg-config files.
 #
-#   find_package(moec)          moec::moec (compiler and runtime), moec::runtime (runtime alone)
-#   pkg-config moec             the same; moec-runtime: the runtime alone
+#   find_package(moec)                       moec::runtime, and moec::moec (compiler and runtime) where it is installed
+#   find_package(moec COMPONENTS compiler)   needs moec::moec
+#   pkg-config moec                          the same; moec-runtime: the runtime alone
+#
+# `cmake --install --component NAME` installs a part; without it all but `python`:
+#
+#   runtime    libmoec-runtime.so, moec-run, headers, the CMake package
+#   compiler   libmoec.so, moec, moec-opt
+#   python     libmoec.so as one file without links, in moec/, as a wheel has it
 #
 # The libraries have a SONAME with the version that the C ABI is compatible with: 0.1 for 0.1.x.
 include(GNUInstallDirs)
@@ -12,10 +19,8 @@ if(abi_version EQUAL 0)
   set(abi_version 0.${PROJECT_VERSION_MINOR})
 endif()
 set(libraries moec-runtime-shared)
-set(programs moec-run)
 if(MOEC_BUILD_COMPILER)
   list(APPEND libraries moec-shared)
-  list(APPEND programs moec moec-opt)
 endif()
 set_target_properties(${libraries} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${abi_version})
 set_target_properties(moec-runtime-shared PROPERTIES EXPORT_NAME runtime)
@@ -25,17 +30,25 @@ if(MOEC_BUILD_COMPILER)
   target_include_directories(moec-shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 endif()
 
-install(TARGETS ${programs} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS ${libraries} EXPORT moec-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/moec DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/moec)
-install(EXPORT moec-targets NAMESPACE moec:: DESTINATION ${package_folder})
-file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/package/moecConfig.cmake
-  CONTENT "include(\"\${CMAKE_CURRENT_LIST_DIR}/moec-targets.cmake\")\n" @ONLY)
+# install_part(component library program...): a part, and what other projects find it by.
+function(install_part component library)
+  install(TARGETS ${ARGN} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${component})
+  install(TARGETS ${library} EXPORT moec-${component}-targets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component} NAMELINK_COMPONENT ${component})
+  install(EXPORT moec-${component}-targets NAMESPACE moec:: DESTINATION ${package_folder} COMPONENT ${component})
+endfunction()
+install_part(runtime moec-runtime-shared moec-run)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/moec DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT runtime)
+if(MOEC_BUILD_COMPILER)
+  install_part(compiler moec-shared moec moec-opt)
+  install(PROGRAMS $<TARGET_FILE:moec-shared> DESTINATION moec RENAME libmoec.so COMPONENT python EXCLUDE_FROM_ALL)
+endif()
+
+configure_file(${CMAKE_CURRENT_LIST_DIR}/moecConfig.cmake ${PROJECT_BINARY_DIR}/package/moecConfig.cmake COPYONLY)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/moecConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/package/moecConfig.cmake ${PROJECT_BINARY_DIR}/package/moecConfigVersion.cmake
-  DESTINATION ${package_folder})
+  DESTINATION ${package_folder} COMPONENT runtime)
 
 # Relative to their own folder, so that an installed tree can be moved.
 set(pkgconfig_folder ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
@@ -50,5 +63,9 @@ Version: @PROJECT_VERSION@
 Cflags: -I${prefix}/@CMAKE_INSTALL_INCLUDEDIR@
 Libs: -L${prefix}/@CMAKE_INSTALL_LIBDIR@ -l@name@
 ]])
-  install(FILES ${PROJECT_BINARY_DIR}/package/${name}.pc DESTINATION ${pkgconfig_folder})
+  set(component compiler)
+  if(library STREQUAL moec-runtime-shared)
+    set(component runtime)
+  endif()
+  install(FILES ${PROJECT_BINARY_DIR}/package/${name}.pc DESTINATION ${pkgconfig_folder} COMPONENT ${component})
 endforeach()

@@ -306,7 +306,7 @@ def test_fused_experts_keeps_addresses(functional: Any) -> None:
 def test_fused_experts_of_a_rank(functional: Any) -> None:
     w1, w2 = weights()
     x, ids, shares = inputs(33)
-    # Of 8 experts, spread evenly, three ranks have 3, 3 and 2.
+    # Three ranks share 8 experts as 3, 3 and 2.
     for here in ([6, 1, 3], [5, 0]):
         expert_map = torch.full((EXPERTS,), -1, dtype=torch.int32)
         expert_map[here] = torch.arange(len(here), dtype=torch.int32)

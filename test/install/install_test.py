@@ -5,6 +5,7 @@
 starting the programs."""
 
 import argparse
+import ctypes
 import os
 import pathlib
 import re
@@ -61,6 +62,47 @@ class Installed(unittest.TestCase):
             done = subprocess.run(["cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}",
                                    "-DLIBRARY=moec::runtime"], capture_output=True, text=True)
             self.assertEqual(done.returncode == 0, found, done.stderr)
+
+    def install_part(self, component):
+        prefix = self.work / component
+        output_of("cmake", "--install", options.build, "--prefix", prefix, "--component", component)
+        return prefix, {str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir()}
+
+    def configure(self, prefix, library, packages):
+        """The complaint of CMake about a project that asks for `packages`, or ""."""
+        project = self.work / f"parts-{'-'.join(packages.split())}-{prefix.name}"
+        shutil.copytree(CONSUMER, project)
+        text = (project / "CMakeLists.txt").read_text(encoding="utf-8")
+        (project / "CMakeLists.txt").write_text(text.replace("moec 0.1 REQUIRED", f"moec 0.1 {packages}"), encoding="utf-8")
+        done = subprocess.run(["cmake", "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={prefix}",
+                               f"-DLIBRARY={library}"], capture_output=True, text=True)
+        return "" if done.returncode == 0 else done.stderr
+
+    def test_the_runtime_alone(self):
+        prefix, files = self.install_part("runtime")
+        self.assertFalse([file for file in files if "libmoec.so" in file or file in ("bin/moec", "bin/moec-opt")])
+        for name in ("bin/moec-run", "include/moec/moec.h", "include/moec/moec.hpp"):
+            self.assertIn(name, files)
+        self.assertEqual(self.configure(prefix, "moec::runtime", "REQUIRED"), "")
+        self.assertEqual(self.configure(prefix, "moec::runtime", "REQUIRED COMPONENTS runtime OPTIONAL_COMPONENTS compiler"), "")
+        said = " ".join(self.configure(prefix, "moec::runtime", "REQUIRED COMPONENTS compiler").split())
+        self.assertIn("moec is installed without its component 'compiler'", said)
+        said = " ".join(self.configure(prefix, "moec::runtime", "REQUIRED COMPONENTS python").split())
+        self.assertIn("known components are runtime and compiler", said)
+
+    def test_the_compiler_and_python(self):
+        if "moec" not in options.libraries:
+            self.skipTest("the compiler is not built")
+        self.assertEqual(self.configure(self.prefix, "moec::moec", "REQUIRED COMPONENTS runtime compiler"), "")
+        _, files = self.install_part("compiler")
+        self.assertTrue({"bin/moec", "bin/moec-opt"} <= files)
+        self.assertFalse([file for file in files if "runtime" in file])
+        prefix, files = self.install_part("python")
+        self.assertEqual(files, {"moec/libmoec.so"})
+        self.assertFalse((prefix / "moec" / "libmoec.so").is_symlink())
+        self.assertEqual(ctypes.CDLL(str(prefix / "moec" / "libmoec.so")).moec_version(), VERSION)
+        # A wheel takes it by its component alone.
+        self.assertFalse((self.prefix / "moec").exists())
 
     def test_pkg_config(self):
         if not shutil.which("pkg-config"):
