@@ -5,8 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""The programs and libraries of --build need nothing but the C library where they run, the libraries export nothing but
-the C ABI (moec_*), so that they live beside another LLVM in one process, and none holds a path of the machine that built it."""
+"""The programs and libraries of --build need nothing but the C library where they run; the libraries also need libgcc_s.so.1.
+The libraries load with glibc 2.34. They export nothing but the C ABI (moec_*), so that they live beside another LLVM in one
+process. No program and no library holds a path of the machine that built it."""
 
 import pathlib
 import re
@@ -17,6 +18,9 @@ from lintlib import Finding, main
 
 # The C library and its loader; libstdc++ and libgcc are linked in.
 NEEDED = re.compile(r"^(libc\.so\.6|libm\.so\.6|libdl\.so\.2|librt\.so\.1|libpthread\.so\.0|ld-linux-.*\.so\.\d)$")
+# Every system has it. Its archive needs glibc 2.35.
+NEEDED_BY_LIBRARIES = "libgcc_s.so.1"
+NEWEST_GLIBC = (2, 34)
 PROGRAMS = ("bin/moec", "bin/moec-opt", "bin/moec-run", "bin/moec-check", "lib/libmoec.so", "lib/libmoec-runtime.so")
 
 
@@ -31,13 +35,17 @@ def check(root, files, options):
     for path in found:
         for line in lines_of("readelf", "--dynamic", "--wide", str(path)):
             match = re.search(r"\(NEEDED\).*\[(.*)\]", line)
-            if match and not NEEDED.match(match.group(1)):
+            if match and not NEEDED.match(match.group(1)) and not (path.suffix == ".so" and match.group(1) == NEEDED_BY_LIBRARIES):
                 yield Finding(path, 1, f"needs {match.group(1)} where it runs; link it statically or open it with dlopen")
         if path.suffix == ".so":
             for line in lines_of("nm", "--dynamic", "--defined-only", str(path)):
                 symbol = line.split()[-1].split("@")[0]
                 if not symbol.startswith("moec_") and " A " not in line:
                     yield Finding(path, 1, f"exports {symbol}; the version script must hide it")
+            for line in lines_of("objdump", "-T", str(path)):
+                match = re.search(r"GLIBC_(\d+)\.(\d+)\S*\s+(\S+)$", line)
+                if match and (int(match.group(1)), int(match.group(2))) > NEWEST_GLIBC:
+                    yield Finding(path, 1, f"needs {match.group(3)} of glibc {match.group(1)}.{match.group(2)}; the newest allowed is 2.34")
         # Elsewhere such a path may be somebody else's to fill.
         data = path.read_bytes()
         for folder in sorted({str(root.resolve()), str(options.build.resolve()), str(pathlib.Path.home())}):

@@ -436,6 +436,11 @@ class Linkage(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("needs libstdc++.so.6 where it runs", output)
 
+    def test_new_glibc(self):
+        status, output = self.lint('extern "C" unsigned arc4random();\nextern "C" int moec_f() { return int(arc4random()); }\n')
+        self.assertEqual(status, 1)
+        self.assertIn("needs arc4random of glibc 2.36", output)
+
     def test_path_of_the_build(self):
         text = f'extern "C" const char *moec_f() {{ return "{HERE}/lib/libnvrtc.so.13"; }}\n'
         status, output = self.lint(text, "-nostdlib")

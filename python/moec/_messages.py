@@ -1,0 +1,157 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The library's messages go to logging, and its progress to bars or to a function of the caller.
+
+MOEC_LOG leaves messages to the library, which writes them to stderr. MOEC_PROGRESS=0 shows no bars.
+"""
+
+import atexit
+import contextlib
+import logging
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from moec import _abi
+from moec import _library as library_module
+
+Progress = Callable[[str, int, int], None]
+"""Gets the step, the number of its parts that are done, and the number of its parts. It must not call moec."""
+
+LOGGER = logging.getLogger("moec")
+_LEVELS = {
+    _abi.LogLevel.ERROR: logging.ERROR,
+    _abi.LogLevel.WARNING: logging.WARNING,
+    _abi.LogLevel.INFO: logging.INFO,
+    _abi.LogLevel.DEBUG: logging.DEBUG,
+}
+
+
+def _log(_: Any, level: int, message: bytes) -> None:
+    library_module.enter_callback()
+    try:
+        LOGGER.log(_LEVELS.get(_abi.LogLevel(level), logging.ERROR), message.decode(errors="replace"))
+    finally:
+        library_module.leave_callback()
+
+
+class _Bars:
+    """A tqdm bar for each step. It appears after half a second and leaves nothing behind."""
+
+    def __init__(self) -> None:
+        from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]
+
+        self.make, self.bars = tqdm, dict[str, Any]()
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        bar = self.bars.get(step)
+        if bar is None:
+            if done >= total:
+                return
+            bar = self.bars[step] = self.make(total=total, desc=step, leave=False, delay=0.5)
+        bar.update(done - bar.n)
+        if done >= total:
+            bar.close()
+            del self.bars[step]
+
+    def close(self) -> None:
+        for bar in self.bars.values():
+            bar.close()
+        self.bars.clear()
+
+
+class _Listener:
+    """A function that hears progress, and the first exception that it raised."""
+
+    def __init__(self, function: Progress) -> None:
+        self.function = function
+        self.failed: BaseException | None = None
+
+
+class _Listeners:
+    """Who hears progress. The library has one function for the process, set while somebody listens."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.all: list[_Listener] = []
+        self.called = _abi.PROGRESS_FUNCTION(self.call)
+
+    def call(self, _: Any, step: bytes, done: int, total: int) -> None:
+        library_module.enter_callback()
+        try:
+            for listener in tuple(self.all):
+                try:
+                    listener.function(step.decode(errors="replace"), done, total)
+                except BaseException as error:  # raised again where the caller can catch it
+                    listener.failed = listener.failed or error
+        finally:
+            library_module.leave_callback()
+
+    def add(self, library: library_module.Library, listener: _Listener) -> None:
+        with self.lock:
+            self.all.append(listener)
+            if len(self.all) == 1:
+                library.check(library.set_progress(self.called, None))
+
+    def remove(self, library: library_module.Library, listener: _Listener) -> None:
+        with self.lock:
+            self.all.remove(listener)
+            if not self.all:
+                library.check(library.set_progress(_abi.PROGRESS_FUNCTION(), None))
+
+
+_listeners = _Listeners()
+_kept: list[Any] = []
+
+
+def connect(library: library_module.Library) -> None:
+    """Called once, when the library is opened."""
+    if os.environ.get("MOEC_LOG"):
+        atexit.register(library.set_progress, _abi.PROGRESS_FUNCTION(), None)
+        return
+    function = _abi.LOG_FUNCTION(_log)
+    _kept.append(function)
+    # Python's logger filters: its level may change at any time.
+    library.check(library.set_log(function, None, _abi.LogLevel.DEBUG))
+    # No thread of the library may call into an interpreter that ends.
+    atexit.register(library.set_log, _abi.LOG_FUNCTION(), None, _abi.LogLevel.WARNING)
+    atexit.register(library.set_progress, _abi.PROGRESS_FUNCTION(), None)
+
+
+def _function_of(progress: bool | Progress | None) -> Progress | None:
+    if callable(progress):
+        return progress
+    if progress is None:
+        progress = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("MOEC_PROGRESS") != "0"
+    if not isinstance(progress, bool):
+        raise TypeError(f"progress: expected None, True, False or a function, got {type(progress).__name__}")
+    if not progress:
+        return None
+    try:
+        return _Bars()
+    except ImportError:
+        return None
+
+
+@contextlib.contextmanager
+def reported(library: library_module.Library, progress: bool | Progress | None) -> Iterator[None]:
+    """Shows what the library does meanwhile. None: bars where stderr is a terminal and tqdm is installed.
+
+    A function's exception is raised when the work is done. The function hears all work of the process.
+    """
+    function = _function_of(progress)
+    if function is None:
+        yield
+        return
+    listener = _Listener(function)
+    _listeners.add(library, listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(library, listener)
+        if isinstance(function, _Bars):
+            function.close()
+    if listener.failed is not None:
+        raise listener.failed

@@ -1,0 +1,41 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""NVRTC in the folders of Python packages. The library itself knows toolkits and the loader's path."""
+
+import importlib.util
+import os
+import pathlib
+import re
+
+from moec import _gpu
+
+# Newest first: nvidia-cuda-nvrtc, nvidia-cuda-nvrtc-cu12. A driver loads cubins of its own major version and older ones.
+PLACES = (("cu13/lib", 13), ("cuda_nvrtc/lib", 12))
+
+
+def folders_of_packages() -> list[pathlib.Path]:
+    """The folders named nvidia of all packages of this interpreter. Imports nothing."""
+    try:
+        found = importlib.util.find_spec("nvidia")
+    except (ImportError, ValueError):
+        return []
+    return [pathlib.Path(path) for path in (found.submodule_search_locations or ())] if found else []
+
+
+def find_nvrtc() -> pathlib.Path | None:
+    """The newest libnvrtc.so.N of an installed package that the driver takes.
+
+    None where there is none, or where MOEC_NVRTC_PATH names another.
+    """
+    if os.environ.get("MOEC_NVRTC_PATH"):
+        return None
+    newest = _gpu.driver_version()
+    for place, major in PLACES:
+        if newest and major > newest[0]:
+            continue
+        for folder in folders_of_packages():
+            # Not libnvrtc.alt.so.13.
+            found = sorted(path for path in (folder / place).glob("libnvrtc.so.*") if re.search(rf"\.so\.{major}$", path.name))
+            if found:
+                return found[-1]
+    return None

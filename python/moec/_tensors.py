@@ -1,0 +1,49 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Views of arrays as an array of moec_tensor."""
+
+import ctypes
+import functools
+import struct
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from moec import _abi
+
+
+class Row(NamedTuple):
+    """A tensor by name, as the library takes it."""
+
+    name: str
+    element_type: str
+    data: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+
+
+@functools.cache
+def _text(text: str) -> tuple[int, Any]:
+    """The address of a word, kept for the process: there are as many as names of values."""
+    kept = ctypes.create_string_buffer(text.encode())
+    return ctypes.addressof(kept), kept
+
+
+def packed(rows: Iterable[Row]) -> tuple[Any, int]:
+    """A buffer with one moec_tensor a row in front and their extents behind, and the number of rows."""
+    rows = tuple(rows)
+    extents = sum(len(row.shape) * (2 if row.strides else 1) for row in rows)
+    buffer = ctypes.create_string_buffer(len(rows) * _abi.TENSOR.size + 8 * extents + 1)
+    address = ctypes.addressof(buffer)
+    at = len(rows) * _abi.TENSOR.size
+    for index, row in enumerate(rows):
+        rank = len(row.shape)
+        shape, strides = address + at, 0
+        struct.pack_into(f"{rank}q", buffer, at, *row.shape)
+        at += 8 * rank
+        if row.strides:
+            strides = address + at
+            struct.pack_into(f"{rank}q", buffer, at, *row.strides)
+            at += 8 * rank
+        name, element_type = _text(row.name)[0], _text(row.element_type)[0]
+        _abi.TENSOR.pack_into(buffer, index * _abi.TENSOR.size, name, row.data, element_type, rank, shape, strides)
+    return buffer, len(rows)

@@ -1,0 +1,225 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""From the description of a layer to a package in memory, or to a report."""
+
+import ctypes
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from moec import _c, _gpu, _nvrtc
+from moec._library import Handle, library
+from moec._messages import Progress, reported
+from moec.errors import FileSystemError, InvalidArgument, NotSupported, Reason
+from moec.report import Report, Support
+
+__all__ = ["Files", "catalog", "compile", "explain", "families", "supports"]
+
+Source: TypeAlias = Mapping[str, Any] | str | os.PathLike[str] | Any
+Request: TypeAlias = tuple[str, dict[str, Any]]
+
+
+def _plain(value: Any) -> Any:
+    """JSON of what json cannot write itself: types of torch and numpy, configurations inside of configurations."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    name = str(value)
+    if name.startswith("torch."):
+        return name.removeprefix("torch.")
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"source: expected what JSON can say, got {type(value).__name__}")
+
+
+def text_of(source: Source) -> str:
+    """The text of a dict, of an object with to_dict(), of a file, or of a folder's config.json."""
+    if isinstance(source, (str, os.PathLike)):
+        path = pathlib.Path(source)
+        path = path / "config.json" if path.is_dir() else path
+        try:
+            return path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            raise InvalidArgument(f"source: expected a text in UTF-8, which {path} is not") from None
+        except FileNotFoundError:
+            raise InvalidArgument(
+                f"source: expected a config.json, a layer JSON or a folder with a config.json; there is no {path}"
+            ) from None
+        except OSError as error:
+            raise FileSystemError(f"source: {path} cannot be read: {error.strerror}") from None
+    if hasattr(source, "to_dict"):
+        source = source.to_dict()
+    if not isinstance(source, Mapping):
+        raise TypeError(
+            "source: expected a dict, a configuration of transformers or a path; "
+            f"got {type(source).__module__}.{type(source).__name__}"
+        )
+    return json.dumps(dict(source), default=_plain)
+
+
+def _archs(arch: str | list[str] | tuple[str, ...] | None) -> str | list[str]:
+    if arch is None:
+        return _gpu.current_arch()
+    if isinstance(arch, str):
+        return arch
+    if isinstance(arch, (list, tuple)):
+        return list(arch)
+    raise TypeError(f"arch: expected 'sm_90a' say, or a list; got {type(arch).__name__}")
+
+
+def _request(source: Source, options: dict[str, Any]) -> Request:
+    """The text, and the options that were given."""
+    options = dict(options, arch=_archs(options.get("arch")))
+    for name in ("cache_dir", "tuned"):
+        if isinstance(options.get(name), os.PathLike):
+            options[name] = os.fspath(options[name])
+    return text_of(source), {name: value for name, value in options.items() if value is not None}
+
+
+def _encoded(options: dict[str, Any]) -> bytes:
+    try:
+        return json.dumps(options).encode()
+    except TypeError as error:
+        raise TypeError(f"options: expected numbers, words, True, False or lists of words ({error})") from None
+
+
+def _explained(request: Request) -> dict[str, Any]:
+    text, options = request
+    made: dict[str, Any] = json.loads(library().text("explain_config", _c.text(text, "source"), _encoded(options)))
+    return made
+
+
+def _reasons(report: dict[str, Any]) -> tuple[Reason, ...]:
+    """The refused candidates of a layer that no target serves, or the one reason that the layer itself is refused."""
+    found = tuple(
+        Reason(row["code"], row["reason"], target["arch"], row["backend"], row["engine"])
+        for target in report["targets"]
+        for row in target["refused"]
+    )
+    return found or (Reason("refused", report["message"]),)
+
+
+class Files:
+    """The files of a package in memory: manifest, sources, headers, cubins."""
+
+    def __init__(self, handle: Handle, request: Request | None = None) -> None:
+        self.handle = handle
+        self.request = request
+        """The text and the options that it was compiled from; None for a folder's."""
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> "Files":
+        """Reads and verifies a package folder: format, consistency, SHA-256s."""
+        return cls(library().made("package_files_read", _c.path(folder, "folder")))
+
+    def write(self, folder: str | os.PathLike[str]) -> pathlib.Path:
+        """Writes the folder. It appears complete or not at all, and replaces a package that is there."""
+        library().check(library().package_files_write(self.handle, _c.path(folder, "folder")))
+        return pathlib.Path(folder)
+
+    def __repr__(self) -> str:
+        if not self.request:
+            return "<moec.Files of a folder>"
+        arch = self.request[1]["arch"]
+        return f"<moec.Files for {arch if isinstance(arch, str) else ', '.join(arch)}>"
+
+
+def compile(
+    source: Source,
+    *,
+    arch: str | list[str] | tuple[str, ...] | None = None,
+    gpu: str | None = None,
+    scheme: str | None = None,
+    weights_dtype: str | None = None,
+    logits_dtype: str | None = None,
+    tp: int | None = None,
+    ep: bool = False,
+    rank: int | None = None,
+    layer: int | None = None,
+    max_tokens: int = 8192,
+    backend: str | None = None,
+    engine: str | None = None,
+    cubin: bool = False,
+    progress: bool | Progress | None = None,
+    **options: Any,
+) -> Files:
+    """Compiles one MoE layer to a package in memory.
+
+    source: a dict, a configuration of transformers, or the path of a config.json, a layer JSON, an .mlir file or a model's
+        folder. None for an option means what the source says.
+    arch: a row or rows of `moec list archs`, "sm_90a" say. None: the current GPU's.
+    gpu: a row of `moec list gpus`, which schedules assume. None: the GPU that is here, else the arch's own.
+    scheme: a row of `moec list schemes`. weights_dtype: "bf16", "f16" or "f32" where weights are stored as floats and
+        quantized when they are packed. logits_dtype: the default type of the router's logits.
+    tp, ep, rank: the ranks that share each expert; whether whole experts are spread over ranks; the rank to compile for.
+    layer: the layer of a model. None: its first with experts.
+    max_tokens: the most tokens of a run.
+    backend, engine: force a choice.
+    cubin: compiles the kernels now, by NVRTC. False: load() compiles them.
+    progress: None shows bars where stderr is a terminal and tqdm is installed. A function gets (step, done, total).
+    options: the other options of `moec compile`, with _ for -.
+
+    Raises NotSupported with .reasons for a layer that moec cannot serve, InvalidArgument for an unknown option.
+    """
+    options |= {
+        "arch": arch,
+        "gpu": gpu,
+        "scheme": scheme,
+        "weights_dtype": weights_dtype,
+        "logits_dtype": logits_dtype,
+        "tp": tp,
+        "ep": ep,
+        "rank": rank,
+        "layer": layer,
+        "max_tokens": max_tokens,
+        "backend": backend,
+        "engine": engine,
+        "cubin": cubin,
+    }
+    request = _request(source, options)
+    # The compiler takes an NVRTC that the process has loaded.
+    if cubin and (nvrtc := _nvrtc.find_nvrtc()):
+        ctypes.CDLL(str(nvrtc))
+    text, given = request
+    try:
+        with reported(library(), progress):
+            return Files(library().made("compile_config", _c.text(text, "source"), _encoded(given)), request)
+    except NotSupported as error:
+        report = _explained((text, {name: value for name, value in given.items() if name != "cubin"}))
+        raise NotSupported(str(error), () if report["served"] else _reasons(report)) from None
+
+
+def explain(source: Source, **options: Any) -> Report:
+    """Says what compile() would choose for the same arguments, and why. Compiles no kernel.
+
+    A layer that moec cannot serve has a report, too: .served is False. Any other error raises.
+    """
+    options.pop("progress", None)
+    options.setdefault("max_tokens", 8192)
+    return Report(_explained(_request(source, options)))
+
+
+def supports(source: Source, **options: Any) -> Support:
+    """Whether compile() would serve the layer. Never raises for a layer that it would not serve."""
+    report = explain(source, **options)
+    if report.served:
+        return Support(True, (), tuple(target["realization"] for target in report.targets))
+    return Support(False, _reasons(report.data), ())
+
+
+def catalog() -> dict[str, list[dict[str, Any]]]:
+    """The words that a layer and its options may use: tables "schemes", "routing", "activations", "engines", "archs", ..."""
+    made: dict[str, list[dict[str, Any]]] = json.loads(library().text("catalog_json"))
+    return made
+
+
+def families() -> list[dict[str, Any]]:
+    """The families of models whose config.json can be compiled: "model_types", "architectures", "source" of defaults."""
+    made: list[dict[str, Any]] = json.loads(library().text("families_json"))
+    return made
+
+
+def report_of(files_request: Request) -> Report:
+    """The report of what was compiled."""
+    return Report(_explained((files_request[0], {k: v for k, v in files_request[1].items() if k != "cubin"})))

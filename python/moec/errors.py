@@ -1,0 +1,199 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Exceptions: one class for each status of the C interface."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+__all__ = [
+    "Capturing",
+    "CompileFailed",
+    "ContextInUse",
+    "DamagedPackage",
+    "DeviceLimit",
+    "DriverFailed",
+    "FileSystemError",
+    "InternalError",
+    "InvalidArgument",
+    "InvalidManifest",
+    "Misaligned",
+    "MoecError",
+    "NoCompiler",
+    "NoDriver",
+    "NoMatchingTarget",
+    "NotSupported",
+    "Reason",
+    "StrictMiss",
+    "TooManyTokens",
+    "WorkspaceTooSmall",
+]
+
+
+class MoecError(RuntimeError):
+    """An error of moec. The text says what was expected, what came, and what would be accepted."""
+
+    code: ClassVar[str] = "internal"
+    """The status as a word, "too_many_tokens" say."""
+
+
+class InvalidArgument(MoecError, ValueError):
+    """An argument, an option, a name, a shape or an element type is wrong."""
+
+    code = "invalid_argument"
+
+
+class InvalidManifest(MoecError):
+    """The package's manifest breaks a rule of its format."""
+
+    code = "invalid_manifest"
+
+
+class DamagedPackage(MoecError):
+    """A file of the package is missing or has another SHA-256."""
+
+    code = "damaged_package"
+
+
+class NoMatchingTarget(MoecError):
+    """The package has no code for the device."""
+
+    code = "no_matching_target"
+
+
+class DeviceLimit(MoecError):
+    """The device has less of something than a kernel needs."""
+
+    code = "device_limit"
+
+
+class TooManyTokens(MoecError):
+    """A run has more tokens than the package was compiled for."""
+
+    code = "too_many_tokens"
+
+
+class WorkspaceTooSmall(MoecError):
+    """Memory that the caller gave is too small."""
+
+    code = "workspace_too_small"
+
+
+class Misaligned(MoecError):
+    """An address is no multiple of the value's alignment."""
+
+    code = "misaligned"
+
+
+class ContextInUse(MoecError):
+    """Two runs on one context at the same moment."""
+
+    code = "context_in_use"
+
+
+class Capturing(MoecError):
+    """A CUDA stream is being captured, and the call may not be."""
+
+    code = "capturing"
+
+
+class StrictMiss(MoecError):
+    """Strict mode: a kernel is neither in the package nor in the cache."""
+
+    code = "strict_miss"
+
+
+class CompileFailed(MoecError):
+    """NVRTC refused a kernel."""
+
+    code = "compile_failed"
+
+
+class NoCompiler(MoecError):
+    """NVRTC was not found."""
+
+    code = "no_compiler"
+
+
+class NoDriver(MoecError):
+    """The CUDA driver was not found."""
+
+    code = "no_driver"
+
+
+class DriverFailed(MoecError):
+    """A call of the CUDA driver failed."""
+
+    code = "driver_failed"
+
+
+class FileSystemError(MoecError):
+    """A file cannot be read or written."""
+
+    code = "file_system"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a candidate was refused."""
+
+    code: str
+    """A stable word."""
+    text: str
+    """A sentence for a person."""
+    arch: str = ""
+    """The target, "sm_90a" say; "" where the layer itself is refused."""
+    backend: str = ""
+    engine: str = ""
+    """"" where the backend itself was refused."""
+
+    def __str__(self) -> str:
+        who = " ".join(part for part in (self.arch, self.backend, self.engine) if part)
+        return f"{who}: {self.text}" if who else self.text
+
+
+class NotSupported(MoecError):
+    """moec cannot serve the layer."""
+
+    code = "refused"
+
+    def __init__(self, message: str, reasons: tuple[Reason, ...] = ()) -> None:
+        super().__init__(message)
+        self.reasons = reasons
+        """The refused candidates; empty where the layer itself is refused."""
+
+
+class InternalError(MoecError):
+    """A fault of moec itself."""
+
+    code = "internal"
+
+
+_CLASSES: dict[str, type[MoecError]] = {
+    each.code: each
+    for each in (
+        InvalidArgument,
+        InvalidManifest,
+        DamagedPackage,
+        NoMatchingTarget,
+        DeviceLimit,
+        TooManyTokens,
+        WorkspaceTooSmall,
+        Misaligned,
+        ContextInUse,
+        Capturing,
+        StrictMiss,
+        CompileFailed,
+        NoCompiler,
+        NoDriver,
+        DriverFailed,
+        FileSystemError,
+        NotSupported,
+        InternalError,
+    )
+}
+
+
+def error_of(code: str, message: str) -> MoecError:
+    """The exception of a status by its name. A status of a newer library is a MoecError that names it."""
+    known = _CLASSES.get(code)
+    return known(message) if known else MoecError(f"{code}: {message}")

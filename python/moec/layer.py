@@ -1,0 +1,346 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Packed weights of one layer, and the workspace and state of its runs."""
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+from moec import _abi, _c, _memory, arrays
+from moec._library import Handle, library
+from moec._tensors import Row, packed
+from moec.errors import Capturing, InvalidArgument, WorkspaceTooSmall
+from moec.package import Package
+
+__all__ = ["Context", "Layer"]
+
+
+class Context:
+    """Workspace and state of one stream in flight. It serves every layer of its package, one run at a time."""
+
+    def __init__(self, package: Package, max_tokens: int, *, workspace: Any = None, state: Any = None) -> None:
+        self.package = package
+        self.max_tokens = max_tokens
+        """The most tokens of a run."""
+        needed = package.workspace_bytes(max_tokens)
+        if workspace is None:
+            address, workspace_owner = _memory.device_memory(package, needed, "workspace")
+        else:
+            address, count, workspace_owner = _memory.bytes_of(package, workspace, "workspace")
+            if count < needed:
+                raise WorkspaceTooSmall(f"workspace: runs of {max_tokens} tokens need {needed} bytes, and {count} were given")
+        options = _abi.ContextOptions(struct_size=ctypes.sizeof(_abi.ContextOptions))
+        state_owner: Any = None
+        if state is not None and package.state_bytes:
+            options.state, options.state_bytes, state_owner = _memory.bytes_of(package, state, "state")
+        self._handle: Handle | None = library().made("context_create", package.handle, address, needed, ctypes.byref(options))
+        self._handle.memory = (workspace_owner, state_owner)
+
+    @property
+    def handle(self) -> Handle:
+        if self._handle is None:
+            raise InvalidArgument("the context was closed")
+        return self._handle
+
+    def close(self) -> None:
+        """Gives the memory back. A run that is being queued by another thread ends first."""
+        self._handle = None
+
+    def __repr__(self) -> str:
+        state = "closed" if self._handle is None else f"at most {self.max_tokens} tokens"
+        return f"<moec.Context of {self.package.name}, {state}>"
+
+
+class Layer:
+    """The packed weights of one layer: a function of arrays. Package.layer() makes it."""
+
+    def __init__(
+        self, package: Package, weights: Mapping[str, Any], *, in_place: bool, already_packed: bool, stream: Any
+    ) -> None:
+        self.package = package
+        self._handle: Handle | None = None
+        # Graphs hold their addresses: another reserve() must not free them.
+        self._captured: set[Context] = set()
+        queue = _memory.stream_handle(stream, package.gpu)
+        arrays_of = dict(weights)
+        self._check_names(arrays_of)
+        with _memory.allocating_on(queue, package.gpu):
+            kind = "torch" if any(map(arrays.is_torch, arrays_of.values())) else ""
+            for value in package.values.values():
+                free = value.role == "packed_weight" and value.name not in arrays_of and not already_packed
+                if free and not (in_place and value.may_alias):
+                    arrays_of[value.name] = package.empty(value.name, library=kind)
+            rows, views = self._rows(arrays_of, writes=() if already_packed else self._written(arrays_of), stream=queue)
+            scratch_bytes = 0 if already_packed else package.pack_scratch_bytes
+            scratch, scratch_owner = _memory.device_memory(package, scratch_bytes, "pack_scratch")
+            options = _abi.LayerOptions(
+                struct_size=ctypes.sizeof(_abi.LayerOptions),
+                scratch=scratch,
+                scratch_bytes=scratch_bytes,
+                already_packed=already_packed,
+            )
+            buffer, count = packed(rows)
+            self._handle = library().made(
+                "layer_create", package.handle, ctypes.addressof(buffer), count, ctypes.byref(options), queue or None
+            )
+        del scratch_owner
+        read = self._read_by_runs(arrays_of)
+        # With the handle, which a run of another thread holds while this layer is closed.
+        self._handle.memory = [found.owner for name, found in views.items() if name in read]
+        self.weights: dict[str, Any] = {name: array for name, array in arrays_of.items() if name in read}
+        """The arrays that runs read, by name. The layer keeps them alive."""
+
+    def _check_names(self, given: Mapping[str, Any]) -> None:
+        known = [name for name, value in self.package.values.items() if value.role.endswith("_weight")]
+        for name in given:
+            if name not in known:
+                raise InvalidArgument(f"package {self.package.name} has no weight '{name}'; its weights are {', '.join(known)}")
+
+    def _written(self, given: Mapping[str, Any]) -> set[str]:
+        """The arrays that packing writes to."""
+        names = {name for name in given if self.package.values[name].role == "packed_weight"}
+        for value in self.package.values.values():
+            if value.role == "packed_weight" and value.name not in given and value.may_alias:
+                names.add(value.may_alias)
+        return names
+
+    def _rows(
+        self, given: Mapping[str, Any], *, writes: set[str] | tuple[str, ...], stream: int
+    ) -> tuple[list[Row], dict[str, arrays.View]]:
+        rows, views = [], {}
+        for name, array in given.items():
+            value = self.package.values[name]
+            found = arrays.view(array, name, stream=stream)
+            if name in writes and not found.writable:
+                raise InvalidArgument(
+                    f"value '{name}': packing writes to this array, which is read-only; give another, or in_place=False"
+                )
+            row, views[name] = _memory.row_of(self.package, value, found, copies=value.role == "stored_weight")
+            rows.append(row)
+        return rows, views
+
+    def _read_by_runs(self, given: Mapping[str, Any]) -> set[str]:
+        """Weights that a run may read. The host device may read all of them; elsewhere stored weights that were packed
+        to other memory are free, if torch's streams order their memory."""
+        if self.package.gpu is None:
+            return set(given)
+        target = next(each for each in self.package.manifest["targets"] if each["arch"] == self.package.arch)
+        read = {map_["value"] for map_ in target["tensor_maps"]}
+        launched = {launch["kernel"] for variant in target["variants"] for launch in variant["launches"]}
+        for kernel in target["kernels"]:
+            if kernel["name"] in launched:
+                read |= {field.get("value", "") for field in kernel["arguments"]["fields"]}
+        taken = {value.may_alias for value in self.package.values.values() if value.may_alias and value.name not in given}
+        return {name for name, array in given.items() if name in read | taken or not arrays.is_torch(array)}
+
+    @property
+    def handle(self) -> Handle:
+        if self._handle is None:
+            raise InvalidArgument("the layer was closed")
+        return self._handle
+
+    @property
+    def device(self) -> str:
+        return self.package.device
+
+    def close(self) -> None:
+        """Drops the weights. A run that is being queued by another thread ends first."""
+        self._handle = None
+        self.weights = {}
+
+    def repack(self, weights: Mapping[str, Any], first_expert: int, num_experts: int, *, stream: Any = None) -> None:
+        """Packs the experts [first_expert, first_expert + num_experts) again, into the layer's own memory.
+
+        weights: whole stored weights of all packed ones. The caller orders it against runs.
+        """
+        handle = self.handle
+        queue = _memory.stream_handle(stream, self.package.gpu)
+        self._check_names(weights)
+        with _memory.allocating_on(queue, self.package.gpu):
+            rows, views = self._rows(weights, writes=(), stream=queue)
+            count_of_scratch = self.package.pack_scratch_bytes
+            scratch, owner = _memory.device_memory(self.package, count_of_scratch, "pack_scratch")
+            buffer, count = packed(rows)
+            library().check(
+                library().layer_repack(
+                    handle,
+                    ctypes.addressof(buffer),
+                    count,
+                    _c.integer(first_expert, "first_expert"),
+                    _c.integer(num_experts, "num_experts"),
+                    scratch,
+                    count_of_scratch,
+                    queue or None,
+                )
+            )
+        del owner, views
+
+    def unpack(self, into: Mapping[str, Any] | None = None, *, host: bool = False, stream: Any = None) -> dict[str, Any]:
+        """The stored weights again, bit for bit. Waits for the stream.
+
+        into: arrays by the names of stored weights. None: new arrays for all of them. Arrays that were packed in place may be
+            given; then all of these are, and the layer does not run until repack() has packed all experts again.
+        host: the arrays are in host memory, whatever the device is.
+
+        Raises NotSupported for a weight that packing quantizes.
+        """
+        handle, package = self.handle, self.package
+        queue = _memory.stream_handle(stream, package.gpu)
+        kind = "torch" if any(map(arrays.is_torch, self.weights.values())) else ""
+        with _memory.allocating_on(queue, package.gpu):
+            made = (
+                dict(into)
+                if into is not None
+                else {
+                    name: package.empty(name, library=kind, host=host)
+                    for name, value in package.values.items()
+                    if value.role == "stored_weight"
+                }
+            )
+            self._check_names(made)
+            rows = []
+            for name, array in made.items():
+                found = arrays.view(array, name, stream=queue)
+                if not found.writable:
+                    raise InvalidArgument(f"value '{name}': expected an array that may be written, got a read-only one")
+                if not host or found.gpu is not None:
+                    _memory.check_place(package, found, name)
+                element_type = arrays.given_type(found, package.values[name].element_types, name)
+                rows.append(Row(name, element_type, found.data, found.shape, found.strides))
+            options = _abi.UnpackOptions(struct_size=ctypes.sizeof(_abi.UnpackOptions), to_host=host or package.gpu is None)
+            buffer, count = packed(rows)
+            library().check(library().layer_unpack(handle, ctypes.addressof(buffer), count, ctypes.byref(options), queue or None))
+        return made
+
+    def __call__(
+        self,
+        x: Any,
+        logits: Any = None,
+        *,
+        topk_ids: Any = None,
+        topk_weights: Any = None,
+        out: Any = None,
+        context: Context | None = None,
+        stream: Any = None,
+        tokens: int | None = None,
+        variant: str | None = None,
+        overlap_previous: bool = False,
+        **others: Any,
+    ) -> Any:
+        """Runs the layer over the tokens of x. On a GPU the run is queued; on the host it has ended when this returns.
+
+        x: [tokens, hidden]. logits: [tokens, experts], or topk_ids and topk_weights: [tokens, experts a token].
+        out: the array to write; x itself may be given. None: a new one, of numpy or torch as x is.
+        context: workspace and state to use. None: one of the package for this stream.
+        stream: as Package.layer() takes it. tokens: None: the extent of x.
+        variant: the name of a variant. overlap_previous: the first launch may start before its predecessor has ended; the
+            caller promises that nobody writes weights then.
+        others: further inputs and optional outputs of .package.values, by name.
+
+        Returns out, or a dict of outputs where the package has several.
+        """
+        package = self.package
+        queue = _memory.stream_handle(stream, package.gpu)
+        given = {"x": x, "logits": logits, "given_ids": topk_ids, "given_weights": topk_weights, "out": out, **others}
+        given = {name: array for name, array in given.items() if array is not None}
+        views = self._run_views(given, queue)
+        tokens = self._tokens(views) if tokens is None else _c.integer(tokens, "tokens")
+        with _memory.allocating_on(queue, package.gpu):
+            for name in package.outputs:
+                if name not in given:
+                    given[name] = package.empty(name, tokens, library="torch" if arrays.is_torch(x) else "")
+                    views[name] = arrays.view(given[name], name)
+            options = _abi.RunOptions(struct_size=ctypes.sizeof(_abi.RunOptions), overlap_previous=overlap_previous)
+            options.variant = _c.text(variant, "variant") if variant is not None else None
+            self._run(views, options, context, queue, tokens)
+        results = {name: self._like(x, views["x"], given[name]) for name in package.outputs}
+        return next(iter(results.values())) if len(results) == 1 else results
+
+    def _run_views(self, given: Mapping[str, Any], queue: int) -> dict[str, arrays.View]:
+        values = self.package.values
+        for name in given:
+            if name not in values or values[name].role.endswith("_weight"):
+                known = [each.name for each in values.values() if not each.role.endswith("_weight")]
+                raise InvalidArgument(f"package {self.package.name} has no input or output '{name}'; it has {', '.join(known)}")
+        return {name: arrays.view(array, name, stream=queue, differentiated=True) for name, array in given.items()}
+
+    def _tokens(self, views: Mapping[str, arrays.View]) -> int:
+        name, axis = self.package.token_axis
+        rank = self.package.values[name].rank
+        if name not in views:
+            raise InvalidArgument(f"tokens: expected value '{name}', whose extent counts them, or tokens=N")
+        if len(views[name].shape) != rank:
+            which = ("first", "second", "third")[axis]
+            raise InvalidArgument(
+                f"value '{name}': expected {rank} dimensions, of which the {which} counts tokens; got {len(views[name].shape)}"
+            )
+        return views[name].shape[axis]
+
+    def _run(
+        self,
+        views: dict[str, arrays.View],
+        options: _abi.RunOptions,
+        context: Context | None,
+        queue: int,
+        tokens: int,
+    ) -> None:
+        package, rows, copied = self.package, [], []
+        for name, found in views.items():
+            value = package.values[name]
+            row, used = _memory.row_of(package, value, found, copies=True)
+            rows.append(row)
+            if value.role in ("output", "optional_output"):
+                if not found.writable:
+                    raise InvalidArgument(f"value '{name}': expected an array that may be written, got a read-only one")
+                if used is not found:
+                    copied.append((found, used))
+            views[name] = used
+        buffer, count = packed(rows)
+        handle = self.handle
+        if context is None and _memory.is_capturing(package.gpu):
+            context = package.reserved
+            if context is None:
+                raise Capturing(
+                    "a captured run keeps its context: call package.reserve(max_tokens) before the capture, or give context="
+                )
+            self._captured.add(context)
+        own = context is None
+        used_context = package.take_context(queue, tokens) if context is None else context
+        try:
+            library().check(
+                library().run(
+                    handle,
+                    used_context.handle,
+                    queue or None,
+                    ctypes.addressof(buffer),
+                    count,
+                    tokens,
+                    ctypes.byref(options),
+                )
+            )
+        finally:
+            if own:
+                package.give_context(queue, used_context)
+        for to, made in copied:
+            _copy_back(made, to)
+
+    @staticmethod
+    def _like(x: Any, view_of_x: arrays.View, made: Any) -> Any:
+        """bf16 of ml_dtypes comes out where it went in."""
+        if view_of_x.element_type == "bf16" and arrays.is_numpy(x) and arrays.is_numpy(made) and made.dtype == "uint16":
+            return made.view(x.dtype)
+        return made
+
+    def __repr__(self) -> str:
+        state = "closed" if self._handle is None else f"for {self.package.arch} on {self.device}"
+        return f"<moec.Layer {self.package.name} {state}>"
+
+    def _repr_html_(self) -> str:
+        return self.package._repr_html_()
+
+
+def _copy_back(made: arrays.View, to: arrays.View) -> None:
+    element_bytes = arrays.BITS[to.element_type] // 8
+    rows, row_bytes, stride = arrays.contiguous_rows(to, element_bytes)
+    for row in range(rows):
+        ctypes.memmove(to.data + row * stride, made.data + row * row_bytes, row_bytes)

@@ -1,0 +1,324 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A package: the code of one layer for one device."""
+
+import ctypes
+import functools
+import json
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from moec import _abi, _c, _gpu, _html, _nvrtc, arrays
+from moec._library import Handle, library
+from moec._messages import Progress, reported
+from moec.compiler import Files, Request, report_of
+from moec.errors import InvalidArgument
+from moec.report import Report
+
+if TYPE_CHECKING:
+    from moec.layer import Context, Layer
+
+__all__ = ["Package", "Value", "Variant", "load"]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor that the caller hands over."""
+
+    name: str
+    role: str
+    """"input", "optional_input", "output", "optional_output", "stored_weight" or "packed_weight"."""
+    element_types: tuple[str, ...]
+    """Any of them may be given; the first is the default."""
+    rank: int
+    caller_row_stride: bool
+    """The outermost stride may be larger than a row."""
+    alignment: int
+    """The alignment of the address in bytes."""
+    may_alias: str
+    """The stored weight whose memory this packed weight may take; "" for none."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The launches of a range of token counts, both ends inclusive."""
+
+    name: str
+    min_tokens: int
+    max_tokens: int
+    num_launches: int
+    min_sms: int
+    """A device with fewer SMs has others; 0: any device."""
+
+
+def _parse_device(device: Any) -> int | None:
+    """The ordinal of "cuda", "cuda:1" or a torch.device; None for "host" and "cpu"."""
+    words = str(device).split(":")
+    if words[0] in ("host", "cpu") and len(words) == 1:
+        return None
+    if words[0] == "cuda" and len(words) == 1:
+        ordinal = _gpu.current_ordinal()
+        return -1 if ordinal is None else ordinal
+    if words[0] == "cuda" and len(words) == 2 and words[1].isdecimal():
+        return int(words[1])
+    raise InvalidArgument(f"device: expected 'cuda', 'cuda:N' or 'host', got '{device}'")
+
+
+def load(
+    files: "Files | str | os.PathLike[str]",
+    *,
+    device: Any = "cuda",
+    strict: bool = False,
+    jobs: int = 0,
+    cache_dir: str | os.PathLike[str] | None = None,
+    arch: str | None = None,
+    prebuild: bool = False,
+    nvrtc_path: str | os.PathLike[str] | None = None,
+    progress: bool | Progress | None = None,
+) -> "Package":
+    """Loads every kernel, and compiles those that neither the package nor the cache holds.
+
+    A package is code: load what you trust.
+
+    files: what compile() made, or a package folder.
+    device: "cuda" (the current GPU), "cuda:N", or "host": plain C++ on host memory, for tests.
+    strict: a kernel that would have to be compiled is StrictMiss. jobs: compilations at once; 0: by cores and memory.
+    cache_dir: the folder of compiled kernels. None: MOEC_CACHE_DIR, else ~/.cache/moec.
+    arch: a target of the package. None: by the device, on the host the first.
+    prebuild: compiles into the cache and loads nothing; needs arch and no GPU.
+    nvrtc_path: a libnvrtc.so.N or its folder. None: MOEC_NVRTC_PATH, an installed nvidia-cuda-nvrtc, then the usual places.
+    progress: as compile() takes it.
+    """
+    gpu = _parse_device(device)
+    if nvrtc_path is None and (gpu is not None or prebuild):
+        nvrtc_path = _nvrtc.find_nvrtc()
+    options = _abi.LoadOptions(
+        struct_size=ctypes.sizeof(_abi.LoadOptions),
+        device=_abi.DeviceKind.HOST if gpu is None else _abi.DeviceKind.CUDA,
+        ordinal_plus_one=0 if gpu is None else _c.integer(gpu + 1, "device", bits=32),
+        strict=strict,
+        jobs=_c.integer(jobs, "jobs", bits=32),
+        cache_dir=_c.path(cache_dir, "cache_dir") if cache_dir is not None else None,
+        arch=_c.text(arch, "arch") if arch is not None else None,
+        prebuild=prebuild,
+        nvrtc_path=_c.path(nvrtc_path, "nvrtc_path") if nvrtc_path is not None else None,
+    )
+    with reported(library(), progress):
+        if isinstance(files, Files):
+            handle = library().made("package_load_files", files.handle, ctypes.byref(options))
+        else:
+            handle = library().made("package_load", _c.path(files, "files"), ctypes.byref(options))
+    return Package(handle, gpu, files.request if isinstance(files, Files) else None)
+
+
+class Package:
+    """The code of one layer for one device. Layers of equal configuration share it; threads may."""
+
+    def __init__(self, handle: Handle, gpu: int | None, request: Request | None) -> None:
+        self.handle = handle
+        self._request = request
+        self._contexts: dict[int, list[Context]] = {}
+        self._lock = threading.Lock()
+        self.reserved: Context | None = None
+        """The context of captured runs that are given none."""
+        self.gpu = gpu
+        """The ordinal of the GPU, -1 for the current one; None on the host."""
+        self.name = self._word("package_name")
+        self.arch = self._word("package_arch")
+        """The target in use, "sm_90a" say."""
+        self.device = "host" if gpu is None else "cuda" if gpu < 0 else f"cuda:{gpu}"
+        self.max_tokens: int = library().package_max_tokens(handle)
+        self.values: dict[str, Value] = {value.name: value for value in self._values()}
+        """The tensors that a caller hands over, by name."""
+        self.variants: tuple[Variant, ...] = tuple(self._variants())
+
+    def _word(self, function: str) -> str:
+        return str(getattr(library(), function)(self.handle).decode())
+
+    def _values(self) -> list[Value]:
+        made = []
+        for index in range(library().package_num_values(self.handle)):
+            row = _abi.Value(struct_size=ctypes.sizeof(_abi.Value))
+            library().check(library().package_value(self.handle, index, ctypes.byref(row)))
+            made.append(
+                Value(
+                    name=row.name.decode(),
+                    role=_abi.Role(row.role).name.lower(),
+                    element_types=tuple(row.element_types.decode().split()),
+                    rank=row.rank,
+                    caller_row_stride=bool(row.caller_row_stride),
+                    alignment=row.alignment,
+                    may_alias=row.may_alias.decode(),
+                )
+            )
+        return made
+
+    def _variants(self) -> list[Variant]:
+        made = []
+        for index in range(library().package_num_variants(self.handle)):
+            row = _abi.Variant(struct_size=ctypes.sizeof(_abi.Variant))
+            library().check(library().package_variant(self.handle, index, ctypes.byref(row)))
+            made.append(Variant(row.name.decode(), row.min_tokens, row.max_tokens, row.num_launches, row.min_sms))
+        return made
+
+    @functools.cached_property
+    def manifest(self) -> dict[str, Any]:
+        """The manifest, as docs/reference/manifest.md says."""
+        made: dict[str, Any] = json.loads(self._word("package_manifest_json"))
+        return made
+
+    @property
+    def load_report(self) -> dict[str, Any]:
+        """Milliseconds of each phase, where each kernel came from, and what the driver says of it."""
+        made: dict[str, Any] = json.loads(self._word("package_load_report_json"))
+        return made
+
+    @property
+    def device_name(self) -> str:
+        return self._word("package_device")
+
+    @property
+    def weight_map(self) -> dict[str, Any]:
+        """For each stored weight the tensors of a checkpoint that hold it, as docs/reference/checkpoints.md says."""
+        made: dict[str, Any] = json.loads(library().text("package_weight_map_json", self.handle))
+        return made
+
+    def explain(self) -> Report:
+        """The decisions. Raises InvalidArgument for a package of a folder, which does not hold what it was compiled from."""
+        if self._request is None:
+            raise InvalidArgument("explain: a package of a folder does not hold its source; use moec.explain(source)")
+        return report_of(self._request)
+
+    @functools.cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the values that every run writes."""
+        return tuple(value.name for value in self.values.values() if value.role == "output")
+
+    @functools.cached_property
+    def token_axis(self) -> tuple[str, int]:
+        """The value whose extent counts the tokens of a run, and its dimension."""
+        for value in self.manifest["values"]:
+            if value["role"] == "input" and "tokens" in value["shape"]:
+                return value["name"], value["shape"].index("tokens")
+        raise InvalidArgument(f"tokens: package {self.name} has no input with an extent of tokens; give tokens=N")
+
+    def _value(self, name: str) -> Value:
+        if name not in self.values:
+            raise InvalidArgument(f"package {self.name} has no value '{name}'; its values are {', '.join(self.values)}")
+        return self.values[name]
+
+    def shape(self, name: str, tokens: int = 1) -> tuple[int, ...]:
+        """The extents of a value for so many tokens, outermost first, in elements."""
+        extents = (ctypes.c_int64 * max(self._value(name).rank, 1))()
+        library().check(library().package_value_shape(self.handle, name.encode(), _c.integer(tokens, "tokens"), extents))
+        return tuple(extents[: self._value(name).rank])
+
+    def empty(self, name: str, tokens: int = 1, *, library: str = "", host: bool = False) -> Any:
+        """A new aligned array for a value, with any content, of its default element type.
+
+        On a GPU it is a torch tensor, on the host numpy's, or torch's for library="torch". Types that the library lacks are
+        uint8 and uint16. host: in host memory, whatever the device is.
+        """
+        value = self._value(name)
+        gpu = None if host or self.gpu is None else max(self.gpu, 0)
+        return arrays.empty(self.shape(name, tokens), value.element_types[0], gpu=gpu, library=library, label=name)
+
+    def variant_for(self, tokens: int) -> Variant:
+        """The variant that serves so many tokens."""
+        index = ctypes.c_size_t()
+        library().check(library().package_variant_for(self.handle, _c.integer(tokens, "tokens"), ctypes.byref(index)))
+        return self.variants[index.value]
+
+    def workspace_bytes(self, tokens: int) -> int:
+        """Bytes that suffice for every run of at most so many tokens."""
+        return library().number("package_workspace_bytes", self.handle, _c.integer(tokens, "tokens"))
+
+    @property
+    def state_bytes(self) -> int:
+        return library().number("package_state_bytes", self.handle)
+
+    @property
+    def pack_scratch_bytes(self) -> int:
+        return library().number("package_pack_scratch_bytes", self.handle)
+
+    def layer(
+        self,
+        weights: Mapping[str, Any],
+        *,
+        in_place: bool = False,
+        already_packed: bool = False,
+        stream: Any = None,
+        progress: bool | Progress | None = None,
+    ) -> "Layer":
+        """Checks names, shapes and element types of all stored weights, and packs them.
+
+        weights: arrays by the names of .values. Memory for a packed weight may be given under its name.
+        in_place: packed weights take the memory of stored ones where the package allows it, which overwrites them.
+        already_packed: nothing is packed; the packed weights, or stored ones that were packed in place, are given.
+        stream: packs there; an integer, a torch.cuda.Stream or what has __cuda_stream__. None: torch's current one.
+        """
+        from moec.layer import Layer
+
+        with reported(library(), progress):
+            return Layer(self, weights, in_place=in_place, already_packed=already_packed, stream=stream)
+
+    def context(self, max_tokens: int | None = None, *, workspace: Any = None, state: Any = None) -> "Context":
+        """Workspace and state of one stream in flight, for runs of at most max_tokens tokens.
+
+        workspace, state: arrays to take, of workspace_bytes(max_tokens) and state_bytes; None: allocated.
+        """
+        from moec.layer import Context
+
+        return Context(self, self.max_tokens if max_tokens is None else max_tokens, workspace=workspace, state=state)
+
+    def reserve(self, max_tokens: int | None = None) -> "Context":
+        """Makes the context of captured runs that are given none; before the capture. max_tokens: as context() takes it.
+
+        All such runs use it, in every graph. Graphs that replay at the same time need a context= each.
+        """
+        self.reserved = self.context(max_tokens)
+        return self.reserved
+
+    def take_context(self, stream: int, tokens: int) -> "Context":
+        """A context of that stream that nobody uses. give_context() takes it back."""
+        with self._lock:
+            free = self._contexts.setdefault(stream, [])
+            for index in range(len(free) - 1, -1, -1):
+                if free[index].max_tokens >= tokens:
+                    return free.pop(index)
+            free.clear()
+        # Some room, so that slowly growing batches do not make a context each.
+        return self.context(min(max(tokens, 1 << (tokens - 1).bit_length() if tokens else 1), self.max_tokens))
+
+    def give_context(self, stream: int, context: "Context") -> None:
+        with self._lock:
+            self._contexts[stream].append(context)
+
+    def __repr__(self) -> str:
+        return f"<moec.Package {self.name} for {self.arch} on {self.device}, at most {self.max_tokens} tokens>"
+
+    def _repr_html_(self) -> str:
+        target = next(each for each in self.manifest["targets"] if each["arch"] == self.arch)
+        stages = {kernel["name"]: "+".join(stage["op"] for stage in kernel["stages"]) for kernel in target["kernels"]}
+        ranges = [
+            _html.Range(
+                variant["min_tokens"],
+                variant["max_tokens"],
+                [(launch["kernel"], stages.get(launch["kernel"], launch["kernel"])) for launch in variant["launches"]],
+            )
+            for variant in target["variants"]
+        ]
+        rows = [
+            [value.name, value.role.replace("_", " "), " ".join(value.element_types), str(list(self.shape(value.name)))]
+            for value in self.values.values()
+        ]
+        return _html.page(
+            [
+                _html.title(self.name, f"{self.arch} on {self.device_name}, at most {self.max_tokens} tokens"),
+                _html.ranges(ranges),
+                _html.table(["value", "role", "element types", "shape for 1 token"], rows),
+            ]
+        )

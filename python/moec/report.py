@@ -1,0 +1,131 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Decisions for a layer, with reasons, as text and as HTML."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from moec import _html
+from moec.errors import Reason
+
+__all__ = ["Report", "Support"]
+
+
+def size(count: float) -> str:
+    """Bytes for a person."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError
+
+
+def kernel_line(kernel: dict[str, Any]) -> str:
+    """A kernel's stages, engine and tile."""
+    parts = ["+".join(kernel["stages"])]
+    if "engine" in kernel:
+        parts.append(kernel["engine"])
+    if "tile" in kernel:
+        parts.append("tile " + "x".join(map(str, kernel["tile"])))
+    if "schedule_source" in kernel:
+        parts.append(f"({kernel['schedule_source']})")
+    return ", ".join(parts[:-1]) + " " + parts[-1] if len(parts) > 1 else parts[0]
+
+
+@dataclass(frozen=True)
+class Support:
+    """Whether a layer is served. It is true where it is."""
+
+    ok: bool
+    reasons: tuple[Reason, ...]
+    """Why not: at least one where .ok is False."""
+    realization: tuple[str, ...]
+    """For each arch: "native", "dequantized" or "emulated"."""
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        return "served: " + ", ".join(self.realization) if self.ok else "\n".join(map(str, self.reasons))
+
+
+class Report:
+    """The decisions for a layer. print() shows them; a notebook draws them. .data is the JSON of `moec explain --json`."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+
+    @property
+    def served(self) -> bool:
+        return bool(self.data["served"])
+
+    @property
+    def message(self) -> str:
+        """Why the layer is not served; "" where it is."""
+        return str(self.data.get("message", ""))
+
+    @property
+    def name(self) -> str:
+        return str(self.data.get("name", ""))
+
+    @property
+    def targets(self) -> list[dict[str, Any]]:
+        """One for each arch; docs/reference/explain.md lists the fields."""
+        made: list[dict[str, Any]] = self.data["targets"]
+        return made
+
+    def to_json(self) -> str:
+        return json.dumps(self.data)
+
+    def __repr__(self) -> str:
+        if not self.served:
+            return "<moec.Report: not served>"
+        return f"<moec.Report of {self.name} for {', '.join(target['arch'] for target in self.targets)}>"
+
+    def __str__(self) -> str:
+        lines = [] if self.served else ["not served: " + self.message]
+        if layer := self.data.get("layer"):
+            lines.append(
+                f"layer {self.name}: {layer['num_experts']} experts, {layer['top_k']} a token, hidden {layer['hidden_size']}, "
+                f"intermediate {layer['intermediate_size']}, scheme {layer['quant']['name'] or 'of descriptors'}"
+            )
+        for target in self.targets:
+            lines += self._target_lines(target)
+        return "\n".join(lines)
+
+    @staticmethod
+    def _target_lines(target: dict[str, Any]) -> list[str]:
+        lines = [f"target {target['arch']}"]
+        if target.get("backend"):
+            lines.append(f"  chosen: backend {target['backend']}, engine {target['engine']}, {target['realization'] or 'native'}")
+        if target.get("degraded"):
+            lines.append(f"  better, but not possible: {target['degraded']}")
+        lines += [
+            f"  refused: {row['backend']} {row['engine']} [{row['code']}]: {row['reason']}" for row in target.get("refused", ())
+        ]
+        for variant in target.get("variants", ()):
+            first, last = variant["tokens"]
+            lines.append(
+                f"  {first} to {last} tokens: {len(variant['kernels'])} kernels"
+                + (f", workspace at most {size(variant['workspace_bytes'])}" if "workspace_bytes" in variant else "")
+            )
+            lines += [f"    {kernel_line(kernel)}" for kernel in variant["kernels"]]
+        return lines
+
+    def _repr_html_(self) -> str:
+        parts = [_html.title(self.name or "a layer", "" if self.served else "not served: " + self.message)]
+        for target in self.targets:
+            variants = [
+                _html.Range(
+                    variant["tokens"][0],
+                    variant["tokens"][1],
+                    [(kernel["name"], kernel_line(kernel)) for kernel in variant["kernels"]],
+                )
+                for variant in target.get("variants", ())
+            ]
+            parts.append(_html.section(f"{target['arch']}: {target.get('backend', '')} {target.get('engine', '')}".strip()))
+            parts.append(_html.ranges(variants))
+            rows = [[row["backend"], row["engine"], row["code"], row["reason"]] for row in target.get("refused", ())]
+            parts.append(_html.table(["backend", "engine", "code", "why it was refused"], rows))
+        return _html.page(parts)

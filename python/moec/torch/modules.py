@@ -1,0 +1,178 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""MoE layers as modules. Their packed weights are no parameters: state_dict() is empty, and to() moves nothing."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from moec.checkpoint import Checkpoint
+from moec.compiler import compile as compile_layer
+from moec.compiler import text_of
+from moec.errors import InvalidArgument
+from moec.layer import Layer
+from moec.package import Package, load
+from moec.torch.ops import TYPES, register, release
+
+# The host device executes a plan of any arch.
+HOST_ARCH = "sm_90a"
+NAMES_OF_TYPES = {dtype: name for name, dtype in TYPES.items()}
+
+
+def load_for(device: torch.device, source: Any, *, arch: str | None = None, **options: Any) -> Package:
+    """The package of a layer for a device of torch. "cpu" is the host device, which is for tests."""
+    if device.type not in ("cpu", "cuda"):
+        raise InvalidArgument(f"device: expected cpu or cuda, got {device}")
+    if device.type == "cpu":
+        return load(compile_layer(source, arch=arch or HOST_ARCH, **options), device="host")
+    index = torch.cuda.current_device() if device.index is None else device.index
+    with torch.cuda.device(index):
+        return load(compile_layer(source, arch=arch, **options), device=f"cuda:{index}")
+
+
+class _Module(torch.nn.Module):
+    """A layer, registered for the operations as long as the module lives."""
+
+    def __init__(self, package: Package) -> None:
+        super().__init__()
+        self.package = package
+        self.number: int | None = None
+        self.layer: Layer | None = None
+
+    def _take(self, layer: Layer) -> None:
+        self._drop()
+        self.layer, self.number = layer, register(layer)
+
+    def _drop(self) -> None:
+        if self.number is not None:
+            release(self.number)
+        self.layer, self.number = None, None
+
+    def __del__(self) -> None:
+        if getattr(self, "number", None) is not None:
+            self._drop()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        raise TypeError("a module of moec cannot be copied: its packed weights belong to one layer")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a module of moec cannot be pickled: save the stored weights")
+
+    @property
+    def _number(self) -> int:
+        if self.number is None:
+            raise InvalidArgument("the module has no weights yet: call load_weights or load_checkpoint")
+        return self.number
+
+    def extra_repr(self) -> str:
+        package = self.package
+        state = "" if self.number is not None else ", no weights"
+        return f"{package.name}, {package.arch} on {package.device}, at most {package.max_tokens} tokens{state}"
+
+    def _repr_html_(self) -> str:
+        return self.package._repr_html_()
+
+
+class Experts(_Module):
+    """The experts of a layer, without its router."""
+
+    @classmethod
+    def from_weights(
+        cls,
+        w13: torch.Tensor,
+        w2: torch.Tensor,
+        *,
+        top_k: int,
+        activation: str = "silu",
+        quant_config: Any = None,
+        dtype: torch.dtype | None = None,
+        fields: Mapping[str, Any] | None = None,
+        in_place: bool = False,
+        tensors: Mapping[str, torch.Tensor] | None = None,
+        **options: Any,
+    ) -> "Experts":
+        """w13 [experts, gates then ups, hidden] and w2 [experts, hidden, intermediate], on the device to run on.
+
+        top_k: the experts of a token. activation, quant_config: as in a layer JSON.
+        dtype: the type of x. None: that of w13.
+        fields: more fields of the layer JSON; they win over what shapes say.
+        tensors: the other stored weights by name, "w13_scale" say. in_place: packs into w13 and w2.
+        options: those of moec.compile().
+        """
+        source = source_of(w13, w2, top_k=top_k, activation=activation, quant_config=quant_config, dtype=dtype) | dict(
+            fields or {}
+        )
+        made = cls(load_for(w13.device, source, **options))
+        weights = {"w13": w13, "w2": w2, **(tensors or {})}
+        made._take(made.package.layer({name: each.detach() for name, each in weights.items()}, in_place=in_place))
+        return made
+
+    def forward(
+        self, x: torch.Tensor, topk_ids: torch.Tensor, topk_weights: torch.Tensor, expert_map: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """[tokens, hidden] of x [tokens, hidden], topk_ids and topk_weights [tokens, top_k]."""
+        result: torch.Tensor = torch.ops.moec.run(self._number, x, None, topk_ids, topk_weights, expert_map)
+        return result
+
+
+def source_of(
+    w13: torch.Tensor, w2: torch.Tensor, *, top_k: int, activation: str, quant_config: Any, dtype: torch.dtype | None
+) -> dict[str, Any]:
+    """The layer JSON of experts with these weights in rows."""
+    if w13.dim() != 3 or w2.dim() != 3 or w13.shape[0] != w2.shape[0]:
+        raise InvalidArgument(
+            f"w13, w2: expected [experts, gates and ups, hidden] and [experts, hidden, intermediate], "
+            f"got {list(w13.shape)} and {list(w2.shape)}"
+        )
+    type_of_x = NAMES_OF_TYPES.get(dtype or w13.dtype)
+    if type_of_x is None:
+        raise InvalidArgument(f"dtype: expected the type of x, bfloat16, float16 or float32; got {dtype or w13.dtype}")
+    halves = 1 if activation.endswith("_no_mul") else 2
+    return {
+        "moec_layer": 1,
+        "name": "experts",
+        "num_experts": w13.shape[0],
+        "experts_per_token": top_k,
+        "hidden_dim": w2.shape[1],
+        "intermediate_size": w13.shape[1] // halves,
+        "in_dtype": type_of_x,
+        "routing_method": "custom",
+        "activation": activation,
+        "quant_config": quant_config,
+    }
+
+
+class MoE(_Module):
+    """A layer with its routing: logits in, the sum over experts out."""
+
+    @classmethod
+    def from_config(
+        cls, config: Any, *, layer: int | None = None, device: torch.device | str | None = None, **options: Any
+    ) -> "MoE":
+        """config: as moec.compile() takes it. device: None: the current GPU. options: those of moec.compile()."""
+        where = torch.device("cuda" if device is None else device)
+        text_of(config)  # says what is wrong with it before a device is looked for
+        return cls(load_for(where, config, layer=layer, **options))
+
+    def load_weights(self, weights: Mapping[str, torch.Tensor], *, in_place: bool = False) -> "MoE":
+        """Packs the stored weights, by name."""
+        self._take(self.package.layer({name: each.detach() for name, each in weights.items()}, in_place=in_place))
+        return self
+
+    def load_checkpoint(self, path: str | os.PathLike[str], layer: int | None = None, **options: Any) -> "MoE":
+        """Packs the weights of safetensors files. options: those of moec.Checkpoint.load()."""
+        self._take(self.package.layer(Checkpoint(path).load(self.package, layer, **options), in_place=True))
+        return self
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        logits: torch.Tensor | None = None,
+        topk_ids: torch.Tensor | None = None,
+        topk_weights: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """[tokens, hidden] of x [tokens, hidden] and logits [tokens, experts], or of given ids and weights."""
+        result: torch.Tensor = torch.ops.moec.run(self._number, x, logits, topk_ids, topk_weights, None)
+        return result

@@ -1,0 +1,129 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The operations moec::run and moec::run_out.
+
+They are made by Library.define and impl: torch.library.custom_op takes five times as long for each call.
+"""
+
+import itertools
+import threading
+from typing import NamedTuple
+
+import torch
+
+from moec.errors import InvalidArgument
+from moec.layer import Layer
+
+TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
+ARGUMENTS = "int layer, Tensor x, Tensor? logits, Tensor? topk_ids, Tensor? topk_weights, Tensor? expert_map"
+
+
+class Registered(NamedTuple):
+    """A layer, and the type and the extents of a row of its output."""
+
+    layer: Layer
+    dtype: torch.dtype
+    row: tuple[int, ...]
+
+
+# A number stays unused once it was released: an operation that was traced with it must not find another layer.
+_numbers = itertools.count()
+_layers: dict[int, Registered] = {}
+_lock = threading.Lock()
+
+
+def register(layer: Layer) -> int:
+    """The number of a layer for the operations, which keep it alive until release(). It must have the one output `out`."""
+    package = layer.package
+    if package.outputs != ("out",) or package.token_axis != ("x", 0):
+        raise InvalidArgument(
+            f"layer: expected x with tokens first and the one output 'out'; got tokens at {package.token_axis} and "
+            f"{', '.join(package.outputs)}"
+        )
+    made = Registered(layer, TYPES[package.values["out"].element_types[0]], package.shape("out")[1:])
+    with _lock:
+        number = next(_numbers)
+        _layers[number] = made
+    return number
+
+
+def release(number: int) -> None:
+    """Forgets a layer. Operations that use the number raise InvalidArgument from then on."""
+    registered(number)
+    with _lock:
+        _layers.pop(number, None)
+
+
+def registered(number: int) -> Registered:
+    found = _layers.get(number)
+    if found is None:
+        raise InvalidArgument(f"layer: no layer has the number {number}; it was released, or never registered")
+    return found
+
+
+def _call(
+    layer: int,
+    x: torch.Tensor,
+    logits: torch.Tensor | None,
+    topk_ids: torch.Tensor | None,
+    topk_weights: torch.Tensor | None,
+    expert_map: torch.Tensor | None,
+    out: torch.Tensor,
+) -> None:
+    registered(layer).layer(x, logits, topk_ids=topk_ids, topk_weights=topk_weights, out=out, expert_map=expert_map)
+
+
+def _out_of(layer: int, x: torch.Tensor) -> torch.Tensor:
+    """Memory for the result: as many rows as x has, whose number may be symbolic."""
+    found = registered(layer)
+    if x.dim() != 1 + len(found.row):
+        raise InvalidArgument(
+            f"value 'x': expected {1 + len(found.row)} dimensions, of which the first counts tokens; got {x.dim()}"
+        )
+    return x.new_empty((x.shape[0], *found.row), dtype=found.dtype)
+
+
+def _run(
+    layer: int,
+    x: torch.Tensor,
+    logits: torch.Tensor | None = None,
+    topk_ids: torch.Tensor | None = None,
+    topk_weights: torch.Tensor | None = None,
+    expert_map: torch.Tensor | None = None,
+) -> torch.Tensor:
+    out = _out_of(layer, x)
+    _call(layer, x, logits, topk_ids, topk_weights, expert_map, out)
+    return out
+
+
+def _fake_run(
+    layer: int,
+    x: torch.Tensor,
+    logits: torch.Tensor | None = None,
+    topk_ids: torch.Tensor | None = None,
+    topk_weights: torch.Tensor | None = None,
+    expert_map: torch.Tensor | None = None,
+) -> torch.Tensor:
+    return _out_of(layer, x)
+
+
+def _fake_run_out(
+    layer: int,
+    x: torch.Tensor,
+    logits: torch.Tensor | None,
+    topk_ids: torch.Tensor | None,
+    topk_weights: torch.Tensor | None,
+    expert_map: torch.Tensor | None,
+    out: torch.Tensor,
+) -> None:
+    registered(layer)
+
+
+LIBRARY = torch.library.Library("moec", "DEF")
+LIBRARY.define(f"run({ARGUMENTS}) -> Tensor")
+LIBRARY.define(f"run_out({ARGUMENTS}, Tensor(a!) out) -> ()")
+for device in ("CPU", "CUDA"):
+    LIBRARY.impl("run", _run, device)
+    LIBRARY.impl("run_out", _call, device)
+torch.library.register_fake("moec::run", _fake_run, lib=LIBRARY)
+torch.library.register_fake("moec::run_out", _fake_run_out, lib=LIBRARY)

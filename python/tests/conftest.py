@@ -1,0 +1,61 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Things that the tests share. python/ci.py sets the environment variables."""
+
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+BUILD = pathlib.Path(os.environ["MOEC_TEST_BUILD"])
+SOURCE = pathlib.Path(os.environ["MOEC_TEST_SOURCE"])
+WHEEL = pathlib.Path(os.environ["MOEC_TEST_WHEEL"])
+ARCH = "sm_90a"
+
+SMALL: dict[str, Any] = {
+    "moec_layer": 1,
+    "name": "small",
+    "num_experts": 8,
+    "experts_per_token": 2,
+    "hidden_dim": 128,
+    "intermediate_size": 96,
+    "in_dtype": "bf16",
+    "routing_method": "renormalize",
+    "activation": "silu",
+    "quant_config": "bf16",
+}
+
+
+def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs code in an interpreter of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}, timeout=60, check=False
+    )
+
+
+@pytest.fixture(scope="session")
+def package() -> Any:
+    """The bf16 layer on the host."""
+    import moec
+
+    return moec.load(moec.compile(SMALL, arch=ARCH, max_tokens=64), device="host")
+
+
+@pytest.fixture
+def make_layer() -> Callable[..., Any]:
+    """A layer of random weights, and the weights."""
+    from support import random_value
+
+    def make(package: Any, seed: int = 0, **options: Any) -> Any:
+        weights = {name: random_value(package, name, seed=seed) for name in package.values if stored(package, name)}
+        return package.layer(weights, **options), weights
+
+    return make
+
+
+def stored(package: Any, name: str) -> bool:
+    return bool(package.values[name].role == "stored_weight")

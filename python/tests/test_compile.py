@@ -1,0 +1,197 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""compile, explain and supports: sources, options, reports, progress."""
+
+import json
+import pathlib
+import time
+from typing import Any
+
+import pytest
+from conftest import ARCH, SMALL, SOURCE, run_python
+
+import moec
+from moec import _messages
+
+QWEN = SOURCE / "examples" / "models" / "qwen3-30b-a3b.json"
+
+
+class Configuration:
+    """As transformers' PretrainedConfig."""
+
+    def to_dict(self) -> dict[str, Any]:
+        made: dict[str, Any] = json.loads(QWEN.read_text())
+        return made
+
+
+def test_sources(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "config.json").write_text(QWEN.read_text())
+    wanted = moec.explain(QWEN, arch=ARCH)
+    assert wanted.served
+    for source in (str(QWEN), tmp_path, json.loads(QWEN.read_text()), Configuration()):
+        assert moec.explain(source, arch=ARCH).targets == wanted.targets
+
+
+def test_wrong_sources(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(moec.InvalidArgument, match="there is no .*none.json"):
+        moec.compile(tmp_path / "none.json", arch=ARCH)
+    with pytest.raises(moec.InvalidArgument, match="there is no .*config.json"):
+        moec.compile(tmp_path, arch=ARCH)
+    with pytest.raises(TypeError, match="source: expected a dict.*got builtins.int"):
+        moec.compile(3, arch=ARCH)
+    with pytest.raises(TypeError, match="source: expected what JSON can say, got object"):
+        moec.compile({"a": object()}, arch=ARCH)
+    with pytest.raises(TypeError, match="arch: expected"):
+        moec.compile(SMALL, arch=90)  # type: ignore[arg-type]
+
+
+def test_options(tmp_path: pathlib.Path) -> None:
+    report = moec.explain(QWEN, arch=ARCH, scheme="fp8_block", tp=2, rank=1, max_tokens=77)
+    assert report.data["max_tokens"] == 77
+    assert report.data["layer"]["quant"]["name"] == "fp8_block"
+    assert report.data["layer"]["parallel"]["tp_rank"] == 1
+    with pytest.raises(moec.InvalidArgument, match="unknown field 'shceme'; known fields: .*scheme"):
+        moec.compile(SMALL, arch=ARCH, shceme="bf16")
+    with pytest.raises(moec.InvalidArgument, match="unknown arch 'sm_91'"):
+        moec.compile(SMALL, arch="sm_91")
+    with pytest.raises(moec.InvalidArgument, match="max_tokens: expected an integer"):
+        moec.compile(SMALL, arch=ARCH, max_tokens="many")  # type: ignore[arg-type]
+
+
+def test_what_the_source_says_stays() -> None:
+    source = {**SMALL, "moe_parallel_config": {"tp_size": 2, "tp_rank": 1}}
+    assert moec.explain(source, arch=ARCH).data["layer"]["parallel"]["tp_rank"] == 1
+
+
+def test_files_are_written_and_read(tmp_path: pathlib.Path) -> None:
+    files = moec.compile(SMALL, arch=[ARCH, "sm_80"])
+    assert repr(files) == "<moec.Files for sm_90a, sm_80>"
+    folder = files.write(tmp_path / "package")
+    assert (folder / "manifest.json").exists()
+    again = moec.Files.read(folder)
+    first, second = moec.load(files, device="host", arch="sm_80"), moec.load(again, device="host", arch="sm_80")
+    assert first.manifest == second.manifest
+    assert first.arch == second.arch == "sm_80"
+    assert first.explain().targets[1]["arch"] == "sm_80"
+    with pytest.raises(moec.InvalidArgument, match="a package of a folder does not hold its source"):
+        second.explain()
+
+
+def test_catalog_and_families() -> None:
+    catalog = moec.catalog()
+    assert {"bf16", "fp8_block"} <= {row["name"] for row in catalog["schemes"]}
+    assert {"routing", "activations", "engines", "backends", "archs", "gpus"} <= set(catalog)
+    assert any("qwen3_moe" in family["model_types"] for family in moec.families())
+
+
+def test_report() -> None:
+    report = moec.explain(SMALL, arch=ARCH)
+    assert repr(report) == "<moec.Report of small for sm_90a>"
+    text = str(report)
+    assert "layer small: 8 experts, 2 a token, hidden 128, intermediate 96, scheme bf16" in text
+    assert "chosen: backend grouped, engine wgmma, native" in text
+    assert "1 to 4 tokens: 2 kernels" in text
+    assert json.loads(report.to_json()) == report.data
+
+
+def test_report_of_a_refused_layer() -> None:
+    report = moec.explain(SMALL, arch="sm_75", engine="wgmma")
+    assert not report.served
+    assert "not served: " in str(report)
+    assert "refused: grouped wgmma [feature_missing]: engine 'wgmma' needs wgmma" in str(report)
+    assert "why it was refused" in report._repr_html_()
+    assert repr(report) == "<moec.Report: not served>"
+
+
+def test_supports() -> None:
+    support = moec.supports(SMALL, arch=ARCH)
+    assert support
+    assert (support.ok, support.reasons, support.realization) == (True, (), ("native",))
+    assert str(support) == "served: native"
+    refused = moec.supports(SMALL, arch="sm_75", engine="wgmma")
+    assert not refused
+    assert refused.reasons[0].code == "feature_missing"
+    unknown = moec.supports({**SMALL, "quant_config": "fp99"}, arch=ARCH)
+    assert [reason.code for reason in unknown.reasons] == ["refused"]
+    assert "fp99" in str(unknown)
+    with pytest.raises(moec.InvalidArgument):
+        moec.supports(SMALL, arch="sm_91")
+
+
+def test_progress(tmp_path: pathlib.Path) -> None:
+    heard: list[tuple[str, int, int]] = []
+    moec.load(
+        moec.compile({**SMALL, "hidden_dim": 64}, arch="sm_80", max_tokens=4),
+        prebuild=True,
+        arch="sm_80",
+        cache_dir=tmp_path,
+        progress=lambda *what: heard.append(what),
+    )
+    assert heard
+    step, done, total = heard[-1]
+    assert step == "small: kernels for sm_80"
+    assert done == total > 1
+    silent = len(heard)
+    moec.explain(SMALL, arch=ARCH)
+    assert len(heard) == silent
+
+
+def test_an_exception_of_progress_comes_out(tmp_path: pathlib.Path) -> None:
+    def fail(step: str, done: int, total: int) -> None:
+        raise LookupError(step)
+
+    files = moec.compile({**SMALL, "hidden_dim": 64}, arch="sm_80", max_tokens=4)
+    with pytest.raises(LookupError, match="small: kernels for sm_80"):
+        moec.load(files, prebuild=True, arch="sm_80", cache_dir=tmp_path, progress=fail)
+    with pytest.raises(TypeError, match="progress: expected None, True, False or a function, got str"):
+        moec.load(files, device="host", progress="loud")  # type: ignore[arg-type]
+
+
+def prebuild(folder: pathlib.Path, progress: bool | None, **environment: str) -> str:
+    """The stderr of a process that compiles kernels."""
+    code = f"""
+import logging
+logging.basicConfig(format="%(levelname)s %(name)s %(message)s", level="INFO")
+import moec
+files = moec.compile({{**{SMALL!r}, "hidden_dim": 64}}, arch="sm_80", max_tokens=4)
+moec.load(files, prebuild=True, arch="sm_80", cache_dir={str(folder)!r}, progress={progress})
+"""
+    done = run_python(code, **environment)
+    assert (done.returncode, done.stdout) == (0, "")
+    return done.stderr
+
+
+def test_messages_go_to_logging(tmp_path: pathlib.Path) -> None:
+    assert "INFO moec NVRTC 1" in prebuild(tmp_path, True)
+
+
+def test_a_bar(capfd: pytest.CaptureFixture[str]) -> None:
+    bars = _messages._Bars()
+    bars("a step", 1, 4)
+    assert capfd.readouterr().err == ""
+    time.sleep(0.6)
+    bars("a step", 2, 4)
+    assert "a step:  50%" in capfd.readouterr().err
+    bars("a step", 4, 4)
+    bars("another", 1, 1)
+    assert not bars.bars
+    bars("unfinished", 1, 2)
+    bars.close()
+    assert not bars.bars
+
+
+def test_when_bars_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _messages._function_of(None) is None
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert isinstance(_messages._function_of(None), _messages._Bars)
+    assert _messages._function_of(False) is None
+    monkeypatch.setenv("MOEC_PROGRESS", "0")
+    assert _messages._function_of(None) is None
+    assert isinstance(_messages._function_of(True), _messages._Bars)
+
+
+def test_no_bars_without_a_terminal_and_messages_by_the_library(tmp_path: pathlib.Path) -> None:
+    said = prebuild(tmp_path, None, MOEC_LOG="info")
+    assert "kernels for" not in said
+    assert "moec: info: NVRTC 1" in said
+    assert "INFO" not in said

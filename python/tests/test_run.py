@@ -1,0 +1,213 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Layers on the host device: numbers of numpy, and the bits of moec-run."""
+
+import pathlib
+import subprocess
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ARCH, BUILD, SMALL
+from reference import error, moe, route
+from schemes import SCHEMES
+from support import random_value
+
+import moec
+from moec.arrays import empty
+
+TOKENS = (1, 7, 33)
+# Two groups of 128 along each K.
+LAYER = {**SMALL, "hidden_dim": 256, "intermediate_size": 160}
+
+
+def load(scheme: str, **more: Any) -> Any:
+    return moec.load(moec.compile({**LAYER, "quant_config": scheme, **more}, arch=ARCH, max_tokens=64), device="host")
+
+
+def schemes() -> list[str]:
+    listed = subprocess.run([BUILD / "bin" / "moec", "list", "schemes"], capture_output=True, text=True, check=True).stdout
+    names = [line.split()[0] for line in listed.splitlines()[1:] if line[:1].strip()]
+    assert {"bf16", "fp8_block", "nvfp4"} <= set(names)
+    return names
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_numbers(scheme: str, make_layer: Any) -> None:
+    package = load(scheme)
+    layer, weights = make_layer(package)
+    numbers, bound = SCHEMES[scheme]
+    w13, w2, rounded = numbers(weights)
+    for tokens in TOKENS:
+        x, logits = (random_value(package, name, tokens) for name in ("x", "logits"))
+        ids, shares = route(logits, LAYER["experts_per_token"])
+        wide = moec.from_bfloat16(x).astype(np.float64)
+        out = moec.from_bfloat16(layer(x, logits))
+        assert error(out, moe(wide, ids=ids, weights=shares, w13=w13, w2=w2, rounded=rounded)) < bound
+        again = layer(x, topk_ids=ids, topk_weights=shares.astype(np.float32))
+        assert error(moec.from_bfloat16(again), out) < bound
+
+
+def test_the_reference_sees_a_wrong_expert(make_layer: Any) -> None:
+    package = load("bf16")
+    layer, weights = make_layer(package)
+    x, logits = (random_value(package, name, 7) for name in ("x", "logits"))
+    ids, shares = route(logits, LAYER["experts_per_token"])
+    ids[3, 1] = (ids[3, 1] + 1) % 8
+    w13, w2, rounded = SCHEMES["bf16"][0](weights)
+    wanted = moe(moec.from_bfloat16(x).astype(np.float64), ids=ids, weights=shares, w13=w13, w2=w2, rounded=rounded)
+    assert error(moec.from_bfloat16(layer(x, logits)), wanted) > 0.01
+
+
+@pytest.mark.parametrize("scheme", schemes())
+def test_bits_of_moec_run(scheme: str, tmp_path: pathlib.Path, make_layer: Any) -> None:
+    files = moec.compile(
+        {**LAYER, "in_dtype": "f32" if scheme == "f32" else "bf16", "quant_config": scheme}, arch=ARCH, max_tokens=64
+    )
+    folder = files.write(tmp_path / "package")
+    package = moec.load(folder, device="host")
+    layer, weights = make_layer(package)
+    tokens = 7
+    inputs = {name: random_value(package, name, tokens) for name in ("x", "logits")}
+    out = layer(**inputs)
+    command: list[str | pathlib.Path] = [
+        BUILD / "bin" / "moec-run",
+        folder,
+        "--device=host",
+        f"--output=out={tmp_path / 'out.npy'}",
+    ]
+    for name, array in (inputs | weights).items():
+        np.save(tmp_path / f"{name}.npy", array)
+        command.append(f"--input={name}={tmp_path / name}.npy")
+    subprocess.run(command, check=True, capture_output=True)
+    wanted = np.load(tmp_path / "out.npy")
+    assert wanted.dtype == out.dtype
+    assert np.abs(moec.from_bfloat16(out) if out.dtype == np.uint16 else out).max() > 0
+    np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("tokens", TOKENS)
+def test_bits_do_not_depend_on_memory(package: Any, make_layer: Any, tokens: int) -> None:
+    """Packed in place or not, into given memory or own, with own context or given: the same bits."""
+    x, logits = (random_value(package, name, tokens) for name in ("x", "logits"))
+    wanted = make_layer(package)[0](x, logits)
+    weights = {name: random_value(package, name) for name in ("w13", "w2")}
+    before = weights["w13"].copy()
+    assert (package.layer(weights)(x, logits) == wanted).all()
+    assert (weights["w13"] == before).all()
+    given = {**weights, "w13_packed": package.empty("w13_packed")}
+    layer = package.layer(given)
+    assert layer.weights["w13_packed"] is given["w13_packed"]
+    out = np.full_like(wanted, 0xFFFF)
+    workspace = empty((package.workspace_bytes(tokens),), "u8", gpu=None, library="", label="workspace")
+    workspace.fill(255)
+    state = empty((package.state_bytes,), "u8", gpu=None, library="", label="state")
+    returned = layer(x, logits, out=out, context=package.context(tokens, workspace=workspace, state=state))
+    assert returned is out
+    assert (out == wanted).all()
+    ready = package.layer({"w2": weights["w2"], "w13_packed": given["w13_packed"]}, already_packed=True)
+    assert (ready(x, logits) == wanted).all()
+    in_place = package.layer({"w13": aligned(package, "w13", weights["w13"]), "w2": weights["w2"]}, in_place=True)
+    assert "w13_packed" not in in_place.weights
+    assert (in_place(x, logits) == wanted).all()
+
+
+def aligned(package: Any, name: str, array: Any) -> Any:
+    made = package.empty(name)
+    made[...] = array
+    return made
+
+
+def test_in_place_overwrites(package: Any) -> None:
+    weights = {name: aligned(package, name, random_value(package, name)) for name in ("w13", "w2")}
+    before = weights["w13"].copy()
+    package.layer(weights, in_place=True)
+    assert (weights["w13"] != before).any()
+
+
+def test_out_may_be_x(package: Any, make_layer: Any) -> None:
+    layer, _ = make_layer(package)
+    x, logits = (random_value(package, name, 7) for name in ("x", "logits"))
+    wanted = layer(x, logits)
+    aligned_x = np.copy(x)
+    assert layer(aligned_x, logits, out=aligned_x) is aligned_x
+    assert (aligned_x == wanted).all()
+
+
+def test_element_types_and_outputs(package: Any, make_layer: Any) -> None:
+    layer, _ = make_layer(package)
+    x, logits = random_value(package, "x", 7), moec.to_bfloat16(random_value(package, "logits", 7))
+    ids, weights = np.empty((7, 2), np.int32), np.empty((7, 2), np.float32)
+    wanted = layer(x, logits, ids=ids, weights=weights)
+    wide = moec.from_bfloat16(logits)
+    assert (layer(x, wide) == wanted).all()
+    expected_ids, expected_weights = route(wide, 2)
+    assert (ids == expected_ids).all()
+    np.testing.assert_allclose(weights, expected_weights, rtol=1e-5)
+    assert (layer(x, topk_ids=ids, topk_weights=weights) == wanted).all()
+    assert (layer(x, topk_ids=ids.astype(np.int64), topk_weights=weights) == wanted).all()
+
+
+def test_no_tokens(package: Any, make_layer: Any) -> None:
+    layer, _ = make_layer(package)
+    assert layer(package.empty("x", 0), package.empty("logits", 0)).shape == (0, 128)
+
+
+def test_repack(package: Any, make_layer: Any) -> None:
+    x, logits = (random_value(package, name, 33) for name in ("x", "logits"))
+    layer, _ = make_layer(package, seed=1)
+    other, weights = make_layer(package, seed=2)
+    before, wanted = layer(x, logits), other(x, logits)
+    assert (before != wanted).any()
+    layer.weights["w2"][...] = weights["w2"]
+    layer.repack({"w13": weights["w13"]}, 0, 4)
+    half = layer(x, logits)
+    assert (half != wanted).any()
+    layer.repack({"w13": weights["w13"]}, 4, 4)
+    assert (layer(x, logits) == wanted).all()
+
+
+def test_unpack(package: Any, make_layer: Any) -> None:
+    layer, weights = make_layer(package)
+    unpacked = layer.unpack()
+    assert set(unpacked) == {"w13", "w2"}
+    assert all((unpacked[name] == weights[name]).all() for name in weights)
+    given = {"w13": np.empty_like(weights["w13"])}
+    assert layer.unpack(given)["w13"] is given["w13"]
+    assert (given["w13"] == weights["w13"]).all()
+    with pytest.raises(moec.InvalidArgument, match="has no weight 'x'"):
+        layer.unpack({"x": given["w13"]})
+    given["w13"].flags.writeable = False
+    with pytest.raises(moec.InvalidArgument, match="got a read-only one"):
+        layer.unpack(given)
+
+
+def test_unpack_in_place(package: Any) -> None:
+    weights = {name: random_value(package, name) for name in ("w13", "w2")}
+    arrays = {name: aligned(package, name, array) for name, array in weights.items()}
+    layer = package.layer(arrays, in_place=True)
+    x, logits = (random_value(package, name, 3) for name in ("x", "logits"))
+    wanted = layer(x, logits)
+    layer.unpack({"w13": arrays["w13"]})
+    assert (arrays["w13"] == weights["w13"]).all()
+    with pytest.raises(moec.InvalidArgument, match="repack"):
+        layer(x, logits)
+    layer.repack({"w13": arrays["w13"]}, 0, 8)
+    assert (layer(x, logits) == wanted).all()
+
+
+def test_quantized_when_packed_is_not_unpacked(make_layer: Any) -> None:
+    package = load("int8_w8a16", weights_dtype="bf16")
+    layer, _ = make_layer(package)
+    with pytest.raises(moec.NotSupported, match="w13"):
+        layer.unpack()
+
+
+def test_variants(package: Any, make_layer: Any) -> None:
+    layer, _ = make_layer(package)
+    x, logits = (random_value(package, name, 3) for name in ("x", "logits"))
+    served = package.variant_for(3)
+    assert served.min_tokens <= 3 <= served.max_tokens
+    assert (layer(x, logits, variant=served.name) == layer(x, logits)).all()
+    with pytest.raises(moec.InvalidArgument, match="up_to_64"):
+        layer(x, logits, variant="up_to_64000")
