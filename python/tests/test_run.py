@@ -62,7 +62,7 @@ def test_the_reference_sees_a_wrong_expert(make_layer: Any) -> None:
 @pytest.mark.parametrize("scheme", schemes())
 def test_bits_of_moec_run(scheme: str, tmp_path: pathlib.Path, make_layer: Any) -> None:
     files = moec.compile(
-        {**LAYER, "in_dtype": "f32" if scheme == "f32" else "bf16", "quant_config": scheme}, arch=ARCH, max_tokens=64
+        {**LAYER, "in_dtype": "f32" if scheme == "f32" else "bf16", "quant_config": scheme}, arch=ARCH, max_tokens=8
     )
     folder = files.write(tmp_path / "package")
     package = moec.load(folder, device="host")
