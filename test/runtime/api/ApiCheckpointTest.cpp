@@ -35,6 +35,9 @@ PackageFiles packageWith(const json &more = json::object()) {
   layer["activation"] = {{"gated", true}};
   layer["quant"] = {{"w1", weight}, {"w2", weight}};
   layer.update(more);
+  RankFacts &rank = files.manifest.ranks.at(0);
+  rank.localBegin = layer["local_experts"]["begin"];
+  rank.intermediateBegin = layer.value("intermediate_begin", int64_t(0));
   return files;
 }
 

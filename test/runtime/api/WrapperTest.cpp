@@ -95,7 +95,8 @@ TEST(Wrapper, Checkpoints) {
   auto options = moec::api::loadOptions();
   options.device = MOEC_DEVICE_HOST;
   auto package = moec::api::Package::load(
-      *moec::api::Files::wrap(MOEC_OK, new moec_package_files{files}), options);
+      *moec::api::Files::wrap(MOEC_OK, new moec_package_files{{files}}),
+      options);
   ASSERT_TRUE(package) << package.error().message;
   const Folder folder;
   folder.write("a.safetensors",

@@ -28,7 +28,7 @@ protected:
     const TinyLayer host;
     const LayerHandle packing(host.package, weights.tensors());
     EXPECT_EQ(packing.status, MOEC_OK) << moec_last_error();
-    const moec_package_files files{loadablePackage()};
+    const moec_package_files files{{loadablePackage()}};
     moec_load_options load = {};
     load.struct_size = sizeof(load);
     load.cache_dir = "";
