@@ -53,7 +53,7 @@ void moec::run::addOptions(CLI::App &app, Options &options) {
   app.add_option("--rank", options.rank,
                  "The rank to run, of a package of several (default: the only "
                  "one)")
-      ->check(tools::countFrom(0));
+      ->check(countFrom(0));
   app.add_option("--seed", options.seed, "Seed of weights and inputs");
   app.add_option("--weights", options.weights,
                  "Take weights out of this checkpoint: a folder of safetensors "
