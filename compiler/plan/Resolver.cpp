@@ -158,26 +158,6 @@ static int64_t bitsOf(const std::string &elementType) {
   return type ? type->bits : 0;
 }
 
-/// Why an engine cannot read weights of these types in the order of fragments.
-/// bits: of the activations.
-static std::optional<Reason>
-whyNoFragmentsOf(const LayerFacts &layer, const Engine &engine, int64_t bits) {
-  for (const std::string &type : layer.elementTypes)
-    if (!catalog::hasWord(engine.fragmentElements, type))
-      return Reason{"dtype_not_supported",
-                    fmt::format("engine '{}' multiplies weights in fragments "
-                                "by {}, not by {}",
-                                engine.name, commas(engine.fragmentElements),
-                                type)};
-  for (const std::string &type : layer.codes)
-    if (bits == 8 ? type != "i4" : bitsOf(type) != 4 && bitsOf(type) != 8)
-      return Reason{"dtype_not_supported",
-                    fmt::format("engine '{}' has no fragments of {} for "
-                                "activations of {} bits",
-                                engine.name, type, bits)};
-  return std::nullopt;
-}
-
 /// Why an engine cannot read the weights in the order of fragments: it needs
 /// codes in blocks. Packing repeats the scales of several rows.
 static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
@@ -190,14 +170,6 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
                     "this layer's are multiplied as they are",
                     name)};
   const int64_t bits = bitsOf(layer.elementTypes.front());
-  if (auto reason = whyNoFragmentsOf(layer, engine, bits))
-    return reason;
-  // Its epilogue emulates, by groups that its tiles of rows have.
-  if (layer.emulated && !engine.warpSpecialized)
-    return Reason{"quant_not_supported",
-                  fmt::format("engine '{}' takes activations of f16 and bf16, "
-                              "not those that are quantized and dequantized",
-                              name)};
   // Its epilogue would need more registers than the tile leaves.
   if (engine.warpSpecialized && layer.takesManyRegisters && !layer.gated)
     return Reason{
@@ -237,10 +209,28 @@ static std::optional<Reason> fragments(const LayerFacts &layer,
   return whyNoFragments(layer, *candidate.engine);
 }
 
+/// Whether the engine multiplies weights of the layer's types in fragments.
+/// Where the epilogue emulates, it does so by groups of rows.
+static bool haveFragments(const LayerFacts &layer, const Engine &engine) {
+  if (layer.emulated && !engine.warpSpecialized)
+    return false;
+  const bool ofBytes =
+      !layer.elementTypes.empty() && bitsOf(layer.elementTypes.front()) == 8;
+  return std::ranges::all_of(layer.elementTypes,
+                             [&](const std::string &type) {
+                               return catalog::hasWord(engine.fragmentElements,
+                                                       type);
+                             }) &&
+         std::ranges::all_of(layer.codes, [&](const std::string &type) {
+           return ofBytes ? type == "i4"
+                          : bitsOf(type) == 4 || bitsOf(type) == 8;
+         });
+}
+
 std::string_view compiler::orderOf(const LayerFacts &layer,
                                    const Engine &engine) {
   return catalog::hasWord(engine.orders, "fragment") &&
-                 !whyNoFragments(layer, engine)
+                 haveFragments(layer, engine) && !whyNoFragments(layer, engine)
              ? "fragment"
              : "rows";
 }

@@ -65,6 +65,7 @@ class LoadOptions(c.Structure):
         ("arch", c.c_char_p),
         ("prebuild", c.c_int32),
         ("nvrtc_path", c.c_char_p),
+        ("rank_plus_one", c.c_int32),
     ]
 
 

@@ -75,6 +75,7 @@ def load(
     jobs: int = 0,
     cache_dir: str | os.PathLike[str] | None = None,
     arch: str | None = None,
+    rank: int | None = None,
     prebuild: bool = False,
     nvrtc_path: str | os.PathLike[str] | None = None,
     progress: bool | Progress | None = None,
@@ -88,11 +89,14 @@ def load(
     strict: a kernel that would have to be compiled is StrictMiss. jobs: compilations at once; 0: by cores and memory.
     cache_dir: the folder of compiled kernels. None: MOEC_CACHE_DIR, else ~/.cache/moec.
     arch: a target of the package. None: by the device, on the host the first.
+    rank: a rank of a package of several, (dp_rank * pcp + pcp_rank) * tp + tp_rank. None: the package is of one rank.
     prebuild: compiles into the cache and loads nothing; needs arch and no GPU.
     nvrtc_path: a libnvrtc.so.N or its folder. None: MOEC_NVRTC_PATH, an installed nvidia-cuda-nvrtc, then the usual places.
     progress: as compile() takes it.
     """
     gpu = _parse_device(device)
+    if rank is not None and _c.integer(rank, "rank", bits=31) < 0:
+        raise InvalidArgument(f"rank: expected 0 or more, got {rank}")
     if nvrtc_path is None and (gpu is not None or prebuild):
         nvrtc_path = _nvrtc.find_nvrtc()
     options = _abi.LoadOptions(
@@ -104,6 +108,7 @@ def load(
         cache_dir=_c.path(cache_dir, "cache_dir") if cache_dir is not None else None,
         arch=_c.text(arch, "arch") if arch is not None else None,
         prebuild=prebuild,
+        rank_plus_one=0 if rank is None else _c.integer(rank + 1, "rank", bits=32),
         nvrtc_path=_c.path(nvrtc_path, "nvrtc_path") if nvrtc_path is not None else None,
     )
     with reported(library(), progress):

@@ -49,7 +49,7 @@ def test_options(tmp_path: pathlib.Path) -> None:
     report = moec.explain(QWEN, arch=ARCH, scheme="fp8_block", tp=2, rank=1, max_tokens=77)
     assert report.data["max_tokens"] == 77
     assert report.data["layer"]["quant"]["name"] == "fp8_block"
-    assert report.data["layer"]["parallel"]["tp_rank"] == 1
+    assert report.data["layer"]["parallel"]["tp_size"] == 2
     with pytest.raises(moec.InvalidArgument, match="unknown field 'shceme'; known fields: .*scheme"):
         moec.compile(SMALL, arch=ARCH, shceme="bf16")
     with pytest.raises(moec.InvalidArgument, match="unknown arch 'sm_91'"):
@@ -60,7 +60,22 @@ def test_options(tmp_path: pathlib.Path) -> None:
 
 def test_what_the_source_says_stays() -> None:
     source = {**SMALL, "moe_parallel_config": {"tp_size": 2, "tp_rank": 1}}
-    assert moec.explain(source, arch=ARCH).data["layer"]["parallel"]["tp_rank"] == 1
+    assert ranks_of(moec.load(moec.compile(source, arch=ARCH), device="host")) == [1]
+
+
+def ranks_of(package: moec.Package) -> list[int]:
+    return [row["rank"] for row in package.manifest["ranks"]]
+
+
+def test_ranks() -> None:
+    assert ranks_of(moec.load(moec.compile(SMALL, arch=ARCH, tp=2, rank=1), device="host")) == [1]
+    files = moec.compile(SMALL, arch=ARCH, tp=2, all_ranks=True)
+    with pytest.raises(moec.InvalidArgument, match="ranks 0 and 1"):
+        moec.load(files, device="host")
+    for rank in (2, -1):
+        with pytest.raises(moec.InvalidArgument, match="rank"):
+            moec.load(files, device="host", rank=rank)
+    assert ranks_of(moec.load(files, device="host", rank=1)) == [1]
 
 
 def test_files_are_written_and_read(tmp_path: pathlib.Path) -> None:

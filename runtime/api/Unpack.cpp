@@ -35,24 +35,23 @@ struct Layer::Unpacking {
 //===----------------------------------------------------------------------===//
 
 /// The pack that says what a stored weight was; null where none packs it.
-/// Refused where all that read it lose numbers.
+/// Refused where one of those that read it loses numbers: packs of the numbers
+/// that are made of it begin with it, too.
 static Result<const Pack *> packOf(const Target &target,
                                    const std::string &stored) {
-  const Stage *losing = nullptr;
+  const Pack *found = nullptr;
   for (const Pack &pack : target.pack) {
     if (pack.from.front() != stored)
       continue;
-    const Stage *stage = host::HostDevice::withoutOpposite(target, pack);
-    if (!stage)
-      return &pack;
-    losing = stage;
+    if (const Stage *losing = host::HostDevice::withoutOpposite(target, pack))
+      return refused("weight '{}' cannot be unpacked: stage {} of its packing "
+                     "quantizes, which loses numbers; keep the stored weight, "
+                     "or load it again",
+                     stored, losing->op);
+    if (!found)
+      found = &pack;
   }
-  if (losing)
-    return refused("weight '{}' cannot be unpacked: stage {} of its packing "
-                   "quantizes, which loses numbers; keep the stored weight, or "
-                   "load it again",
-                   stored, losing->op);
-  return static_cast<const Pack *>(nullptr);
+  return found;
 }
 
 static std::string storedNames(const Manifest &manifest) {

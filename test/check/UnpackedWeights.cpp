@@ -53,7 +53,10 @@ Result<std::string> moec::check::checkUnpacked(LoadedLayer &layer,
     const std::string &name = pack.from.front();
     if (std::ranges::find(list, name, &Unpacked::name) != list.end())
       continue;
-    const bool isLost = host::HostDevice::withoutOpposite(target, pack);
+    const bool isLost = std::ranges::any_of(target.pack, [&](const Pack &one) {
+      return one.from.front() == name &&
+             host::HostDevice::withoutOpposite(target, one);
+    });
     loses |= isLost;
     if (isLost)
       continue;
