@@ -57,7 +57,7 @@ HGMMA = {0x9f0, 0xdf0}
 QGMMA = {0x9f3, 0xdf3}
 UTMALDG = 0x5b4
 # The version of this file's rules; a kernel that passed an older version is judged again.
-RULES = "5"
+RULES = "6"
 
 _library = None
 
@@ -188,12 +188,12 @@ def check_instructions(cubin, schedule):
     if schedule.get("engine") not in ("wgmma", "wgmma_rs"):
         return None if not any(counts.values()) else f"engine wgmma was not asked for, but there are {counts}"
     steps = 128 // 32
-    if schedule["engine"] == "wgmma_rs":  # its weights are no tensor of the copy engine
-        return None if counts["HGMMA"] and counts["HGMMA"] % steps == 0 and not (counts["QGMMA"] or counts["UTMALDG"]) else \
-            f"{counts}; expected a multiple of {steps} HGMMA alone"
-    most = schedule["tile"][0] // 16 * steps
     # Rows of 128 bytes: elements of 8 bits are as many as bytes.
     name, other = ("QGMMA", "HGMMA") if schedule["tile"][2] == 128 else ("HGMMA", "QGMMA")
+    if schedule["engine"] == "wgmma_rs":  # its weights are no tensor of the copy engine
+        return None if counts[name] and counts[name] % steps == 0 and not (counts[other] or counts["UTMALDG"]) else \
+            f"{counts}; expected a multiple of {steps} {name} alone"
+    most = schedule["tile"][0] // 16 * steps
     if not counts[name] or counts[name] % steps or counts[name] > most:
         return f"{counts[name]} {name}; expected a multiple of {steps} up to {most}"
     if counts[other]:
