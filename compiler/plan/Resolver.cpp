@@ -210,7 +210,7 @@ static std::optional<Reason> fragments(const LayerFacts &layer,
 }
 
 /// Whether the engine multiplies weights of the layer's types in fragments.
-/// Where the epilogue emulates, it does so by groups of rows.
+/// An epilogue that emulates reads rows.
 static bool haveFragments(const LayerFacts &layer, const Engine &engine) {
   if (layer.emulated && !engine.warpSpecialized)
     return false;

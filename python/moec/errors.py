@@ -5,29 +5,6 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-__all__ = [
-    "Capturing",
-    "CompileFailed",
-    "ContextInUse",
-    "DamagedPackage",
-    "DeviceLimit",
-    "DriverFailed",
-    "FileSystemError",
-    "InternalError",
-    "InvalidArgument",
-    "InvalidManifest",
-    "Misaligned",
-    "MoecError",
-    "NoCompiler",
-    "NoDriver",
-    "NoMatchingTarget",
-    "NotSupported",
-    "Reason",
-    "StrictMiss",
-    "TooManyTokens",
-    "WorkspaceTooSmall",
-]
-
 
 class MoecError(RuntimeError):
     """An error of moec. The text says what was expected, what came, and what would be accepted."""

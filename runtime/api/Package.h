@@ -73,7 +73,7 @@ public:
   static Result<std::shared_ptr<const Package>>
   load(std::span<const PackageFiles> shares, const LoadOptions &);
 
-  /// That of the rank that was loaded.
+  /// The manifest, narrowed to the rank that was loaded.
   const Manifest &manifest() const { return contents; }
   const Target &target() const { return *chosen; }
   const LoadReport &report() const { return loadReport; }

@@ -232,7 +232,7 @@ Result<void> Layer::unpackOne(const Unpacking &one, bool toHost) {
       code->cuda() ? code->cuda()->place().driver : nullptr;
   auto symbols = TRY(symbolsFor(manifest, manifest.maxTokens, code->smCount()));
   const int64_t storedEach = one.bytes / pack.totalExperts;
-  // What packing made, and what it read besides the stored weight.
+  // The packed weight, and the values that packing read beside the stored one.
   struct Source {
     std::string name;
     uint64_t address;

@@ -25,7 +25,7 @@ inline constexpr int64_t kFragmentRows = 64;
 /// blocks of 128 columns; or the numbers of groups of columns.
 enum class FragmentKind { Codes, CodesOfBytes, Numbers };
 
-/// Which codes operands of this type take.
+/// The kind of codes that become operands of this type.
 FragmentKind codesFor(Storage operand);
 /// Columns of a block; 1 of numbers.
 int64_t fragmentColumns(FragmentKind kind);

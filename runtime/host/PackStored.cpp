@@ -54,7 +54,8 @@ struct StoredMatrix {
   bool isPacked() const { return rowsPerWord * columnsPerWord > 1; }
   int64_t bytes() const { return rows * columns * bits / 8; }
 
-  /// Where the element is that a row and a column of the packed matrix is.
+  /// The stored place of the element at a row and a column of the packed
+  /// matrix.
   struct Place {
     int64_t byte = 0, shift = 0;
   };
