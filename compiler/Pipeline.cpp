@@ -34,6 +34,9 @@ void compiler::buildPipeline(mlir::OpPassManager &manager,
   decompose.archs.assign(options.archs.begin(), options.archs.end());
   decompose.gpu = options.gpu;
   decompose.maxTokens = options.maxTokens;
+  decompose.backend = options.backend;
+  decompose.engine = options.engine;
+  decompose.emulate = options.emulate;
   manager.addPass(createDecomposeLayerPass(decompose));
   auto &stages = manager.nest<moe::ProgramOp>();
   stages.addPass(createChooseBackendPass({options.backend, options.engine}));
@@ -71,6 +74,9 @@ struct TextOptions : mlir::PassPipelineOptions<TextOptions> {
                              llvm::cl::desc("forces an engine")};
   Option<std::string> tuned{*this, "tuned",
                             llvm::cl::desc("a file of measured schedules")};
+  Option<bool> emulate{*this, "emulate",
+                       llvm::cl::desc("emulates activations also where the "
+                                      "target multiplies codes")};
   Option<bool> checkPrograms{
       *this, "check-programs",
       llvm::cl::desc("compares programs of the input with their layers")};
@@ -95,6 +101,7 @@ void compiler::registerPipeline() {
         options.backend = text.backend;
         options.engine = text.engine;
         options.tunedFile = text.tuned;
+        options.emulate = text.emulate;
         options.checkPrograms = text.checkPrograms;
         buildPipeline(manager, options, text.emit);
       });

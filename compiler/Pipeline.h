@@ -31,6 +31,8 @@ struct PipelineOptions {
   std::string backend; ///< forced, or ""
   std::string engine;  ///< forced, or ""
   std::string tunedFile;
+  /// Activations are emulated also where the target multiplies codes.
+  bool emulate = false;
   /// Programs stand in the input: they are compared with their layers.
   bool checkPrograms = false;
 };

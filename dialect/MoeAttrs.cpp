@@ -79,7 +79,7 @@ LogicalResult DescriptorAttr::verify(EmitError emitError, Type element,
                                      ArrayRef<int64_t> group, Type scale,
                                      bool dynamic, Type secondScale,
                                      Type zeroPoint, StringRef scaleRule,
-                                     bool secondPerToken) {
+                                     bool secondPerRow) {
   if (!element || !isa<FloatType, IntegerType>(element))
     return emitError() << "element must be a float or an integer type, got "
                        << element;
@@ -111,9 +111,8 @@ LogicalResult DescriptorAttr::verify(EmitError emitError, Type element,
   if (!scaleRule.empty() &&
       (!dynamic || !isa_and_nonnull<Float8E8M0FNUType>(scale)))
     return emitError() << "'scale_rule' is of dynamic scales of f8E8M0FNU";
-  if (secondPerToken && (!dynamic || !secondScale))
-    return emitError() << "'second_per_token' needs a 'second_scale' of "
-                          "'dynamic' scales";
+  if (secondPerRow && !secondScale)
+    return emitError() << "'second_per_row' needs a 'second_scale'";
   return success();
 }
 
@@ -134,7 +133,7 @@ Type DescriptorAttr::getScaleAsRead() const {
 DescriptorAttr DescriptorAttr::withGroup(ArrayRef<int64_t> group) const {
   return get(getContext(), getElement(), group, getScale(), getDynamic(),
              getSecondScale(), getZeroPoint(), getScaleRule(),
-             getSecondPerToken());
+             getSecondPerRow());
 }
 
 //===----------------------------------------------------------------------===//
@@ -154,7 +153,7 @@ static DescriptorAttr descriptor(MLIRContext *context,
                              elementType(context, row.scale), row.dynamic,
                              elementType(context, row.secondScale),
                              elementType(context, row.zeroPoint), row.scaleRule,
-                             row.secondPerToken);
+                             row.secondPerRow);
 }
 
 QuantAttr QuantAttr::getScheme(MLIRContext *context, StringRef name) {
@@ -179,14 +178,16 @@ QuantAttr QuantAttr::getSpelled(MLIRContext *context, DescriptorAttr a1,
 }
 
 /// Weights of 4 bits whose scales multiply sums: those of groups of 64 or 128
-/// along k, or of rows.
+/// along k, or of rows. Second scales of rows multiply finished ones.
 static bool scalesSums(DescriptorAttr weight) {
   if (!weight.getElement().isInteger(4) || weight.isPlain() ||
-      weight.getDynamic() || weight.getSecondScale() || weight.getZeroPoint())
+      weight.getDynamic() || weight.getZeroPoint() ||
+      (weight.getSecondScale() && !weight.getSecondPerRow()))
     return false;
   const Type scale = weight.getScale();
   const int64_t columns = weight.getGroup()[1];
-  return (scale.isF32() || scale.isF16() || scale.isBF16()) &&
+  return (scale.isF32() || scale.isF16() || scale.isBF16() ||
+          isa<Float8E4M3FNType>(scale)) &&
          weight.getGroup()[0] == 1 &&
          (columns == -1 || columns == 64 || columns == 128);
 }
@@ -199,6 +200,21 @@ bool QuantAttr::multipliesCodes() const {
          (a1.getElement().isInteger(8) ||
           isa<Float8E4M3FNType>(a1.getElement())) &&
          scalesSums(getW1()) && scalesSums(getW2());
+}
+
+bool QuantAttr::mayMultiplyCodes() const {
+  const DescriptorAttr a1 = getA1();
+  const bool ofRows =
+      a1.isOfTensor() ||
+      (a1.getDynamic() && a1.getGroup() == ArrayRef<int64_t>{1, -1});
+  const auto isScaled = [](DescriptorAttr weight) {
+    return isa<Float4E2M1FNType>(weight.getElement()) &&
+           isa_and_nonnull<Float8E8M0FNUType>(weight.getScale()) &&
+           weight.getGroup() == ArrayRef<int64_t>{1, 32};
+  };
+  return dequantizesWeights() && a1 == getA2() && ofRows &&
+         isa<Float8E4M3FNType>(a1.getElement()) && a1.getScale().isF32() &&
+         isScaled(getW1()) && isScaled(getW2());
 }
 
 const catalog::NativeScales *moec::moe::nativeScales(DescriptorAttr activation,

@@ -55,7 +55,7 @@ def Moe_RealizationAttr : I32EnumAttr<"Realization", "how a matmul multiplies it
 
 def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor", [{
     "", "group", "scale", "dynamic",
-    "second_scale", "zero_point", "scale_rule", "second_per_token"
+    "second_scale", "zero_point", "scale_rule", "second_per_row"
   }]> {
   let summary = "what one operand of a matmul is made of";
   let description = [{
@@ -67,8 +67,9 @@ def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor", [{
     * `scale`: the scale's element type; present exactly if `group` is;
     * `dynamic`: the scale is computed from the values at run time;
     * `second_scale`: the element type of a scale of the scales, one a tensor,
-      which is stored; with `second_per_token` of dynamic ones each token has its
-      own, computed at run time;
+      which is stored; with `second_per_row` each row has its own: each output
+      channel of a weight a stored one, each token one that is computed at run
+      time beside `dynamic` scales;
     * `scale_rule`: how a dynamic scale of type f8E8M0FNU follows from the largest
       magnitude of its group, and the largest power of two P and value V of the
       element type: `even` is the power of two of the magnitude, rounded to the
@@ -83,7 +84,7 @@ def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor", [{
     #nvfp4 = #moe.descriptor<f4E2M1FN, group = [1, 16], scale = f8E4M3FN, second_scale = f32>
     #awq = #moe.descriptor<i4, group = [1, 128], scale = f16, zero_point = i4>
     #mx = #moe.descriptor<f4E2M1FN, group = [1, 32], scale = f8E8M0FNU, dynamic, scale_rule = floor>
-    #two = #moe.descriptor<f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32, second_per_token>
+    #two = #moe.descriptor<f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32, second_per_row>
     module attributes {moe.example = [#plain, #block, #nvfp4, #awq, #mx, #two]} {}
     ```
   }];
@@ -95,7 +96,7 @@ def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor", [{
     OptionalParameter<"::mlir::Type">:$secondScale,
     OptionalParameter<"::mlir::Type">:$zeroPoint,
     StringRefParameter<"even, ceil, floor, or empty", "\"\"">:$scaleRule,
-    OptionalParameter<"bool">:$secondPerToken
+    OptionalParameter<"bool">:$secondPerRow
   );
   let builders = [
     AttrBuilder<(ins "::mlir::Type":$element), [{
@@ -109,8 +110,8 @@ def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor", [{
     bool isPlain() const { return !getScale(); }
     /// One scale of all values.
     bool isOfTensor() const { return !isPlain() && getGroup()[0] == -1 && getGroup()[1] == -1; }
-    /// A scale of scales that is stored, below dynamic ones.
-    bool hasStoredSecondScale() const { return getSecondScale() && !getSecondPerToken(); }
+    /// A scale of an activation's scales that is stored, below dynamic ones.
+    bool hasStoredSecondScale() const { return getSecondScale() && !getSecondPerRow(); }
     /// The rule by which dynamic powers of two follow; empty for other scales.
     ::llvm::StringRef getRule() const;
     /// The same with scales of other groups.
@@ -159,6 +160,9 @@ def Moe_QuantAttr : Moe_VerifiedAttr<"Quant", "quant"> {
     /// Codes of 4 bits become elements of the activations' 8 as they are, and
     /// scales multiply sums.
     bool multipliesCodes() const;
+    /// Realization 'codes' is possible in place of 'emulated': the activations'
+    /// e4m3 holds each code. Which one it is depends on the target.
+    bool mayMultiplyCodes() const;
   }];
 }
 

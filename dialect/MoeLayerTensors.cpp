@@ -105,7 +105,7 @@ private:
     add("x_scale", TensorRole::Input, scale.getShape(),
         emulated ? a1.getScale() : scale.getElementType());
     const Type second = emulated ? a1.getSecondScale() : Type();
-    if (second && a1.getSecondPerToken())
+    if (second && a1.getSecondPerRow())
       add("x_second_scale", TensorRole::Input, {kAny, 1}, second, {4});
     else if (second)
       add("x_second_scale", TensorRole::Input, {1}, second, {4});
@@ -176,11 +176,17 @@ private:
       addWeight("w13_scale", layer.getW13ScaleShape(), w1.getScale());
     if (!w2.isPlain() && !w2.getDynamic())
       addWeight("w2_scale", layer.getW2ScaleShape(), w2.getScale());
-    // Gate and up have a scale of scales each.
+    // Gate and up have a scale of scales each, or each row has one.
+    const int64_t parts = layer.isGated() ? 2 : 1;
     if (const Type second = w1.getSecondScale())
-      addWeight("w13_second_scale", {experts, layer.isGated() ? 2 : 1}, second);
+      addWeight("w13_second_scale",
+                {experts, w1.getSecondPerRow()
+                              ? parts * *layer.getLocalIntermediate()
+                              : parts},
+                second);
     if (const Type second = w2.getSecondScale())
-      addWeight("w2_second_scale", {experts, 1}, second);
+      addWeight("w2_second_scale", {experts, w2.getSecondPerRow() ? width : 1},
+                second);
     if (const Type zeroPoint = w1.getZeroPoint())
       addWeight("w13_zero_point", layer.getW13ScaleShape(), zeroPoint);
     if (const Type zeroPoint = w2.getZeroPoint())

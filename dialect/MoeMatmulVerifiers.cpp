@@ -55,6 +55,17 @@ static ParseResult verifyRealization(GroupedMatmulOp op) {
                     "gate_up");
 }
 
+/// One of each row, or of each of gate and up.
+static ParseResult rhsSecondScaleIsOdd(GroupedMatmulOp op) {
+  if (!op.getRhsSecondScale())
+    return success();
+  const int64_t numbers = op.getRhsDescriptor()->getSecondPerRow() ? op.getN()
+                          : op.getGateUp()                         ? 2
+                                                                   : 1;
+  return expect(op, "rhs_second_scale", op.getRhsSecondScale(),
+                {op.getNumExperts(), numbers});
+}
+
 LogicalResult GroupedMatmulOp::verify() {
   if (expectRank(*this, "rhs", getRhs(), 3))
     return failure();
@@ -82,6 +93,8 @@ LogicalResult GroupedMatmulOp::verify() {
   if ((getRhsSecondScale() || getRhsZeroPoint()) && !getRhsScale())
     return emitOpError() << "'rhs_second_scale' and 'rhs_zero_point' must be "
                             "given with 'rhs_scale'";
+  if (rhsSecondScaleIsOdd(*this))
+    return failure();
   if (getRhsZeroPoint() &&
       tensor(getRhsZeroPoint()).getShape() != tensor(getRhsScale()).getShape())
     return emitOpError() << "'rhs_zero_point' must have the shape of "

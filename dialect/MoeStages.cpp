@@ -136,14 +136,14 @@ void QuantizeOp::addStageAttributes(NamedAttrList &attributes) {
     return;
   writer.word("emulates", nameOf(descriptor.getElement()));
   if (descriptor.getSecondScale())
-    writer.flag("second_per_token", descriptor.getSecondPerToken());
+    writer.flag("second_per_row", descriptor.getSecondPerRow());
 }
 
 void DequantizeOp::addStageAttributes(NamedAttrList &attributes) {
   Writer writer(*this, attributes);
   writer.group("", getDescriptor());
   if (getSecondScale())
-    writer.flag("second_per_token", getDescriptor().getSecondPerToken());
+    writer.flag("second_per_row", getDescriptor().getSecondPerRow());
 }
 
 void PermuteColumnsOp::addStageAttributes(NamedAttrList &attributes) {
@@ -170,6 +170,8 @@ void GroupedMatmulOp::addStageAttributes(NamedAttrList &attributes) {
     return;
   writer.group("rhs_", *getRhsDescriptor());
   writer.flag("gate_up", bool(getGateUp()));
+  if (getRhsSecondScale() && getRhsDescriptor()->getSecondPerRow())
+    writer.flag("rhs_second_per_row", true);
   if (readsFragments())
     writer.flag("fragments", true);
 }

@@ -302,8 +302,8 @@ LogicalResult DequantizeOp::verify() {
     return emitOpError() << "'second_scale' belongs to a descriptor that has "
                             "one";
   const SmallVector<int64_t, 2> secondShape =
-      descriptor.getSecondPerToken() ? SmallVector<int64_t, 2>{kAny, 1}
-                                     : SmallVector<int64_t, 2>{1};
+      descriptor.getSecondPerRow() ? SmallVector<int64_t, 2>{kAny, 1}
+                                   : SmallVector<int64_t, 2>{1};
   if (expect(*this, "second_scale", getSecondScale(), secondShape, second))
     return failure();
   return verifyRowCount(*this, Value(), Value(), getExpertNumTokens());

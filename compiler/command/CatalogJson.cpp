@@ -43,7 +43,7 @@ static ordered_json operandJson(const catalog::SchemeDescriptor &operand) {
                         : ordered_json()},
           {"dynamic", operand.dynamic},
           {"second_scale", wordOrNull(operand.secondScale)},
-          {"second_per_token", operand.secondPerToken},
+          {"second_per_row", operand.secondPerRow},
           {"zero_point", wordOrNull(operand.zeroPoint)},
           {"scale_rule", wordOrNull(operand.scaleRule)}};
 }

@@ -50,7 +50,7 @@ std::string operandText(const catalog::SchemeDescriptor &operand) {
                         operand.scale, operand.dynamic ? " dynamic" : "");
   if (!operand.secondScale.empty())
     text += fmt::format(" of {}{}", operand.secondScale,
-                        operand.secondPerToken ? " per token" : "");
+                        operand.secondPerRow ? " per token" : "");
   if (!operand.zeroPoint.empty())
     text += fmt::format(" zero {}", operand.zeroPoint);
   return text;

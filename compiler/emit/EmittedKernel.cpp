@@ -71,10 +71,15 @@ void compiler::beginKernel(moe::ProgramOp program, StringRef kind,
 }
 
 /// The policy in code_groups.cuh of codes that are multiplied as they are.
-static std::string codesPolicy(moe::DescriptorAttr weight, bool ofIntegers) {
-  if (weight.getGroup()[1] == -1)
+static std::string codesPolicy(moe::GroupedMatmulOp matmul) {
+  const int64_t group = matmul.getRhsDescriptorAttr().getGroup()[1];
+  const bool ofIntegers = elementTypeOf(matmul.getLhs()) == "i8";
+  if (group == -1)
     return fmt::format("moe::quant::CodeChannel<{}>", ofIntegers ? 0 : 128);
-  return fmt::format("moe::quant::CodeGroups<{}>", weight.getGroup()[1]);
+  return fmt::format("moe::quant::CodeGroups<{}{}>", group,
+                     matmul.getLhsDescriptorAttr().isOfTensor()
+                         ? ", moe::quant::LhsScale::Tensor"
+                         : "");
 }
 
 void compiler::addWeightConfig(moe::GroupedMatmulOp matmul,
@@ -85,15 +90,15 @@ void compiler::addWeightConfig(moe::GroupedMatmulOp matmul,
     return;
   }
   const moe::DescriptorAttr weight = matmul.getRhsDescriptorAttr();
-  const bool ofIntegers = elementTypeOf(matmul.getLhs()) == "i8";
   config.type("Quant", realization == moe::Realization::Codes
-                           ? codesPolicy(weight, ofIntegers)
+                           ? codesPolicy(matmul)
                            : std::string(catalog::kWeightOnly));
   config.type("Scale", cppType(matmul.getRhsScale()));
   config.number("kScaleRows", std::max<int64_t>(weight.getGroup()[0], 0));
   config.number("kScaleColumns", std::max<int64_t>(weight.getGroup()[1], 0));
   config.flag("kZeroPoint", bool(matmul.getRhsZeroPoint()));
   config.flag("kSecondScale", bool(matmul.getRhsSecondScale()));
+  config.flag("kSecondPerRow", weight.getSecondPerRow());
 }
 
 void compiler::addEngineHeader(std::string_view engine, EmittedKernel &out) {

@@ -48,8 +48,8 @@ static json descriptorJson(moe::DescriptorAttr descriptor) {
   // Written where there are some, so that older packages stay as they are.
   if (!descriptor.getRule().empty())
     made["scale_rule"] = descriptor.getRule().str();
-  if (descriptor.getSecondPerToken())
-    made["second_per_token"] = true;
+  if (descriptor.getSecondPerRow())
+    made["second_per_row"] = true;
   return made;
 }
 
@@ -190,10 +190,6 @@ static json layerJson(moe::LayerOp layer) {
         {"ep_size", parallel.getExpertSize()},
         {"sp_size", parallel.getSp()}}},
   };
-  // Of emulated activations: what codes become.
-  if (quant.getRealization(true) == moe::Realization::Emulated ||
-      quant.getRealization(false) == moe::Realization::Emulated)
-    made["compute_type"] = elementTypeName(layer.getComputeType());
   // Written where it is another, so that older packages stay as they are.
   if (layer.getStoredLayout() != "rows")
     made["stored_layout"] = storedLayoutJson(layer);
@@ -283,6 +279,11 @@ void compiler::describeLayer(moe::ProgramOp program, Manifest &manifest) {
   manifest.name = wholeLayerOf(layer);
   manifest.ranks = rankFacts(layer);
   manifest.layer = layerJson(layer);
+  // Of emulated activations: what codes become.
+  program.walk([&](moe::GroupedMatmulOp matmul) {
+    if (matmul.getRealization() == moe::Realization::Emulated)
+      manifest.layer["compute_type"] = elementTypeName(layer.getComputeType());
+  });
   manifest.values = callerValues(layer);
   manifest.oneOf = waysToRoute(layer);
 }

@@ -32,7 +32,7 @@ static std::string emulatedPolicy(moe::DescriptorAttr descriptor) {
                        descriptor.getDynamic());
   if (descriptor.getSecondScale())
     return fmt::format("moe::quant::TwoLevels<{}, {}, {}>", element, group,
-                       descriptor.getSecondPerToken());
+                       descriptor.getSecondPerRow());
   if (StringRef rule = descriptor.getRule(); !rule.empty())
     return fmt::format("moe::quant::PowerGroups<{}, moe::quant::{}, {}>",
                        element,

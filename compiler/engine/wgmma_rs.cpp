@@ -141,7 +141,9 @@ private:
     const int64_t activation = problem.takesManyRegisters ? 40 : 0;
     // The codes of an atom, what they become and their scales.
     if (problem.isPromoted())
-      return {s.tileM / 2 * (atoms + 1), 40 + activation, "sums and totals"};
+      return {s.tileM / 2 * (atoms + 1),
+              40 + activation + (groupsOfStage(problem) > 1 ? 8 : 0),
+              "sums and totals"};
     // Two sets of registers, the codes of a stage and their scales.
     const int64_t others =
         40 + 16 * atoms + activation + (problem.hasZeroPoints ? 8 : 0);

@@ -88,7 +88,7 @@ LayerBuilder::descriptor(const DescriptorDescription &description) {
       failing(), &context, element, ArrayRef<int64_t>(description.group),
       elementType(description.scale), description.dynamic,
       elementType(description.secondScale), elementType(description.zeroPoint),
-      StringRef(description.scaleRule), description.secondPerToken);
+      StringRef(description.scaleRule), description.secondPerRow);
 }
 
 /// With another type of 16 bits in place of bf16, if there is one, and other
@@ -105,7 +105,7 @@ moe::DescriptorAttr LayerBuilder::changed(moe::DescriptorAttr descriptor,
       &context, type(descriptor.getElement()), group,
       type(descriptor.getScale()), descriptor.getDynamic(),
       descriptor.getSecondScale(), descriptor.getZeroPoint(),
-      descriptor.getScaleRule(), descriptor.getSecondPerToken());
+      descriptor.getScaleRule(), descriptor.getSecondPerRow());
 }
 
 moe::QuantAttr LayerBuilder::quant(const QuantDescription &description,

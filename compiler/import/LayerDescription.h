@@ -34,7 +34,7 @@ struct DescriptorDescription {
   bool dynamic = false;       ///< scales are computed at run time
   std::string secondScale;
   std::string scaleRule; ///< of dynamic f8E8M0FNU; "": the type's
-  bool secondPerToken = false;
+  bool secondPerRow = false;
   std::string zeroPoint;
 
   bool operator==(const DescriptorDescription &) const = default;

@@ -111,7 +111,7 @@ DescriptorDescription readDescriptor(JsonReader &quant, std::string_view key,
   descriptor.secondScale = type("alpha_or_gscale", "");
   descriptor.zeroPoint = type("zp", "");
   descriptor.dynamic = reader->booleanOr("dynamic", false);
-  descriptor.secondPerToken = reader->booleanOr("second_per_token", false);
+  descriptor.secondPerRow = reader->booleanOr("second_per_row", false);
   if (reader->has("scale_rule"))
     descriptor.scaleRule =
         readWord(*reader, "scale_rule", "even ceil floor", "");

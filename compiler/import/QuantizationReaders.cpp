@@ -67,7 +67,7 @@ static bool isSame(const DescriptorDescription &spelled,
          spelled.secondScale == row.secondScale &&
          spelled.zeroPoint == row.zeroPoint &&
          spelled.scaleRule == row.scaleRule &&
-         spelled.secondPerToken == row.secondPerToken;
+         spelled.secondPerRow == row.secondPerRow;
 }
 
 QuantDescription

@@ -276,6 +276,9 @@ struct CheckProgram : compiler::impl::CheckProgramPassBase<CheckProgram> {
     options.maxTokens = program.getMaxTokens();
     options.backend = backend;
     options.engine = engine;
+    program.walk([&](moe::GroupedMatmulOp matmul) {
+      options.emulate |= matmul.getRealization() == moe::Realization::Emulated;
+    });
     PassManager manager(&getContext(), ModuleOp::getOperationName());
     buildPipeline(manager, options, phase);
     if (failed(manager.run(*derived.module)))

@@ -64,11 +64,12 @@ LogicalResult checkQuantizedWeights(moe::LayerOp layer) {
     const bool twoLevels = scale == "f8E4M3FN";
     if ((code[0] == 'i' && (twoLevels || scale == "f8E8M0FNU")) ||
         twoLevels != bool(weight.getSecondScale()) ||
-        (weight.getZeroPoint() && code != "i4"))
+        weight.getSecondPerRow() || (weight.getZeroPoint() && code != "i4"))
       failed |= mlir::failed(compiler::refuse(
           layer, "scheme_not_supported",
           "weights_type: no rule makes " + code + " with scales of " + scale +
               (weight.getZeroPoint() ? " and zero points" : "") +
+              (weight.getSecondPerRow() ? " and second scales of rows" : "") +
               " of floats; accepted: scales of f32, f16 or bf16, of floats "
               "f8E8M0FNU, too, or f8E4M3FN below f32, i4 with zero points"));
   }

@@ -387,6 +387,9 @@ void checkActivation(Refuse refuse, StringRef name,
     if (element == "i8")
       because("activations of i8 with scales of " + scale + "; accepted: f32");
   }
+  if (activation.getSecondPerRow() && !activation.getDynamic())
+    because("second scales of rows beside static scales; accepted: beside "
+            "dynamic ones");
   const Type second = activation.getSecondScale();
   if (bool(second) != (scale == "f8E4M3FN") || (second && !second.isF32()))
     because("scales of f8E4M3FN have second scales of f32, others have none");

@@ -9,10 +9,10 @@
 // With rows interleaved by 8 both lie in the two halves of an m16n8 tile pair,
 // in one fragment, for mma.sync as for wgmma, plain and swapped. What a
 // checkpoint stores in another order than rows is brought into rows, and
-// columns into the order of their groups. Scales that are powers of two become
-// f32 where they multiply sums. For an engine that reads fragments, codes,
-// their scales and zero points are in that order. A scale of more rows or
-// columns than kernels read is repeated.
+// columns into the order of their groups. Scales of weights that are multiplied
+// as stored become f32 if they are powers of two. For an engine that reads
+// fragments, codes, their scales and zero points are in that order. A scale of
+// more rows or columns than kernels read is repeated.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,6 +52,7 @@ Type elementAsRead(Value weight) {
   for (Operation *user : weight.getUsers())
     if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(user))
       if (matmul.getRhsScale() == weight && matmul.getLhsScale() &&
+          matmul.getRealization() == moe::Realization::Native &&
           isa<Float8E8M0FNUType>(element))
         return Float32Type::get(weight.getContext());
   return element;

@@ -12,7 +12,9 @@
 
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/Targets.h"
+#include "compiler/plan/LayerFacts.h"
 #include "compiler/plan/ProgramValues.h"
+#include "compiler/plan/Resolver.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -34,11 +36,14 @@ constexpr int64_t kAmaxRows = 32;
 /// Builds the program of one layer for one target.
 class Decomposer {
 public:
-  Decomposer(moe::LayerOp layer, moe::TargetAttr target, int64_t maxTokens)
+  /// multipliesCodes: where the layer may (QuantAttr::mayMultiplyCodes).
+  Decomposer(moe::LayerOp layer, moe::TargetAttr target, int64_t maxTokens,
+             bool multipliesCodes)
       : layer(layer), target(target), maxTokens(maxTokens),
-        builder(layer.getContext()), location(layer.getLoc()) {}
+        multipliesCodes(multipliesCodes), builder(layer.getContext()),
+        location(layer.getLoc()) {}
 
-  void build() {
+  moe::ProgramOp build() {
     builder.setInsertionPoint(layer->getBlock(), layer->getBlock()->end());
     addInputs();
     const std::string name =
@@ -69,6 +74,7 @@ public:
       addBatchedStages();
     else
       addStages();
+    return program;
   }
 
 private:
@@ -126,6 +132,11 @@ private:
     return name.empty() ? StringAttr() : builder.getStringAttr(name);
   }
 
+  moe::Realization realization(bool first) {
+    return multipliesCodes ? moe::Realization::Codes
+                           : layer.getQuant().getRealization(first);
+  }
+
   /// Null where the operand is not quantized.
   static moe::DescriptorAttr quantized(moe::DescriptorAttr descriptor) {
     return descriptor.isPlain() ? moe::DescriptorAttr() : descriptor;
@@ -176,7 +187,8 @@ private:
           builder, location, tensor({kAny}, builder.getF32Type()), kAmaxRows,
           input, weights, valid, rows.offsets, rows.counts);
     }
-    const bool emulated = layer.getQuant().dequantizesWeights();
+    const bool emulated =
+        layer.getQuant().dequantizesWeights() && !multipliesCodes;
     const Type scale =
         emulated ? Type()
                  : Type(moe::scalesOfRows(descriptor, type.getDimSize(1)));
@@ -198,7 +210,7 @@ private:
   Quantized quantizedX(const Rows &rows) {
     const moe::DescriptorAttr a1 = layer.getQuant().getA1();
     const Value x = input("x"), scale = input("x_scale");
-    if (layer.getQuant().getRealization(true) != moe::Realization::Emulated)
+    if (realization(/*first=*/true) != moe::Realization::Emulated)
       return {x, scale};
     const Type data = tensor(cast<RankedTensorType>(x.getType()).getShape(),
                              layer.getComputeType());
@@ -235,7 +247,7 @@ private:
     const int64_t n = cast<RankedTensorType>(rhs.getType()).getDimSize(1);
     return moe::GroupedMatmulOp::create(
                builder, location, tensor({kAny, n}, builder.getF32Type()),
-               quant.getRealization(first), pairs,
+               realization(first), pairs,
                gateUp ? layer.getGateUpOrderAttr() : StringAttr(),
                layer.accumulatesFast(),
                !first && bias && layer.addsW2BiasByRank(),
@@ -382,6 +394,7 @@ private:
   moe::LayerOp layer;
   moe::TargetAttr target;
   int64_t maxTokens;
+  bool multipliesCodes;
   OpBuilder builder;
   Location location;
   SmallVector<Input> inputs;
@@ -408,8 +421,14 @@ struct DecomposeLayerPass
                              "expected arch=NAME";
         return signalPassFailure();
       }
+      // A package has one meaning for all its targets.
+      const bool codes = !emulate && layer.getQuant().mayMultiplyCodes() &&
+                         layer.isResolved() &&
+                         llvm::all_of(*targets, [&](moe::TargetAttr target) {
+                           return multipliesCodes(layer, target);
+                         });
       for (const moe::TargetAttr target : *targets)
-        if (failed(decompose(layer, target)))
+        if (failed(decompose(layer, target, codes)))
           return signalPassFailure();
     }
   }
@@ -421,7 +440,18 @@ struct DecomposeLayerPass
                         });
   }
 
-  LogicalResult decompose(moe::LayerOp layer, moe::TargetAttr target) {
+  /// Whether an engine serves a program that multiplies codes.
+  bool multipliesCodes(moe::LayerOp layer, moe::TargetAttr target) {
+    moe::ProgramOp program =
+        Decomposer(layer, target, maxTokens, /*multipliesCodes=*/true).build();
+    const bool served = bool(compiler::resolve(
+        compiler::factsOf(program), target.getArch().str(), backend, engine));
+    program.erase();
+    return served;
+  }
+
+  LogicalResult decompose(moe::LayerOp layer, moe::TargetAttr target,
+                          bool codes) {
     for (auto program : getOperation().getOps<moe::ProgramOp>())
       if (program.getLayer() == layer.getSymName() &&
           program.getTarget().getArch() == target.getArch())
@@ -438,7 +468,7 @@ struct DecomposeLayerPass
                               "got a stride of " +
                                   Twine(*layer.getLocalStride()) +
                                   "; accepted: placement = linear");
-    Decomposer(layer, target, maxTokens).build();
+    Decomposer(layer, target, maxTokens, codes).build();
     return success();
   }
 };

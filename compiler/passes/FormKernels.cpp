@@ -176,7 +176,7 @@ static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
     return fmt::format("engine '{}' does not emulate its result", engine.str());
   if (quantize.getStaticScale())
     return "";
-  if (descriptor.getGroup()[1] < 1 || descriptor.getSecondPerToken())
+  if (descriptor.getGroup()[1] < 1 || descriptor.getSecondPerRow())
     return "a scale follows from more values than a CTA has";
   // Several divisions a value hold up each CTA's end, for longer than a launch
   // of its own takes (docs/decisions/020).

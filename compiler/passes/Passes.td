@@ -82,7 +82,9 @@ def DecomposeLayerPass : Moe_Pass<"moe-decompose-layer"> {
   let description = [{
     Adds a `moe.program` with one variant for all token counts: route, count,
     permute, matmul, activate, matmul, combine. The layer stays. An arch that
-    has its program already is left alone.
+    has its program already is left alone. Codes of 4-bit floats are multiplied by
+    8-bit activations where an engine of each arch does; else activations are
+    emulated.
 
     Before: `moe.layer @l {...}`.
     After: besides `moe.program @l_sm_90a of @l for #moe.target<sm_90a> ... {...}`.
@@ -90,7 +92,10 @@ def DecomposeLayerPass : Moe_Pass<"moe-decompose-layer"> {
   let options = [
     ListOption<"archs", "arch", "std::string", "rows of the architecture table">,
     Option<"gpu", "gpu", "std::string", "\"\"", "a row of the GPU table; empty: the arch's usual one">,
-    Option<"maxTokens", "max-tokens", "int64_t", "65536", "the most tokens of a run">
+    Option<"maxTokens", "max-tokens", "int64_t", "65536", "the most tokens of a run">,
+    Option<"backend", "backend", "std::string", "\"\"", "a row of the backend table that is forced">,
+    Option<"engine", "engine", "std::string", "\"\"", "a row of the engine table that is forced">,
+    Option<"emulate", "emulate", "bool", "false", "emulates activations also where the targets multiply codes">
   ];
 }
 

@@ -175,7 +175,7 @@ Expression Planner::ctasToQuantize() {
   const bool ofTensor = descriptor.isOfTensor();
   int64_t group = descriptor.isPlain() ? 0 : descriptor.getGroup()[1];
   const bool wholeRows =
-      descriptor.getSecondPerToken() || (!ofTensor && group == -1);
+      descriptor.getSecondPerRow() || (!ofTensor && group == -1);
   if (descriptor.isPlain() || (ofTensor && !quantize.isEmulated())) {
     label = std::to_string(*quantize.getBlockRows());
     return ceilDiv(rows, Expression(int64_t(*quantize.getBlockRows())));

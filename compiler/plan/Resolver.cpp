@@ -43,6 +43,11 @@ using Predicate = std::optional<Reason> (*)(const LayerFacts &,
                                             const Candidate &);
 } // namespace
 
+static int64_t bitsOf(const std::string &elementType) {
+  const ElementType *type = findElementType(elementType);
+  return type ? type->bits : 0;
+}
+
 /// "f16, bf16" of "f16 bf16".
 static std::string commas(std::string_view words) {
   std::string text;
@@ -79,6 +84,16 @@ static std::optional<Reason> elementTypes(const LayerFacts &layer,
                     fmt::format("engine '{}' does not convert weights of {} to "
                                 "what it multiplies",
                                 candidate.engine->name, type)};
+  // Elements of 8 bits hold every code of i4, and e4m3 those of e2m1.
+  for (const std::string &type : layer.codes)
+    if (bitsOf(layer.elementTypes.front()) == 8 && type != "i4" &&
+        !catalog::hasWord(candidate.engine->fragmentElements,
+                          layer.elementTypes.front()))
+      return Reason{"dtype_not_supported",
+                    fmt::format("engine '{}' converts weights of {} to f16 or "
+                                "bf16, not to {}",
+                                candidate.engine->name, type,
+                                layer.elementTypes.front())};
   for (const std::string &type : layer.elementTypes)
     if (!layer.codes.empty() && type == "f32")
       return Reason{"dtype_not_supported",
@@ -153,11 +168,6 @@ static std::optional<Reason> expertCounts(const LayerFacts &layer,
   return std::nullopt;
 }
 
-static int64_t bitsOf(const std::string &elementType) {
-  const ElementType *type = findElementType(elementType);
-  return type ? type->bits : 0;
-}
-
 /// Why an engine cannot read the weights in the order of fragments: it needs
 /// codes in blocks. Packing repeats the scales of several rows.
 static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
@@ -182,15 +192,19 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
                               name)};
   constexpr int64_t kRows = 64;
   const int64_t columns = slabColumns(bits / 8);
+  const bool ofIntegers = bits == 8 && layer.codes.front() == "i4";
   for (const auto &[rows, group] : layer.codeGroups)
-    if (group > 0 && group % columns != 0 &&
-        (bits == 8 || (group != 16 && group != 32)))
+    if (group > 0 && group % columns != 0 && (ofIntegers || group != 32) &&
+        (bits == 8 || group != 16))
       return Reason{"quant_not_supported",
                     fmt::format("engine '{}' takes a scale for all of k, or "
-                                "for {}a multiple of {} of it, not for "
-                                "groups of [{}, {}]",
-                                name, bits == 8 ? "" : "16, 32 or ", columns,
-                                rows, group)};
+                                "for {}a multiple of {} of it, not for groups "
+                                "of [{}, {}]",
+                                name,
+                                ofIntegers  ? ""
+                                : bits == 8 ? "32 or "
+                                            : "16, 32 or ",
+                                columns, rows, group)};
   for (const int64_t size : {layer.hidden, layer.intermediate})
     if (size % columns)
       return Reason{"size_not_supported",
@@ -222,8 +236,7 @@ static bool haveFragments(const LayerFacts &layer, const Engine &engine) {
                                                        type);
                              }) &&
          std::ranges::all_of(layer.codes, [&](const std::string &type) {
-           return ofBytes ? type == "i4"
-                          : bitsOf(type) == 4 || bitsOf(type) == 8;
+           return bitsOf(type) == 4 || (!ofBytes && bitsOf(type) == 8);
          });
 }
 

@@ -121,7 +121,7 @@ inline constexpr KernelKind kKernelKinds[] = {
      .arguments = "input input.stride scale second_scale expert_num_tokens "
                   "tokens data",
      .members = "columns scale_rows=group_rows scale_columns=group_columns "
-                "second_per_token=false experts=rank_experts",
+                "second_per_row=false experts=rank_experts",
      .label = "1x8"},
     {.name = "route_gate_up",
      .header = "route_gate_up.cuh",

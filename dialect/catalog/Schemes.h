@@ -32,7 +32,7 @@ struct SchemeDescriptor {
   std::string_view secondScale = {}; ///< element type of the scale of scales
   std::string_view zeroPoint = {};   ///< element type of the zero point
   std::string_view scaleRule = {};   ///< of dynamic f8E8M0FNU; {}: the type's
-  bool secondPerToken = false;       ///< the second scale is computed too
+  bool secondPerRow = false;         ///< the second scale is computed too
 };
 
 struct Scheme {

@@ -51,8 +51,8 @@ template <class Element> bool Emulation::choose(const KernelRun &run) {
   };
   if (!rule.empty() && rule != "even" && rule != "ceil" && rule != "floor")
     return false;
-  if (run.stage->attributes.contains("second_per_token")) {
-    if (run.stage->attributes.value("second_per_token", false))
+  if (run.stage->attributes.contains("second_per_row")) {
+    if (run.stage->attributes.value("second_per_row", false))
       take<quant::TwoLevels<Element, 16, true>>();
     else
       take<quant::TwoLevels<Element, 16, false>>();

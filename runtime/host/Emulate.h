@@ -17,7 +17,7 @@
 
 namespace moec::host {
 
-/// What a stage's `emulates`, `scale_rule` and `second_per_token` say.
+/// What a stage's `emulates`, `scale_rule` and `second_per_row` say.
 class Emulation {
 public:
   static Result<Emulation> read(const KernelRun &run);

@@ -57,12 +57,13 @@ struct Scales {
   int64_t perExpert = 0;           ///< rows of scales
   int64_t step = 0;                ///< columns over which no scale changes
   bool fragments = false;          ///< those of the weight are in their order
+  bool secondPerRow = false;       ///< else each part has a second scale
 
   float ofLhs(int64_t row, int64_t column) const {
     return lhs.number(lhsRows == 1 ? row : 0, column / lhsColumns);
   }
   float ofRhs(int64_t expert, const RowOrder::Row &row, int64_t column) const {
-    return at(rhs, expert, row, column);
+    return at(rhs, expert, row, column) * secondOf(expert, row);
   }
   /// A row of the weight: its elements become what they stand for, rounded to
   /// the type that is multiplied.
@@ -71,9 +72,7 @@ struct Scales {
     const float middle = middleOf(storage);
     const auto columns = static_cast<int64_t>(weight.size());
     for (int64_t first = 0; first < columns; first += rhsColumns) {
-      float scale = at(rhs, expert, row, first);
-      if (second)
-        scale *= second.number(expert, parts == 1 ? 0 : row.part);
+      const float scale = ofRhs(expert, row, first);
       const float zero = zeroPoint ? at(zeroPoint, expert, row, first) : middle;
       for (int64_t c = first; c < std::min(first + rhsColumns, columns); ++c)
         weight[c] = (weight[c] - zero) * scale;
@@ -84,6 +83,13 @@ struct Scales {
   }
 
 private:
+  float secondOf(int64_t expert, const RowOrder::Row &row) const {
+    if (!second)
+      return 1;
+    return second.number(expert, secondPerRow ? row.stored
+                                 : parts == 1 ? 0
+                                              : row.part);
+  }
   float at(const View &view, int64_t expert, const RowOrder::Row &row,
            int64_t column) const {
     if (fragments) {
@@ -162,8 +168,10 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   };
   scales.rhs = TRY(ofWeight("rhs_scale"));
   scales.zeroPoint = TRY(ofWeight("rhs_zero_point"));
-  scales.second =
-      TRY(run.neededIfNamed("rhs_second_scale", experts, scales.parts));
+  scales.secondPerRow =
+      run.stage->attributes.value("rhs_second_per_row", false);
+  scales.second = TRY(run.neededIfNamed(
+      "rhs_second_scale", experts, scales.secondPerRow ? n : scales.parts));
   return scales;
 }
 

@@ -63,7 +63,7 @@ inline constexpr StageKind kStageKinds[] = {
     // row_weights: of the pairs of a token, which multiply its row first.
     // Without a scale as a result, the products are rounded alone; or data are
     // what codes of the element type that they emulate stand for, with
-    // second_per_token where their scales are e4m3 and scaled themselves.
+    // second_per_row where their scales are e4m3 and scaled themselves.
     // scale_rule: where scales are powers of two.
     {"amax", "input row_weights? offsets? expert_num_tokens? valid_tokens?",
      "block_amax", "block_rows:integer pairs:integer~"},
@@ -74,15 +74,16 @@ inline constexpr StageKind kStageKinds[] = {
      "data scale?",
      "group_rows:extent~ group_columns:extent~ dynamic:boolean "
      "block_rows:integer pairs:integer~ emulates:string~ scale_rule:string~ "
-     "second_per_token:boolean~"},
+     "second_per_row:boolean~"},
     // What codes of x stand for; a second scale of all or of each row.
     {"dequantize", "input scale second_scale? expert_num_tokens?", "data",
-     "group_rows:extent group_columns:extent second_per_token:boolean~"},
+     "group_rows:extent group_columns:extent second_per_row:boolean~"},
     // Columns of each sorted row in its expert's order. With rows: the rows are
     // of pairs, and each row of the input has `pairs` of them.
     {"permute_columns", "input rows? offsets order", "result",
      "experts:integer columns:integer pairs:integer~"},
     // gate_up: gate and up rows have groups of scales of their own.
+    // rhs_second_per_row: each row of rhs has a second scale, else each part.
     // fragments: rhs, rhs_scale and rhs_zero_point are in that order.
     // add_bias: 0 where another rank adds it.
     {"grouped_matmul",
@@ -93,7 +94,7 @@ inline constexpr StageKind kStageKinds[] = {
      "interleave:integer gate_up_order:string~ lhs_group_rows:extent~ "
      "lhs_group_columns:extent~ "
      "rhs_group_rows:extent~ rhs_group_columns:extent~ gate_up:boolean~ "
-     "fragments:boolean~"},
+     "rhs_second_per_row:boolean~ fragments:boolean~"},
     // activation_*: a number of each expert, whose rows offsets or tiles say.
     {"activate",
      "input offsets? addend? rows? tiles? tile_count? activation_alpha? "

@@ -135,6 +135,8 @@ Result<LayerShape> LayerShape::read(const json &layer) {
       order && order->is_string() ? order->get<std::string>() : "gate_first";
   made.w1 = reader.group("quant.w1.group");
   made.w2 = reader.group("quant.w2.group");
+  made.w1.secondPerRow = isSet("quant.w1.second_per_row");
+  made.w2.secondPerRow = isSet("quant.w2.second_per_row");
   made.format1 = reader.format("quant.w1.");
   made.format2 = reader.format("quant.w2.");
   if (const ElementType *type = findElementType(made.format1.element))

@@ -130,7 +130,7 @@ Result<Wanted> WeightPlan::wantedOf(const Value &value) const {
     unit = "zero_points";
   } else if (rest == "_second_scale") {
     made.kinds = {Kind::SecondScale, Kind::SecondDivisor};
-    made.group = {-1, -1};
+    made.group = {group.secondPerRow ? 1 : -1, -1};
   } else {
     return refused("value '{}': no checkpoint's name is known for it; "
                    "accepted: a layer without it",

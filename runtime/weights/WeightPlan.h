@@ -38,6 +38,7 @@ struct LayerShape {
   /// Rows and columns that share a scale, -1 being all; 0 without scales.
   struct Group {
     int64_t rows = 0, columns = 0;
+    bool secondPerRow = false; ///< each row has a second scale, not each part
   };
   Group w1, w2;
   WeightFormat format1, format2; ///< what a float weight is quantized to

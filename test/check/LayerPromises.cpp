@@ -128,7 +128,7 @@ static bool isOfTokens(const reference::Layer &layer, std::string_view name) {
   if (name == "x_scale")
     return !layer.a1Scaling.ofTensor();
   if (name == "x_second_scale")
-    return layer.a1Scaling.secondPerToken;
+    return layer.a1Scaling.secondPerRow;
   return name != "valid_tokens" && name != "logical_to_physical" &&
          name != "replica_count" && name != "expert_map";
 }

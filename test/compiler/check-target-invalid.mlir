@@ -369,6 +369,11 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
+// expected-error@+1 {{layer @l refused [scheme_not_supported]: weights_type: no rule makes i4 with scales of bf16 and second scales of rows of floats; accepted: scales of f32, f16 or bf16, of floats f8E8M0FNU, too, or f8E4M3FN below f32, i4 with zero points}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i4, group = [1, 128], scale = bf16, second_scale = f32, second_per_row>, w2 = <i4, group = [1, 128], scale = bf16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_type = bf16}
+
+// -----
+
 // expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts: zero experts have the ids behind the others; accepted: shared experts beside this layer (--no-shared-experts, option no_shared_experts of moec_compile_config, or a layer JSON without n_shared_experts)}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<longcat>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, zero_experts = 4, num_shared_experts = 1}
 

@@ -43,6 +43,13 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 136, intermediate = 96, input_typ
 
 // -----
 
+// expected-error@+2 {{layer @l refused [scheme_not_supported]: a1: static scales of f8E4M3FN; accepted: dynamic ones}}
+// expected-error@+1 {{layer @l refused [scheme_not_supported]: a1: second scales of rows beside static scales; accepted: beside dynamic ones}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 136, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, second_scale = f32, second_per_row>, a2 = <bf16>, w1 = <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU>, w2 = <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU>>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+
+// -----
+
 // expected-error@+1 {{layer @l refused [scheme_not_supported]: a1: scales of f8E4M3FN have second scales of f32, others have none}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 136, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic>, a2 = <bf16>, w1 = <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU>, w2 = <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU>>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 

@@ -26,7 +26,7 @@ moe.layer @nv {experts = 8, top_k = 2, hidden = 136, intermediate = 96, input_ty
 
 // CHECK-LABEL: moe.program @two_sm_80
 // CHECK-NOT: a1_second_scale
-// CHECK: moe.quantize <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32, second_per_token> %x :
+// CHECK: moe.quantize <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32, second_per_row> %x :
 moe.layer @two {experts = 8, top_k = 2, hidden = 136, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<nvfp4_per_token>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // One scale of all values, given or computed; in f16 where the input is.

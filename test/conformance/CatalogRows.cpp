@@ -38,6 +38,7 @@ int main() {
   for (const Scheme &row : kSchemes)
     rows["schemes"].push_back({{"name", row.name},
                                {"a1", row.a1.element},
+                               {"a1_columns", row.a1.groupColumns},
                                {"a2", row.a2.element},
                                {"a2_rows", row.a2.groupRows},
                                {"w1", row.w1.element},

@@ -42,7 +42,7 @@ def scheme_of_row(tools, work, scheme):
                  "second": weight["second_scale_type"], "zero": weight["zero_point_type"], "rule": weight.get("scale_rule")})
     if input_scale["scale_type"] and not input_scale["dynamic"]:
         made["input"] = "_scale"
-    elif input_scale["second_scale_type"] and not input_scale.get("second_per_token"):
+    elif input_scale["second_scale_type"] and not input_scale.get("second_per_row"):
         made["input"] = "_second_scale"
     return made
 

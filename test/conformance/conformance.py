@@ -78,11 +78,12 @@ MIXES = {
     "e5m2_even": {"dtype": "f8E5M2", "shape": [1, 32], "scale": "f8E8M0FNU", "dynamic": True, "scale_rule": "even"},
     "e2m3_ceil": {"dtype": "f6E2M3FN", "shape": [1, 16], "scale": "f8E8M0FNU", "dynamic": True, "scale_rule": "ceil"},
     "e2m1_rows": {"dtype": "f4E2M1FN", "shape": [1, 32], "scale": "f8E4M3FN", "dynamic": True, "alpha_or_gscale": "f32",
-                  "second_per_token": True},
+                  "second_per_row": True},
 }
 MIXED_WEIGHTS = [{"dtype": "f4E2M1FN", "shape": [1, 32], "scale": "f8E8M0FNU"},
                  {"dtype": "i4", "shape": [1, 128], "scale": "bf16", "zp": "i8"}]
-# Operands of 8 bits that no scheme names, of which packing repeats the weights' scales.
+OF_ROWS = {"alpha_or_gscale": "f32", "second_per_row": True}
+# Operands of 8 bits that no scheme names: packing repeats the weights' scales, or each weight row has a second scale.
 REPEATED = {
     "e4m3_blocks_of_256": ({"dtype": "f8E4M3FN", "shape": [1, 128], "scale": "f32", "dynamic": True},
                            {"dtype": "f8E4M3FN", "shape": [256, 256], "scale": "f32"}),
@@ -96,13 +97,19 @@ REPEATED = {
                          {"dtype": "f8E4M3FN", "shape": [128, -1], "scale": "f32"}),
     "i8_rows_of_64": ({"dtype": "i8", "shape": [-1, -1], "scale": "f32", "dynamic": True},
                       {"dtype": "i8", "shape": [64, -1], "scale": "f32"}),
+    "i4_rows_twice_by_e4m3": ({"dtype": "f8E4M3FN", "shape": [1, -1], "scale": "f32", "dynamic": True},
+                              {"dtype": "i4", "shape": [1, 128], "scale": "f8E4M3FN", **OF_ROWS}),
+    "i4_rows_twice_by_i8": ({"dtype": "i8", "shape": [1, -1], "scale": "f32", "dynamic": True},
+                            {"dtype": "i4", "shape": [1, 64], "scale": "bf16", **OF_ROWS}),
 }
-# Weights alone, with a scale of several rows, which packing repeats for engines that read fragments.
+# Weights alone, with a scale of several rows, which packing repeats for engines that read fragments, or second scales of rows.
 BLOCKS = {
     "e4m3_weights_in_blocks": {"dtype": "f8E4M3FN", "shape": [128, 128], "scale": "f32"},
     "e4m3_weights_by_tensor": {"dtype": "f8E4M3FN", "shape": [-1, -1], "scale": "f32"},
     "i8_weights_in_blocks": {"dtype": "i8", "shape": [48, 32], "scale": "bf16", "zp": "i8"},
     "e2m1_weights_in_blocks": {"dtype": "f4E2M1FN", "shape": [32, 32], "scale": "f8E8M0FNU"},
+    "i4_weights_twice": {"dtype": "i4", "shape": [1, 32], "scale": "f8E4M3FN", **OF_ROWS},
+    "e2m1_weights_twice": {"dtype": "f4E2M1FN", "shape": [1, 16], "scale": "f8E4M3FN", **OF_ROWS},
 }
 PATTERNS = "uniform,skewed,one_expert,empty_expert,ties,negative,nan_inf"
 
@@ -213,10 +220,12 @@ def cases(rows, product=True, every=False):
         scheme = next(row for row in rows["schemes"] if row["w1"] == weights["dtype"] and row["a1"] == activations["dtype"])
         every_way = [way for way in testing.ways(rows, scheme) if not testing.is_of_few_tokens(rows, way[1])]
         for turn, (backend, engine) in enumerate(every_way):
-            activation, routing = next(by_expert)
-            shape = testing.shapes(scheme)[(number + turn) % 4]
+            activation, routing = next(pair for pair in by_expert if testing.takes(rows, engine, pair[0]))
+            shape = testing.sized_for(rows, engine, testing.shapes(scheme)[(number + turn) % 4], scheme)
             order = ("gate_first", "up_first", "interleaved")[(number + turn) % 3] if activation["gated"] else "gate_first"
-            floats = {"weights_dtype": "bf16", "stored_layout": "rows"} if turn % 2 else {}
+            # No rule makes second scales of rows of floats.
+            is_made = turn % 2 and "second_per_row" not in weights
+            floats = {"weights_dtype": "bf16", "stored_layout": "rows"} if is_made else {}
             yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing, "shape": shape,
                    "bias": number % 2 == 0, "logits": None, "extras": False, "few_tokens": False, "mix": mix,
                    "options": {"quant_config": {"a1": activations, "a2": activations, "w1": weights, "w2": weights},

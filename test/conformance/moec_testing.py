@@ -45,6 +45,11 @@ def is_emulated(scheme):
     return scheme["dequantizes"] and scheme["a1"] not in FLOATS
 
 
+def may_multiply_codes(scheme):
+    """Whether activations are emulated only where no engine multiplies the codes of both operands."""
+    return (scheme["a1"], scheme["a1_columns"], scheme["w1"], scheme["w1_columns"]) == ("f8E4M3FN", -1, "f4E2M1FN", 32)
+
+
 def multiplied(scheme):
     """The element type of what matmuls multiply."""
     return "bf16" if is_emulated(scheme) else scheme["a1"]
@@ -86,7 +91,7 @@ def takes(rows, engine, activation):
 
 def in_blocks(layer, scheme=None):
     """The layer's fields with sizes of whole blocks of fragments: 128 columns where codes are multiplied by 8 bits, else 64."""
-    block = 128 if scheme and multiplied(scheme) not in FLOATS else 64
+    block = 128 if scheme and (multiplied(scheme) not in FLOATS or may_multiply_codes(scheme)) else 64
     return {name: -(-value // block) * block if name in ("hidden_dim", "latent_hidden_dim", "intermediate_size") else value
             for name, value in layer.items()}
 

@@ -145,8 +145,8 @@ module attributes {a = #moe.descriptor<f4E2M1FN, group = [1, 32], scale = f32, d
 
 // -----
 
-// expected-error@+1 {{'second_per_token' needs a 'second_scale' of 'dynamic' scales}}
-module attributes {a = #moe.descriptor<f4E2M1FN, group = [1, 16], scale = f8E4M3FN, second_scale = f32, second_per_token>} {}
+// expected-error@+1 {{'second_per_row' needs a 'second_scale'}}
+module attributes {a = #moe.descriptor<f4E2M1FN, group = [1, 16], scale = f8E4M3FN, second_per_row>} {}
 
 // -----
 

@@ -32,7 +32,7 @@ module @names attributes {
 // CHECK-SAME: moe.e = #moe.descriptor<f4E2M1FN, group = [1, 16], scale = f8E4M3FN, second_scale = f32>
 // CHECK-SAME: moe.f = #moe.descriptor<i4, group = [1, 64], scale = bf16, zero_point = i4>
 // CHECK-SAME: moe.g = #moe.descriptor<f4E2M1FN, group = [1, 32], scale = f8E8M0FNU, dynamic, scale_rule = floor>
-// CHECK-SAME: moe.h = #moe.descriptor<f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32, second_per_token>
+// CHECK-SAME: moe.h = #moe.descriptor<f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32, second_per_row>
 module @descriptors attributes {
   moe.a = #moe.descriptor<f8E4M3FN, group = [-1, -1], scale = f32>,
   moe.b = #moe.descriptor<f8E4M3FN, group = [1, -1], scale = f32, dynamic>,
@@ -41,7 +41,7 @@ module @descriptors attributes {
   moe.e = #moe.descriptor<f4E2M1FN, group = [1, 16], scale = f8E4M3FN, second_scale = f32>,
   moe.f = #moe.descriptor<i4, group = [1, 64], scale = bf16, zero_point = i4>,
   moe.g = #moe.descriptor<f4E2M1FN, group = [1, 32], scale = f8E8M0FNU, dynamic, scale_rule = floor>,
-  moe.h = #moe.descriptor<f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32, second_per_token>
+  moe.h = #moe.descriptor<f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32, second_per_row>
 } {}
 
 // CHECK-LABEL: module @decisions

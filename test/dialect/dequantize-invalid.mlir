@@ -58,7 +58,7 @@ func.func @second_missing(%x: tensor<?x64xf4E2M1FN>, %s: tensor<?x4xf8E4M3FN>) {
 
 func.func @second_of_row(%x: tensor<?x64xf4E2M1FN>, %s: tensor<?x4xf8E4M3FN>, %g: tensor<1xf32>) {
   // expected-error@+1 {{'moe.dequantize' op 'second_scale' must be 'tensor<?x1xf32>', got 'tensor<1xf32>'}}
-  %d = moe.dequantize <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32, second_per_token> %x scale %s second_scale %g : (tensor<?x64xf4E2M1FN>, tensor<?x4xf8E4M3FN>, tensor<1xf32>) -> tensor<?x64xbf16>
+  %d = moe.dequantize <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32, second_per_row> %x scale %s second_scale %g : (tensor<?x64xf4E2M1FN>, tensor<?x4xf8E4M3FN>, tensor<1xf32>) -> tensor<?x64xbf16>
   return
 }
 

@@ -16,7 +16,7 @@
 // CHECK: static constexpr int kColumns = 336;
 // CHECK-NEXT: static constexpr int kScaleRows = 1;
 // CHECK-NEXT: static constexpr int kScaleColumns = 32;
-// CHECK-NEXT: static constexpr bool kSecondPerToken = false;
+// CHECK-NEXT: static constexpr bool kSecondPerRow = false;
 // CHECK: moe::dequantize<Config>(args);
 
 // TWO-LABEL: dequantize_x.cu
@@ -24,7 +24,7 @@
 // TWO: const moe::e4m3 *scale;
 // TWO-NEXT: const float *second_scale;
 // TWO: static constexpr int kScaleColumns = 16;
-// TWO-NEXT: static constexpr bool kSecondPerToken = true;
+// TWO-NEXT: static constexpr bool kSecondPerRow = true;
 
 // TENSOR-LABEL: dequantize_x.cu
 // TENSOR: const float *scale;

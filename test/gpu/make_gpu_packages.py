@@ -114,6 +114,10 @@ MUTANT_EXPERTS = {"wgmma": 60}
 DEADLINE = {"MOEC_SPIN_DEADLINE": "2000"}
 # Schedules differ between GPUs of an arch, and some faults are of one schedule: the GPU that packages are made for.
 MUTANT_GPU = {"sm_90a": ["--gpu=h100_sxm"]}
+# Codes by tokens of 8 bits, whose groups have scales of e4m3 and whose rows have second ones.
+SECOND_OF_ROWS = {operand: {"dtype": "f8E4M3FN", "shape": [1, -1], "scale": "f32", "dynamic": True} for operand in ("a1", "a2")} | {
+    operand: {"dtype": "i4", "shape": [1, 128], "scale": "f8E4M3FN", "alpha_or_gscale": "f32", "second_per_row": True}
+    for operand in ("w1", "w2")}
 # Layers that a fault may need: (scheme, engine, changes, largest number of tokens).
 MUTANT_LAYERS = {
     "zero_experts": ("bf16", "mma_sync", {**conformance.NO_METHOD, "routing_method": "longcat", "num_zero_experts": 9}, 2048),
@@ -134,6 +138,11 @@ MUTANT_LAYERS = {
     "slabs_mxfp4": ("mxfp4_w4a16", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
     "slabs_w4afp8": ("int4_w4afp8", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
     "slabs_nvfp4": ("nvfp4_w4a16", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
+    "slabs_mxfp4_fp8": ("mxfp4_fp8", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
+    "second_of_rows": ("int4_w4afp8", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256, "stored_layout": "rows",
+                                                   "quant_config": SECOND_OF_ROWS}, 2048),
+    "second_of_rows_sync": ("int4_w4afp8", "mma_sync", {"hidden_dim": 384, "intermediate_size": 256, "stored_layout": "rows",
+                                                        "quant_config": SECOND_OF_ROWS}, 2048),
     "split": ("fp8_channel", "wgmma", {"num_experts": 16, "experts_per_token": 2, "hidden_dim": 1536, "intermediate_size": 256}, 512),
 }
 

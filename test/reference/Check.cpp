@@ -31,13 +31,14 @@ struct BoundRow {
   std::string_view activation, weight;
   double bound, boundWithPartialsRounded;
 };
-constexpr std::array<BoundRow, 7> kBounds = {{
+constexpr std::array<BoundRow, 8> kBounds = {{
     {"f32", "f32", 1e-5, 1e-5},
     {"f16", "f16", 4e-4, 4e-4},
     {"bf16", "bf16", 2.5e-3, 3e-3},
     {"f8E4M3FN", "f8E4M3FN", 6e-3, 6e-3},
     {"i8", "i8", 6e-3, 6e-3},
     {"f8E4M3FN", "i4", 6e-3, 6e-3},
+    {"f8E4M3FN", "f4E2M1FN", 6e-3, 6e-3},
     {"i8", "i4", 6e-3, 6e-3},
 }};
 
@@ -246,7 +247,7 @@ Result<double> boundFor(const Layer &layer, bool partialsRounded) {
                "no bound for activations of " + std::string(layer.a1->name) +
                    " with weights of " + std::string(layer.weightType->name) +
                    "; known are equal types of " + known +
-                   " and of i4 with f8E4M3FN or i8"};
+                   " and of i4 with f8E4M3FN or i8, f4E2M1FN with f8E4M3FN"};
 }
 
 Report compareRows(const std::vector<double> &reference,

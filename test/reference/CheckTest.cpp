@@ -276,6 +276,7 @@ TEST(Check, BoundsFollowTheStructure) {
   EXPECT_EQ(*bound("f8E4M3FN", "f8E4M3FN", true), 6e-3);
   EXPECT_EQ(*bound("i8", "i8", false), 6e-3);
   EXPECT_EQ(*bound("i8", "i4", false), 6e-3);
+  EXPECT_EQ(*bound("f8E4M3FN", "f4E2M1FN", false), 6e-3);
   layer.accumulatesFast = true;
   EXPECT_EQ(*bound("f8E4M3FN", "f8E4M3FN", true), 2.5e-2);
   layer.accumulatesFast = false;
@@ -297,7 +298,7 @@ TEST(Check, BoundsFollowTheStructure) {
   EXPECT_EQ(missing.error().message,
             "no bound for activations of bf16 with weights of f32; known are "
             "equal types of f32, f16, bf16, f8E4M3FN, i8 "
-            "and of i4 with f8E4M3FN or i8");
+            "and of i4 with f8E4M3FN or i8, f4E2M1FN with f8E4M3FN");
 }
 
 TEST(CheckRouting, EachPartIsCompared) {

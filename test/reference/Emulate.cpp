@@ -75,9 +75,9 @@ void emulateRow(const Element &element, const Scaling &scaling, float ofAll,
   float global = 1; // what scales of two levels are relative to
   if (scaling.second) {
     const float ofRow = largestOf(0, count);
-    global = !scaling.secondPerToken ? 1 / ofAll
-             : ofRow == 0            ? 1
-                                     : 448 * most / ofRow;
+    global = !scaling.secondPerRow ? 1 / ofAll
+             : ofRow == 0          ? 1
+                                   : 448 * most / ofRow;
   }
   const int64_t extent = scaling.columns == -1 ? count : scaling.columns;
   for (int64_t first = 0; first < count; first += extent) {

@@ -88,6 +88,7 @@ static WeightScales scalesOf(const Layer &layer, const Weight &scales,
   result.scales = &scales;
   if (scaling.second)
     result.second = &second;
+  result.secondPerRow = scaling.secondPerRow;
   if (scaling.zeroPoint)
     result.zeroPoints = &zeroPoints;
   // Integers of 4 bits have no sign.
@@ -168,8 +169,10 @@ void dequantize(const WeightScales &scales, int64_t expert, int64_t row,
     readRows(*scales.scales, expert, scales.perExpert, scales.columns,
              scaledRow, 1, bytes, scaleRow);
     if (scales.second) {
-      readRows(*scales.second, expert, scales.parts, 1, part, 1, bytes,
-               secondScales);
+      const bool perRow = scales.secondPerRow;
+      readRows(*scales.second, expert,
+               perRow ? scales.parts * scales.partRows : scales.parts, 1,
+               perRow ? row + i : part, 1, bytes, secondScales);
       for (double &scale : scaleRow)
         scale = double(float(scale) * float(secondScales[0]));
     }
@@ -341,7 +344,7 @@ void FirstHalf::scaleToken(int64_t token, double *row) {
   const int64_t groups = (layer.hidden + group - 1) / group;
   const Matrix &second = inputs.xSecondScale;
   const double outer = second.data ? load(*second.element, second.data,
-                                          scaling.secondPerToken ? token : 0)
+                                          scaling.secondPerRow ? token : 0)
                                    : 1;
   for (int64_t c = 0; c < layer.hidden; ++c) {
     row[c] *= load(*inputs.xScale.element, inputs.xScale.data,

@@ -35,8 +35,9 @@ std::vector<std::vector<Pair>> pairsOf(const Layer &layer,
 
 /// Scales of a weight, and how many of its rows and columns share one.
 struct WeightScales {
-  const Weight *scales = nullptr;     ///< null: none
-  const Weight *second = nullptr;     ///< of each part; null: none
+  const Weight *scales = nullptr; ///< null: none
+  const Weight *second = nullptr; ///< of each part or row; null: none
+  bool secondPerRow = false;
   const Weight *zeroPoints = nullptr; ///< beside the scales; null: `middle`
   double middle = 0;
   const Weight *index = nullptr; ///< the group of each column; null: in order

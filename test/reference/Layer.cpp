@@ -194,8 +194,8 @@ static const Element *emulated(Reader &reader, const nlohmann::json &json,
   reader.demand(base + "second_scale_type",
                 scaling.second ? nlohmann::json("f32") : nlohmann::json());
   const nlohmann::json &descriptor = json["quant"][which];
-  if (descriptor.contains("second_per_token"))
-    scaling.secondPerToken = reader.boolean(base + "second_per_token");
+  if (descriptor.contains("second_per_row"))
+    scaling.secondPerRow = reader.boolean(base + "second_per_row");
   if (type == "f8E8M0FNU")
     scaling.rule = reader.word(base + "scale_rule", {"even", "ceil", "floor"});
   const nlohmann::json *group = reader.at(base + "group");
@@ -214,8 +214,8 @@ static const Element *emulated(Reader &reader, const nlohmann::json &json,
 }
 
 /// A weight: plain, or with static scales of groups of rows and columns.
-static const Element *weight(Reader &reader, const std::string &which,
-                             Scaling &scaling) {
+static const Element *weight(Reader &reader, const nlohmann::json &json,
+                             const std::string &which, Scaling &scaling) {
   const std::string base = "quant." + which + ".";
   const Element *element = reader.weightType(base + "element_type");
   const nlohmann::json *scale = reader.at(base + "scale_type");
@@ -236,6 +236,8 @@ static const Element *weight(Reader &reader, const std::string &which,
     return true;
   };
   scaling.second = present("second_scale_type", "f32");
+  if (json["quant"][which].contains("second_per_row"))
+    scaling.secondPerRow = reader.boolean(base + "second_per_row");
   scaling.zeroPoint = present("zero_point_type", "i8");
   const nlohmann::json *group = reader.at(base + "group");
   const auto extent = [&](size_t i) -> int64_t {
@@ -379,8 +381,8 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
     layer.a1 = descriptor(reader, "a1", ofActivations, layer.a1Scaling);
     layer.a2 = descriptor(reader, "a2", ofActivations, layer.a2Scaling);
   }
-  layer.weightType = weight(reader, "w1", layer.w1Scaling);
-  const Element *w2 = weight(reader, "w2", layer.w2Scaling);
+  layer.weightType = weight(reader, json, "w1", layer.w1Scaling);
+  const Element *w2 = weight(reader, json, "w2", layer.w2Scaling);
 
   layer.gateUpOrder =
       reader.word("gate_up_order", {"gate_first", "up_first", "interleaved"});

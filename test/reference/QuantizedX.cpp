@@ -44,10 +44,10 @@ void fillQuantizedX(const Layer &layer, uint64_t seed, int64_t row,
     };
     double outer = 1;
     if (secondScales) {
-      float &second = secondScales[scaling.secondPerToken ? m : 0];
-      second = float((scaling.secondPerToken ? largestOf(0, layer.hidden)
-                                             : kLargestOfAll) /
-                     (kLargestScale * most));
+      float &second = secondScales[scaling.secondPerRow ? m : 0];
+      second = float(
+          (scaling.secondPerRow ? largestOf(0, layer.hidden) : kLargestOfAll) /
+          (kLargestScale * most));
       outer = second;
     }
     for (int64_t g = 0; g < groups; ++g) {

@@ -42,14 +42,20 @@ struct Scaling {
   const Element *scaleType = findElement("f32");
   bool second = false, zeroPoint = false;
   /// For emulated activations: even, ceil or floor if scales are powers of
-  /// two; and whether the second scale is computed, one a token.
+  /// two.
   std::string rule = {};
-  bool secondPerToken = false;
+  /// Each row has a second scale: of activations one that is computed, of
+  /// weights one that is stored.
+  bool secondPerRow = false;
+  /// Second scales of a weight of so many parts and rows.
+  int64_t seconds(int64_t parts, int64_t rows) const {
+    return secondPerRow ? rows : parts;
+  }
   bool ofTensor() const { return rows == -1 && columns == -1; }
   /// Whether there is a number among the weights: the static scale, or the
   /// scale of dynamic ones.
   bool storesNumber() const {
-    return given && (!dynamic || (second && !secondPerToken));
+    return given && (!dynamic || (second && !secondPerRow));
   }
 };
 

@@ -428,22 +428,29 @@ void fillW2Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
       rows, [](int64_t) { return 1.0; }, destination);
 }
 
+/// From 0.75 to 1.5, so that a number of another row is seen.
+static double unlikeNeighbours(int64_t row) { return 0.75 + row % 7 / 8.0; }
+
 void fillW13SecondScale(const Layer &layer, uint64_t seed, int64_t expert,
                         int64_t row, int64_t rows, void *destination) {
-  for (int64_t part = row; part < row + rows; ++part) {
-    const bool isGate = (part == 0) != (layer.gateUpOrder == "up_first");
+  const bool perRow = layer.w1Scaling.secondPerRow;
+  for (int64_t i = row; i < row + rows; ++i) {
+    const bool isGate = perRow ? layer.isGate(i)
+                               : (i == 0) != (layer.gateUpOrder == "up_first");
     store(
-        *findElement("f32"), destination, part - row,
+        *findElement("f32"), destination, i - row,
         perCode(layer, seed, expert, layer.hidden, sizeOfPart(layer, isGate)) /
-            kScaledScale);
+            kScaledScale * (perRow ? unlikeNeighbours(i) : 1));
   }
 }
 
 void fillW2SecondScale(const Layer &layer, uint64_t seed, int64_t expert,
                        int64_t row, int64_t rows, void *destination) {
-  for (int64_t part = row; part < row + rows; ++part)
-    store(*findElement("f32"), destination, part - row,
-          perCode(layer, seed, expert, layer.intermediate, 1) / kScaledScale);
+  const bool perRow = layer.w2Scaling.secondPerRow;
+  for (int64_t i = row; i < row + rows; ++i)
+    store(*findElement("f32"), destination, i - row,
+          perCode(layer, seed, expert, layer.intermediate, 1) / kScaledScale *
+              (perRow ? unlikeNeighbours(i) : 1));
 }
 
 /// Near the middle of codes of 4 bits; with 8 bits of either sign.

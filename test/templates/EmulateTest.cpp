@@ -112,7 +112,7 @@ struct Kind {
     if (*rule)
       stage.attributes["scale_rule"] = rule;
     if (second)
-      stage.attributes["second_per_token"] = perToken;
+      stage.attributes["second_per_row"] = perToken;
     const Manifest manifest;
     const Target target;
     const Kernel kernel;
@@ -127,7 +127,7 @@ struct Kind {
     scaling.given = true;
     scaling.rows = rows, scaling.columns = columns;
     scaling.dynamic = dynamic;
-    scaling.second = second, scaling.secondPerToken = perToken;
+    scaling.second = second, scaling.secondPerRow = perToken;
     scaling.rule = rule;
     return scaling;
   }

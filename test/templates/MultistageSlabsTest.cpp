@@ -54,6 +54,7 @@ template <class InputType, class WeightType, class ScaleType> struct Base {
   using Result = Input;
   static constexpr bool kCpAsync = true, kZeroPoint = false, kBias = false;
   static constexpr bool kSecondScale = false;
+  static constexpr bool kSecondPerRow = false;
   static constexpr int kScaleRows = 1, kScaleColumns = 0;
   static constexpr int kN = 192, kK = 320, kInterleave = 8;
 };
@@ -157,8 +158,9 @@ void expectProducts(int rows, int firstN) {
     copier.setLhs(lhs.data(), unsigned(kK / kPerVector<Input>), rows, source);
     beginLhs(copier);
     typename Config::Mma::template Worker<Less> worker(int(threadIdx.x));
-    WeightScales<Config> second(args, expert, firstN);
-    SlabScaling<Config> scaling(second.ofRows);
+    float second[2];
+    secondScales<Config>(args, expert, firstN, second);
+    SlabScaling<Config> scaling(second);
     multistageSlabs(copier, 0, worker, scaling);
     storeTile<Config>(worker, 0, rows, firstN, args.bias + expert * kN,
                       typename Config::Activation(),
@@ -217,6 +219,7 @@ struct Nvfp4 : Base<bf16, e2m1, e4m3> {
   static constexpr int kThreads = 256, kScaleColumns = 16, kN = 512;
   static constexpr int kK = 256;
   static constexpr bool kSecondScale = true;
+  static constexpr bool kSecondPerRow = false;
 };
 /// Warps share weight rows; a scale of a whole row; a result of f32.
 struct Int8 : Base<bf16, i8, float> {

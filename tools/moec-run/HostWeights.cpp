@@ -98,10 +98,12 @@ static std::vector<WeightShape> weightShapes(const Layer &layer) {
     add("w2_scale", layer.w2ScaleRows(), layer.w2ScaleColumns(),
         *layer.w2Scaling.scaleType, reference::fillW2Scale);
   if (areGiven && layer.w1Scaling.second)
-    add("w13_second_scale", layer.gated ? 2 : 1, 1, f32,
-        reference::fillW13SecondScale);
+    add("w13_second_scale",
+        layer.w1Scaling.seconds(layer.gated ? 2 : 1, layer.gateUpRows()), 1,
+        f32, reference::fillW13SecondScale);
   if (areGiven && layer.w2Scaling.second)
-    add("w2_second_scale", 1, 1, f32, reference::fillW2SecondScale);
+    add("w2_second_scale", layer.w2Scaling.seconds(1, layer.hidden), 1, f32,
+        reference::fillW2SecondScale);
   const Element &i8 = *reference::findElement("i8");
   if (areGiven && layer.w1Scaling.zeroPoint)
     add("w13_zero_point", layer.w13ScaleRows(), layer.w13ScaleColumns(), i8,

@@ -14,7 +14,7 @@
 // Args, in order (absent where marked): input, a type of codes.cuh, long long
 //   input_row_stride (elements; rows begin at whole 8 codes), scale e4m3, ue8m0
 //   or float [rows, groups], [rows, 1] or [1], second_scale float [rows] with
-//   kSecondPerToken, else [1] (absent without one), expert_num_tokens int
+//   kSecondPerRow, else [1] (absent without one), expert_num_tokens int
 //   [kExperts] (batched rows alone, as in quantize.cuh), tokens int, data.
 //   Grid.x: ceildiv(capacity of rows * kColumns / 8, kThreads).
 //
@@ -34,7 +34,7 @@ template <class Config> constexpr bool checkDequantizeConfig() {
   MOE_REQUIRE_VALUE(Config, kColumns, "columns of the input");
   MOE_REQUIRE_VALUE(Config, kScaleRows, "rows that share a scale, 0: all");
   MOE_REQUIRE_VALUE(Config, kScaleColumns, "columns that do, 0: all");
-  MOE_REQUIRE_VALUE(Config, kSecondPerToken,
+  MOE_REQUIRE_VALUE(Config, kSecondPerRow,
                     "whether rows have second scales of their own");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of this rank");
   static_assert(Config::kColumns % 8 == 0 && Config::kScaleColumns % 8 == 0,
@@ -114,7 +114,7 @@ __device__ __forceinline__ void dequantize(const typename Config::Args &args) {
   for (int i = 0; i < kWide; ++i)
     values[i] = __fmul_rn(values[i], scale);
   if constexpr (requires { args.second_scale; }) {
-    float second = args.second_scale[Config::kSecondPerToken ? row : 0];
+    float second = args.second_scale[Config::kSecondPerRow ? row : 0];
 #pragma unroll
     for (int i = 0; i < kWide; ++i)
       values[i] = __fmul_rn(values[i], second);

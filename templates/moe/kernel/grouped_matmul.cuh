@@ -168,10 +168,10 @@ struct Loop {
 template <class Config> struct Loop<Config, true> {
   using Ring = SlabRing<Config>;
   using Copier = SlabCopier<Config>;
-  template <class Worker>
+  template <class Worker, class Scaling>
   static __device__ __forceinline__ void
   run(const typename Config::Args &, Copier &copier, unsigned shared,
-      Worker &worker, const SlabScaling<Config> &scaling, int, int) {
+      Worker &worker, const Scaling &scaling, int, int) {
     multistageSlabs(copier, shared, worker, scaling);
   }
 };
@@ -237,7 +237,14 @@ template <class Config> struct GroupedMatmul {
       auto finish = [&](auto &scales) {
         Loop<Config>::run(args, copier, shared, worker, scales, expert, firstN);
         scales.fetchRows();
-        auto scale = [&](int i, int n) { return scales.ofResult(i, n); };
+        auto scale = [&](int i, int n) {
+          float factor = scales.ofResult(i, n);
+          if constexpr (dequantizes<Config>)
+            if constexpr (Config::kSecondPerRow)
+              factor *= args.rhs_second_scale[(long long)expert * Config::kN +
+                                              storedRow<Config>(n)];
+          return factor;
+        };
         auto activation = activationOf<Config>(args, expert);
         if constexpr (Config::kBias)
           storeTile<Config>(worker, shared, rows, firstN,
@@ -249,8 +256,11 @@ template <class Config> struct GroupedMatmul {
                             result, inverse, scale);
       };
       if constexpr (takesSlabs<typename Config::Mma>) {
-        WeightScales<Config> weights(args, expert, firstN);
-        SlabScaling<Config> scaling(weights.ofRows);
+        constexpr int kPairs = Config::kSecondPerRow ? Worker::kSlabs : 1;
+        float second[2 * kPairs];
+        secondScales<Config, 16>(args, expert, firstN + worker.firstRow,
+                                 second);
+        SlabScaling<Config, kPairs> scaling(second);
         finish(scaling);
       } else if constexpr (ScaleLayout<Config>::kScaled) {
         Scales<Config, Worker> scales(args.lhs_scale, args.rhs_scale, expert,

@@ -242,7 +242,9 @@ template <class Config> struct RouteGateUpSlabs : GateUpResults<Config> {
     }
     __device__ __forceinline__ void second(const SlabTile &tile,
                                            float (&second)[2]) const {
-      secondScales<Config>(args, tile.expert, second);
+      secondScales<Config>(args, tile.expert,
+                           tile.unit * G::kRows + int(threadIdx.x) % 32 / 4,
+                           second);
     }
   };
 

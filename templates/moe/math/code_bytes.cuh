@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Four codes of i4 (0 to 15), less 8, as four elements of 8 bits: exact. The
-// first code becomes the lowest byte. It has the lowest bits, or codes are the
-// low halves of four bytes.
+// Four codes of 4 bits as four elements of 8 bits: exact. Those of i4 (0 to 15)
+// are less 8. The first code becomes the lowest byte. It has the lowest bits,
+// or codes are halves of four bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,6 +40,16 @@ __device__ __forceinline__ unsigned floatsOfHalves(unsigned bytes) {
   // There the sign and 15 less the code. No byte borrows: each is 8 or more.
   unsigned sizes = (bytes & 0x0f0f0f0fu) ^ below * 0x8fu;
   return sizes + below - 0x08080808u;
+}
+
+/// Four e2m1 as e4m3 times 2^-6: the same exponents and mantissas, subnormal
+/// where they were. kHigh: codes are the high halves of bytes, else the low
+/// ones.
+template <bool kHigh>
+__device__ __forceinline__ unsigned smallFloatsOfHalves(unsigned bytes) {
+  unsigned signs = kHigh ? bytes : bytes << 4;
+  unsigned sizes = kHigh ? bytes >> 2 : bytes << 2;
+  return (signs & 0x80808080u) | (sizes & 0x1c1c1c1cu);
 }
 
 } // namespace moe::detail

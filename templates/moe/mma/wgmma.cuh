@@ -145,10 +145,16 @@ struct Wgmma {
     /// 0 on, to the totals.
     template <int kCount, class Scale>
     __device__ __forceinline__ void add(int piece, int first, Scale scale) {
+      add<kCount>(sums[0], piece, first, scale);
+    }
+    /// The same of other sums of a piece.
+    template <int kCount, class Scale>
+    __device__ __forceinline__ void add(const float (&from)[kPieceSize],
+                                        int piece, int first, Scale scale) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         float &total = totals[piece * kPieceSize + first + i];
-        total = fmaf(sums[0][first + i], scale(i), total);
+        total = fmaf(from[first + i], scale(i), total);
       }
     }
 

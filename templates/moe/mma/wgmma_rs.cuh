@@ -9,8 +9,8 @@
 // and whose tokens lie in shared memory, bf16, f16 or e4m3 with f32 sums, on
 // sm_90a. Weights are codes in the order of fragments (math/slabs.cuh): a warp
 // converts those of its 16 rows into registers while the multiplies before them
-// run. Sums of e4m3 are of one stage (128 of k) and are then added to f32
-// totals.
+// run. Sums of e4m3 are of one stage (128 of k), or of one step where weights
+// have scales of 32, and are then added to f32 totals.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,6 +45,14 @@ struct WgmmaRs : Wgmma<Element, kFast, kAtoms> {
                                                                    tokens);
       else
         ptx::multiplyRegisters<Element, kTokens>(to, rows, tokens);
+    }
+
+    /// Begins to multiply a step into sums that forget what was before.
+    static __device__ __forceinline__ void
+    multiplyStep(float (&to)[kTokens / 2], int step, const unsigned (&rows)[4],
+                 unsigned columns) {
+      ptx::multiplyRegisters<Element, kTokens, false>(
+          to, rows, ptx::alongK(ptx::matrixDescriptor(columns), step * 32));
     }
   };
 };

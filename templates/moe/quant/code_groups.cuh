@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Quantization policies of weights of 4 bits with activations of 8: a code less
-// 8 is a number that i8 and e4m3 have, so that the engine of these multiplies
-// it. Sums of a group along k become f32 totals, scaled by the group's scale of
-// the weight row; the activations' scales multiply finished ones.
+// Quantization policies of weights of 4 bits with activations of 8: a code (of
+// i4, less 8) is a number that they have, so that the engine of these
+// multiplies it. Sums of a group along k become f32 totals, scaled by the
+// group's scale of the weight row; the activations' scales multiply finished
+// ones.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,9 +19,10 @@
 
 namespace moe::quant {
 
-/// int4_w4aint8, int4_w4afp8 and other groups: a scale a token.
-template <int kGroup> struct CodeGroups {
-  static constexpr LhsScale kLhsScale = LhsScale::Token;
+/// int4_w4aint8, int4_w4afp8, mxfp4_fp8 and other groups: a scale a token, or
+/// one of all activations.
+template <int kGroup, LhsScale kLhs = LhsScale::Token> struct CodeGroups {
+  static constexpr LhsScale kLhsScale = kLhs;
   static constexpr RhsScale kRhsScale = RhsScale::Groups;
   static constexpr int kPromoteK = kGroup;
   static constexpr bool kDequantizes = true;

@@ -59,10 +59,12 @@ template <class Config> constexpr bool checkDequantization() {
   MOE_REQUIRE_VALUE(Config, kScaleColumns, "elements of k that do, or 0");
   MOE_REQUIRE_VALUE(Config, kZeroPoint, "whether there are zero points");
   MOE_REQUIRE_VALUE(Config, kSecondScale, "whether scales are scaled");
+  MOE_REQUIRE_VALUE(Config, kSecondPerRow, "whether each row has one of those");
   using Input = typename Config::Input;
   static_assert(sizeof(Input) == 2 ||
                     (scalesSums<Config> && kSame<typename Config::Weight, i4> &&
-                     !Config::kZeroPoint && !Config::kSecondScale),
+                     !Config::kZeroPoint &&
+                     (!Config::kSecondScale || Config::kSecondPerRow)),
                 "codes become elements of 16 bits, those of 4 bits without "
                 "zero points also of 8");
   static_assert(Config::kScaleColumns % kCodesOfChunk<Input> == 0,
@@ -88,18 +90,21 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
   static constexpr int kGroups = ceilDiv(Config::kK, kGroupColumns);
 
   const typename Config::Args &args;
-  int index[kPasses];      ///< of a row's first scale, in the expert's
-  int parts;               ///< bit i: row of pass i is of the second part
-  long long expertsScales; ///< index of the expert's first scale
-  int expert, firstK;      ///< firstK: of this thread's chunk in a k tile
+  int index[kPasses];       ///< of a row's first scale, in the expert's
+  int second[kPasses];      ///< index of a row's second scale, likewise
+  long long expertsScales;  ///< index of the expert's first scale
+  long long expertsSeconds; ///< the same of the second scales
+  int firstK;               ///< of this thread's chunk in a k tile
   float scale[kPasses], zero[kPasses];
 
   /// firstRow: of pass 0, in the weight of the expert.
   __device__ __forceinline__ Dequantizer(const typename Config::Args &args,
                                          int expert, int firstRow, int chunk)
-      : args(args), parts(0),
+      : args(args),
         expertsScales((long long)expert * (kParts * kPartScales * kGroups)),
-        expert(expert), firstK(chunk * kCodesOfChunk<Input>) {
+        expertsSeconds((long long)expert *
+                       (Config::kSecondPerRow ? Config::kN : kParts)),
+        firstK(chunk * kCodesOfChunk<Input>) {
 #pragma unroll
     for (int i = 0; i < kPasses; ++i) {
       // Rows that do not exist take the scales of one that does.
@@ -108,7 +113,7 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
       if constexpr (kParts == 2)
         place = gateUpRow<Config::kInterleave>(row);
       int part = kParts == 2 && place.up != ScaleLayout<Config>::kUpFirst;
-      parts |= part << i;
+      second[i] = Config::kSecondPerRow ? storedRow<Config>(row) : part;
       // One for each row stands where the row does.
       index[i] =
           kGroupRows == 1
@@ -127,7 +132,7 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
       long long at = expertsScales + (index[i] + k / kGroupColumns);
       scale[i] = toFloat(args.rhs_scale[at]);
       if constexpr (Config::kSecondScale)
-        scale[i] *= args.rhs_second_scale[expert * kParts + (parts >> i & 1)];
+        scale[i] *= args.rhs_second_scale[expertsSeconds + second[i]];
       if constexpr (Config::kZeroPoint)
         zero[i] = float(args.rhs_zero_point[at].bits);
       else

@@ -72,12 +72,32 @@ template <class Config> struct ScaleLayout {
   }
 };
 
-/// The second scales of an expert's gates and ups, which alternate by 8 rows.
-template <class Config, class Args>
+/// Whether each weight row has a second scale.
+template <class Config> inline constexpr bool scalesRowsTwice = false;
+template <class Config>
+  requires requires { Config::kSecondPerRow; }
+inline constexpr bool scalesRowsTwice<Config> = Config::kSecondPerRow;
+
+/// The second scales of a thread's weight rows, two, 8 apart, of each kApart
+/// from weightRow on: those of the rows, or of an expert's gates and ups, which
+/// alternate by 8 rows.
+template <class Config, int kApart = 64, int kCount, class Args>
 __device__ __forceinline__ void secondScales(const Args &args, int expert,
-                                             float (&second)[2]) {
-  second[0] = second[1] = 1.0f;
-  if constexpr (Config::kSecondScale) {
+                                             int weightRow,
+                                             float (&second)[kCount]) {
+  static_assert(kCount == 2 || Config::kSecondPerRow);
+#pragma unroll
+  for (int j = 0; j < kCount; ++j)
+    second[j] = 1.0f;
+  if constexpr (Config::kSecondPerRow) {
+    const float *ofExpert =
+        args.rhs_second_scale + (long long)expert * Config::kN;
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      int n = minimum(weightRow + j / 2 * kApart + j % 2 * 8, Config::kN - 1);
+      second[j] = ofExpert[storedRow<Config>(n)];
+    }
+  } else if constexpr (Config::kSecondScale) {
     constexpr int kParts = Config::kInterleave != 0 ? 2 : 1;
     constexpr bool kUpFirst = StoredOrder<Config>::Type::kUpFirst;
     const float *ofParts = args.rhs_second_scale + expert * kParts;
@@ -92,11 +112,13 @@ template <class Config, bool kByGroup = ScaleLayout<Config>::kByGroup>
 struct WeightScales {
   using Layout = ScaleLayout<Config>;
   /// Two rows, 8 apart, of each 64; of codes in slabs the scales of their
-  /// scales, which are the same in all 64.
+  /// scales, which are the same in all 64 if they are not of rows.
   static constexpr bool kSecond = takesSlabs<typename Config::Mma>;
   static constexpr int count() {
-    if constexpr (kSecond)
+    if constexpr (kSecond && !scalesRowsTwice<Config>)
       return 2;
+    else if constexpr (kSecond)
+      return 2 * (Config::Mma::kRows / 64);
     else if constexpr (Layout::kScaled)
       return 2 * (Config::Mma::kRows / 64);
     else
@@ -109,7 +131,7 @@ struct WeightScales {
   __device__ __forceinline__ WeightScales(const Args &args, int expert,
                                           int weightRow) {
     if constexpr (kSecond) {
-      secondScales<Config>(args, expert, ofRows);
+      secondScales<Config>(args, expert, weightRow, ofRows);
     } else if constexpr (Layout::kScaled) {
       const float *ofExpert =
           args.rhs_scale + (long long)expert * Layout::kPerExpert;

@@ -89,9 +89,10 @@ template <class Config, class Fragment> struct RowScales {
 template <class Fragment, class Config>
 __device__ __forceinline__ auto scalesOf(const WeightScales<Config> &weights) {
   if constexpr (takesSlabs<typename Config::Mma> && Config::Mma::kPromoted)
-    return SlabSums<Config, Fragment>();
+    return SlabSums<Config, Fragment>(weights.ofRows);
   else if constexpr (takesSlabs<typename Config::Mma>)
-    return SlabScaling<Config>(weights.ofRows);
+    return SlabScaling<Config, WeightScales<Config>::kCount / 2>(
+        weights.ofRows);
   else if constexpr (!ScaleLayout<Config>::kScaled)
     return NoScales();
   else if constexpr (Fragment::kSwapped)

@@ -292,16 +292,21 @@ __device__ __forceinline__ void loadNeighbours(unsigned from, Scale (&to)[2]) {
 }
 
 /// Converts a thread's weight rows of a tile. It stands in the place of the
-/// scales of sums.
-template <class Config> struct SlabScaling : NoScales {
+/// scales of sums. kPairs: of rows 8 apart that have second scales of their
+/// own.
+template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
   using Numbers = SlabNumbers<Config>;
   using Codes = typename Numbers::Codes;
   using Scale = typename Config::Scale;
   static constexpr int kStepWords = Codes::kStepWords;
-  float second[2]; ///< of a row and of the one 8 behind it
+  static_assert(kPairs == 1 || Config::kSecondPerRow);
+  float second[2 * kPairs]; ///< of a row and of the one 8 behind it
 
-  __device__ __forceinline__ SlabScaling(const float (&ofRows)[2])
-      : second{ofRows[0], ofRows[1]} {}
+  __device__ __forceinline__ SlabScaling(const float (&ofRows)[2 * kPairs]) {
+#pragma unroll
+    for (int i = 0; i < 2 * kPairs; ++i)
+      second[i] = ofRows[i];
+  }
 
   using Converter = decltype(detail::slabConverterOf<Config>());
   /// Whether registers are left beside the converter, the end of the weight
@@ -352,28 +357,31 @@ template <class Config> struct SlabScaling : NoScales {
     }
   };
 
-  /// The slab of a warp in a block of a stage. stage: its shared address.
+  /// The slab of a warp in a block of a stage. stage: its shared address. pair:
+  /// the thread's rows among its own.
   __device__ __forceinline__ Slab load(unsigned stage, int block, int warp,
-                                       int lane) const {
+                                       int lane, int pair) const {
     using Stage = SlabStage<Config>;
     return read<64>(
         stage + unsigned(block * Codes::kBlockBytes + warp * Codes::kSlabBytes),
         stage + unsigned(Stage::kScales + block * Stage::kScaleBytes +
                          warp * 16 * int(sizeof(Scale))),
         stage + unsigned(Stage::kZeros + block * Stage::kZeroBytes + warp * 16),
-        lane);
+        lane, pair);
   }
 
   /// A slab whose codes, scales and zero points begin at these shared
   /// addresses. kRows: numbers from a group to the next one.
   template <int kRows>
   __device__ __forceinline__ Slab read(unsigned codes, unsigned scales,
-                                       unsigned zeros, int lane) const {
+                                       unsigned zeros, int lane,
+                                       int pair = 0) const {
     Slab slab;
     loadCodes<Codes>(codes, lane, slab.words);
-    int pair = lane / 4 * 2;
-    scales += unsigned(pair * int(sizeof(Scale)));
-    zeros += unsigned(pair);
+    int ofLane = lane / 4 * 2, first = kPairs > 1 ? 2 * pair : 0;
+    const float own[2] = {second[first], second[first + 1]};
+    scales += unsigned(ofLane * int(sizeof(Scale)));
+    zeros += unsigned(ofLane);
 #pragma unroll
     for (int group = 0; group < Numbers::kStageGroups; ++group) {
       Scale of[2];
@@ -383,7 +391,7 @@ template <class Config> struct SlabScaling : NoScales {
         unsigned both = ptx::loadSharedHalf(zeros + unsigned(group * kRows));
         zero[0] = both & 0xffu, zero[1] = both >> 8;
       }
-      slab.converters[group].prepare(of, zero, second);
+      slab.converters[group].prepare(of, zero, own);
     }
     slab.findLarge();
     return slab;

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Codes of i4 in the order of fragments (math/slabs.cuh) that are multiplied by
-// e4m3: a code less 8 is a number of e4m3. The sums of a stage are multiplied
-// by the group's scale of the weight row and added to totals, which the tokens'
-// scales multiply at the end.
+// Codes of 4 bits in the order of fragments (math/slabs.cuh) that are
+// multiplied by e4m3: an e2m1, or an i4 less 8, is a number of e4m3. The sums
+// of a group along k, of a stage or of one step, are multiplied by the group's
+// scale of the weight row and added to totals, which the tokens' scales
+// multiply at the end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,24 +27,53 @@ struct SlabSums : TokenScales<Config, Fragment> {
   using Codes = typename Numbers::Codes;
   using Scale = typename Config::Scale;
   static constexpr int kStepWords = Codes::kStepWords;
-  static_assert(kSame<typename Config::Weight, i4> &&
+  static constexpr bool kIntegers = kSame<typename Config::Weight, i4>;
+  static_assert((kIntegers || kSame<typename Config::Weight, e2m1>) &&
                     kSame<typename Config::Input, e4m3> &&
-                    !Config::kZeroPoint && !Config::kSecondScale,
-                "codes of i4 without zero points are numbers of e4m3");
-  static_assert(Numbers::kStageGroups == 1,
-                "a stage must be of one group along k");
+                    !Config::kZeroPoint &&
+                    (!Config::kSecondScale || Config::kSecondPerRow),
+                "codes of 4 bits without zero points are numbers of e4m3");
+  /// Groups of a stage: one, or one of each step.
+  static constexpr int kGroups = Numbers::kStageGroups;
+  static_assert(kGroups == 1 || kGroups == 4,
+                "a group along k must be of whole stages, or of one step");
+  /// The second scales of the thread's rows.
+  static constexpr int kSecond = WeightScales<Config>::kCount;
+  float second[kSecond];
+  __device__ __forceinline__ SlabSums(const float (&ofRows)[kSecond]) {
+#pragma unroll
+    for (int i = 0; i < kSecond; ++i)
+      second[i] = ofRows[i];
+  }
+
+  /// Codes are multiplied by it, so that converting takes few instructions.
+  static constexpr float kPower = kIntegers ? 0x1p-9f : 0x1p-6f;
 
   /// One slab of a stage.
   struct Slab {
     unsigned words[4 * kStepWords];
-    float scale[2]; ///< of a row and of the one 8 behind it
+    unsigned scales; ///< the shared address of those of the first group
 
     /// The four registers of a step.
     __device__ __forceinline__ void convert(int step, unsigned (&to)[4]) const {
 #pragma unroll
-      for (int part = 0; part < 4; ++part)
-        to[part] = detail::floatsOfHalves(words[step * kStepWords + part / 2] >>
-                                          part % 2 * 4);
+      for (int part = 0; part < 4; ++part) {
+        unsigned word = words[step * kStepWords + part / 2];
+        if constexpr (kIntegers)
+          to[part] = detail::floatsOfHalves(word >> part % 2 * 4);
+        else if (part % 2)
+          to[part] = detail::smallFloatsOfHalves<true>(word);
+        else
+          to[part] = detail::smallFloatsOfHalves<false>(word);
+      }
+    }
+
+    /// Reads the scales of a row and of the one 8 behind it.
+    __device__ __forceinline__ void loadScales(int group,
+                                               float (&to)[2]) const {
+      Scale of[2];
+      loadNeighbours(scales + unsigned(group * 64 * int(sizeof(Scale))), of);
+      to[0] = toFloat(of[0]), to[1] = toFloat(of[1]);
     }
   };
 
@@ -55,23 +85,22 @@ struct SlabSums : TokenScales<Config, Fragment> {
     loadCodes<Codes>(
         stage + unsigned(block * Codes::kBlockBytes + warp * Codes::kSlabBytes),
         lane, slab.words);
-    Scale of[2];
-    loadNeighbours(
+    slab.scales =
         stage + unsigned(Stage::kScales + block * Stage::kScaleBytes +
-                         (warp * 16 + lane / 4 * 2) * int(sizeof(Scale))),
-        of);
-    slab.scale[0] = toFloat(of[0]), slab.scale[1] = toFloat(of[1]);
+                         (warp * 16 + lane / 4 * 2) * int(sizeof(Scale)));
     return slab;
   }
 
-  /// Multiplies the totals by 2^9 and the tokens' scales: see TokenScales. Two
-  /// steps, so that a large scale is no infinity.
+  /// Divides the totals by kPower and multiplies them by the tokens' scales:
+  /// see TokenScales. Two steps, so that a large scale is no infinity.
   __device__ __forceinline__ void finish(Fragment &fragment, unsigned shared,
                                          int barrier, int thread) {
 #pragma unroll
     for (int i = 0; i < Fragment::kSize; ++i)
-      fragment.scale(i, 0x1p9f);
-    this->multiply(fragment, shared, barrier, thread, [](int) { return 1.0f; });
+      fragment.scale(i, 1 / kPower);
+    this->multiply(fragment, shared, barrier, thread, [&](int row) {
+      return Config::kSecondPerRow ? second[row] : 1.0f;
+    });
   }
 };
 

@@ -20,8 +20,8 @@
 // on.
 //
 // The engine chooses the loop. Promote multiplies partial sums by their scales;
-// Accumulate uses none; FromRegisters converts weights, and
-// PromoteFromRegisters does both.
+// Accumulate uses none; FromRegisters converts weights, PromoteFromRegisters
+// does both, and PromoteSteps does so with the sums of each step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -161,7 +161,7 @@ struct FromRegisters {
 #pragma unroll
       for (int atom = 0; atom < kAtoms; ++atom)
         slabs[atom] = scales.load(operands.weights(ring.stage),
-                                  operands.block + atom, warp, lane);
+                                  operands.block + atom, warp, lane, atom);
       auto release = [&] {
         if (k > steps.first)
           operands.giveBack(last);
@@ -206,21 +206,85 @@ struct PromoteFromRegisters {
           worker.multiply(piece, step, set, operands.columns(k, ring.stage));
           ptx::commitMultiplies();
         }
+        float scale[2];
+        slab.loadScales(0, scale);
         ptx::waitForMultiplies<0>();
         worker.finish();
         if (piece == Worker::kPieces - 1)
           operands.giveBack(ring.stage);
         worker.template add<Worker::kPieceSize>(
-            piece, 0, [&](int i) { return slab.scale[i % 4 / 2]; });
+            piece, 0, [&](int i) { return scale[i % 4 / 2]; });
       }
       ring.advance();
     }
   }
 };
 
-/// The loop of an engine.
-template <class Mma> constexpr auto mainloopOf() {
-  if constexpr (takesSlabs<Mma> && Mma::kPromoted)
+/// Likewise, with the sums of each step, which has scales of its own. One step
+/// is multiplied while the sums of the one before it are added, where registers
+/// are left.
+struct PromoteSteps {
+  template <class Worker, class Scales, class Operands, class Ring>
+  static __device__ __forceinline__ void run(Worker &worker, Scales &,
+                                             const Operands &operands,
+                                             Ring &ring, SplitSteps steps) {
+    constexpr int kSize = Worker::kPieceSize;
+    constexpr int kSets = kSize <= 32 ? 2 : 1;
+    int warp = ptx::threadIndex() % 128 / 32, lane = ptx::threadIndex() % 32;
+#pragma unroll 1
+    for (int k = steps.first; k < steps.end; ++k) {
+      operands.await(ring);
+#pragma unroll
+      for (int piece = 0; piece < Worker::kPieces; ++piece) {
+        auto slab = Scales::load(operands.weights(ring.stage),
+                                 operands.block + piece, warp, lane);
+        unsigned registers[2][4];
+        float sums[kSets][kSize];
+        float scale[2];
+        auto add = [&](int step) {
+          auto &of = sums[step % kSets];
+#pragma unroll
+          for (int i = 0; i < kSize; ++i)
+            ptx::keep(of[i]);
+          worker.template add<kSize>(of, piece, 0,
+                                     [&](int i) { return scale[i % 4 / 2]; });
+        };
+        slab.convert(0, registers[0]);
+#pragma unroll
+        for (int step = 0; step < 4; ++step) {
+          ptx::beginMultiply();
+          Worker::multiplyStep(sums[step % kSets], step, registers[step % 2],
+                               operands.columns(k, ring.stage));
+          ptx::commitMultiplies();
+          if (kSets == 2 && step > 0) {
+            slab.loadScales(step - 1, scale);
+            ptx::waitForMultiplies<1>();
+            add(step - 1);
+          }
+          if (step < 3)
+            slab.convert(step + 1, registers[(step + 1) % 2]);
+          if (kSets == 1 || step == 3) {
+            slab.loadScales(step, scale);
+            ptx::waitForMultiplies<0>();
+            if (step == 3 && piece == Worker::kPieces - 1)
+              operands.giveBack(ring.stage);
+            add(step);
+          }
+        }
+      }
+      ring.advance();
+    }
+  }
+};
+
+/// The loop of a Config's engine.
+template <class Config> constexpr auto mainloopOf() {
+  using Mma = typename Config::Mma;
+  constexpr bool kStepGroups =
+      Config::Quant::kPromoteK == 32 / int(sizeof(typename Config::Input));
+  if constexpr (takesSlabs<Mma> && Mma::kPromoted && kStepGroups)
+    return PromoteSteps{};
+  else if constexpr (takesSlabs<Mma> && Mma::kPromoted)
     return PromoteFromRegisters{};
   else if constexpr (takesSlabs<Mma>)
     return FromRegisters{};

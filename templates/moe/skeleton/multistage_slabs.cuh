@@ -159,16 +159,16 @@ private:
 
 /// The loop, after beginRhs and beginLhs. On return no copy is in flight and
 /// the ring may be reused. A worker may be of a smaller tile.
-template <class Config, class Worker>
-__device__ __forceinline__ void
-multistageSlabs(SlabCopier<Config> &copier, unsigned shared, Worker &worker,
-                const SlabScaling<Config> &scaling) {
+template <class Config, class Worker, class Scaling>
+__device__ __forceinline__ void multistageSlabs(SlabCopier<Config> &copier,
+                                                unsigned shared, Worker &worker,
+                                                const Scaling &scaling) {
   using R = SlabRing<Config>;
   constexpr int kStages = Config::Schedule::kStages;
   constexpr int kSlabsOfBlock = 4;
   /// Each step of k is multiplied by some tokens at a time.
   constexpr int kParts = Worker::kParts, kTurns = R::kSteps * kParts;
-  typename SlabScaling<Config>::Slab slabs[Worker::kSlabs];
+  typename Scaling::Slab slabs[Worker::kSlabs];
   typename Worker::Operands operands[2];
   unsigned weights[Worker::kSlabs][4];
   int lane = int(threadIdx.x) % 32;
@@ -176,8 +176,9 @@ multistageSlabs(SlabCopier<Config> &copier, unsigned shared, Worker &worker,
 #pragma unroll
     for (int i = 0; i < Worker::kSlabs; ++i) {
       int slab = worker.firstSlab + i;
-      slabs[i] = scaling.load(stage + unsigned(R::kLhsBytes),
-                              slab / kSlabsOfBlock, slab % kSlabsOfBlock, lane);
+      slabs[i] =
+          scaling.load(stage + unsigned(R::kLhsBytes), slab / kSlabsOfBlock,
+                       slab % kSlabsOfBlock, lane, i);
     }
     worker.load(operands[0], stage, 0, 0);
   };

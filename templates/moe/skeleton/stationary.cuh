@@ -201,8 +201,7 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
           cta.shared + S::kLhs + unsigned(at.place * S::kRowBytes),
           cta.shared + S::kScales + unsigned(at.place) * 4,
           last && thread % 32 == 0};
-      mainloopOf<typename Config::Mma>().run(worker, scales, operands, ring,
-                                             {0, S::kTiles});
+      mainloopOf<Config>().run(worker, scales, operands, ring, {0, S::kTiles});
       scales.finish(worker, staging(), 1 + warpgroup, thread);
       if constexpr (Config::kBias)
         store(worker,

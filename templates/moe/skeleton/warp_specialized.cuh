@@ -209,8 +209,8 @@ template <class Config> struct WarpSpecialized {
                           : weightScales);
       scales.fetchOwn(args, thread, tile.rows,
                       [&](int r) { return cta.tiles.source(tile, r); });
-      mainloopOf<typename Config::Mma>().run(worker, scales, operands, ring,
-                                             TileSource<Config>::steps(tile));
+      mainloopOf<Config>().run(worker, scales, operands, ring,
+                               TileSource<Config>::steps(tile));
       if (!exchange(worker))
         return;
       find();

@@ -176,7 +176,7 @@ TEST(Catalog, IsTheTables) {
   EXPECT_EQ(row("schemes", "fp8_block")["w1"],
             json::parse(R"({"element": "f8E4M3FN", "scale": "f32",
               "group": [128, 128], "dynamic": false, "second_scale": null,
-              "second_per_token": false, "zero_point": null,
+              "second_per_row": false, "zero_point": null,
               "scale_rule": null})"));
   EXPECT_EQ(row("schemes", "bf16")["a1"]["group"], nullptr);
   EXPECT_EQ(row("activations", "swigluoai")["parameters"], json::parse(R"([

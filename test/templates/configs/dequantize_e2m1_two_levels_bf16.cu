@@ -10,7 +10,7 @@ struct Config {
   static constexpr int kColumns = 2056;
   static constexpr int kScaleRows = 1;
   static constexpr int kScaleColumns = 16;
-  static constexpr bool kSecondPerToken = true;
+  static constexpr bool kSecondPerRow = true;
   static constexpr int kExperts = 128;
 };
 static_assert(moe::sharedBytes<Config>() == 0, "manifest and kernel disagree on shared memory");

@@ -18,6 +18,7 @@ struct Config {
   static constexpr int kScaleColumns = 128;
   static constexpr bool kZeroPoint = false;
   static constexpr bool kSecondScale = false;
+  static constexpr bool kSecondPerRow = false;
   using Activation = moe::activation::Gated<moe::activation::Silu>;
   using Mma = moe::mma::MmaSync<moe::e4m3>;
   struct Schedule { static constexpr int kTileM = 64; static constexpr int kTileN = 128; static constexpr int kTileK = 64; static constexpr int kStages = 4; static constexpr int kWarpsM = 2; static constexpr int kWarpsN = 4; static constexpr int kGroupM = 8; };

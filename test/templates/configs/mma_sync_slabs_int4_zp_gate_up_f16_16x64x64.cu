@@ -18,6 +18,7 @@ struct Config {
   static constexpr int kScaleColumns = 32;
   static constexpr bool kZeroPoint = true;
   static constexpr bool kSecondScale = false;
+  static constexpr bool kSecondPerRow = false;
   using Activation = moe::activation::Gated<moe::activation::Silu>;
   using Mma = moe::mma::MmaSyncSlabs<moe::f16>;
   struct Schedule { static constexpr int kTileM = 16; static constexpr int kTileN = 64; static constexpr int kTileK = 64; static constexpr int kStages = 6; static constexpr int kWarpsM = 1; static constexpr int kWarpsN = 4; static constexpr int kGroupM = 1; };

@@ -18,6 +18,7 @@ struct Config {
   static constexpr int kScaleColumns = 16;
   static constexpr bool kZeroPoint = false;
   static constexpr bool kSecondScale = true;
+  static constexpr bool kSecondPerRow = false;
   using Activation = moe::activation::Gated<moe::activation::Silu>;
   using Mma = moe::mma::MmaSyncSlabs<moe::bf16>;
   struct Schedule { static constexpr int kTileM = 128; static constexpr int kTileN = 256; static constexpr int kTileK = 64; static constexpr int kStages = 4; static constexpr int kWarpsM = 1; static constexpr int kWarpsN = 8; static constexpr int kGroupM = 1; };

@@ -18,6 +18,7 @@ struct Config {
   static constexpr int kScaleColumns = 32;
   static constexpr bool kZeroPoint = false;
   static constexpr bool kSecondScale = false;
+  static constexpr bool kSecondPerRow = false;
   using Activation = moe::activation::Gated<moe::activation::Silu>;
   using Mma = moe::mma::MmaSync<moe::bf16>;
   struct Schedule { static constexpr int kTileM = 64; static constexpr int kTileN = 64; static constexpr int kTileK = 128; static constexpr int kStages = 3; static constexpr int kWarpsM = 1; static constexpr int kWarpsN = 4; static constexpr int kGroupM = 8; };

@@ -18,6 +18,7 @@ struct Config {
   static constexpr int kScaleColumns = 16;
   static constexpr bool kZeroPoint = false;
   static constexpr bool kSecondScale = true;
+  static constexpr bool kSecondPerRow = false;
   using Activation = moe::activation::Gated<moe::activation::Silu>;
   using Mma = moe::mma::WgmmaRs<moe::bf16, false, 2>;
   struct Schedule { static constexpr int kTileM = 128; static constexpr int kTileN = 256; static constexpr int kTileK = 64; static constexpr int kStages = 6; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 8; static constexpr int kProducerRegisters = 40; static constexpr int kConsumerRegisters = 232; static constexpr int kCtasPerSm = 1; static constexpr bool kPersistent = true; static constexpr int kGroupM = 1; };
