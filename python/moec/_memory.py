@@ -5,6 +5,7 @@
 import contextlib
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from moec import arrays
@@ -61,6 +62,24 @@ def device_memory(package: "Package", count: int, label: str) -> tuple[int, Any]
         return arrays.host_memory(count)
     made = arrays.empty((count,), "u8", gpu=max(package.gpu, 0), library="torch", label=label)
     return made.data_ptr(), made
+
+
+def kept_memory(package: "Package", count: int, label: str) -> tuple[int, Any]:
+    """As device_memory(), for what stays after the call.
+
+    torch.compile runs a function in a pool of its CUDA graph first, into which all of the thread's memory goes, and which must
+    be empty then. Another thread's memory goes elsewhere.
+    """
+    if package.gpu is None:
+        return device_memory(package, count, label)
+    stream = stream_handle(None, package.gpu)
+
+    def allocate() -> tuple[int, Any]:
+        with allocating_on(stream, package.gpu):
+            return device_memory(package, count, label)
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(allocate).result()
 
 
 def bytes_of(package: "Package", array: Any, label: str) -> tuple[int, int, Any]:

@@ -24,7 +24,7 @@ class Context:
         """The most tokens of a run."""
         needed = package.workspace_bytes(max_tokens)
         if workspace is None:
-            address, workspace_owner = _memory.device_memory(package, needed, "workspace")
+            address, workspace_owner = _memory.kept_memory(package, needed, "workspace")
         else:
             address, count, workspace_owner = _memory.bytes_of(package, workspace, "workspace")
             if count < needed:

@@ -282,7 +282,8 @@ class Package:
     def reserve(self, max_tokens: int | None = None) -> "Context":
         """Makes the context of captured runs that are given none; before the capture. max_tokens: as context() takes it.
 
-        All such runs use it, in every graph. Graphs that replay at the same time need a context= each.
+        All such runs use it, in every graph. Graphs that replay at the same time need a context= each. moec.torch makes it
+        with the first layer that it registers.
         """
         self.reserved = self.context(max_tokens)
         return self.reserved

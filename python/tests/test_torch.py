@@ -5,6 +5,8 @@
 import copy
 import gc
 import pickle
+import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -146,6 +148,71 @@ def test_gradients_are_refused(experts: Any) -> None:
         experts(x.detach(), ids, shares)
     with torch.inference_mode():
         assert experts(x, ids, shares).shape == (3, HIDDEN)
+
+
+def test_equal_layers_share_a_package(experts: Any) -> None:
+    same = moec_torch().Experts.from_weights(*weights(), top_k=TOP_K, max_tokens=64)
+    assert same.package is experts.package
+    assert same.number != experts.number
+    other = moec_torch().Experts.from_weights(*weights(), top_k=TOP_K, max_tokens=32)
+    assert other.package is not experts.package
+    dropped = weakref.ref(other.package)
+    del other
+    gc.collect()
+    assert dropped() is None
+
+
+def test_a_gpu_gets_a_reserve(block: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No GPU is here: the package says that it is on one."""
+    package = block.package
+    assert package.reserved is None
+    monkeypatch.setattr(package, "gpu", 0)
+    reserves = []
+
+    def reserve() -> None:
+        package.reserved = object()
+        reserves.append(package)
+
+    monkeypatch.setattr(package, "reserve", reserve)
+    try:
+        for number in [moec_torch().register(block.layer) for _ in range(2)]:
+            moec_torch().release(number)
+    finally:
+        package.reserved = None
+    assert reserves == [package]
+
+
+def test_kept_memory_is_of_another_thread(block: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool of a CUDA graph takes what the thread allocates that runs torch.compile's function."""
+    from moec import _memory
+
+    threads = []
+
+    def empty(shape: tuple[int, ...], *_: Any, **__: Any) -> Any:
+        threads.append(threading.get_ident())
+        if shape[0] > 1000:
+            raise torch.OutOfMemoryError("there is no GPU")
+        return torch.zeros(shape, dtype=torch.uint8)
+
+    monkeypatch.setattr("moec.arrays.empty", empty)
+    monkeypatch.setattr(block.package, "gpu", 0)
+    address, owner = _memory.kept_memory(block.package, 1000, "workspace")
+    assert address == owner.data_ptr()
+    assert threads != [threading.get_ident()]
+    with pytest.raises(torch.OutOfMemoryError, match="there is no GPU"):
+        _memory.kept_memory(block.package, 1001, "workspace")
+
+
+def test_the_program_for_a_gpu_runs() -> None:
+    """As far as it goes without one, and it sees a wrong result."""
+    import torch_gpu
+
+    layer = torch_gpu.Layer("cpu")
+    said = {name: list(function(layer)) for name, gpu, function in torch_gpu.CHECKS if not gpu}
+    assert said["fused_experts"][1] == "hit: equal"
+    layer.w2 = layer.w2 * 1.01
+    with pytest.raises(AssertionError, match="1 tokens: relative error 0.01"):
+        list(torch_gpu.runs(layer))
 
 
 def test_released_layers() -> None:

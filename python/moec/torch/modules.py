@@ -3,6 +3,8 @@
 """MoE layers as modules. Their packed weights are no parameters: state_dict() is empty, and to() moves nothing."""
 
 import os
+import threading
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,16 +22,36 @@ from moec.torch.ops import TYPES, register, release
 HOST_ARCH = "sm_90a"
 NAMES_OF_TYPES = {dtype: name for name, dtype in TYPES.items()}
 
+# Equal layers share a package: its kernels are loaded once, and it has one reserve for captures.
+_packages: "weakref.WeakValueDictionary[tuple[Any, ...], Package]" = weakref.WeakValueDictionary()
+_lock = threading.Lock()
 
-def load_for(device: torch.device, source: Any, *, arch: str | None = None, **options: Any) -> Package:
-    """The package of a layer for a device of torch. "cpu" is the host device, which is for tests."""
+
+def load_for(device: torch.device, source: Any, *, progress: Any = None, **options: Any) -> Package:
+    """The package of a layer for a device of torch. "cpu" is the host device, which is for tests.
+
+    The same source and options give the same package as long as something uses it.
+    """
     if device.type not in ("cpu", "cuda"):
         raise InvalidArgument(f"device: expected cpu or cuda, got {device}")
-    if device.type == "cpu":
-        return load(compile_layer(source, arch=arch or HOST_ARCH, **options), device="host")
-    index = torch.cuda.current_device() if device.index is None else device.index
+    index = -1 if device.type == "cpu" else torch.cuda.current_device() if device.index is None else device.index
+    key = (text_of(source), index, repr(sorted(options.items())))
+    with _lock:
+        found = _packages.get(key)
+    if found is None:
+        made = _load(index, source, progress=progress, **options)
+        with _lock:
+            # Another thread may have been faster.
+            found = _packages.setdefault(key, made)
+    return found
+
+
+def _load(index: int, source: Any, *, arch: str | None = None, progress: Any = None, **options: Any) -> Package:
+    if index < 0:
+        return load(compile_layer(source, arch=arch or HOST_ARCH, progress=progress, **options), device="host")
     with torch.cuda.device(index):
-        return load(compile_layer(source, arch=arch, **options), device=f"cuda:{index}")
+        files = compile_layer(source, arch=arch, progress=progress, **options)
+        return load(files, device=f"cuda:{index}", progress=progress)
 
 
 class _Module(torch.nn.Module):

@@ -33,13 +33,18 @@ _lock = threading.Lock()
 
 
 def register(layer: Layer) -> int:
-    """The number of a layer for the operations, which keep it alive until release(). It must have the one output `out`."""
+    """The number of a layer for the operations, which keep it alive until release(). It must have the one output `out`.
+
+    On a GPU the package gets a reserve for captured runs, unless it has one: package.workspace_bytes(max_tokens) bytes.
+    """
     package = layer.package
     if package.outputs != ("out",) or package.token_axis != ("x", 0):
         raise InvalidArgument(
             f"layer: expected x with tokens first and the one output 'out'; got tokens at {package.token_axis} and "
             f"{', '.join(package.outputs)}"
         )
+    if package.gpu is not None and package.reserved is None:
+        package.reserve()
     made = Registered(layer, TYPES[package.values["out"].element_types[0]], package.shape("out")[1:])
     with _lock:
         number = next(_numbers)
