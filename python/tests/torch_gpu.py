@@ -145,14 +145,15 @@ def graphs_at_once(layer: Layer) -> Iterator[str]:
         out, context, graph = torch.empty_like(x), package.context(tokens), torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             handle(x, topk_ids=ids, topk_weights=shares, out=out, context=context)
-        held.append((graph, out, context, layer.wanted(x, ids, shares), torch.cuda.Stream()))
+        # A graph holds no tensor: its inputs must live as long.
+        held.append((graph, out, context, (x, ids, shares), layer.wanted(x, ids, shares), torch.cuda.Stream()))
     torch.cuda.synchronize()
     for _ in range(20):
-        for graph, _, _, _, stream in held:
+        for graph, *_, stream in held:
             with torch.cuda.stream(stream):
                 graph.replay()
     torch.cuda.synchronize()
-    for _, out, _, wanted, _ in held:
+    for _, out, _, _, wanted, _ in held:
         yield layer.near(out, wanted, f"{len(out)} tokens")
 
 
