@@ -22,7 +22,8 @@ using namespace moec;
 using namespace moec::compiler;
 
 /// Bytes that a CTA of the pack kernels moves.
-static constexpr int64_t kPackBytesPerCta = 32768;
+/// Whole vectors, and whole runs of words that hold codes of 6 bits.
+static constexpr int64_t kPackBytesPerCta = 24576;
 
 /// One kernel of a pack, without what is particular to it.
 static EmittedKernel begin(moe::ProgramOp program, const char *kind) {
@@ -160,7 +161,7 @@ static std::vector<EmittedKernel> kernelsOf(moe::PackOp pack,
   auto program = pack->getParentOfType<moe::ProgramOp>();
   const std::string source = valueName(pack.getSource());
   if (const std::optional<StoredWeight> stored = storedWeight(pack)) {
-    const int64_t wide = elementBits(stored->elementType) / 8;
+    const int64_t bits = elementBits(stored->elementType);
     // In elements of the value, which are words where it is stored in them.
     const auto given = cast<RankedTensorType>(pack.getSource().getType());
     int64_t rows = stored->shape[1], columns = stored->shape[2];
@@ -170,7 +171,7 @@ static std::vector<EmittedKernel> kernelsOf(moe::PackOp pack,
     return {
         emitCopy(program, "unsigned char", rows,
                  columns * (given.getEncoding() ? 1 : stored->columnsPerWord),
-                 columns * wide, stored->bytesOfExpert(), source, scratch),
+                 columns * bits / 8, stored->bytesOfExpert(), source, scratch),
         emitStored(pack, *stored, scratch)};
   }
   auto type = cast<RankedTensorType>(pack.getResult().getType());

@@ -82,7 +82,7 @@ std::optional<StoredWeight> compiler::storedWeight(moe::PackOp pack) {
                    layout ? layout.getStored() : llvm::StringRef("rows"));
   made.powers = changes;
   // Codes of rows, as words of them: those of a byte are not read apart.
-  if (made.bits < 8 && made.rowsPerWord * made.columnsPerWord == 1) {
+  if (made.bits == 4 && made.rowsPerWord * made.columnsPerWord == 1) {
     made.columnsPerWord = kWordBits / made.bits;
     made.slots = "0 1 2 3 4 5 6 7";
     made.elementType = "i32";

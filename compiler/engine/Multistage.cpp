@@ -59,6 +59,8 @@ std::optional<std::string> Multistage::whyIllegal(const MatmulProblem &problem,
       return reason;
     if (problem.elementBytes != 2)
       return "weights in fragments are of operands of 16 bits";
+    if (problem.codeBits == 6)
+      return "weights in fragments have 4 or 8 bits";
     if (s.tileN % kSlabBlock || s.tileK != kSlabBlock)
       return fmt::format("tile n {} and tile k {}; weights in fragments take "
                          "multiples of {} and {}",

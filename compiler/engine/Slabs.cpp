@@ -25,8 +25,8 @@ int64_t compiler::slabBytes(const MatmulProblem &problem, int64_t tileN) {
 }
 
 std::optional<std::string> compiler::whyNoSlabs(const MatmulProblem &problem) {
-  if (problem.codeBits != 4 && problem.codeBits != 8)
-    return fmt::format("weights of {} bits; 4 and 8 are possible",
+  if (problem.codeBits != 4 && problem.codeBits != 6 && problem.codeBits != 8)
+    return fmt::format("weights of {} bits; 4, 6 and 8 are possible",
                        problem.codeBits);
   const int64_t columns = slabColumns(problem.elementBytes);
   if (problem.n % kSlabBlock || problem.k % columns)

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Serves sm_90a and weights of 4 and 8 bits by activations of 16 bits, and of 4
-// by e4m3. Weight rows are the rows of an instruction and lie in registers,
-// tokens are its columns.
+// Serves sm_90a and weights of 4, 6 and 8 bits by activations of 16 bits, and
+// of 4 by e4m3. Weight rows are the rows of an instruction and lie in
+// registers, tokens are its columns.
 //
 //===----------------------------------------------------------------------===//
 

@@ -236,7 +236,9 @@ static bool haveFragments(const LayerFacts &layer, const Engine &engine) {
                                                        type);
                              }) &&
          std::ranges::all_of(layer.codes, [&](const std::string &type) {
-           return bitsOf(type) == 4 || (!ofBytes && bitsOf(type) == 8);
+           return bitsOf(type) == 4 ||
+                  (!ofBytes && (bitsOf(type) == 8 ||
+                                (bitsOf(type) == 6 && engine.warpSpecialized)));
          });
 }
 

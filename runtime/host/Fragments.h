@@ -35,6 +35,11 @@ int64_t fragmentColumns(FragmentKind kind);
 int64_t fragmentBit(FragmentKind kind, Storage storage, int64_t row,
                     int64_t column, int64_t columns);
 
+/// So many bits, at most 32, from a bit of memory on; they lie in the fewest
+/// bytes, which may be others' in part.
+uint32_t loadBits(const std::byte *from, int64_t bit, int64_t bits);
+void storeBits(std::byte *to, int64_t bit, int64_t bits, uint32_t value);
+
 /// The index of the number of a row and a group in an expert's.
 int64_t fragmentNumber(int64_t row, int64_t group, int64_t groups);
 

@@ -234,9 +234,9 @@ Result<void> stages::grouped_matmul(KernelRun &run) {
   Scales scales = TRY(scalesOf(run, lhsRows, n, k, experts));
   const FragmentKind fragments = codesFor(lhs.storage);
   if (scales.fragments && storageBits(rhs.storage) != 4 &&
-      (storageBits(rhs.storage) != 8 || fragments != FragmentKind::Codes))
-    return run.fail("expected codes of 4 bits in fragments, or of 8 for lhs of "
-                    "16 bits, got {} bits",
+      (storageBits(rhs.storage) > 8 || fragments != FragmentKind::Codes))
+    return run.fail("expected codes of 4 bits in fragments, or of 6 or 8 for "
+                    "lhs of 16 bits, got {} bits",
                     storageBits(rhs.storage));
   if (scales.fragments && k % fragmentColumns(fragments))
     return run.fail("expected whole blocks of {} columns in fragments, got {}",

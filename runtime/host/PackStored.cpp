@@ -52,6 +52,8 @@ struct StoredMatrix {
   Repeat repeat;
 
   bool isPacked() const { return rowsPerWord * columnsPerWord > 1; }
+  /// Whether elements are no bytes, and follow each other.
+  bool isStream() const { return !isPacked() && bits % 8 != 0; }
   int64_t bytes() const { return rows * columns * bits / 8; }
 
   /// The stored place of the element at a row and a column of the packed
@@ -62,6 +64,10 @@ struct StoredMatrix {
   Place placeOf(int64_t row, int64_t column) const {
     row = repeat.row(row);
     column /= repeat.columns;
+    if (isStream()) {
+      const int64_t bit = (row * columns + column) * bits;
+      return {bit / 8, bit % 8};
+    }
     const int64_t inWord = row % rowsPerWord + column % columnsPerWord;
     const int64_t r = row / rowsPerWord, c = column / columnsPerWord;
     const int64_t word = rowsLast ? c * (rows / rowsPerWord) + r
@@ -80,6 +86,8 @@ struct StoredMatrix {
   /// The bits of one element of the packed matrix, as they are there.
   uint32_t load(const std::byte *matrix, int64_t row, int64_t column) const {
     const Place place = placeOf(row, column);
+    if (isStream())
+      return loadBits(matrix + place.byte, place.shift, bits);
     if (powers) {
       float number = 0;
       loadFloats(Storage::UE8M0, matrix + place.byte, 1, &number);
@@ -95,6 +103,8 @@ struct StoredMatrix {
   void store(std::byte *matrix, int64_t row, int64_t column,
              uint32_t element) const {
     const Place place = placeOf(row, column);
+    if (isStream())
+      return storeBits(matrix + place.byte, place.shift, bits, element);
     uint32_t value = element;
     if (powers) {
       constexpr int kMantissaBits = 23;
@@ -144,7 +154,9 @@ Result<StoredMatrix> storedMatrix(KernelRun &run, const PackStep &step) {
     for (int64_t slot : made.slots)
       right &= slot >= 0 && slot < perWord;
   } else {
-    right &= made.bits % 8 == 0 && made.bits <= kWordBits;
+    right &= (made.bits % 8 == 0 || (made.bits == 6 && !made.rowsLast &&
+                                     made.columns * made.bits % 8 == 0)) &&
+             made.bits <= kWordBits;
   }
   if (!right)
     return run.fail("expected rows and columns of whole words of 32 bits with "
@@ -193,24 +205,14 @@ struct Packing {
   void write(int64_t expert, int64_t row, int64_t column) const {
     const uint32_t element = elementAt(expert, row, column);
     const int64_t bit = bitOf(row, column);
-    std::byte *to = packed + expert * packedBytes() + bit / 8;
-    const auto code = static_cast<std::byte>((element & 15) << bit % 8);
+    std::byte *to = packed + expert * packedBytes();
     // The first of a byte also clears what may be no element's.
     if (bits == 4 && !areFragments && bit % 8 == 0)
-      *to = code;
-    else if (bits == 4)
-      *to = (*to & ~(std::byte{15} << bit % 8)) | code;
-    else
-      std::memcpy(to, &element, static_cast<size_t>(bits / 8));
+      to[bit / 8] = std::byte{};
+    storeBits(to, bit, bits, element);
   }
   uint32_t read(int64_t expert, int64_t row, int64_t column) const {
-    const int64_t bit = bitOf(row, column);
-    const std::byte *from = packed + expert * packedBytes() + bit / 8;
-    if (bits == 4)
-      return std::to_integer<uint32_t>(*from >> bit % 8) & 15;
-    uint32_t element = 0;
-    std::memcpy(&element, from, static_cast<size_t>(bits / 8));
-    return element;
+    return loadBits(packed + expert * packedBytes(), bitOf(row, column), bits);
   }
 };
 
@@ -247,8 +249,9 @@ Result<Packing> Packing::of(KernelRun &run) {
        {FragmentKind::Codes, FragmentKind::CodesOfBytes, FragmentKind::Numbers})
     if (fragmentColumns(one) == block)
       kind = one;
-  const bool rightBits = kind == FragmentKind::Numbers || made.bits == 4 ||
-                         (made.bits == 8 && kind == FragmentKind::Codes);
+  const bool rightBits =
+      kind == FragmentKind::Numbers || made.bits == 4 ||
+      ((made.bits == 6 || made.bits == 8) && kind == FragmentKind::Codes);
   if (!kind || step.rows % kFragmentRows || step.columns % block || !rightBits)
     return run.fail("expected whole blocks of {} rows and {} columns, got {} x "
                     "{} elements of {} bits",

@@ -138,6 +138,7 @@ MUTANT_LAYERS = {
     "slabs_mxfp4": ("mxfp4_w4a16", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
     "slabs_w4afp8": ("int4_w4afp8", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
     "slabs_nvfp4": ("nvfp4_w4a16", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
+    "slabs_mxfp6": ("mxfp6_e3m2", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
     "slabs_mxfp4_fp8": ("mxfp4_fp8", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
     "second_of_rows": ("int4_w4afp8", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256, "stored_layout": "rows",
                                                    "quant_config": SECOND_OF_ROWS}, 2048),

@@ -46,6 +46,10 @@
   CASE(bf16, e5m2, f32, false, false)                                          \
   CASE(f16, e5m2, f16, false, false)                                           \
   CASE(bf16, e5m2, ue8m0, false, false)                                        \
+  CASE(bf16, e3m2, ue8m0, false, false)                                        \
+  CASE(f16, e3m2, ue8m0, false, false)                                         \
+  CASE(bf16, e2m3, ue8m0, false, false)                                        \
+  CASE(f16, e2m3, ue8m0, false, false)                                         \
   CASE(bf16, i8, bf16, false, false)                                           \
   CASE(f16, i8, f16, false, false)                                             \
   CASE(bf16, i8, f32, false, false)                                            \
@@ -57,7 +61,11 @@ namespace moe::conversions {
 struct Case {
   std::string input, weight, scale;
   bool zeroPoint, secondScale;
-  int weightBits() const { return weight == "i4" || weight == "e2m1" ? 4 : 8; }
+  int weightBits() const {
+    return weight == "i4" || weight == "e2m1"     ? 4
+           : weight == "e3m2" || weight == "e2m3" ? 6
+                                                  : 8;
+  }
   int scaleBits() const {
     return scale == "f32" ? 32 : scale == "e4m3" || scale == "ue8m0" ? 8 : 16;
   }
@@ -71,6 +79,8 @@ inline float numberOf(const std::string &type, unsigned bits) {
   const char *name = type == "e4m3"    ? "f8E4M3FN"
                      : type == "e5m2"  ? "f8E5M2"
                      : type == "e2m1"  ? "f4E2M1FN"
+                     : type == "e3m2"  ? "f6E3M2FN"
+                     : type == "e2m3"  ? "f6E2M3FN"
                      : type == "ue8m0" ? "f8E8M0FNU"
                                        : type.c_str();
   return float(

@@ -17,8 +17,8 @@ using namespace moe::conversions;
 namespace {
 
 using f32 = float;
-using moe::bf16, moe::f16, moe::i4, moe::e2m1, moe::e4m3, moe::e5m2, moe::i8,
-    moe::ue8m0;
+using moe::bf16, moe::f16, moe::i4, moe::e2m1, moe::e2m3, moe::e3m2, moe::e4m3,
+    moe::e5m2, moe::i8, moe::ue8m0;
 
 template <class Config>
 void convertSome(int first, const Rows &rows, unsigned *to) {

@@ -23,18 +23,19 @@ namespace {
 template <int kBits, int kOperandBits = 16>
 void expectInverse(int rows, int columns) {
   std::set<long long> bits;
-  constexpr int kCodes = Slabs<kBits, kOperandBits>::kWordCodes;
-  for (int word = 0; word < rows * columns / kCodes; ++word)
+  constexpr int kCodes = Slabs<kBits, kOperandBits>::kRunCodes;
+  constexpr int kRunBits = 32 * Slabs<kBits, kOperandBits>::kRunWords;
+  for (int run = 0; run < rows * columns / kCodes; ++run)
     for (int i = 0; i < kCodes; ++i) {
       const SlabPlace place =
-          Slabs<kBits, kOperandBits>::place(word, i, columns);
+          Slabs<kBits, kOperandBits>::place(run, i, columns);
       ASSERT_GE(place.row, 0);
       ASSERT_LT(place.row, rows);
       ASSERT_GE(place.column, 0);
       ASSERT_LT(place.column, columns);
       const long long bit =
           Slabs<kBits, kOperandBits>::bit(place.row, place.column, columns);
-      ASSERT_EQ(bit, word * 32LL + i * kBits);
+      ASSERT_EQ(bit, (long long)run * kRunBits + i * kBits);
       bits.insert(bit);
     }
   EXPECT_EQ(bits.size(), size_t(rows) * size_t(columns));
@@ -44,6 +45,7 @@ void expectInverse(int rows, int columns) {
 
 TEST(Slabs, PlacesOfCodes) {
   expectInverse<4>(192, 320);
+  expectInverse<6>(128, 192);
   expectInverse<8>(128, 192);
   expectInverse<4, 8>(192, 384);
 }
@@ -74,6 +76,9 @@ TEST(Slabs, ALanesRegisters) {
                               step % 2 * 2 + part / 2;
             EXPECT_EQ(Slabs<8>::bit(row, column, 64),
                       word8 * 32 + 8 * (part % 2 + 2 * half));
+            const int word6 = warp * 192 + step / 2 * 96 + lane * 3;
+            EXPECT_EQ(Slabs<6>::bit(row, column, 64),
+                      word6 * 32 + 6 * (step % 2 * 8 + part + 4 * half));
           }
 }
 

@@ -47,13 +47,17 @@ __device__ __forceinline__ unsigned scaleBits(int bits, int pair, int i) {
 }
 
 /// Steps of a thread for a pair: each register meets all codes of 4 bits, and
-/// each row all codes of 8 bits.
-__device__ __forceinline__ int stepsOf(int bits) { return bits == 4 ? 16 : 64; }
+/// each row all codes of 6 and 8 bits.
+__device__ __forceinline__ int stepsOf(int bits) {
+  return bits == 4 ? 16 : bits == 6 ? 32 : 64;
+}
 /// A code of a step: the first or second one of register `part`.
 __device__ __forceinline__ unsigned codeOf(int bits, int pair, int step,
                                            int part, int second) {
   if (bits == 4)
     return unsigned(step + 5 * part + 3 * second) & 15u;
+  if (bits == 6)
+    return unsigned(2 * step + second + part / 2 * 37 + pair) & 63u;
   return unsigned(4 * step + ((part / 2 * 2 + second + pair) & 3));
 }
 
@@ -68,6 +72,22 @@ template <class Scale> __device__ __forceinline__ Scale scaleOf(unsigned bits) {
     return __uint_as_float(bits);
   else
     return Scale{decltype(Scale::bits)(bits)};
+}
+
+template <int kWords>
+__device__ __forceinline__ void orBits(unsigned (&words)[kWords], int bit,
+                                       unsigned code) {
+  words[bit / 32] |= code << bit % 32;
+  if (bit % 32 > 26)
+    words[bit / 32 + 1] |= code >> (32 - bit % 32);
+}
+
+/// first: 4 for the second of two steps that share words.
+template <bool kLarge, class Converter, int kWords>
+__device__ __forceinline__ unsigned elementOf(const Converter &converter,
+                                              const unsigned (&words)[kWords],
+                                              int first, int part) {
+  return converter.template element<kLarge>(words, first + part);
 }
 
 template <class Config>
@@ -86,20 +106,24 @@ __device__ __forceinline__ void convert(int pair, const Rows &rows,
     isLarge = converter.isLarge;
   *to++ = unsigned(isLarge) + 2 * Converter::kHasLarge;
   for (int step = 0; step < stepsOf(kBits); ++step) {
-    unsigned words[kBits / 4] = {};
+    // Codes of 6 bits stand in the first or the second step of their words.
+    unsigned words[moe::Slabs<kBits>::kStepWords] = {};
+    const int first = kBits == 6 ? step % 2 * 4 : 0;
     for (int part = 0; part < 4; ++part)
       for (int second = 0; second < 2; ++second) {
         const unsigned code = codeOf(kBits, pair, step, part, second);
-        if (kBits == 4)
+        if (kBits == 6)
+          orBits(words, (first * 2 + part + 4 * second) * 6, code);
+        else if (kBits == 4)
           words[0] |= code << 4 * (part + 4 * second);
         else
           words[part / 2 % (kBits / 4)] |= code << 8 * (part % 2 + 2 * second);
       }
     for (int part = 0; part < 4; ++part)
-      *to++ = converter.template element<false>(words, part);
+      *to++ = elementOf<false>(converter, words, first, part);
     for (int part = 0; part < 4; ++part)
       *to++ = Converter::kHasLarge
-                  ? converter.template element<true>(words, part)
+                  ? elementOf<true>(converter, words, first, part)
                   : 0;
   }
 }

@@ -118,8 +118,8 @@ template <class Config> constexpr bool checkStoredConfig() {
                 "rows and columns must fill whole words");
   static_assert(Config::kColumns * Config::kBits % 8 == 0,
                 "packed rows must be whole bytes");
-  static_assert(Config::kBytesPerCta % 4 == 0,
-                "kBytesPerCta must be a multiple of 4");
+  static_assert(Config::kBytesPerCta % (Config::kBits == 6 ? 12 : 4) == 0,
+                "kBytesPerCta must be a multiple of 4, or 12 for 6 bits");
   static_assert(!storesPowers<Config> ||
                     (Config::kBits == 32 && Config::kStoredBits == 8 &&
                      Config::kRowsPerWord == 1 && Config::kColumnsPerWord == 1),
@@ -194,7 +194,13 @@ __device__ __forceinline__ unsigned storedBits(const unsigned char *expert,
   row /= Config::kRowsPerWord, column /= Config::kColumnsPerWord;
   const long long at = Config::kRowsLast ? (long long)column * kRows + row
                                          : (long long)row * kColumns + column;
-  if constexpr (Config::kRowsPerWord * Config::kColumnsPerWord == 1) {
+  if constexpr (Config::kStoredBits == 6) {
+    // Elements follow each other; the last one's bits end with a byte.
+    const unsigned char *from = expert + at * 6 / 8;
+    const int shift = int(at * 6 % 8);
+    const unsigned bits = from[0] | (shift > 2 ? from[1] << 8 : 0);
+    return bits >> shift & 63u;
+  } else if constexpr (Config::kRowsPerWord * Config::kColumnsPerWord == 1) {
     using Bits = typename Chunk<Config::kStoredBits / 8>::Type;
     const unsigned bits = reinterpret_cast<const Bits *>(expert)[at];
     return storesPowers<Config> ? __float_as_uint(powerOfTwo(bits)) : bits;
@@ -209,15 +215,15 @@ __device__ __forceinline__ unsigned storedBits(const unsigned char *expert,
   }
 }
 
-/// The row and the column, as packed, of element i of a word of an expert in
-/// the order of fragments.
+/// The row and the column, as packed, of element i of a run of words of an
+/// expert in the order of fragments.
 template <class Config>
-__device__ __forceinline__ SlabPlace fragmentPlace(int word, int i) {
+__device__ __forceinline__ SlabPlace fragmentPlace(int run, int i) {
   if constexpr (Config::kFragmentColumns == 1)
-    return SlabScales::place(word * (32 / Config::kBits) + i, Config::kColumns);
+    return SlabScales::place(run * (32 / Config::kBits) + i, Config::kColumns);
   else
     return Slabs<Config::kBits, 1024 / Config::kFragmentColumns>::place(
-        word, i, Config::kColumns);
+        run, i, Config::kColumns);
 }
 
 /// The stored row of a packed one.
@@ -284,34 +290,41 @@ packInterleave(const typename Config::Args &args) {
 
 namespace detail {
 
-/// packStored into the order of fragments: a thread makes words of it.
+/// packStored into the order of fragments: a thread makes runs of words that
+/// hold whole elements.
 template <class Config>
 __device__ __forceinline__ void
 packFragments(const typename Config::Args &args) {
-  constexpr int kElements = 32 / Config::kBits;
-  constexpr int kWords = Config::kRows * Config::kColumns / kElements;
+  constexpr int kRunWords = Config::kBits == 6 ? 3 : 1;
+  constexpr int kElements = 32 * kRunWords / Config::kBits;
+  constexpr int kRuns = Config::kRows * Config::kColumns / kElements;
+  constexpr int kRunsPerCta = Config::kBytesPerCta / (4 * kRunWords);
   constexpr long long kStoredBytes = (long long)StoredMatrix<Config>::kRows *
                                      StoredMatrix<Config>::kColumns *
                                      Config::kStoredBits / 8;
   unsigned *destination = reinterpret_cast<unsigned *>(args.destination) +
-                          (long long)args.first_expert * kWords;
-  const long long first = (long long)blockIdx.x * (Config::kBytesPerCta / 4);
+                          (long long)args.first_expert * kRuns * kRunWords;
+  const long long first = (long long)blockIdx.x * kRunsPerCta;
   const long long end =
-      min(first + Config::kBytesPerCta / 4, (long long)args.experts * kWords);
+      min(first + kRunsPerCta, (long long)args.experts * kRuns);
   for (long long v = first + threadIdx.x; v < end; v += Config::kThreads) {
-    const int expert = int(v / kWords), word = int(v % kWords);
-    unsigned bits = 0;
+    const int expert = int(v / kRuns), run = int(v % kRuns);
+    unsigned words[kRunWords] = {};
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
-      const SlabPlace place = fragmentPlace<Config>(word, i);
-      bits |= storedBits<Config>(
-                  args.source + expert * kStoredBytes,
-                  storedRowOf<Config>(place.row),
-                  storedColumnOf<Config>(args, args.first_expert + expert,
-                                         place.column))
-              << i * (kElements > 1 ? Config::kBits : 0);
+      const SlabPlace place = fragmentPlace<Config>(run, i);
+      const unsigned bits = storedBits<Config>(
+          args.source + expert * kStoredBytes, storedRowOf<Config>(place.row),
+          storedColumnOf<Config>(args, args.first_expert + expert,
+                                 place.column));
+      const int at = i * Config::kBits;
+      words[at / 32] |= bits << at % 32;
+      if (at % 32 + Config::kBits > 32)
+        words[at / 32 + 1] |= bits >> (32 - at % 32);
     }
-    destination[v] = bits;
+#pragma unroll
+    for (int i = 0; i < kRunWords; ++i)
+      destination[v * kRunWords + i] = words[i];
   }
 }
 

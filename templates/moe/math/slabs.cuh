@@ -6,21 +6,22 @@
 //===----------------------------------------------------------------------===//
 //
 // The place of each element of a weight in the layout `order = fragment`, for
-// codes of 4 and 8 bits. An expert's weight is blocks of 64 rows by four steps
-// of columns, those of the same rows one behind the other. A step is what one
-// multiply takes: 16 columns where operands have 16 bits, 32 where they have 8.
-// A block is four slabs of 16 rows. A slab is what the 32 lanes of a warp hold
-// of it as the A operand of four multiplies: vectors of 16 bytes, those of lane
-// 0 first.
+// codes of 4, 6 and 8 bits. An expert's weight is blocks of 64 rows by four
+// steps of columns, those of the same rows one behind the other. A step is what
+// one multiply takes: 16 columns where operands have 16 bits, 32 where they
+// have 8. A block is four slabs of 16 rows. A slab is what the 32 lanes of a
+// warp hold of it as the A operand of four multiplies: vectors of 16 bytes, or
+// of 12 for codes of 6 bits, those of lane 0 first.
 //
 // Lane 4 g + t holds of a step of S columns, with e elements in a register,
 //   0: row g, columns e t .. e t + e - 1     2: row g, those S / 2 behind
 //   1: row g + 8, as register 0              3: row g + 8, as register 2
 // of which the codes stand in words so that those of a register come out by
 // one mask. Operands of 16 bits: codes of 4 bits are nibbles r and r + 4 of a
-// word, codes of 8 bits are bytes r % 2 and r % 2 + 2 of word r / 2. Operands
-// of 8 bits: codes of 4 bits are the low (even r) or high nibbles of word r
-// / 2.
+// word, codes of 8 bits are bytes r % 2 and r % 2 + 2 of word r / 2; those of 6
+// bits are numbers r and r + 4 of the 16 in a vector, which holds two steps,
+// and r + 8 and r + 12 in the second one. Operands of 8 bits: codes of 4 bits
+// are the low (even r) or high nibbles of word r / 2.
 //
 // Numbers that rows share along columns (scales, zero points) lie in blocks of
 // 64 rows by one group: those of rows g and g + 8 of a slab are neighbours.
@@ -37,10 +38,11 @@ struct SlabPlace {
 
 /// Codes of kBits that become operands of kOperandBits.
 template <int kBits, int kOperandBits = 16> struct Slabs {
-  static_assert((kOperandBits == 16 && (kBits == 4 || kBits == 8)) ||
+  static_assert((kOperandBits == 16 &&
+                 (kBits == 4 || kBits == 6 || kBits == 8)) ||
                     (kOperandBits == 8 && kBits == 4),
-                "slabs hold codes of 4 or 8 bits for operands of 16, and codes "
-                "of 4 bits for operands of 8");
+                "slabs hold codes of 4, 6 or 8 bits for operands of 16, and "
+                "codes of 4 bits for operands of 8");
   /// Columns of a step, and elements of a register.
   static constexpr int kStepColumns = 256 / kOperandBits;
   static constexpr int kPerRegister = 32 / kOperandBits;
@@ -48,13 +50,19 @@ template <int kBits, int kOperandBits = 16> struct Slabs {
   static constexpr int kRows = 64, kColumns = 4 * kStepColumns, kSlabRows = 16;
   static constexpr int kBlockBytes = kRows * kColumns * kBits / 8;
   static constexpr int kSlabBytes = kSlabRows * kColumns * kBits / 8;
-  /// Words of a step, vectors of a lane in a slab and steps of a vector.
-  static constexpr int kStepWords = 4 * kBits / kOperandBits;
-  static constexpr int kVectors = kStepWords;
+  /// Words of a lane in a slab; vectors there, their words and steps.
+  static constexpr int kLaneWords = 16 * kBits / kOperandBits;
+  static constexpr int kVectorWords = kBits == 6 ? 3 : 4;
+  static constexpr int kVectors = kLaneWords / kVectorWords;
   static constexpr int kVectorSteps = 4 / kVectors;
-  static constexpr int kWordCodes = 32 / kBits;
-  /// Registers whose codes share a word.
-  static constexpr int kWordParts = 4 / kStepWords;
+  /// The fewest words that hold whole codes of whole steps or of some of their
+  /// registers: those of the words of a step, how many steps and codes.
+  static constexpr int kStepWords = kBits == 6 ? 3 : 4 * kBits / kOperandBits;
+  static constexpr int kSharedSteps = kBits == 6 ? 2 : 1;
+  static constexpr int kRunWords = kBits == 6 ? 3 : 1;
+  static constexpr int kRunCodes = 32 * kRunWords / kBits;
+  /// Registers whose codes share a run.
+  static constexpr int kWordParts = kBits == 6 ? 4 : 4 / kStepWords;
 
   /// The first bit of an element, from the begin of its expert.
   static __device__ __forceinline__ long long bit(int row, int column,
@@ -66,26 +74,41 @@ template <int kBits, int kOperandBits = 16> struct Slabs {
     const int step = column % kColumns / kStepColumns;
     const int lane = inSlab % 8 * 4 + inHalf / kPerRegister;
     const int part = inSlab / 8 + inStep / (kStepColumns / 2) * 2;
-    const int word = step % kVectorSteps * kStepWords + part / kWordParts;
     const int code = part % kWordParts + inHalf % kPerRegister * kWordParts;
     const int byte = row % kRows / kSlabRows * kSlabBytes +
-                     step / kVectorSteps * 512 + lane * 16 + word * 4;
-    return (block * kBlockBytes + byte) * 8 + code * kBits;
+                     (step / kVectorSteps * 32 + lane) * kVectorWords * 4;
+    // Two steps of 8 codes share a run, or registers of one step have their
+    // own.
+    const int inVector =
+        kBits == 6
+            ? step % 2 * 8 * kBits
+            : (step % kVectorSteps * kStepWords + part / kWordParts) * 32;
+    return (block * kBlockBytes + byte) * 8 + inVector + code * kBits;
   }
 
-  /// The element that is code i of a word of an expert.
-  static __device__ __forceinline__ SlabPlace place(int word, int i,
+  /// The element that is code i of a run of an expert.
+  static __device__ __forceinline__ SlabPlace place(int run, int i,
                                                     int columns) {
-    constexpr int kBlockWords = kBlockBytes / 4, kSlabWords = kSlabBytes / 4;
-    const int block = word / kBlockWords, inBlock = word % kBlockWords;
-    const int inSlab = inBlock % kSlabWords, lane = inSlab % 128 / 4;
-    const int step = inSlab / 128 * kVectorSteps + inSlab % 4 / kStepWords;
-    const int part = inSlab % kStepWords * kWordParts + i % kWordParts;
+    constexpr int kBlockRuns = kBlockBytes / 4 / kRunWords;
+    constexpr int kSlabRuns = kBlockRuns / 4;
+    constexpr int kVectorRuns = kVectorWords / kRunWords;
+    const int block = run / kBlockRuns, inBlock = run % kBlockRuns;
+    const int inSlab = inBlock % kSlabRuns;
+    const int lane = inSlab / kVectorRuns % 32, inVector = inSlab % kVectorRuns;
+    int step = inSlab / (32 * kVectorRuns) * kVectorSteps;
+    int part = i % kWordParts;
+    if constexpr (kBits == 6) {
+      step += i / 8;
+    } else {
+      step += inVector / kStepWords;
+      part += inVector % kStepWords * kWordParts;
+    }
     const int blocks = columns / kColumns;
-    return {block / blocks * kRows + inBlock / kSlabWords * kSlabRows +
+    return {block / blocks * kRows + inBlock / kSlabRuns * kSlabRows +
                 lane / 4 + part % 2 * 8,
             block % blocks * kColumns + step * kStepColumns +
-                lane % 4 * kPerRegister + i / kWordParts +
+                lane % 4 * kPerRegister +
+                i % (kRunCodes / kSharedSteps) / kWordParts +
                 part / 2 * (kStepColumns / 2)};
   }
 };

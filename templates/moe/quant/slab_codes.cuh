@@ -76,12 +76,22 @@ template <class Config> struct SlabStage : SlabNumbers<Config> {
 
 namespace detail {
 
-/// Two codes of a register as floats, from the words of a step.
+/// Two codes of a register as floats, from the words of a step. part: registers
+/// of a second step that shares the words have numbers from 4 on.
 template <class Weight>
 __device__ __forceinline__ void
 slabFloats(const unsigned (&words)[Slabs<kBits<Weight>>::kStepWords], int part,
            float (&values)[2]) {
-  if constexpr (kBits<Weight> == 4) {
+  if constexpr (kBits<Weight> == 6) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int bit = (part / 4 * 8 + part % 4 + 4 * i) * 6;
+      unsigned code = words[bit / 32] >> bit % 32;
+      if (bit % 32 > 26)
+        code |= words[bit / 32 + 1] << (32 - bit % 32);
+      values[i] = decode<Weight>(code);
+    }
+  } else if constexpr (kBits<Weight> == 4) {
     values[0] = decode<Weight>(words[0] >> 4 * part & 15u);
     values[1] = decode<Weight>(words[0] >> (4 * part + 16) & 15u);
   } else {
@@ -263,15 +273,23 @@ template <class Config> constexpr auto slabConverterOf() {
 /// slab.
 template <class Codes>
 __device__ __forceinline__ void
-loadCodes(unsigned from, int lane, unsigned (&words)[4 * Codes::kStepWords]) {
-  from += unsigned(lane) * 16;
+loadCodes(unsigned from, int lane, unsigned (&words)[Codes::kLaneWords]) {
+  constexpr int kWords = Codes::kVectorWords;
+  from += unsigned(lane) * kWords * 4;
 #pragma unroll
   for (int v = 0; v < Codes::kVectors; ++v) {
-    unsigned vector[4];
-    ptx::loadShared(from + unsigned(v * 512), vector);
+    unsigned at = from + unsigned(v * 128 * kWords);
+    if constexpr (kWords == 3) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-      words[v * 4 + i] = vector[i];
+      for (int i = 0; i < kWords; ++i)
+        words[v * kWords + i] = ptx::loadShared(at + unsigned(i * 4));
+    } else {
+      unsigned vector[4];
+      ptx::loadShared(at, vector);
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        words[v * 4 + i] = vector[i];
+    }
   }
 }
 
@@ -320,7 +338,7 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
 
   /// One slab of a stage.
   struct Slab {
-    unsigned words[4 * kStepWords];
+    unsigned words[Codes::kLaneWords];
     Converter converters[Numbers::kStageGroups];
     bool isLarge; ///< some scale of the warp is
 
@@ -349,11 +367,12 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
       unsigned own[kStepWords];
 #pragma unroll
       for (int i = 0; i < kStepWords; ++i)
-        own[i] = words[step * kStepWords + i];
+        own[i] = words[step / Codes::kSharedSteps * kStepWords + i];
+      const int first = step % Codes::kSharedSteps * 4;
 #pragma unroll
       for (int part = 0; part < 4; ++part)
         to[part] = converters[step * Numbers::kStageGroups / 4]
-                       .template element<kLarge>(own, part);
+                       .template element<kLarge>(own, first + part);
     }
   };
 
