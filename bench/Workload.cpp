@@ -141,16 +141,22 @@ Result<void> Workload::makeLayers() {
     uint64_t bytes;
   };
   std::vector<Stored> stored;
+  std::vector<Stored> apart; // packed weights that have memory of their own
   for (size_t i = 0; i < moec_package_num_values(package); ++i) {
     moec_value value = {};
     value.struct_size = sizeof value;
     if (Result<void> ok = check(moec_package_value(package, i, &value)); !ok)
       return ok;
-    if (value.role != MOEC_STORED_WEIGHT)
+    const bool isApart = value.role == MOEC_PACKED_WEIGHT && !*value.may_alias;
+    if (value.role != MOEC_STORED_WEIGHT && !isApart)
       continue;
     Result<uint64_t> bytes = bytesOf(value.name, 1);
     if (!bytes)
       return bytes.takeError();
+    if (isApart) {
+      apart.push_back({value.name, "", *bytes});
+      continue;
+    }
     // The first type is the default one.
     std::string types = value.element_types;
     stored.push_back({value.name, types.substr(0, types.find(' ')), *bytes});
@@ -166,23 +172,22 @@ Result<void> Workload::makeLayers() {
   for (size_t set = 0; set < sets; ++set) {
     std::vector<moec_tensor> tensors;
     std::deque<Shape> shapes;
-    for (const Stored &weight : stored) {
-      Result<Buffer> buffer = device.allocate(weight.bytes);
-      if (!buffer)
-        return buffer.takeError();
-      weights.push_back(std::move(*buffer));
-      if (Result<void> ok =
-              random.fill(weights.back(), weight.type,
-                          kindOfWeight(weight.name), weights.size());
-          !ok)
-        return ok;
+    auto add = [&](const Stored &weight) -> Result<void> {
+      Buffer buffer = TRY(device.allocate(weight.bytes));
+      weights.push_back(std::move(buffer));
       shapes.emplace_back();
-      Result<moec_tensor> tensor =
-          tensorOf(weight.name.c_str(), weights.back(), 1, shapes.back());
-      if (!tensor)
-        return tensor.takeError();
-      tensors.push_back(*tensor);
+      moec_tensor tensor =
+          TRY(tensorOf(weight.name.c_str(), weights.back(), 1, shapes.back()));
+      tensors.push_back(tensor);
+      return {};
+    };
+    for (const Stored &weight : stored) {
+      TRY(add(weight));
+      TRY(random.fill(weights.back(), weight.type, kindOfWeight(weight.name),
+                      weights.size()));
     }
+    for (const Stored &weight : apart)
+      TRY(add(weight));
     moec_layer *layer = nullptr;
     if (Result<void> ok =
             check(moec_layer_create(package, tensors.data(), tensors.size(),

@@ -61,10 +61,15 @@ std::optional<std::string> Multistage::whyIllegal(const MatmulProblem &problem,
       return "weights in fragments are of operands of 16 bits";
     if (problem.codeBits == 6)
       return "weights in fragments have 4 or 8 bits";
-    if (s.tileN % kSlabBlock || s.tileK != kSlabBlock)
+    if (s.tileN % kSlabBlock || s.tileK % kSlabBlock)
       return fmt::format("tile n {} and tile k {}; weights in fragments take "
-                         "multiples of {} and {}",
-                         s.tileN, s.tileK, kSlabBlock, kSlabBlock);
+                         "multiples of {}",
+                         s.tileN, s.tileK, kSlabBlock);
+    if (problem.groupK > 0 && problem.groupK % s.tileK &&
+        s.tileK % problem.groupK)
+      return fmt::format("tile k {} and groups of {}; the one must divide the "
+                         "other",
+                         s.tileK, problem.groupK);
   }
   const Granularity grain = granularity(problem);
   if (s.warpsM < 1 || s.warpsN < 1)
@@ -141,7 +146,7 @@ int64_t Multistage::sharedBytes(const MatmulProblem &problem,
   if (problem.inFragments)
     ring = schedule.stages *
            (schedule.tileM * rowBytes +
-            (slabBytes(problem, schedule.tileN) + kLine - 1) / kLine * kLine);
+            (slabBytes(problem, schedule) + kLine - 1) / kLine * kLine);
   // Others lie in words of 4 or 8 bytes for 8 of them, and behind the ring
   // there are two tiles of what they become.
   else if (problem.codeBits > 0)

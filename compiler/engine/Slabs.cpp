@@ -12,16 +12,17 @@
 using namespace moec;
 using namespace moec::compiler;
 
-int64_t compiler::groupsOfStage(const MatmulProblem &problem) {
-  const int64_t columns = slabColumns(problem.elementBytes);
+int64_t compiler::groupsOf(const MatmulProblem &problem, int64_t columns) {
   return problem.groupK > 0 && problem.groupK < columns
              ? columns / problem.groupK
              : 1;
 }
 
-int64_t compiler::slabBytes(const MatmulProblem &problem, int64_t tileN) {
-  return tileN * (slabColumns(problem.elementBytes) * problem.codeBits / 8 +
-                  groupsOfStage(problem) * problem.numberBytes);
+int64_t compiler::slabBytes(const MatmulProblem &problem,
+                            const Schedule &schedule) {
+  return schedule.tileN *
+         (schedule.tileK * problem.codeBits / 8 +
+          groupsOf(problem, schedule.tileK) * problem.numberBytes);
 }
 
 std::optional<std::string> compiler::whyNoSlabs(const MatmulProblem &problem) {

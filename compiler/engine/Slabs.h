@@ -29,11 +29,11 @@ constexpr int64_t slabColumns(int64_t elementBytes) {
   return 2 * kSlabBlock / elementBytes;
 }
 
-/// Groups along k of the scales of a stage.
-int64_t groupsOfStage(const MatmulProblem &problem);
+/// Groups of the scales along so many columns.
+int64_t groupsOf(const MatmulProblem &problem, int64_t columns);
 
-/// Codes, scales and zero points of a stage of `tileN` weight rows.
-int64_t slabBytes(const MatmulProblem &problem, int64_t tileN);
+/// Codes, scales and zero points of a stage.
+int64_t slabBytes(const MatmulProblem &problem, const Schedule &schedule);
 
 /// A sentence saying why the weights have no such order, or nullopt.
 std::optional<std::string> whyNoSlabs(const MatmulProblem &problem);

@@ -32,14 +32,13 @@ struct Row {
   int64_t tileM = 0;
   double rowsPerExpert = kAnyRows;
   int64_t codeBits = 0; ///< serves weights of so many bits; 0: any
-  bool wholeN = false;  ///< serves weights of whole n tiles
   int64_t tileN = 0, tileK = 0, stages = 0;
   int64_t warpsM = 1, warpsN = 4, ctasPerSm = 2, groupM = 1;
   Measured measured = {"bench/notes/mma_sync-h100.md", "2026-11-21"};
 };
 
 constexpr Measured kFragments = {"bench/notes/mma_sync-fragments.md",
-                                 "2026-11-24"};
+                                 "2026-11-25"};
 
 /// Not measured: chosen by registers and shared memory.
 constexpr Measured kAssumed = {"bench/notes/mma_sync-fragments.md",
@@ -57,11 +56,12 @@ constexpr Row kRows[] = {
     {.tileM = 128, .tileN = 256, .tileK = 32, .stages = 4, .warpsM = 2, .ctasPerSm = 1, .groupM = 4},
 };
 
-/// Likewise of weights in fragments. A warp has 32 weight rows and all tokens of
-/// its tile, so that each code is converted once.
+/// Likewise of weights in fragments. A warp has 16 or 32 weight rows and all
+/// tokens of its tile, so that each code is converted once.
 constexpr Row kFragmentRows[] = {
-    {.tileM = 16, .codeBits = 4, .wholeN = true, .tileN = 128, .tileK = 64, .stages = 6, .ctasPerSm = 4, .measured = kFragments},
+    {.tileM = 16, .codeBits = 4, .tileN = 64, .tileK = 128, .stages = 4, .ctasPerSm = 6, .measured = kFragments},
     {.tileM = 16, .tileN = 64, .tileK = 64, .stages = 6, .ctasPerSm = 6, .measured = kFragments},
+    {.tileM = 32, .codeBits = 4, .tileN = 128, .tileK = 128, .stages = 3, .ctasPerSm = 4, .measured = kFragments},
     {.tileM = 32, .tileN = 128, .tileK = 64, .stages = 5, .ctasPerSm = 4, .measured = kFragments},
     {.tileM = 64, .tileN = 128, .tileK = 64, .stages = 4, .ctasPerSm = 3, .groupM = 4, .measured = kAssumed},
     {.tileM = 128, .tileN = 256, .tileK = 64, .stages = 4, .warpsN = 8, .ctasPerSm = 1, .groupM = 4, .measured = kAssumed},
@@ -85,7 +85,6 @@ public:
       if (problem.elementBytes != 2 || r.tileM != problem.tileRows ||
           rows > r.rowsPerExpert ||
           (r.codeBits > 0 && r.codeBits != problem.codeBits) ||
-          (r.wholeN && problem.n % r.tileN != 0) ||
           (problem.inFragments && r.tileN > problem.n))
         continue;
       Schedule s;
@@ -145,7 +144,8 @@ private:
     if (problem.inFragments) {
       // Up to 64 tokens of two steps; of each 16 weight rows a step, the codes
       // of 64 columns, and scale and zero point of two rows of each group.
-      const int64_t slab = 4 + problem.codeBits + 4 * groupsOfStage(problem);
+      const int64_t slab =
+          4 + problem.codeBits + 4 * groupsOf(problem, kSlabBlock);
       return std::min<int64_t>(warpM, 64) / 2 + warpN / 16 * slab;
     }
     return (warpM / 4 + warpN / 4) * (problem.elementBytes == 1 ? 2 : 1);

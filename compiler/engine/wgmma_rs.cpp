@@ -111,7 +111,7 @@ private:
   int64_t weightBytes(const MatmulProblem &problem,
                       const Schedule &schedule) const override {
     constexpr int64_t kAlignment = 1024;
-    const int64_t bytes = slabBytes(problem, schedule.tileN);
+    const int64_t bytes = slabBytes(problem, schedule);
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
 
@@ -142,7 +142,7 @@ private:
     // The codes of an atom, what they become and their scales.
     if (problem.isPromoted())
       return {s.tileM / 2 * (atoms + 1),
-              40 + activation + (groupsOfStage(problem) > 1 ? 8 : 0),
+              40 + activation + (groupsOf(problem, s.tileK) > 1 ? 8 : 0),
               "sums and totals"};
     // Two sets of registers, the codes of a stage and their scales.
     const int64_t others =

@@ -36,9 +36,10 @@ template <class InputType, class WeightType, class ScaleType> struct Arguments {
   const InputType *bias;
 };
 
-template <int kM, int kWeightRows, int kDepth, int kAlongM, int kAlongN>
+template <int kM, int kWeightRows, int kDepth, int kAlongM, int kAlongN,
+          int kAlongK = 64>
 struct Tile {
-  static constexpr int kTileM = kM, kTileN = kWeightRows, kTileK = 64;
+  static constexpr int kTileM = kM, kTileN = kWeightRows, kTileK = kAlongK;
   static constexpr int kStages = kDepth, kWarpsM = kAlongM, kWarpsN = kAlongN;
 };
 
@@ -235,7 +236,34 @@ struct Fp8 : Base<bf16, e4m3, bf16> {
   static constexpr int kThreads = 128, kScaleColumns = 128, kInterleave = 0;
 };
 
+/// Stages of two blocks along k, of which the last one has one: by groups of 32
+/// with zero points, of 128, of 64 and of whole rows.
+struct Int4InPairs : Int4 {
+  using Schedule = Tile<16, 128, 4, 1, 4, 128>;
+};
+struct Fp8InPairs : Fp8 {
+  using Schedule = Tile<16, 128, 3, 1, 4, 128>;
+};
+struct Mxfp4InPairs : Mxfp4 {
+  using Schedule = Tile<32, 128, 3, 1, 4, 128>;
+};
+struct Int4By64InPairs : Int4 {
+  using Schedule = Tile<16, 64, 3, 1, 4, 128>;
+  static constexpr int kScaleColumns = 64, kK = 384;
+};
+struct Int8InPairs : Int8 {
+  using Schedule = Tile<64, 64, 2, 2, 2, 128>;
+};
+
 } // namespace
+
+TEST(MultistageSlabs, StagesOfTwoBlocks) {
+  expectProducts<Int4InPairs>(9, 128);
+  expectProducts<Fp8InPairs>(13, 0);
+  expectProducts<Mxfp4InPairs>(31, 128);
+  expectProducts<Int4By64InPairs>(16, 64);
+  expectProducts<Int8InPairs>(61, 128);
+}
 
 TEST(MultistageSlabs, CodesWithZeroPoints) {
   for (int rows : {1, 9, 16})

@@ -29,12 +29,12 @@ template <class Config> struct SlabNumbers {
   using Weight = typename Config::Weight;
   using Scale = typename Config::Scale;
   using Codes = Slabs<kBits<Weight>, 8 * int(sizeof(typename Config::Input))>;
-  /// Elements of k that share a scale, groups of a weight row and of a stage,
-  /// and stages of a group.
+  /// Elements of k that share a scale, groups of a weight row, and those of it
+  /// in a block.
   static constexpr int kGroupK =
       Config::kScaleColumns == 0 ? Config::kK : Config::kScaleColumns;
   static constexpr int kGroups = ceilDiv(Config::kK, kGroupK);
-  static constexpr int kStageGroups =
+  static constexpr int kBlockGroups =
       kGroupK < Codes::kColumns ? Codes::kColumns / kGroupK : 1;
   static_assert(Config::kScaleRows == 1, "each weight row has its scales");
   static_assert(Config::kN % Codes::kRows == 0 &&
@@ -44,7 +44,7 @@ template <class Config> struct SlabNumbers {
                                       Codes::kColumns % kGroupK == 0),
                 "groups along k must be 16, 32 or whole blocks");
 
-  /// The group of the first column of a stage.
+  /// The group of the first column of block k of a weight row.
   static __device__ __forceinline__ int firstGroup(int k) {
     if constexpr (Config::kScaleColumns == 0)
       return 0;
@@ -57,21 +57,37 @@ template <class Config> struct SlabNumbers {
 template <class Config> struct SlabStage : SlabNumbers<Config> {
   using typename SlabNumbers<Config>::Codes;
   using typename SlabNumbers<Config>::Scale;
-  using SlabNumbers<Config>::kStageGroups;
+  using SlabNumbers<Config>::kGroupK;
+  static constexpr int kTileK = Config::Schedule::kTileK;
+  /// Blocks along the weight rows and along k. Those of the same rows follow
+  /// each other.
   static constexpr int kBlocks = Config::Schedule::kTileN / Codes::kRows;
+  static constexpr int kBlocksOfK = kTileK / Codes::kColumns;
   static_assert(Config::Schedule::kTileN % Codes::kRows == 0 &&
-                    Config::Schedule::kTileK == Codes::kColumns,
+                    kTileK % Codes::kColumns == 0,
                 "a stage must be whole blocks");
+  /// Groups of a weight row.
+  static constexpr int kStageGroups =
+      Config::kScaleColumns > 0 && kGroupK < kTileK ? kTileK / kGroupK : 1;
+  static_assert(Config::kScaleColumns == 0 || kGroupK % kTileK == 0 ||
+                    kTileK % kGroupK == 0,
+                "a stage must be whole groups, or a group whole stages");
 
-  /// Bytes of a block's scales and zero points, and where those of block 0 lie
-  /// in a stage.
+  /// Bytes of codes, scales and zero points of 64 weight rows, and where the
+  /// first scales and zero points lie in a stage.
+  static constexpr int kCodeBytes = kBlocksOfK * Codes::kBlockBytes;
   static constexpr int kScaleBytes = kStageGroups * 64 * int(sizeof(Scale));
   static constexpr int kZeroBytes = Config::kZeroPoint ? kStageGroups * 64 : 0;
-  static constexpr int kScales = kBlocks * Codes::kBlockBytes;
+  static constexpr int kScales = kBlocks * kCodeBytes;
   static constexpr int kZeros = kScales + kBlocks * kScaleBytes;
   static constexpr int kUsedBytes = kZeros + kBlocks * kZeroBytes;
   /// Tokens behind them begin at a multiple of 1024.
   static constexpr int kBytes = ceilDiv(kUsedBytes, 1024) * 1024;
+
+  /// The group of the first column of a block along k, among those of a stage.
+  static constexpr int groupOf(int blockOfK) {
+    return blockOfK * kStageGroups / kBlocksOfK;
+  }
 };
 
 namespace detail {
@@ -339,14 +355,14 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
   /// One slab of a stage.
   struct Slab {
     unsigned words[Codes::kLaneWords];
-    Converter converters[Numbers::kStageGroups];
+    Converter converters[Numbers::kBlockGroups];
     bool isLarge; ///< some scale of the warp is
 
     __device__ __forceinline__ void findLarge() {
       if constexpr (Converter::kHasLarge) {
         bool any = false;
 #pragma unroll
-        for (int group = 0; group < Numbers::kStageGroups; ++group)
+        for (int group = 0; group < Numbers::kBlockGroups; ++group)
           any |= converters[group].isLarge;
         isLarge = __any_sync(0xffffffffu, any);
       }
@@ -371,21 +387,25 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
       const int first = step % Codes::kSharedSteps * 4;
 #pragma unroll
       for (int part = 0; part < 4; ++part)
-        to[part] = converters[step * Numbers::kStageGroups / 4]
+        to[part] = converters[step * Numbers::kBlockGroups / 4]
                        .template element<kLarge>(own, first + part);
     }
   };
 
   /// The slab of a warp in a block of a stage. stage: its shared address. pair:
-  /// the thread's rows among its own.
+  /// the thread's rows among its own. blockOfK: the block along k.
   __device__ __forceinline__ Slab load(unsigned stage, int block, int warp,
-                                       int lane, int pair) const {
+                                       int lane, int pair,
+                                       int blockOfK = 0) const {
     using Stage = SlabStage<Config>;
+    int number = Stage::groupOf(blockOfK) * 64 + warp * 16;
     return read<64>(
-        stage + unsigned(block * Codes::kBlockBytes + warp * Codes::kSlabBytes),
+        stage +
+            unsigned(block * Stage::kCodeBytes + blockOfK * Codes::kBlockBytes +
+                     warp * Codes::kSlabBytes),
         stage + unsigned(Stage::kScales + block * Stage::kScaleBytes +
-                         warp * 16 * int(sizeof(Scale))),
-        stage + unsigned(Stage::kZeros + block * Stage::kZeroBytes + warp * 16),
+                         number * int(sizeof(Scale))),
+        stage + unsigned(Stage::kZeros + block * Stage::kZeroBytes + number),
         lane, pair);
   }
 
@@ -402,7 +422,7 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
     scales += unsigned(ofLane * int(sizeof(Scale)));
     zeros += unsigned(ofLane);
 #pragma unroll
-    for (int group = 0; group < Numbers::kStageGroups; ++group) {
+    for (int group = 0; group < Numbers::kBlockGroups; ++group) {
       Scale of[2];
       loadNeighbours(scales + unsigned(group * kRows * int(sizeof(Scale))), of);
       unsigned zero[2] = {};

@@ -34,7 +34,7 @@ struct SlabSums : TokenScales<Config, Fragment> {
                     (!Config::kSecondScale || Config::kSecondPerRow),
                 "codes of 4 bits without zero points are numbers of e4m3");
   /// Groups of a stage: one, or one of each step.
-  static constexpr int kGroups = Numbers::kStageGroups;
+  static constexpr int kGroups = Numbers::kBlockGroups;
   static_assert(kGroups == 1 || kGroups == 4,
                 "a group along k must be of whole stages, or of one step");
   /// The second scales of the thread's rows.

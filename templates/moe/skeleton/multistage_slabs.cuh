@@ -36,8 +36,12 @@ template <class Config> struct SlabRing {
       kLhsBytes + ceilDiv(Stage::kUsedBytes, 128) * 128;
   static constexpr int kBytes = Schedule::kStages * kStageBytes;
   static constexpr int kSteps = Schedule::kTileK / Config::Mma::kStepK;
-  static constexpr int kTiles = Config::kK / Schedule::kTileK;
-  static constexpr bool kTailK = false;
+  static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
+  /// Blocks of a weight row along k, and those of the last stage.
+  static constexpr int kBlocksOfK = Config::kK / Stage::Codes::kColumns;
+  static constexpr int kLastBlocks =
+      kBlocksOfK - (kTiles - 1) * Stage::kBlocksOfK;
+  static constexpr bool kTailK = kLastBlocks < Stage::kBlocksOfK;
   /// Token rows that the CTA copies at a time, one chunk a thread.
   static constexpr int kRowsPerPass = Config::kThreads / Layout::kChunks;
   static constexpr int kLhsPasses = ceilDiv(Schedule::kTileM, kRowsPerPass);
@@ -48,14 +52,16 @@ template <class Config> struct SlabRing {
 };
 
 /// Copies what lies in one piece for each 64 weight rows of a stage: codes,
-/// scales or zero points. kBytes: of a piece; kPitch: from the pieces of some
-/// rows to those of the next ones; kBlocks: pieces of a stage.
-template <class Config, int kBytes, long long kPitch, int kBlocks>
+/// scales or zero points. kBytes: of a piece, and kLastBytes of one of the last
+/// stage; kPitch: from the pieces of some rows to those of the next ones;
+/// kBlocks: pieces of a stage.
+template <class Config, int kBytes, int kLastBytes, long long kPitch,
+          int kBlocks>
 struct PieceCopier {
   static constexpr int kChunks = kBytes / 16;
   static constexpr int kThreads = Config::kThreads;
   static constexpr int kPasses = ceilDiv(kBlocks * kChunks, kThreads);
-  static_assert(kBytes % 16 == 0 &&
+  static_assert(kBytes % 16 == 0 && kLastBytes % 16 == 0 &&
                     (kThreads % kChunks == 0 || kChunks % kThreads == 0),
                 "threads must share pieces evenly");
   const char *from;     ///< this thread's chunk of pass 0, in stage 0
@@ -76,14 +82,17 @@ struct PieceCopier {
 
   /// offset: of the pieces of this stage, in bytes; to: of the stage in the
   /// ring.
-  __device__ __forceinline__ void copy(long long offset, unsigned to) const {
+  __device__ __forceinline__ void copy(long long offset, unsigned to,
+                                       bool isLast) const {
 #pragma unroll
     for (int i = 0; i < kPasses; ++i) {
       // Passes go on inside of a piece, or to another one.
       constexpr int kInside = maximum(kChunks / kThreads, 1);
       constexpr int kOver = maximum(kThreads / kChunks, 1);
       int block = i / kInside * kOver;
-      if (block < left)
+      int chunk = int(threadIdx.x) % kChunks + i % kInside * kThreads;
+      bool exists = kLastBytes == kBytes || !isLast || chunk < kLastBytes / 16;
+      if (block < left && exists)
         ptx::copy16<Config::kCpAsync>(
             destination + to + unsigned(block * kBytes) +
                 unsigned(i % kInside * kThreads * 16),
@@ -104,17 +113,19 @@ struct SlabCopier : LhsCopier<Config, SlabRing<Config>> {
   using Codes = typename Stage::Codes;
   using Scale = typename Config::Scale;
   static constexpr int kBlocksOfRows = Config::kN / Codes::kRows;
-  /// Bytes of the numbers of one group.
+  /// Bytes of the numbers of one group, and groups of the last stage.
   static constexpr int kScaleBytes = Codes::kRows * int(sizeof(Scale));
+  static constexpr int kLastGroups = maximum(Stage::groupOf(R::kLastBlocks), 1);
 
-  PieceCopier<Config, Codes::kBlockBytes,
-              (long long)R::kTiles * Codes::kBlockBytes, Stage::kBlocks>
+  PieceCopier<Config, Stage::kCodeBytes, R::kLastBlocks * Codes::kBlockBytes,
+              (long long)R::kBlocksOfK * Codes::kBlockBytes, Stage::kBlocks>
       codes;
-  PieceCopier<Config, Stage::kScaleBytes,
+  PieceCopier<Config, Stage::kScaleBytes, kLastGroups * kScaleBytes,
               (long long)Stage::kGroups * kScaleBytes, Stage::kBlocks>
       scales;
   /// Copies nothing where there are no zero points.
   PieceCopier<Config, Config::kZeroPoint ? Stage::kZeroBytes : 16,
+              Config::kZeroPoint ? kLastGroups * Codes::kRows : 16,
               (long long)Stage::kGroups * Codes::kRows, Stage::kBlocks>
       zeros;
 
@@ -128,11 +139,12 @@ struct SlabCopier : LhsCopier<Config, SlabRing<Config>> {
 
   __device__ __forceinline__ void copyRhs(int stage, int tile) const {
     unsigned to = unsigned(stage * R::kStageBytes);
-    codes.copy((long long)tile * Codes::kBlockBytes, to);
-    int group = Stage::firstGroup(tile);
-    scales.copy((long long)group * kScaleBytes, to);
+    bool isLast = tile == R::kTiles - 1;
+    codes.copy((long long)tile * Stage::kCodeBytes, to, isLast);
+    int group = Stage::firstGroup(tile * Stage::kBlocksOfK);
+    scales.copy((long long)group * kScaleBytes, to, isLast);
     if constexpr (Config::kZeroPoint)
-      zeros.copy((long long)group * Codes::kRows, to);
+      zeros.copy((long long)group * Codes::kRows, to, isLast);
   }
 
 private:
@@ -142,7 +154,7 @@ private:
                                         const typename Config::Args &args,
                                         long long block, int blocks)
       : Base(shared), codes(reinterpret_cast<const char *>(args.rhs) +
-                                block * R::kTiles * Codes::kBlockBytes,
+                                block * R::kBlocksOfK * Codes::kBlockBytes,
                             slabs, blocks),
         scales(args.rhs_scale + block * Stage::kGroups * Codes::kRows,
                slabs + unsigned(Stage::kScales), blocks),
@@ -168,36 +180,42 @@ __device__ __forceinline__ void multistageSlabs(SlabCopier<Config> &copier,
   constexpr int kSlabsOfBlock = 4;
   /// Each step of k is multiplied by some tokens at a time.
   constexpr int kParts = Worker::kParts, kTurns = R::kSteps * kParts;
+  constexpr int kBlockTurns = kTurns / R::Stage::kBlocksOfK;
+  constexpr int kStepsOfBlock = R::kSteps / R::Stage::kBlocksOfK;
   typename Scaling::Slab slabs[Worker::kSlabs];
   typename Worker::Operands operands[2];
   unsigned weights[Worker::kSlabs][4];
   int lane = int(threadIdx.x) % 32;
-  auto begin = [&](unsigned stage) {
+  auto begin = [&](unsigned stage, int blockOfK) {
 #pragma unroll
     for (int i = 0; i < Worker::kSlabs; ++i) {
       int slab = worker.firstSlab + i;
       slabs[i] =
           scaling.load(stage + unsigned(R::kLhsBytes), slab / kSlabsOfBlock,
-                       slab % kSlabsOfBlock, lane, i);
+                       slab % kSlabsOfBlock, lane, i, blockOfK);
     }
-    worker.load(operands[0], stage, 0, 0);
   };
   ptx::waitForCopies<kStages - 2>();
   __syncthreads();
 
   int readStage = 0, writeStage = kStages - 1;
   unsigned stage = shared;
-  begin(stage);
+  begin(stage, 0);
+  worker.load(operands[0], stage, 0, 0);
 #pragma unroll 1
   for (int tile = 0; tile < R::kTiles; ++tile) {
     int next = tile + kStages - 1;
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
+      // Behind the last block nothing of a stage was copied.
+      if (R::kTailK && i == R::kLastBlocks * kBlockTurns &&
+          tile == R::kTiles - 1)
+        break;
       int step = i / kParts, part = i % kParts;
       if (part == 0) {
 #pragma unroll
         for (int slab = 0; slab < Worker::kSlabs; ++slab)
-          slabs[slab].convert(step, weights[slab]);
+          slabs[slab].convert(step % kStepsOfBlock, weights[slab]);
       }
       if (i == 0 && next < R::kTiles)
         copier.copyRhs(writeStage, next);
@@ -211,11 +229,11 @@ __device__ __forceinline__ void multistageSlabs(SlabCopier<Config> &copier,
         writeStage = writeStage + 1 == kStages ? 0 : writeStage + 1;
         readStage = readStage + 1 == kStages ? 0 : readStage + 1;
         stage = shared + unsigned(readStage * R::kStageBytes);
-        begin(stage);
-      } else {
-        worker.load(operands[(i + 1) % 2], stage, (i + 1) / kParts,
-                    (i + 1) % kParts);
       }
+      int turn = (i + 1) % kTurns;
+      if (turn % kBlockTurns == 0)
+        begin(stage, turn / kBlockTurns);
+      worker.load(operands[(i + 1) % 2], stage, turn / kParts, turn % kParts);
       worker.multiply(weights, operands[i % 2], part);
     }
   }

@@ -57,7 +57,7 @@ template <class Config, int kColumns> struct SlabGemv {
       Numbers::kGroups == 1 ||
       Numbers::kGroupK % (kOfStep * Codes::kColumns) == 0;
   static constexpr int kGroups =
-      Numbers::kStageGroups * (kShares ? 1 : kOfStep);
+      Numbers::kBlockGroups * (kShares ? 1 : kOfStep);
 
   /// A slot: the codes of a step, their scales and zero points, and the columns
   /// of the rows of lhs, which lie so that ldmatrix meets no bank twice.
@@ -195,12 +195,12 @@ template <class Config, int kColumns, class Items> struct SlabStream {
             true);
     bool isZero = Config::kZeroPoint && lane >= kOfScales;
     int group = isZero ? lane - kOfScales : lane / kPieces;
-    int ofStep = group / Numbers::kStageGroups;
+    int ofStep = group / Numbers::kBlockGroups;
     if (lane < kOfScales + kOfZeros && (ofStep == 0 || both)) {
       int bytes = isZero ? Codes::kRows
                          : Codes::kRows * int(sizeof(typename Config::Scale));
       int at = Numbers::firstGroup(walk.k * G::kOfStep + ofStep) +
-               group % Numbers::kStageGroups;
+               group % Numbers::kBlockGroups;
       ptx::copy16<Config::kCpAsync>(slot + unsigned(G::kScales + lane * 16),
                                     walk.numbers, unsigned(at * (bytes / 16)),
                                     true);
@@ -239,7 +239,7 @@ template <class Config, int kColumns, class Items> struct SlabStream {
     for (int ofStep = 0; ofStep < G::kOfStep; ++ofStep) {
       if (ofStep > 0 && !both)
         break;
-      int group = G::kShares ? 0 : ofStep * Numbers::kStageGroups;
+      int group = G::kShares ? 0 : ofStep * Numbers::kBlockGroups;
       auto slab = scaling.template read<G::kRows>(
           slot + unsigned(ofStep * Codes::kSlabBytes),
           slot + unsigned(G::kScales + group * G::kScaleBytes),

@@ -53,6 +53,7 @@ template <class Config> struct SlabWeights {
   using Codes = typename Stage::Codes;
   static constexpr int kRowBytes = Codes::kBlockBytes / Codes::kRows;
   static constexpr int kBytes = Stage::kBytes;
+  static_assert(Stage::kBlocksOfK == 1, "a stage must be one block along k");
   const typename Config::Args &args;
 
   __device__ __forceinline__ void prefetch() const {}

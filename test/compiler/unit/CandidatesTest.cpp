@@ -66,17 +66,23 @@ TEST(Candidates, WeightsInFragmentsComeInBlocks) {
       auto good = knownGood(p, {"mma_sync"}, h100());
       ASSERT_TRUE(good);
       EXPECT_EQ(whyIllegal(p, *good, h100()), std::nullopt);
-      // Codes of 64 columns, and numbers of four groups.
+      // Tokens, codes, and the numbers of a group of each 16 columns.
       EXPECT_EQ(sharedBytes(p, *good),
-                good->stages *
-                    (good->tileM * 128 + good->tileN * (8 * bits + 4 * 3)));
+                good->stages * good->tileK *
+                    (good->tileM * 2 + good->tileN * (2 * bits + 3) / 16));
 
+      Schedule flat = *good;
+      flat.tileK = 32;
+      EXPECT_EQ(whyIllegal(p, flat, h100()),
+                "tile n " + std::to_string(flat.tileN) +
+                    " and tile k 32; weights in fragments take multiples of "
+                    "64");
       Schedule deep = *good;
       deep.tileK = 128;
-      EXPECT_EQ(whyIllegal(p, deep, h100()),
-                "tile n " + std::to_string(deep.tileN) +
-                    " and tile k 128; weights in fragments take multiples of "
-                    "64 and 64");
+      MatmulProblem odd = p;
+      odd.groupK = 192;
+      EXPECT_EQ(whyIllegal(odd, deep, h100()),
+                "tile k 128 and groups of 192; the one must divide the other");
       Schedule other = *good;
       other.engine = "simt";
       EXPECT_EQ(whyIllegal(p, other, h100()),
