@@ -1,0 +1,28 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The experts of models of transformers by moec.
+
+Importing this module registers the implementation "moec" of experts:
+
+    import moec.integrations.transformers
+    model = AutoModelForCausalLM.from_pretrained(..., experts_implementation="moec")
+
+attach() packs all layers of a model, in the memory of its weights.
+"""
+
+from transformers.integrations.finegrained_fp8 import FP8ExpertsInterface
+from transformers.integrations.moe import ExpertsInterface
+
+from moec.integrations.transformers.attach import Report, attach, detach
+from moec.integrations.transformers.prepared import NAME, experts_forward
+
+__all__ = ["Report", "attach", "detach", "register"]
+
+
+def register() -> None:
+    """Registers "moec" in transformers' interfaces of experts. Importing this module does it."""
+    for interface in (ExpertsInterface, FP8ExpertsInterface):
+        interface.register(NAME, experts_forward)
+
+
+register()
