@@ -4,14 +4,15 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
 from moec.errors import InvalidArgument
 
-Tensor = torch.Tensor
-Gated = Callable[[Tensor, Tensor], Tensor]
+# torch may be absent where types are checked.
+Tensor: TypeAlias = Any
+Gated: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 # A limit that no number of f32 reaches: swigluoai has one in any case.
 NO_LIMIT = 3.0e38
@@ -115,13 +116,15 @@ def _halves(order: str, gate: Tensor, up: Tensor) -> Tensor:
 
 
 def _same(got: Tensor, expected: Tensor) -> bool:
-    return bool(((got - expected).abs() <= TOLERANCE * expected.abs() + 1e-6).all())
+    return got.shape == expected.shape and bool(((got - expected).abs() <= TOLERANCE * expected.abs() + 1e-6).all())
 
 
 def _numbers(limits: list[float]) -> tuple[Tensor, Tensor]:
     """Gates and ups of all sizes, on both sides of limits."""
     generator = torch.Generator().manual_seed(0)
-    scales = torch.tensor([0.1, 1.0, 4.0, 30.0, 1.0e3, 1.0e5, *(2 * limit for limit in limits if limit < FAR)], dtype=torch.float64)
+    scales = torch.tensor(
+        [0.1, 1.0, 4.0, 30.0, 1.0e3, 1.0e5, *(2 * limit for limit in limits if limit < FAR)], dtype=torch.float64
+    )
     made = torch.randn(2, len(scales), 64, generator=generator, dtype=torch.float64) * scales[:, None]
     return made[0].flatten(), made[1].flatten()
 

@@ -16,6 +16,8 @@ from moec.integrations.transformers.experts import Found, describe, find
 from moec.integrations.transformers.prepared import MAX_TOKENS, NAME, Packed, Prepared, hide, prepare, prepared, restore, show
 from moec.torch.modules import NAMES_OF_TYPES
 
+# Tensors of experts, whose types say nothing of the input.
+ENDINGS = ("_scale_inv", "_activation_scale")
 COLUMNS = ("layer", "class", "experts", "top k", "hidden", "inner", "scheme", "activation", "order", "error")
 
 
@@ -81,7 +83,7 @@ def type_of_input(model: Any, found: Found) -> torch.dtype:
     name = "gate_up_proj" if found.module.has_gate else "up_proj"
     own = found.module._parameters.get(name)
     candidates = [own.dtype if own is not None else None, getattr(found.module.config, "dtype", None)]
-    candidates += [parameter.dtype for parameter in model.parameters()]
+    candidates += [parameter.dtype for key, parameter in model.named_parameters() if not key.endswith(ENDINGS)]
     for dtype in candidates:
         if dtype in NAMES_OF_TYPES:
             return dtype
@@ -139,9 +141,9 @@ def attach(
     Raises InvalidArgument or NotSupported for a layer that moec does not recognise or serve. The model is as before then.
     """
     begin = time.monotonic()
-    all_found = list(find(model))
-    if any(isinstance(found.module, Packed) for found in all_found):
+    if any(isinstance(module, Packed) for module in model.modules()):
         raise InvalidArgument("model: moec has its weights already; expected a model without, or detach(model) first")
+    all_found = list(find(model))
     if in_place:
         check_memory(model, all_found)
     # All refusals come before the first weight is packed.

@@ -16,7 +16,8 @@ CHUNK_BYTES = 1 << 28
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 # The largest error of a token, by what rounds most.
 LIMITS = {"f32": 2e-3, "f16": 5e-3, "bf16": 1e-2}
-LIMIT_OF_CODES = 0.12
+# The module's own forward does not round activations to 8 bits.
+LIMIT_OF_CODES = 0.25
 
 
 class Sample(NamedTuple):

@@ -231,10 +231,11 @@ def show(module: Any, made: Prepared) -> None:
 
 
 def prepared(module: Any) -> Prepared | None:
-    return module.__dict__.get(ATTRIBUTE)
+    found: Prepared | None = module.__dict__.get(ATTRIBUTE)
+    return found
 
 
-@torch.compiler.disable(reason="moec packs the weights before the first run: call moec.integrations.transformers.attach(model)")
+@torch.compiler.disable(reason="moec packs the weights before the first run: call moec.integrations.transformers.attach(model)")  # type: ignore[untyped-decorator]
 def _prepare_now(module: Any, x: torch.Tensor, ids: torch.Tensor) -> None:
     """A copy of the weights, for a module that attach() has not seen or whose weights have changed."""
     with _lock:
@@ -271,4 +272,3 @@ def experts_forward(
         )
     result: torch.Tensor = made.run(hidden_states, top_k_index, top_k_weights)
     return result
-
