@@ -151,9 +151,9 @@ def fp8_module(config: Any, **options: Any) -> Any:
     """FP8Experts as the quantizer makes them, with random codes and scales."""
     from transformers.integrations import finegrained_fp8 as home
 
-    kind = home.use_experts_implementation(
-        experts_class=type("FP8Experts", (home.FP8Experts,), {}), experts_interface=home.ALL_FP8_EXPERTS_FUNCTIONS
-    )
+    kind = home.FP8Experts
+    for _ in range(2):  # as for a model of two layers
+        kind = home.use_experts_implementation(experts_class=kind, experts_interface=home.ALL_FP8_EXPERTS_FUNCTIONS)
     made = kind(config, **options)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
+from transformers.integrations import moe
 
 from moec.errors import InvalidArgument
 from moec.integrations.transformers.activations import Activation, gated, plain
@@ -43,8 +44,14 @@ class Description(NamedTuple):
 
 
 def eager_forward(module: Any) -> Callable[..., torch.Tensor] | None:
-    """The module's own forward, which the decorator of transformers keeps."""
-    return getattr(type(module).forward, "__wrapped__", None)
+    """The module's own forward, which the decorator of transformers keeps; None without the decorator.
+
+    transformers decorates FP8Experts again for each module.
+    """
+    forward, found = type(module).forward, None
+    while hasattr(forward, "__wrapped__") and forward.__code__.co_filename == moe.__file__:
+        forward = found = forward.__wrapped__
+    return found
 
 
 def is_dispatched(module: Any) -> bool:
