@@ -5,6 +5,7 @@
 import copy
 import gc
 import inspect
+import json
 import pathlib
 import pickle
 import types
@@ -18,6 +19,7 @@ import moec
 torch = pytest.importorskip("torch", reason="torch is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
+import transformers_checkpoints  # noqa: E402
 import transformers_models as models  # noqa: E402
 from transformers_models import EXPERTS, HIDDEN, INNER, TOP_K  # noqa: E402
 
@@ -480,3 +482,57 @@ def test_ids_of_other_ranks(model: Any) -> None:
     expected = eager(experts, x, ids, shares * ~other)
     integration.attach(model, max_tokens=64)
     assert error(experts(x, torch.where(other, EXPERTS, ids), shares * ~other), expected) < LIMIT_F32
+
+
+@pytest.mark.parametrize("kind", ["gptq", "awq", "compressed-tensors", "fp8", "mxfp4"])
+def test_load_experts(kind: str, tmp_path: pathlib.Path) -> None:
+    model = models.model("gpt_oss") if kind == "mxfp4" else models.model("qwen3_moe", moe_intermediate_size=128)
+    transformers_checkpoints.write(kind, model, tmp_path)
+    experts = model.model.layers[1].mlp.experts
+    arguments = routed(9)
+    expected = eager(experts, *arguments)
+    report = integration.load_experts(model, tmp_path, max_tokens=64, check=True)
+    assert (len(report.rows), report.packages) == (3, 1)
+    # fp8 rounds activations, too.
+    assert error(experts(*arguments), expected) < (0.06 if kind == "fp8" else LIMIT)
+    assert model(tokens_of(1, 5)).logits.isfinite().all()
+    assert not any(".experts." in name for name, _ in model.named_parameters())
+    for call in (model.state_dict, lambda: integration.detach(model)):
+        with pytest.raises(moec.InvalidArgument, match="moec loaded its weights from a checkpoint"):
+            call()
+    model.set_experts_implementation("eager")
+    with pytest.raises(moec.InvalidArgument, match="packed by moec, and the implementation of experts is 'eager'"):
+        model(tokens_of(1, 5))
+
+
+def test_load_experts_of_a_model_without_weights(tmp_path: pathlib.Path) -> None:
+    model = models.model("qwen3_moe", moe_intermediate_size=128)
+    transformers_checkpoints.write("gptq", model, tmp_path)
+    ids = tokens_of(1, 5)
+    for layer in model.model.layers:
+        layer.mlp.experts.to("meta")
+    integration.load_experts(model, tmp_path, max_tokens=64)
+    got = model(ids).logits
+    other = models.model("qwen3_moe", moe_intermediate_size=128)
+    transformers_checkpoints.write("gptq", other, tmp_path)
+    integration.attach(other, max_tokens=64)
+    assert error(got, other(ids).logits) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hidden_act": "gelu"}, r"layers.0.mlp.experts: the module's activation is .*silu.* config.json .*gelu"),
+        ({"num_experts_per_tok": 3}, "the module's top_k is 4, and that of the checkpoint's config.json 3"),
+        ({"num_experts": 8, "num_local_experts": 8}, "the module's num_experts is 16, and that of the checkpoint's config.json 8"),
+        ({"moe_intermediate_size": 64}, "the module's intermediate_size is 128, and that of the checkpoint's config.json 64"),
+    ],
+)
+def test_another_checkpoint(change: dict[str, Any], message: str, tmp_path: pathlib.Path) -> None:
+    model = models.model("qwen3_moe", moe_intermediate_size=128)
+    transformers_checkpoints.write("gptq", model, tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(moec.InvalidArgument, match=message):
+        integration.load_experts(model, tmp_path)
+    assert model(tokens_of(1, 5)).logits.isfinite().all()

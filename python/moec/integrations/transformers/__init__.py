@@ -7,16 +7,17 @@ Importing this module registers the implementation "moec" of experts:
     import moec.integrations.transformers
     model = AutoModelForCausalLM.from_pretrained(..., experts_implementation="moec")
 
-attach() packs all layers of a model, in the memory of its weights.
+attach() packs all layers of a model, in the memory of its weights. load_experts() reads quantized experts from a checkpoint.
 """
 
 from transformers.integrations.finegrained_fp8 import FP8ExpertsInterface
 from transformers.integrations.moe import ExpertsInterface
 
 from moec.integrations.transformers.attach import Report, attach, detach
+from moec.integrations.transformers.checkpoint import load_experts
 from moec.integrations.transformers.prepared import NAME, experts_forward
 
-__all__ = ["Report", "attach", "detach", "register"]
+__all__ = ["Report", "attach", "detach", "load_experts", "register"]
 
 
 def register() -> None:

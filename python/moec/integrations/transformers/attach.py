@@ -12,8 +12,20 @@ import torch
 from moec import _messages
 from moec._messages import Progress
 from moec.errors import InvalidArgument
+from moec.integrations.transformers.activations import Activation
 from moec.integrations.transformers.experts import Found, describe, find
-from moec.integrations.transformers.prepared import MAX_TOKENS, NAME, Packed, Prepared, hide, prepare, prepared, restore, show
+from moec.integrations.transformers.prepared import (
+    FROM_FILES,
+    MAX_TOKENS,
+    NAME,
+    Packed,
+    Prepared,
+    hide,
+    prepare,
+    prepared,
+    restore,
+    show,
+)
 from moec.torch.modules import NAMES_OF_TYPES
 
 # Tensors of experts, whose types say nothing of the input.
@@ -61,9 +73,7 @@ class Report:
         return "\n".join([*lines, f"{len(self.rows)} layers, {self.packages} packages, {self.seconds:.1f} s"])
 
 
-def row_of(module: Any, made: Prepared) -> Row:
-    assert made.description is not None
-    source, activation = made.description.source, made.description.activation
+def row_of(module: Any, made: Prepared, source: dict[str, Any], scheme: str, activation: Activation) -> Row:
     return Row(
         made.label,
         type(module).__name__,
@@ -71,7 +81,7 @@ def row_of(module: Any, made: Prepared) -> Row:
         made.top_k,
         source["hidden_dim"],
         source["intermediate_size"],
-        made.description.scheme,
+        scheme,
         str(activation),
         activation.order,
         made.error,
@@ -166,7 +176,9 @@ def attach(
                 **options,
             )
             made.former = former[id(found.module.config)]
-            rows.append(row_of(found.module, made))
+            described = made.description
+            assert described is not None
+            rows.append(row_of(found.module, made, described.source, described.scheme, described.activation))
             give(found.module, made)
             done.append((found.module, made))
     except BaseException:
@@ -179,7 +191,7 @@ def attach(
 
 def give(module: Any, made: Prepared) -> None:
     """The module runs by moec from now on."""
-    if made.kept:
+    if made.hidden:
         hide(module, made)
     else:
         module.__dict__["_moec"] = made
@@ -192,7 +204,7 @@ def take(module: Any) -> bool:
     if made is None:
         return False
     if made.description is None:
-        raise InvalidArgument(f"{made.label}: moec loaded its weights from a checkpoint, so that there are none to go back to")
+        raise InvalidArgument(f"{made.label}: {FROM_FILES}, so that there are none to go back to; load the model again")
     if isinstance(module, Packed):
         restore(made)
         show(module, made)

@@ -100,12 +100,18 @@ def plain_tensor(label: str, name: str, parameter: Any) -> torch.Tensor:
     return tensor
 
 
-def describe(label: str, module: Any, top_k: int, dtype: torch.dtype) -> Description:
-    """The layer of an experts module whose input has that type. Raises InvalidArgument for what moec does not recognise."""
+def activation_of(label: str, module: Any) -> Activation:
+    """Raises InvalidArgument for a function that is none of moec's, and for a norm behind it."""
     if getattr(module, "has_post_expert_norm", False):
         raise InvalidArgument(f"{label} has a norm behind each expert (has_post_expert_norm), which moec does not compute")
+    return gated(module._apply_gate, label) if module.has_gate else plain(module.act_fn, label)
+
+
+def describe(label: str, module: Any, top_k: int, dtype: torch.dtype) -> Description:
+    """The layer of an experts module whose input has that type. Raises InvalidArgument for what moec does not recognise."""
     if dtype not in NAMES_OF_TYPES:
         raise InvalidArgument(f"{label}: expected an input of bfloat16, float16 or float32, got {dtype}")
+    activation = activation_of(label, module)
     first = "gate_up_proj" if module.has_gate else "up_proj"
     weights = {"w13": first, "w2": "down_proj"}
     if module.has_bias:
@@ -116,9 +122,8 @@ def describe(label: str, module: Any, top_k: int, dtype: torch.dtype) -> Descrip
     if static:
         weights |= {"a1_scale": "gate_up_proj_activation_scale", "a2_scale": "down_proj_activation_scale"}
     tensors = _tensors(label, module, list(weights.values()))
-    activation = gated(module._apply_gate, label) if module.has_gate else plain(module.act_fn, label)
     codes = tensors[first].dtype in (FP8, FP4)
-    experts, rows, columns = _extents(label, module, tensors, first)
+    experts, rows, columns = extents(label, module, tensors, first)
     if not codes and tensors[first].dtype != dtype:
         raise InvalidArgument(f"{label}.{first}: expected the input's type {dtype}, got {tensors[first].dtype}")
     scheme, shapes = _scheme(label, module, tensors, weights, static) if codes else (None, {})
@@ -159,7 +164,7 @@ def _tensors(label: str, module: Any, used: list[str]) -> dict[str, torch.Tensor
     return made
 
 
-def _extents(label: str, module: Any, tensors: dict[str, torch.Tensor], first: str) -> tuple[int, int, int]:
+def extents(label: str, module: Any, tensors: dict[str, torch.Tensor], first: str) -> tuple[int, int, int]:
     """Experts, rows of the first matmul, and its columns."""
     shapes = []
     for name in (first, "down_proj"):

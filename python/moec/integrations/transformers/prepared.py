@@ -17,6 +17,7 @@ from moec.torch.ops import call_before
 NAME = "moec"
 MAX_TOKENS = 8192
 ATTRIBUTE = "_moec"
+FROM_FILES = "moec loaded its weights from a checkpoint"
 HOW_TO_LEAVE = "call moec.integrations.transformers.detach(model) first"
 
 _lock = threading.Lock()
@@ -37,6 +38,8 @@ class Prepared:
         """The error of the check; None without a check."""
         self.kept: dict[str, torch.nn.Parameter] = {}
         """Parameters that were packed in place, by their names in the module."""
+        self.hidden: tuple[str, ...] = ()
+        """The names of parameters that the module lacks meanwhile."""
         self.order: list[str] = []
         """The names of the module's parameters before some were hidden."""
         self.former: str | None = None
@@ -133,7 +136,7 @@ def prepare(
             restore(made)
         raise
     if in_place:
-        made.kept = parameters
+        made.kept, made.hidden = parameters, tuple(parameters)
     return made
 
 
@@ -173,7 +176,7 @@ class Packed:
 
     def __getattr__(self, name: str) -> Any:
         made = self.__dict__.get(ATTRIBUTE)
-        if made is not None and name in made.kept:
+        if made is not None and name in made.hidden:
             raise AttributeError(f"{made.label}.{name} is packed by moec; {HOW_TO_LEAVE}")
         return super().__getattr__(name)  # type: ignore[misc]
 
@@ -181,7 +184,7 @@ class Packed:
         super()._save_to_state_dict(destination, prefix, keep_vars)  # type: ignore[misc]
         made = self._moec
         if made.description is None:
-            raise InvalidArgument(f"{made.label}: moec loaded its weights from a checkpoint, and no state_dict can hold them")
+            raise InvalidArgument(f"{made.label}: {FROM_FILES}, in a form that the module's state_dict cannot hold")
         layer, packed = made.experts.layer, aliases(made)
         assert layer is not None
         # Host memory, since the GPU may have no room for the weights of all layers twice.
@@ -195,7 +198,7 @@ class Packed:
         self, state: Any, prefix: str, metadata: Any, strict: bool, missing: Any, unexpected: Any, errors: Any
     ) -> None:
         made = self._moec
-        names = [prefix + name for name in made.kept]
+        names = [prefix + name for name in made.hidden]
         if any(name in state for name in names):
             errors.append(f"{made.label}: its weights are packed by moec, so that none can be loaded; {HOW_TO_LEAVE}")
             return
@@ -213,7 +216,7 @@ class Packed:
 def hide(module: Any, made: Prepared) -> None:
     """Takes the packed weights away from the module: nothing else may read them."""
     made.order = list(module._parameters)
-    for name in made.kept:
+    for name in made.hidden:
         del module._parameters[name]
     kind = type(module)
     module.__dict__[ATTRIBUTE] = made
