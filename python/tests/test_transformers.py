@@ -524,7 +524,10 @@ def test_load_experts_of_a_model_without_weights(tmp_path: pathlib.Path) -> None
     [
         ({"hidden_act": "gelu"}, r"layers.0.mlp.experts: the module's activation is .*silu.* config.json .*gelu"),
         ({"num_experts_per_tok": 3}, "the module's top_k is 4, and that of the checkpoint's config.json 3"),
-        ({"num_experts": 8, "num_local_experts": 8}, "the module's num_experts is 16, and that of the checkpoint's config.json 8"),
+        (
+            {"num_experts": 8, "num_local_experts": 8},
+            "the module's num_experts is 16, and that of the checkpoint's config.json 8",
+        ),
         ({"moe_intermediate_size": 64}, "the module's intermediate_size is 128, and that of the checkpoint's config.json 64"),
     ],
 )
