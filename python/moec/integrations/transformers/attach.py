@@ -3,7 +3,7 @@
 """attach() gives the experts of a whole model to moec, detach() takes them back."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from moec.integrations.transformers.prepared import (
     NAME,
     Packed,
     Prepared,
+    Routing,
     hide,
     prepare,
     prepared,
@@ -150,6 +151,30 @@ def attach(
 
     Raises InvalidArgument or NotSupported for a layer that moec does not recognise or serve. The model is as before then.
     """
+    return attach_with(
+        lambda found: None,
+        model,
+        in_place=in_place,
+        max_tokens=max_tokens,
+        check=check,
+        top_k=top_k,
+        progress=progress,
+        **options,
+    )
+
+
+def attach_with(
+    routing_of: Callable[[Found], Routing | None],
+    model: Any,
+    *,
+    in_place: bool,
+    max_tokens: int,
+    check: bool,
+    top_k: int | None,
+    progress: bool | Progress | None,
+    **options: Any,
+) -> Report:
+    """As attach(). routing_of: what the router beside the experts does, for packages that take logits."""
     begin = time.monotonic()
     if any(isinstance(module, Packed) for module in model.modules()):
         raise InvalidArgument("model: moec has its weights already; expected a model without, or detach(model) first")
@@ -157,6 +182,7 @@ def attach(
     if in_place:
         check_memory(model, all_found)
     # All refusals come before the first weight is packed.
+    routings = [routing_of(found) for found in all_found]
     for found in all_found:
         describe(found.name, found.module, top_k_of(found, top_k), type_of_input(model, found))
     # Layers share configurations.
@@ -164,7 +190,7 @@ def attach(
     done: list[tuple[Any, Prepared]] = []
     rows = []
     try:
-        for found in _messages.each(all_found, "packing experts", progress):
+        for found, routing in _messages.each(list(zip(all_found, routings, strict=True)), "packing experts", progress):
             made = prepare(
                 found,
                 dtype=type_of_input(model, found),
@@ -172,6 +198,7 @@ def attach(
                 in_place=in_place,
                 checked=check,
                 max_tokens=max_tokens,
+                routing=routing,
                 progress=progress,
                 **options,
             )
@@ -210,6 +237,8 @@ def take(module: Any) -> bool:
         show(module, made)
     else:
         module.__dict__["_moec"] = None
+    if made.router is not None:
+        made.router.__class__ = type(made.router).__mro__[2]
     if made.former is not None:
         module.config._experts_implementation = made.former
     return True

@@ -4,7 +4,7 @@
 
 import threading
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -42,6 +42,8 @@ class Prepared:
         """The names of parameters that the module lacks meanwhile."""
         self.order: list[str] = []
         """The names of the module's parameters before some were hidden."""
+        self.router: Any = None
+        """The router that gives logits, of replace_blocks()."""
         self.former: str | None = None
         """The implementation before attach()."""
         self.wants_gradient = False
@@ -75,19 +77,32 @@ class Prepared:
                 raise Stale(f"{self.label}.{name} has changed since moec packed it; call attach(model) again")
 
     def run(self, x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """[tokens, hidden], in parts of at most max_tokens tokens."""
+        """[tokens, hidden], in parts of at most max_tokens tokens.
+
+        ids: [tokens, top_k]; from a router that replace_blocks() has replaced the logits [tokens, experts].
+        """
+        if ids.is_floating_point():
+            return self._in_parts(x, ids.contiguous(), None, None)
         if ids.shape[-1] != self.top_k:
             raise InvalidArgument(
                 f"{self.label} was prepared for {self.top_k} experts a token, and the router gives {ids.shape[-1]}; "
                 f"call attach(model, top_k={ids.shape[-1]})"
             )
+        return self._in_parts(x, None, ids.contiguous(), weights.contiguous())
+
+    def _in_parts(self, x: torch.Tensor, *others: torch.Tensor | None) -> torch.Tensor:
+        """others: logits, ids and weights."""
         number, most = self.experts.number, self.max_tokens
-        ids, weights = ids.contiguous(), weights.contiguous()
         if x.shape[0] <= most:
-            result: torch.Tensor = torch.ops.moec.run(number, x, None, ids, weights, None)
+            result: torch.Tensor = torch.ops.moec.run(number, x, *others, None)
             return result
         parts = [slice(begin, begin + most) for begin in range(0, x.shape[0], most)]
-        return torch.cat([torch.ops.moec.run(number, x[part], None, ids[part], weights[part], None) for part in parts])
+        return torch.cat(
+            [
+                torch.ops.moec.run(number, x[part], *(each if each is None else each[part] for each in others), None)
+                for part in parts
+            ]
+        )
 
     def __deepcopy__(self, memo: Any) -> None:
         """A copied module prepares itself again."""
@@ -100,10 +115,31 @@ def _nothing() -> None:
     """What pickle makes of Prepared."""
 
 
+class Routing(NamedTuple):
+    """What a router does behind its logits."""
+
+    router: Any
+    fields: dict[str, Any]
+    """Of a layer JSON."""
+    tensors: dict[str, torch.Tensor]
+    """By moec's names."""
+
+
 def prepare(
-    found: Found, *, dtype: torch.dtype, top_k: int, in_place: bool, checked: bool, max_tokens: int, **options: Any
+    found: Found,
+    *,
+    dtype: torch.dtype,
+    top_k: int,
+    in_place: bool,
+    checked: bool,
+    max_tokens: int,
+    routing: Routing | None = None,
+    **options: Any,
 ) -> Prepared:
-    """Packs the weights of a module. Nothing has changed where it raises."""
+    """Packs the weights of a module. Nothing has changed where it raises.
+
+    routing: the layer also takes logits.
+    """
     label, module = found.name, found.module
     description = describe(label, module, top_k, dtype)
     parameters = {name: module._parameters[name] for name in description.weights.values()}
@@ -117,8 +153,9 @@ def prepare(
         hidden = description.source["hidden_dim"]
         expected = check.sample(label, module, hidden=hidden, top_k=top_k, dtype=dtype, device=device)
     w13, w2 = tensors.pop("w13"), tensors.pop("w2")
+    fields, more = (routing.fields, routing.tensors) if routing else ({}, {})
     experts = Experts.from_weights(
-        w13, w2, top_k=top_k, dtype=dtype, fields=description.source, tensors=tensors, in_place=in_place,
+        w13, w2, top_k=top_k, dtype=dtype, fields=description.source | fields, tensors=tensors | more, in_place=in_place,
         max_tokens=max_tokens, **options,
     )  # fmt: skip
     made = Prepared(found, description, top_k, experts)
