@@ -25,7 +25,7 @@ SOURCE = pathlib.Path(__file__).resolve().parent
 SKIPPED = 77
 # Several GB, of no fixed version: what a user gets today.
 USERS_PACKAGES = ("torch", "transformers", "numpy", "pytest")
-TESTS_OF_TORCH = ("test_torch.py", "test_transformers.py", "test_docs.py")
+TESTS_OF_TORCH = ("test_torch.py", "test_transformers*.py", "test_docs.py")
 # requirements-test.txt stands in both: mypy reads numpy and pytest.
 ENVIRONMENTS = {
     "tools": ("requirements-test.txt", "requirements-tools.txt"),
@@ -120,7 +120,8 @@ def test_torch(options: argparse.Namespace, made: pathlib.Path, tools: pathlib.P
 
 
 def tests_of_torch() -> list[pathlib.Path | str]:
-    return [*(SOURCE / "tests" / name for name in TESTS_OF_TORCH), "-m", "sweep or not sweep"]
+    found = [path for name in TESTS_OF_TORCH for path in sorted((SOURCE / "tests").glob(name))]
+    return [*found, "-m", "sweep or not sweep"]
 
 
 def transformers(options: argparse.Namespace) -> int:

@@ -13,7 +13,10 @@ import torch
 import transformers
 
 HIDDEN, INNER, EXPERTS, TOP_K = 128, 96, 16, 4
-# What the configurations of transformers call the sizes of their experts.
+# eager rounds to bf16 more often than moec.
+LIMIT = 1.5e-2
+LIMIT_F32 = 1e-4
+# The names that configurations of transformers have for the sizes of experts.
 SIZES = {
     "hidden_size": HIDDEN,
     "routed_expert_hidden_size": HIDDEN,
@@ -168,3 +171,26 @@ def fp8_module(config: Any, **options: Any) -> Any:
             else:
                 tensor.data = (normal * 60).clamp(-448, 448).to(tensor.dtype)
     return made
+
+
+def error(got: Any, expected: Any) -> float:
+    return float((got.float() - expected.float()).norm() / expected.float().norm())
+
+
+def routed(tokens: int, experts: int = EXPERTS, top_k: int = TOP_K, seed: int = 3, dtype: Any = torch.bfloat16) -> Any:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(tokens, HIDDEN, generator=generator).to(dtype)
+    shares, ids = torch.randn(tokens, experts, generator=generator).softmax(-1).topk(top_k)
+    return x, ids, shares.to(dtype)
+
+
+def tokens_of(*shape: int) -> Any:
+    return torch.randint(0, 96, shape, generator=torch.Generator().manual_seed(1))
+
+
+def eager(module: Any, *arguments: Any) -> Any:
+    return type(module).forward.__wrapped__(module, *arguments)
+
+
+def same_bytes(one: Any, other: Any) -> bool:
+    return one.dtype == other.dtype and bool(torch.equal(one.view(torch.uint8), other.view(torch.uint8)))

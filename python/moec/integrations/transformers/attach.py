@@ -60,7 +60,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """What attach() did. print() shows a table."""
+    """The result of attach(). print() shows a table."""
 
     rows: tuple[Row, ...]
     packages: int

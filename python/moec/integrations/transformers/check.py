@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What an experts module itself computes, in f32, for a comparison with moec."""
+"""The output of an experts module's own forward in f32, for a comparison with moec."""
 
 import copy
 from collections.abc import Callable

@@ -86,7 +86,7 @@ def source_of(layer: dict[str, Any], activation: Activation, top_k: int) -> dict
 
 
 def _numbers(activation: dict[str, Any]) -> dict[str, Any]:
-    """What an activation computes, whatever its name."""
+    """The function and the numbers of an activation, whatever its name."""
     made = {name: activation[name] for name in ("function", "gated")}
     return made | {name: activation.get(name) or neutral for name, neutral in NEUTRAL.items()}
 

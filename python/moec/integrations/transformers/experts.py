@@ -12,7 +12,7 @@ from moec.errors import InvalidArgument
 from moec.integrations.transformers.activations import Activation, gated, plain
 from moec.torch.modules import NAMES_OF_TYPES
 
-# What the decorator of transformers puts on a module that it dispatches.
+# The decorator of transformers puts these on a module that it dispatches.
 MARKS = ("has_gate", "has_bias", "is_transposed", "config", "num_experts")
 FP8 = torch.float8_e4m3fn
 # Codes of FP4 checkpoints: two in an int8, with a scale for 32 of them.

@@ -28,7 +28,7 @@ class Stale(InvalidArgument):
 
 
 class Prepared:
-    """What moec keeps for an experts module."""
+    """A layer of moec that serves an experts module."""
 
     def __init__(self, found: Found, description: Description | None, top_k: int, experts: Experts) -> None:
         self.label, self.description, self.top_k = found.name, description, top_k
@@ -46,7 +46,8 @@ class Prepared:
         """The router that gives logits, of replace_blocks()."""
         self.former: str | None = None
         """The implementation before attach()."""
-        self.wants_gradient = False
+        self.parameters: tuple[torch.nn.Parameter, ...] = ()
+        """The module's weights, which may want a gradient."""
         self.versions: list[tuple[str, torch.nn.Parameter, int, int]] = []
         """Weights that were copied: names in the module, parameters, addresses and version counters."""
 
@@ -112,15 +113,15 @@ class Prepared:
 
 
 def _nothing() -> None:
-    """What pickle makes of Prepared."""
+    """Prepared as pickle makes it."""
 
 
 class Routing(NamedTuple):
-    """What a router does behind its logits."""
+    """The part of a router behind its logits."""
 
     router: Any
     fields: dict[str, Any]
-    """Of a layer JSON."""
+    """Fields of a layer JSON."""
     tensors: dict[str, torch.Tensor]
     """By moec's names."""
 
@@ -159,7 +160,7 @@ def prepare(
         max_tokens=max_tokens, **options,
     )  # fmt: skip
     made = Prepared(found, description, top_k, experts)
-    made.wants_gradient = any(parameter.requires_grad for parameter in parameters.values())
+    made.parameters = tuple(parameters.values())
     try:
         if expected is not None:
             in_dtype = description.source["in_dtype"]
@@ -285,6 +286,8 @@ def _prepare_now(module: Any, x: torch.Tensor, ids: torch.Tensor) -> None:
                 made.check_versions(module)
                 return
             except Stale:
+                if made.router is not None:
+                    raise
                 module.__dict__[ATTRIBUTE] = None
         if x.is_cuda and torch.cuda.is_current_stream_capturing():
             raise Capturing("the first run of an experts module packs its weights; call attach(model) before the capture")
@@ -305,7 +308,8 @@ def experts_forward(
     if made is None or (made.versions and not torch.compiler.is_compiling()):
         _prepare_now(self, hidden_states, top_k_index)
         made = self.__dict__[ATTRIBUTE]
-    if torch.is_grad_enabled() and (made.wants_gradient or hidden_states.requires_grad or top_k_weights.requires_grad):
+    differentiated = (hidden_states, top_k_weights, *made.parameters)
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in differentiated):
         raise InvalidArgument(
             "experts_implementation='moec' computes no gradients; call the model in torch.no_grad() or torch.inference_mode(), "
             "or train with experts_implementation='eager'"
