@@ -19,6 +19,7 @@ of its error. The others may take the first half of --budget; what does not fit 
 """
 
 import argparse
+import gc
 import json
 import pathlib
 import sys
@@ -208,6 +209,9 @@ class Bench:
                 row: dict[str, Any] = {"implementation": name, "compiled": compiled, "batch": batch, "error": "left out: budget"}
             else:
                 row = self.measure(name, batch, compiled)
+            if "error" in row and self.is_cuda:
+                gc.collect()
+                torch.cuda.empty_cache()
             self.rows.append(row)
             say(f"{self.options.budget - self.left():6.1f} s: {line(row)}")
             if "error" in row and "budget" not in row["error"]:
@@ -223,9 +227,7 @@ def line(row: dict[str, Any]) -> str:
     if "error" in row:
         return f"| {name} | {row['batch']} | {row['error']} | | | |"
     share = "" if row["moe_share"] is None else f"{100 * row['moe_share']:.0f} %"
-    return (
-        f"| {name} | {row['batch']} | {row['tokens_per_s']:.1f} | {row['ms_per_step']:.2f} | {share} | {row['new_tokens']} |"
-    )
+    return f"| {name} | {row['batch']} | {row['tokens_per_s']:.1f} | {row['ms_per_step']:.2f} | {share} | {row['new_tokens']} |"
 
 
 HEAD = "| experts | batch | tokens/s | ms/step | MoE share | new tokens |\n| --- | ---: | ---: | ---: | ---: | ---: |"

@@ -205,6 +205,15 @@ def test_no_tokens(model: Any) -> None:
     assert model.model.layers[0].mlp.experts(x, ids, shares).shape == (0, HIDDEN)
 
 
+def test_inputs_of_any_strides(model: Any) -> None:
+    integration.attach(model, max_tokens=64)
+    experts = model.model.layers[0].mlp.experts
+    x, ids, shares = routed(9, dtype=torch.float32)
+    expected = experts(x, ids, shares)
+    turned = [tensor.T.contiguous().T for tensor in (x, ids, shares)]
+    assert torch.equal(experts(*turned), expected)
+
+
 @pytest.mark.parametrize("name", ["qwen3_moe", "gpt_oss"])
 @pytest.mark.parametrize("cache", [None, "static"])
 def test_generate(name: str, cache: str | None) -> None:

@@ -94,6 +94,8 @@ class Prepared:
     def _in_parts(self, x: torch.Tensor, *others: torch.Tensor | None) -> torch.Tensor:
         """others: logits, ids and weights."""
         number, most = self.experts.number, self.max_tokens
+        # Rows may have gaps.
+        x = x if x.stride(-1) == 1 else x.contiguous()
         if x.shape[0] <= most:
             result: torch.Tensor = torch.ops.moec.run(number, x, *others, None)
             return result
