@@ -192,6 +192,38 @@ def test_packed_weights_are_not_read(model: Any, tmp_path: pathlib.Path) -> None
     assert torch.equal(model(ids).logits, got)
 
 
+def test_attach_again(model: Any) -> None:
+    ids = tokens_of(2, 9)
+    expected = model(ids).logits
+    for function, in_place in (
+        (integration.attach, False),
+        (integration.replace_blocks, False),
+        (integration.attach, False),
+        (integration.attach, True),
+    ):
+        function(model, in_place=in_place, max_tokens=64)
+        assert error(model(ids).logits, expected) < LIMIT_F32
+    integration.detach(model)
+    assert model.config._experts_implementation == "eager"
+    assert torch.equal(model(ids).logits, expected)
+
+
+def test_inference_mode(model: Any) -> None:
+    ids = tokens_of(2, 9)
+    expected = model(ids).logits
+    model.set_experts_implementation("moec")
+    with torch.inference_mode():
+        assert error(model(ids).logits, expected) < LIMIT_F32
+    assert error(model(ids).logits, expected) < LIMIT_F32
+    with torch.inference_mode():
+        integration.attach(model, max_tokens=64)
+    assert error(model(ids).logits, expected) < LIMIT_F32
+    integration.detach(model)
+    assert model.config._experts_implementation == "moec"
+    model.set_experts_implementation("eager")
+    assert torch.equal(model(ids).logits, expected)
+
+
 def test_long_inputs(model: Any) -> None:
     ids = tokens_of(2, 9)
     expected = model(ids).logits

@@ -15,6 +15,7 @@ from moec.errors import InvalidArgument
 from moec.integrations.transformers.activations import Activation
 from moec.integrations.transformers.experts import Found, describe, find
 from moec.integrations.transformers.prepared import (
+    ATTRIBUTE,
     FROM_FILES,
     MAX_TOKENS,
     NAME,
@@ -179,6 +180,8 @@ def attach_with(
     if any(isinstance(module, Packed) for module in model.modules()):
         raise InvalidArgument("model: moec has its weights already; expected a model without, or detach(model) first")
     all_found = list(find(model))
+    # Copies of an earlier call, and its routers.
+    detach(model)
     if in_place:
         check_memory(model, all_found)
     # All refusals come before the first weight is packed.
@@ -221,7 +224,7 @@ def give(module: Any, made: Prepared) -> None:
     if made.hidden:
         hide(module, made)
     else:
-        module.__dict__["_moec"] = made
+        module.__dict__[ATTRIBUTE] = made
     module.config._experts_implementation = NAME
 
 
@@ -236,7 +239,7 @@ def take(module: Any) -> bool:
         restore(made)
         show(module, made)
     else:
-        module.__dict__["_moec"] = None
+        module.__dict__[ATTRIBUTE] = None
     if made.router is not None:
         made.router.__class__ = type(made.router).__mro__[2]
     if made.former is not None:
