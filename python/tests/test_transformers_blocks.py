@@ -83,6 +83,28 @@ def test_weights_that_change_behind_a_replaced_router(model: Any) -> None:
         model(tokens_of(1, 5))
 
 
+def test_a_bias_that_changes_behind_a_replaced_router() -> None:
+    model = models.model("deepseek_v3", torch.float32)
+    integration.replace_blocks(model, max_tokens=64)
+    model(tokens_of(1, 5))
+    model.model.layers[1].mlp.gate.e_score_correction_bias.add_(1)
+    with pytest.raises(moec.InvalidArgument, match=r"mlp.experts.e_score_correction_bias has changed since moec packed it"):
+        model(tokens_of(1, 5))
+
+
+def test_blocks_of_quantized_experts() -> None:
+    model = models.model("qwen3_moe", moe_intermediate_size=128)
+    for layer in model.model.layers:
+        layer.mlp.experts = models.fp8_module(model.config, block_size=(128, 128))
+    ids = tokens_of(2, 9)
+    integration.attach(model, max_tokens=64)
+    expected = model(ids).logits
+    integration.detach(model)
+    report = integration.replace_blocks(model, max_tokens=64)
+    assert report.rows[0].scheme == "fp8_block"
+    assert error(model(ids).logits, expected) < 0.1
+
+
 def test_replace_blocks_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(moec.InvalidArgument, match=r"its block is a GraniteMoeMoE; replace_blocks knows Qwen2MoeSparse.*attach"):
         integration.replace_blocks(models.model("granitemoe"))

@@ -48,19 +48,14 @@ class Prepared:
         """The implementation before attach()."""
         self.parameters: tuple[torch.nn.Parameter, ...] = ()
         """The module's weights, which may want a gradient."""
-        self.versions: list[tuple[str, torch.nn.Parameter, int, int]] = []
+        self.versions: list[tuple[str, torch.Tensor, int, int]] = []
         """Weights that were copied: names in the module, parameters, addresses and version counters."""
+        self.versions_of_others: list[tuple[str, torch.Tensor, int, int]] = []
 
-    def watch(self, module: Any, names: list[str]) -> None:
-        """Notes the versions of weights that were copied."""
-        for name in names:
-            parameter = module._parameters[name]
-            if parameter.is_inference():
-                raise InvalidArgument(
-                    f"{self.label}.{name} was made in inference mode, where torch does not count changes; "
-                    "use moec.integrations.transformers.attach(model)"
-                )
-            self.versions.append((name, parameter, parameter.data_ptr(), parameter._version))
+    def watch(self, module: Any, names: list[str], others: dict[str, torch.Tensor]) -> None:
+        """Notes the versions of copied weights, and of other tensors that the layer has. A run fails when one has changed."""
+        self.versions = [self._version(name, module._parameters[name]) for name in names]
+        self.versions_of_others = [self._version(name, tensor) for name, tensor in others.items()]
         # The table of layers must not keep them alive.
         reference = weakref.ref(self)
 
@@ -70,12 +65,21 @@ class Prepared:
 
         call_before(self.experts._number, before)
 
+    def _version(self, name: str, tensor: torch.Tensor) -> tuple[str, torch.Tensor, int, int]:
+        if tensor.is_inference():
+            raise InvalidArgument(
+                f"{self.label}.{name} was made in inference mode, where torch does not count changes; "
+                "use moec.integrations.transformers.attach(model)"
+            )
+        return (name, tensor, tensor.data_ptr(), tensor._version)
+
     def check_versions(self, module: Any = None) -> None:
         """Raises Stale where a weight has changed since it was copied, or is another parameter of the module."""
-        for name, parameter, address, version in self.versions:
-            other = module is not None and module._parameters.get(name) is not parameter
-            if other or parameter.data_ptr() != address or parameter._version != version:
+        for name, tensor, address, version in (*self.versions, *self.versions_of_others):
+            if tensor.data_ptr() != address or tensor._version != version:
                 raise Stale(f"{self.label}.{name} has changed since moec packed it; call attach(model) again")
+        if module is not None and any(module._parameters.get(name) is not tensor for name, tensor, _, _ in self.versions):
+            raise Stale(f"{self.label}: its parameters are others than those that moec packed; call attach(model) again")
 
     def run(self, x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """[tokens, hidden], in parts of at most max_tokens tokens.
@@ -121,11 +125,12 @@ def _nothing() -> None:
 class Routing(NamedTuple):
     """The part of a router behind its logits."""
 
-    router: Any
     fields: dict[str, Any]
     """Fields of a layer JSON."""
     tensors: dict[str, torch.Tensor]
-    """By moec's names."""
+    """Stored weights, by moec's names."""
+    watched: dict[str, torch.Tensor]
+    """The router's tensors that these were made of, by their names there."""
 
 
 def prepare(
@@ -168,8 +173,9 @@ def prepare(
             in_dtype = description.source["in_dtype"]
             limit = check.LIMIT_OF_CODES if description.source["quant_config"] else check.LIMITS[in_dtype]
             made.error = check.compare(label, expected, made.run, limit=limit)
-        if not in_place:
-            made.watch(module, list(parameters))
+        others = routing.watched if routing else {}
+        if others or not in_place:
+            made.watch(module, [] if in_place else list(parameters), others)
     except BaseException:
         if in_place:
             made.kept = parameters
