@@ -30,7 +30,7 @@ def model() -> Any:
     return models.model("qwen3_moe", torch.float32)
 
 
-BLOCKS = ["qwen3_moe", "mixtral", "gpt_oss", "olmoe", "deepseek_v3"]
+BLOCKS = ["qwen2_moe", "qwen3_moe", "mixtral", "gpt_oss", "olmoe", "deepseek_v3"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -56,6 +56,7 @@ def test_replace_blocks(name: str, dtype: Any) -> None:
 
 def test_options_of_routers() -> None:
     cases: list[tuple[str, dict[str, Any]]] = [("qwen3_moe", {"norm_topk_prob": True}), ("qwen3_moe", {"norm_topk_prob": False})]
+    cases += [("qwen2_moe", {"norm_topk_prob": True}), ("olmoe", {"norm_topk_prob": True})]
     cases += [("deepseek_v3", {"norm_topk_prob": False}), ("deepseek_v3", {"n_group": 1, "topk_group": 1})]
     for name, fields in cases:
         model = models.model(name, torch.float32, **fields)

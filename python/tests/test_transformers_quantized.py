@@ -134,6 +134,17 @@ def test_load_experts_of_a_model_without_weights(tmp_path: pathlib.Path) -> None
     assert error(got, other(ids).logits) < 0.05
 
 
+def test_load_experts_from_floats(tmp_path: pathlib.Path) -> None:
+    """moec quantizes what transformers has saved."""
+    model = models.model("qwen3_moe")
+    model.save_pretrained(tmp_path)
+    experts = model.model.layers[2].mlp.experts
+    expected = eager(experts, *routed(9))
+    report = integration.load_experts(model, tmp_path, scheme="int8_w8a16", quantize=True, max_tokens=64, check=True)
+    assert report.rows[0].scheme == "int8_w8a16"
+    assert 2e-3 < error(experts(*routed(9)), expected) < 2e-2
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

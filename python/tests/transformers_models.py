@@ -43,6 +43,7 @@ MLA = {
 # Classes of models and configurations, and sizes.
 MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "qwen3_moe": ("Qwen3MoeForCausalLM", "Qwen3MoeConfig", ATTENTION),
+    "qwen2_moe": ("Qwen2MoeForCausalLM", "Qwen2MoeConfig", {**ATTENTION, "shared_expert_intermediate_size": 64}),
     "mixtral": ("MixtralForCausalLM", "MixtralConfig", ATTENTION),
     "gpt_oss": ("GptOssForCausalLM", "GptOssConfig", ATTENTION),
     "olmoe": ("OlmoeForCausalLM", "OlmoeConfig", {"num_attention_heads": 4, "vocab_size": 96}),
