@@ -7,6 +7,8 @@ environments  downloads the tools and what tests need, by hash
 wheel         writes the wheel into --out from the libmoec.so of --build
 test          builds the wheel, installs it into an environment that has numpy and pytest alone, and runs python/tests there;
               --python=PATH runs the tests of torch with an interpreter that has torch, numpy and pytest
+transformers  installs the wheel with PyPI's torch and transformers into an environment of its own, and runs the example and the
+              tests of torch and transformers there; exit status 77 where PyPI does not give them
 lint          runs ruff and mypy --strict
 """
 
@@ -21,6 +23,9 @@ import venv
 
 SOURCE = pathlib.Path(__file__).resolve().parent
 SKIPPED = 77
+# Several GB, of no fixed version: what a user gets today.
+USERS_PACKAGES = ("torch", "transformers", "numpy", "pytest")
+TESTS_OF_TORCH = ("test_torch.py", "test_transformers*.py", "test_docs.py")
 # requirements-test.txt stands in both: mypy reads numpy and pytest.
 ENVIRONMENTS = {
     "tools": ("requirements-test.txt", "requirements-tools.txt"),
@@ -111,12 +116,34 @@ def test_torch(options: argparse.Namespace, made: pathlib.Path, tools: pathlib.P
     unpacked = options.build / "python-package" / "unpacked"
     shutil.rmtree(unpacked, ignore_errors=True)
     subprocess.run([tools / "python", "-m", "zipfile", "-e", made, unpacked], check=True)
-    tests = [SOURCE / "tests" / name for name in ("test_torch.py", "test_docs.py")]
-    return run_tests(options, options.python, made, tests, PYTHONPATH=str(unpacked))
+    return run_tests(options, options.python, made, tests_of_torch(), PYTHONPATH=str(unpacked))
+
+
+def tests_of_torch() -> list[pathlib.Path | str]:
+    found = [path for name in TESTS_OF_TORCH for path in sorted((SOURCE / "tests").glob(name))]
+    return [*found, "-m", "sweep or not sweep"]
+
+
+def transformers(options: argparse.Namespace) -> int:
+    """As a user installs them together."""
+    made = build_wheel(options.build, options.build / "python-package" / "wheel")
+    tools, folder = folder_of(options.build, "tools") / "bin", folder_of(options.build, "transformers")
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, symlinks=True)
+    pip = [tools / "python", "-m", "pip", "--disable-pip-version-check", "--python", python, "install", "--quiet"]
+    if subprocess.run([*pip, "--retries=2", "--upgrade", *USERS_PACKAGES], check=False).returncode:
+        print(f"PyPI does not give {', '.join(USERS_PACKAGES)}")
+        return SKIPPED
+    subprocess.run([*pip, "--no-index", "--no-deps", "--force-reinstall", made], check=True)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MOEC_", "PYTHON"))}
+    example = SOURCE.parent / "examples" / "python" / "transformers_moe.py"
+    failed = subprocess.run([python, example], cwd=options.build, env=environment, check=False).returncode
+    return max(failed, run_tests(options, python, made, tests_of_torch()))
 
 
 def run_tests(
-    options: argparse.Namespace, python: pathlib.Path, made: pathlib.Path, tests: list[pathlib.Path], **more: str
+    options: argparse.Namespace, python: pathlib.Path, made: pathlib.Path, tests: list[pathlib.Path | str], **more: str
 ) -> int:
     tools = folder_of(options.build, "tools") / "bin"
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MOEC_", "PYTHON"))}
@@ -148,7 +175,7 @@ def lint(options: argparse.Namespace) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = {"environments": environments, "wheel": wheel, "test": test, "lint": lint}
+    commands = {"environments": environments, "wheel": wheel, "test": test, "transformers": transformers, "lint": lint}
     parser.add_argument("command", choices=commands)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="folder of a finished build")
     parser.add_argument("--out", type=pathlib.Path, default=SOURCE.parent / "dist", help="where the wheel goes")

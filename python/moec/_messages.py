@@ -11,12 +11,13 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, TypeVar
 
 from moec import _abi
 from moec import _library as library_module
 
+Item = TypeVar("Item")
 Progress = Callable[[str, int, int], None]
 """Gets the step, the number of its parts that are done, and the number of its parts. It must not call moec."""
 
@@ -155,3 +156,18 @@ def reported(library: library_module.Library, progress: bool | Progress | None) 
             function.close()
     if listener.failed is not None:
         raise listener.failed
+
+
+def each(items: Collection[Item], step: str, progress: bool | Progress | None) -> Iterator[Item]:
+    """The items, and progress as reported() shows it."""
+    function = _function_of(progress)
+    try:
+        for done, item in enumerate(items):
+            if function is not None:
+                function(step, done, len(items))
+            yield item
+        if function is not None:
+            function(step, len(items), len(items))
+    finally:
+        if isinstance(function, _Bars):
+            function.close()

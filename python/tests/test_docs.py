@@ -3,7 +3,8 @@
 """The Python of the documents runs, and prints what stands below it.
 
 A block ```text below a block ```python is what that prints; a line "..." stands for any lines. A block `python no-run` needs a
-GPU or a checkpoint: it is compiled, and the names of moec in it exist. A block `python torch` runs where torch is.
+GPU or a checkpoint: it is compiled, and the names of moec in it exist. A block `python torch` runs where torch is, a block
+`python transformers` where transformers is, too.
 """
 
 import ast
@@ -19,7 +20,8 @@ from conftest import SOURCE
 
 import moec
 
-PAGES = ("docs/how-to/python.md", "README.md", "python/README.md")
+PAGES = ("docs/how-to/python.md", "docs/how-to/transformers.md", "README.md", "python/README.md")
+NEEDS = {"torch": ("torch",), "transformers": ("torch", "transformers")}
 BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -58,7 +60,7 @@ def test_examples(page: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyP
     names: dict[str, Any] = {}
     for example in found:
         code = compile(example.code, page, "exec")
-        if example.kind == "no-run" or (example.kind == "torch" and not importlib.util.find_spec("torch")):
+        if example.kind == "no-run" or not all(map(importlib.util.find_spec, NEEDS.get(example.kind, ()))):
             continue
         said = io.StringIO()
         with contextlib.redirect_stdout(said):

@@ -7,6 +7,7 @@ They are made by Library.define and impl: torch.library.custom_op takes five tim
 
 import itertools
 import threading
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -24,6 +25,8 @@ class Registered(NamedTuple):
     layer: Layer
     dtype: torch.dtype
     row: tuple[int, ...]
+    before: Callable[[], None] | None = None
+    """Called before each run."""
 
 
 # A number stays unused once it was released: an operation that was traced with it must not find another layer.
@@ -59,6 +62,12 @@ def release(number: int) -> None:
         _layers.pop(number, None)
 
 
+def call_before(number: int, function: Callable[[], None]) -> None:
+    """Calls a function before each run of a layer, but for replays of a CUDA graph. The run fails where it raises."""
+    with _lock:
+        _layers[number] = registered(number)._replace(before=function)
+
+
 def registered(number: int) -> Registered:
     found = _layers.get(number)
     if found is None:
@@ -75,7 +84,10 @@ def _call(
     expert_map: torch.Tensor | None,
     out: torch.Tensor,
 ) -> None:
-    registered(layer).layer(x, logits, topk_ids=topk_ids, topk_weights=topk_weights, out=out, expert_map=expert_map)
+    found = registered(layer)
+    if found.before is not None:
+        found.before()
+    found.layer(x, logits, topk_ids=topk_ids, topk_weights=topk_weights, out=out, expert_map=expert_map)
 
 
 def _out_of(layer: int, x: torch.Tensor) -> torch.Tensor:

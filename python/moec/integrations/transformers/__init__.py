@@ -1,0 +1,31 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The experts of models of transformers by moec.
+
+Importing this module registers the implementation "moec" of experts:
+
+    import moec.integrations.transformers
+    model = AutoModelForCausalLM.from_pretrained(..., experts_implementation="moec")
+
+attach() packs all layers of a model, in the memory of its weights. load_experts() reads quantized experts from a checkpoint.
+replace_blocks() also gives the routing behind the logits to moec, for the blocks of some models.
+"""
+
+from transformers.integrations.finegrained_fp8 import FP8ExpertsInterface
+from transformers.integrations.moe import ExpertsInterface
+
+from moec.integrations.transformers.attach import Report, attach, detach
+from moec.integrations.transformers.blocks import replace_blocks
+from moec.integrations.transformers.checkpoint import load_experts
+from moec.integrations.transformers.prepared import NAME, experts_forward
+
+__all__ = ["Report", "attach", "detach", "load_experts", "register", "replace_blocks"]
+
+
+def register() -> None:
+    """Registers "moec" in transformers' interfaces of experts. Importing this module does it."""
+    for interface in (ExpertsInterface, FP8ExpertsInterface):
+        interface.register(NAME, experts_forward)
+
+
+register()
