@@ -51,8 +51,14 @@ def to_bf16(numbers: Tensor) -> Tensor:
     return numbers.to(torch.bfloat16).double()
 
 
-def _e4m3(numbers: Tensor) -> Tensor:
-    return numbers.clamp(-448, 448).float().to(E4M3).double()
+def _e4m3(quotients: Tensor, scale: Tensor) -> Tensor:
+    """The nearest e4m3 numbers times the scale. Quotients are f32, because their last bit decides ties."""
+    return quotients.clamp(-448, 448).to(E4M3).double() * scale.double()
+
+
+def _of_one_scale(rows: Tensor, scale: Tensor) -> Tensor:
+    """vLLM's kernels multiply by the reciprocal here. They divide where rows or groups have scales."""
+    return _e4m3(rows.float() * (1 / scale), scale)
 
 
 def of_groups(columns: int) -> Rounding:
@@ -60,26 +66,25 @@ def of_groups(columns: int) -> Rounding:
 
     def rounded(rows: Tensor) -> Tensor:
         grouped = rows.reshape(len(rows), -1, columns or rows.shape[1])
-        scale = grouped.abs().amax(-1, keepdim=True).clamp_min(1e-10) / 448
-        return (_e4m3(grouped / scale) * scale).reshape(rows.shape)
+        scale = grouped.float().abs().amax(-1, keepdim=True).clamp_min(1e-10) / 448
+        return _e4m3(grouped.float() / scale, scale).reshape(rows.shape)
 
     return rounded
 
 
 def of_tensor(scale: float) -> Rounding:
     """e4m3 with a scale that the checkpoint has."""
-    return lambda rows: _e4m3(rows / scale) * scale
+    return lambda rows: _of_one_scale(rows, torch.tensor(scale, dtype=torch.float32))
 
 
 def dynamic_tensor(rows: Tensor) -> Tensor:
     """e4m3 with one scale for all rows. The caller gives all rows at once."""
-    scale = rows.abs().amax().clamp_min(1e-10) / 448
-    return _e4m3(rows / scale) * scale
+    return _of_one_scale(rows, rows.float().abs().amax().clamp_min(1e-10) / 448)
 
 
 def int8_rows(rows: Tensor) -> Tensor:
-    scale = rows.abs().amax(-1, keepdim=True).clamp_min(1e-10) / 127
-    return (rows / scale).round().clamp(-127, 127) * scale
+    scale = rows.float().abs().amax(-1, keepdim=True).clamp_min(1e-10) / 127
+    return (rows.float() / scale).round().clamp(-127, 127).double() * scale
 
 
 def store_bf16(matrix: Tensor, random: torch.Generator) -> Stored:
@@ -372,10 +377,24 @@ class Built(NamedTuple):
     b2: Tensor | None
 
 
+def _of_rank(layer: Any, name: str, tensor: Tensor, width: int, rank: int) -> Tensor:
+    """A rank's part of a tensor of all experts, as vLLM's model of gpt-oss cuts it: in whole blocks of 32 columns."""
+    if layer._expert_map is not None:
+        return tensor[layer._expert_map.cpu() >= 0]
+    share = -(-(width // 32) // layer.moe_config.tp_size) * 32
+    begin, end = min(rank * share, width), min((rank + 1) * share, width)
+    if name.startswith("w13"):
+        return tensor[:, 2 * begin : 2 * end]
+    if name == "w2_bias":
+        return tensor if rank == 0 else torch.zeros_like(tensor)
+    columns = 32 if name.endswith("scale") else 2
+    return tensor[..., begin // columns : end // columns]
+
+
 _built = 0
 
 
-def build(engine: Any, case: Case, device: str, *, has_bias: bool = False, local: list[int] | None = None, **options: Any) -> Built:
+def build(engine: Any, case: Case, device: str, *, has_bias: bool = False, tp_rank: int = 0, **options: Any) -> Built:
     """Makes the layer by vLLM's factory, and fills it by vLLM's weight_loader. local: the experts of this rank."""
     from vllm.config import set_current_vllm_config
     from vllm.model_executor.layers.fused_moe.layer import FusedMoEFactory
@@ -412,6 +431,7 @@ def build(engine: Any, case: Case, device: str, *, has_bias: bool = False, local
     for name, shards in fused.items():
         whole = {shard: torch.stack(each) for shard, each in shards.items()}
         tensor = whole["w2"] if "w2" in whole else torch.stack([whole["w1"], whole["w3"]], 2).flatten(1, 2)
+        tensor = _of_rank(layer, name, tensor, width, tp_rank)
         parameter = getattr(layer, name)
         parameter.weight_loader(parameter, tensor.to(device), f"{layer.layer_name}.{name}", None, None)
     layer.quant_method.process_weights_after_loading(layer)

@@ -96,8 +96,8 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
     def maybe_roundup_sizes(
         self, hidden_size: int, intermediate_size_per_partition: int, act_dtype: torch.dtype, moe_parallel_config: Any
     ) -> tuple[int, int]:
-        """The sizes as they are: vLLM pads for its own kernels."""
-        return hidden_size, intermediate_size_per_partition
+        """The sizes that moec computes: vLLM pads for its own kernels."""
+        return hidden_size, self.moec_plan.source["intermediate_size"]
 
     def get_fused_moe_quant_config(self, layer: Any) -> None:
         """None: vLLM's kernels do not run."""
@@ -119,6 +119,9 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         if source["has_bias"]:
             stored |= biases
             weights |= {name: getattr(layer, parameter).data.to(layer.moe_config.in_dtype) for name, parameter in biases.items()}
+        bias = layer.e_score_correction_bias
+        if plan.routes and bias is not None:
+            weights["routing_bias"] = bias.data
         known = {*stored.values(), *plan.scheme.unused, *biases.values(), "e_score_correction_bias"}
         if present - known:
             raise NotSupported(
@@ -151,14 +154,15 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
             if parameter.data.untyped_storage().data_ptr() not in read:
                 parameter.data = parameter.data.new_empty(0)
 
-    def _run(self, layer: Any, x: torch.Tensor, **inputs: torch.Tensor | None) -> torch.Tensor:
+    def _run(self, layer: Any, x: torch.Tensor, **inputs: torch.Tensor) -> torch.Tensor:
         if self.moec_layer is None:
             raise InvalidArgument(f"layer {layer.layer_name}: its weights were not loaded yet")
         out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
         if x.shape[0] == 0:
             return out
-        inputs["expert_map"] = layer._expert_map if "expert_map" in self.moec_layer.package.values else None
-        given = {name: tensor.contiguous() for name, tensor in inputs.items() if tensor is not None}
+        if "expert_map" in self.moec_layer.package.values:
+            inputs["expert_map"] = layer._expert_map
+        given = {name: tensor.contiguous() for name, tensor in inputs.items()}
         self.moec_layer(x if x.stride(-1) == 1 else x.contiguous(), out=out, **given)
         return out
 
@@ -180,8 +184,7 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         """[tokens, hidden] of x [tokens, hidden] and router_logits [tokens, experts]."""
         if layer.routing_sink is not None:
             raise NotSupported(f"layer {layer.layer_name}: moec does not report the experts that it chose")
-        bias = layer.e_score_correction_bias
-        return self._run(layer, x, logits=router_logits, routing_bias=None if bias is None else bias.data)
+        return self._run(layer, x, logits=router_logits)
 
 
 def _refuse_state_dict(layer: Any, prefix: str, keep_vars: bool) -> None:

@@ -88,7 +88,7 @@ def _activation(layer: Any) -> dict[str, Any]:
         if value is None:
             continue
         if key not in fixed.get(name, {}):
-            raise Refused(f"{key} {value} with the activation {name}, which has no such parameter")
+            raise Refused(f"{key} {value} with the activation {name}, which has none")
         if fixed[name][key] not in (None, value):
             raise Refused(f"{key} {value} with the activation {name}, whose {key} is {fixed[name][key]}")
         if fixed[name][key] is None:
@@ -131,13 +131,19 @@ def _routing(layer: Any, engine: Any) -> dict[str, Any] | None:
         if method in names and layer.scoring_func == names[method][0]:
             return {"routing_method": names[method][1]}
     if bias is not None and bias.dtype == torch.float32 and layer.scoring_func == "sigmoid":
-        made = {"routed_scaling_factor": float(layer.routed_scaling_factor)}
-        if method == "DeepSeekV3" and layer.use_grouped_topk and config.num_experts > layer.num_expert_group:
-            groups = {"num_expert_group": layer.num_expert_group, "topk_group": layer.topk_group}
-            return made | groups | {"routing_method": "deepseek_v3"}
+        made = {"routing_method": "deepseek_v3", "routed_scaling_factor": float(layer.routed_scaling_factor)}
+        groups = layer.num_expert_group
+        # vLLM ignores groups that do not divide the experts, or have one expert each.
+        if method == "DeepSeekV3" and layer.use_grouped_topk and config.num_experts > groups and config.num_experts % groups == 0:
+            return made | {"num_expert_group": groups, "topk_group": layer.topk_group}
         if method == "MiniMax2" and not layer.use_grouped_topk:
-            return made | {"routing_method": "minimax2"}
+            return made
     return None
+
+
+def takes(scheme: Scheme, realization: str) -> bool:
+    """Whether MOEC_VLLM=1 takes a layer. Kernels of weight-only schemes convert weights in any case."""
+    return realization == "native" or (scheme.weight_only and realization == "dequantized")
 
 
 def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
@@ -159,19 +165,18 @@ def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
         raise Refused(f"scheme {scheme.name}, which MOEC_VLLM does not name")
     if config.in_dtype not in NAMES_OF_TYPES:
         raise Refused(f"activations of {config.in_dtype}")
-    routing = _routing(layer, engine)
     source: dict[str, Any] = {
         "moec_layer": 1,
         "name": "vllm",
         "num_experts": layer.global_num_experts,
         "experts_per_token": layer.top_k,
         "hidden_dim": config.hidden_dim,
-        "intermediate_size": config.intermediate_size_per_partition,
+        "intermediate_size": -(-config.intermediate_size_per_partition // scheme.multiple) * scheme.multiple,
         "in_dtype": NAMES_OF_TYPES[config.in_dtype],
         "has_bias": config.has_bias,
         "apply_router_weight_on_input": layer.apply_router_weight_on_input,
         "batch_invariant": bool(envs.VLLM_BATCH_INVARIANT),
-        **(routing or {"routing_method": "custom"}),
+        "routing_method": "custom",
         **_activation(layer),
         **scheme.fields,
     }
@@ -179,11 +184,22 @@ def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
         source |= {"expert_map": True, "moe_parallel_config": rank_of(layer.global_num_experts, layer.local_num_experts)}
     gathered = parallel.dp_size * parallel.pcp_size
     max_tokens = config.max_num_tokens * gathered
-    found = supports(source, arch=HOST_ARCH if device.type == "cpu" else None, max_tokens=max_tokens)
+
+    def asked(candidate: dict[str, Any]) -> Any:
+        return supports(candidate, arch=HOST_ARCH if device.type == "cpu" else None, max_tokens=max_tokens)
+
+    routing = _routing(layer, engine)
+    found = asked(source | routing) if routing else None
+    routes = bool(found)
+    if routing and routes:
+        source |= routing
+    else:
+        found = asked(source)
+    assert found is not None
     if not found.ok:
         raise Refused(f"moec has no kernels: {found.reasons[0]}")
     realization = found.realization[0]
-    if not choice.explicit and not (realization == "native" or (scheme.weight_only and realization == "dequantized")):
+    if not choice.explicit and not takes(scheme, realization):
         raise Refused(f"scheme {scheme.name}, which moec computes {realization} on this GPU")
     captured = min((config.max_capture_size or 0) * gathered, max_tokens)
-    return Plan(scheme, source, routing is not None, realization, device, max_tokens, captured)
+    return Plan(scheme, source, routes, realization, device, max_tokens, captured)

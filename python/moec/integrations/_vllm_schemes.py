@@ -31,6 +31,8 @@ class Scheme:
     """Parameters that vLLM makes for every layer and that say nothing about this one."""
     weight_only: bool = False
     """Activations are not quantized. moec then multiplies 16-bit numbers, as every kernel does."""
+    multiple: int = 1
+    """vLLM's model cuts the intermediate into ranks of a multiple of this, and leaves zeros behind the last."""
 
     def weights(self, layer: Any) -> Tensors:
         """The stored weights by name: views of the parameters where these can be packed in place."""
@@ -137,7 +139,11 @@ def _mxfp4(layer: Any, method: Any) -> Scheme:
     backend = method.mxfp4_backend.name
     if backend not in _MXFP4_16_BIT and not backend.endswith("_BF16"):
         raise Refused(f"MXFP4 by vLLM's backend {backend}, which quantizes activations")
-    return Scheme("mxfp4_w4a16", {}, _weights() | _scales("weight_scale"), weight_only=True)
+    multiple = 32 if type(method).__name__ == "GptOssMxfp4MoEMethod" else 1
+    width = layer.moe_config.intermediate_size_per_partition
+    if multiple == 1 and width % 32:
+        raise Refused(f"MXFP4 with {width} columns of the intermediate on a rank; expected a multiple of 32")
+    return Scheme("mxfp4_w4a16", {}, _weights() | _scales("weight_scale"), weight_only=True, multiple=multiple)
 
 
 def _grouped(name: str, group: int, layout: str) -> dict[str, Any]:
