@@ -22,19 +22,10 @@ from collections.abc import Sequence
 from typing import Any
 
 VERSION = "0.33.0"
-# What the layers really use. pip takes them for the Python that runs this file.
-NEEDED = (
-    "annotated-types",
-    "cachetools",
-    "cloudpickle",
-    "compressed-tensors==0.17.0",
-    "einops",
-    "loguru",
-    "msgspec",
-    "psutil",
-    "pydantic",
-    "typing-inspection",
-)
+# What the layers really use, beside torch and transformers. pip takes them for the Python that runs this file.
+NEEDED = ("cachetools", "cloudpickle", "einops", "loguru", "msgspec", "psutil", "pydantic")
+# Without what they depend on, which is torch.
+NEEDED_ALONE = ("compressed-tensors==0.17.0",)
 # The server's packages and the compiled extensions. Layers import them and use nothing of them.
 ABSENT = (
     "aiohttp",
@@ -57,6 +48,8 @@ ABSENT = (
     "vllm._moe_C",
     "vllm._moe_C_stable_libtorch",
     "vllm._rocm_C",
+    "vllm.vllm_flash_attn._vllm_fa2_C",
+    "vllm.vllm_flash_attn._vllm_fa3_C",
     "urllib3",
     "partial_json_parser",
     "llguidance",
@@ -143,7 +136,17 @@ def prepare() -> str:
         return "vLLM is not installed, and MOEC_TEST_VLLM does not say where its files are"
     if not any(isinstance(each, _Finder) for each in sys.meta_path):
         sys.meta_path.append(_Finder())
+    _answer_no()
     return ""
+
+
+def _answer_no() -> None:
+    """vLLM asks its extension, while it is imported, what its kernels support. Nothing, where there is none."""
+    ops: Any = importlib.import_module("vllm._custom_ops")
+    if isinstance(sys.modules.get("vllm._C_stable_libtorch"), _Module) or "vllm._C_stable_libtorch" not in sys.modules:
+        for name in dir(ops):
+            if name.startswith("cutlass_") and "support" in name:
+                setattr(ops, name, lambda *arguments, **options: False)
 
 
 def unpack(wheel: pathlib.Path, folder: pathlib.Path, endings: tuple[str, ...]) -> None:
@@ -161,7 +164,8 @@ def download(folder: pathlib.Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         subprocess.run([*pip, "download", "--no-deps", "-q", "-d", place, f"vllm=={VERSION}"], check=True)
         unpack(next(pathlib.Path(place).glob("vllm-*.whl")), folder, (".py", ".json"))
-    subprocess.run([*pip, "install", "-q", "--no-deps", "--upgrade", "--target", str(folder), *NEEDED], check=True)
+    for packages in (NEEDED, ("--no-deps", *NEEDED_ALONE)):
+        subprocess.run([*pip, "install", "-q", "--upgrade", "--target", str(folder), *packages], check=True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ Tensor = torch.Tensor
 Rounding = Callable[[Tensor], Tensor]
 
 EXPERTS, TOP_K, HIDDEN, INTERMEDIATE = 8, 2, 256, 128
+MOST_TOKENS, MOST_CAPTURED = 256, 64
 E4M3 = torch.float8_e4m3fn
 FP4 = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0], dtype=torch.float64)
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
@@ -327,6 +328,9 @@ def start(device: str) -> Any:
     from vllm.distributed.parallel_state import model_parallel_is_initialized
 
     engine = VllmConfig(device_config=DeviceConfig(device))
+    # Few variants of kernels to compile, and small graphs.
+    engine.scheduler_config.max_num_batched_tokens = MOST_TOKENS
+    engine.compilation_config.max_cudagraph_capture_size = MOST_CAPTURED
     if not model_parallel_is_initialized():
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         with set_current_vllm_config(engine):
@@ -362,7 +366,7 @@ def any_backend() -> Iterator[None]:
             for each in modules:
                 importlib.import_module(each)
                 stack.enter_context(mock.patch(f"{each}.{function}", lambda *a, _made=made, **o: (_made, None)))
-        stack.enter_context(mock.patch(f"{ct}_wna16.check_moe_marlin_supports_config", lambda *a, **o: True))
+        stack.enter_context(mock.patch(f"{ct}_wna16.check_moe_marlin_supports_config", return_value=True))
         yield
 
 
