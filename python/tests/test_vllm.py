@@ -111,9 +111,7 @@ def test_biases(engine: Any, name: str) -> None:
         ),
     ],
 )
-def test_an_activation(
-    engine: Any, name: str, options: dict[str, float], function: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_activation(engine: Any, name: str, options: dict[str, Any], function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     case = BF16._replace(act=name)
     built = layers.build(engine, case, "cpu", **options)
     monkeypatch.setattr(layers, "activation", lambda _, gate, up: function(gate, up))
@@ -127,7 +125,9 @@ def grouped(logits: Any, bias: Any, factor: float, groups: int = 4, kept: int = 
     scores = torch.sigmoid(logits.double())
     keys = scores + bias.double()
     best = keys.unflatten(1, (groups, -1)).topk(2).values.sum(-1).topk(kept).indices
-    allowed = torch.zeros(len(keys), groups, dtype=torch.bool).scatter_(1, best, True).repeat_interleave(keys.shape[1] // groups, 1)
+    allowed = (
+        torch.zeros(len(keys), groups, dtype=torch.bool).scatter_(1, best, True).repeat_interleave(keys.shape[1] // groups, 1)
+    )
     ids = keys.masked_fill(~allowed, -torch.inf).topk(layers.TOP_K).indices
     weights = scores.gather(1, ids)
     return ids, weights / weights.sum(-1, keepdim=True) * factor
@@ -181,7 +181,7 @@ def test_weights_on_the_input(engine: Any) -> None:
         best, ids = gating_output.topk(topk)
         return torch.sigmoid(best), ids.int()
 
-    options = {"custom_routing_function": route, "apply_router_weight_on_input": True, "top_k": 1}
+    options: dict[str, Any] = {"custom_routing_function": route, "apply_router_weight_on_input": True, "top_k": 1}
     built = layers.build(engine, BF16, "cpu", **options)
     x, logits = inputs(7)
     best, ids = logits.topk(1)
@@ -201,10 +201,9 @@ def test_expert_parallel(engine: Any, name: str, placement: str, monkeypatch: py
     ids, weights = layers.softmax_top_k(logits, layers.TOP_K, True)
     seen: set[int] = set()
     for rank in range(3):
-        monkeypatch.setattr(
-            "vllm.model_executor.layers.fused_moe.config.get_tensor_model_parallel_rank", lambda rank=rank: rank
-        )
-        groups = {"use_grouped_topk": True, "num_expert_group": 4, "topk_group": 4} if placement == "round_robin" else {}
+        monkeypatch.setattr("vllm.model_executor.layers.fused_moe.config.get_tensor_model_parallel_rank", lambda rank=rank: rank)
+        groups: dict[str, Any] = {"use_grouped_topk": True, "num_expert_group": 4, "topk_group": 4}
+        groups = groups if placement == "round_robin" else {}
         built = layers.build(engine, case, "cpu", tp_size=3, **groups)
         layer = built.runner.routed_experts
         local = {expert for expert, place in enumerate(layer._expert_map.tolist()) if place >= 0}
@@ -229,9 +228,7 @@ def test_tensor_parallel(engine: Any, name: str, monkeypatch: pytest.MonkeyPatch
     ids, weights = layers.softmax_top_k(logits, layers.TOP_K, True)
     total: Any = 0
     for rank in range(2):
-        monkeypatch.setattr(
-            "vllm.model_executor.layers.fused_moe.config.get_tensor_model_parallel_rank", lambda rank=rank: rank
-        )
+        monkeypatch.setattr("vllm.model_executor.layers.fused_moe.config.get_tensor_model_parallel_rank", lambda rank=rank: rank)
         built = layers.build(engine, case, "cpu", tp_size=2, tp_rank=rank, intermediate_size=256)
         layer = built.runner.routed_experts
         assert layer.quant_method.moec_plan.source["intermediate_size"] == 128
@@ -391,9 +388,7 @@ def test_a_gptq_refusal(config: dict[str, Any], reason: str) -> None:
         _gptq(None, method)
 
 
-def test_what_moec_leaves_stays_with_vllm(
-    engine: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_moec_leaves_stays_with_vllm(engine: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """MOEC_VLLM=1 on the processor takes nothing, and says so once."""
     choose(monkeypatch, "1")
     plugin.LOGGER.propagate = True
@@ -422,13 +417,13 @@ def test_only_some_schemes(engine: Any, monkeypatch: pytest.MonkeyPatch, caplog:
 def test_realizations(monkeypatch: pytest.MonkeyPatch) -> None:
     """MOEC_VLLM=1 takes no layer that moec emulates; who names a scheme takes it."""
     from moec.integrations import _vllm_plan
+    from moec.integrations._vllm_schemes import Scheme
 
     assert plugin.Choice(force=True).explicit
     assert plugin.Choice(schemes=frozenset(["nvfp4"])).explicit
     assert not plugin.Choice().explicit
     takes = _vllm_plan.takes
-    weight_only = types.SimpleNamespace(weight_only=True)
-    quantized = types.SimpleNamespace(weight_only=False)
+    weight_only, quantized = Scheme("", {}, {}, weight_only=True), Scheme("", {}, {})
     assert [takes(weight_only, each) for each in ("native", "dequantized", "emulated")] == [True, True, False]
     assert [takes(quantized, each) for each in ("native", "dequantized", "emulated")] == [True, False, False]
 
@@ -452,11 +447,11 @@ def test_versions_that_are_served(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["0.32.0", "0.33.1", "0.34.0", "0.33.0rc1", "0.33.0.dev3", "1", ""])
-def test_versions_that_are_not_served(
-    version: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_versions_that_are_not_served(version: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda name: version)
-    with pytest.raises(moec.NotSupported, match=rf"MOEC_VLLM=force: moec was tested with vLLM 0.33.0, and this is vLLM {version}"):
+    with pytest.raises(
+        moec.NotSupported, match=rf"MOEC_VLLM=force: moec was tested with vLLM 0.33.0, and this is vLLM {version}"
+    ):
         plugin.register()
     monkeypatch.setenv("MOEC_VLLM", "1")
     plugin.LOGGER.propagate = True

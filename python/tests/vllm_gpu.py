@@ -128,8 +128,8 @@ def main() -> int:
             traceback.print_exc()
             note = " raised, see above"
         failed += bool(note)
-        seconds = time.perf_counter() - began
-        print(f"{case.name:30} {worst * case.bound:12.5f} {case.bound:8.4f} {runs:5} {seconds:8.1f}{'  WRONG:' + note if note else ''}")
+        seconds, wrong = time.perf_counter() - began, f"  WRONG:{note}" if note else ""
+        print(f"{case.name:30} {worst * case.bound:12.5f} {case.bound:8.4f} {runs:5} {seconds:8.1f}{wrong}")
     print("failed" if failed else "passed", flush=True)
     return 1 if failed else 0
 

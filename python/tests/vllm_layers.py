@@ -8,13 +8,13 @@ A Case is a scheme as checkpoints store it. vllm_files.prepare() comes first.
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-Tensor = torch.Tensor
-Rounding = Callable[[Tensor], Tensor]
+Tensor: TypeAlias = torch.Tensor
+Rounding: TypeAlias = Callable[[Tensor], Tensor]
 
 EXPERTS, TOP_K, HIDDEN, INTERMEDIATE = 8, 2, 256, 128
 MOST_TOKENS, MOST_CAPTURED = 256, 64
@@ -163,8 +163,7 @@ def store_nvfp4(names: tuple[str, str, str], inverse: bool) -> Callable[[Tensor,
 def _words(codes: Tensor, axis: int, order: tuple[int, ...], bits: int = 4) -> Tensor:
     """Codes in 32-bit words along an axis. order: which of a word's codes each place has, from the lowest bits."""
     moved = codes.long().movedim(axis, -1).unflatten(-1, (-1, 32 // bits))
-    words = sum(moved[..., which] << (bits * place) for place, which in enumerate(order))
-    assert isinstance(words, Tensor)
+    words = torch.stack([moved[..., which] << (bits * place) for place, which in enumerate(order)]).sum(0)
     return torch.where(words >= 2**31, words - 2**32, words).to(torch.int32).movedim(-1, axis)
 
 

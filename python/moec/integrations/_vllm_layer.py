@@ -3,7 +3,6 @@
 """vLLM's RoutedExperts with methods that run moec. vLLM's own method creates the parameters, and vLLM fills them."""
 
 import collections
-import functools
 import time
 from typing import Any
 
@@ -191,10 +190,14 @@ def _refuse_state_dict(layer: Any, prefix: str, keep_vars: bool) -> None:
     raise NotSupported(f"layer {layer.layer_name}: its weights are packed for moec; start without MOEC_VLLM to save them")
 
 
-@functools.cache
-def _taken(kind: type) -> type:
+_classes: dict[Any, Any] = {}
+
+
+def _taken(kind: Any) -> Any:
     """The class of a method with moec's part. It keeps the name, by which vLLM's weight_loader knows it."""
-    return type(kind.__name__, (MoecMethod, kind), {"__module__": kind.__module__})
+    if kind not in _classes:
+        _classes[kind] = type(kind.__name__, (MoecMethod, kind), {"__module__": kind.__module__})
+    return _classes[kind]
 
 
 class MoecRoutedExperts(RoutedExperts):  # type: ignore[misc]

@@ -4,11 +4,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
-Tensors = dict[str, torch.Tensor]
+Tensors: TypeAlias = dict[str, torch.Tensor]
+Changes: TypeAlias = dict[str, Callable[[torch.Tensor], torch.Tensor]]
 
 
 class Refused(Exception):
@@ -25,7 +26,7 @@ class Scheme:
     """Of the layer JSON."""
     stored: dict[str, str]
     """The parameter that holds each stored weight."""
-    changed: dict[str, Callable[[torch.Tensor], torch.Tensor]] = field(default_factory=dict)
+    changed: Changes = field(default_factory=dict)
     """Stored weights whose parameter has another shape or meaning."""
     unused: tuple[str, ...] = ()
     """Parameters that vLLM makes for every layer and that say nothing about this one."""
@@ -84,7 +85,8 @@ def _blocks(shape: Any, scale: str) -> Scheme:
 
 def _of_tensors(layer: Any, *, static: bool, token: bool = False) -> Scheme:
     """fp8 with a scale for each of gate, up and down."""
-    stored, changed = _weights() | _scales("weight_scale"), {"w2_scale": _column}
+    stored = _weights() | _scales("weight_scale")
+    changed: Changes = {"w2_scale": _column}
     if not static:
         return Scheme("fp8_tensor_token" if token else "fp8_tensor_dynamic", {}, stored, changed)
     largest = _largest_for(layer.global_num_experts)
@@ -115,9 +117,7 @@ def _compressed_fp8(layer: Any, method: Any) -> Scheme:
     if weights == "block":
         return _blocks(method.weight_block_size, "weight_scale")
     if (weights, inputs) == ("channel", "token"):
-        return Scheme(
-            "fp8_channel", {}, _weights() | _scales("weight_scale"), {"w13_scale": _flat, "w2_scale": _flat}
-        )
+        return Scheme("fp8_channel", {}, _weights() | _scales("weight_scale"), {"w13_scale": _flat, "w2_scale": _flat})
     if (weights, inputs) == ("tensor", "tensor"):
         return _of_tensors(layer, static=method.static_input_scales)
     raise Refused(f"fp8 weights by {weights} and activations by {inputs}")
@@ -192,7 +192,7 @@ def _compressed_wna16(layer: Any, method: Any) -> Scheme:
 def _nvfp4(layer: Any, *, weight_only: bool, inverse: bool, weights: str, second: str, inputs: str) -> Scheme:
     stored = _weights(weights) | _scales("weight_scale")
     stored |= {"w13_second_scale": f"w13_{second}", "w2_second_scale": f"w2_{second}"}
-    changed = {"w2_second_scale": _column}
+    changed: Changes = {"w2_second_scale": _column}
     if inverse:
         # compressed-tensors stores what scales are divided by.
         changed = {"w13_second_scale": lambda scales: 1.0 / scales, "w2_second_scale": lambda scales: 1.0 / _column(scales)}
