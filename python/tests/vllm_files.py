@@ -131,7 +131,7 @@ def prepare() -> str:
         if not (pathlib.Path(folder) / "vllm" / "__init__.py").exists():
             return f"MOEC_TEST_VLLM is {folder}, which has no vLLM; python vllm_files.py FOLDER makes it"
         if folder not in sys.path:
-            sys.path.append(folder)
+            sys.path.insert(0, folder)
     elif importlib.util.find_spec("vllm") is None:
         return "vLLM is not installed, and MOEC_TEST_VLLM does not say where its files are"
     if not any(isinstance(each, _Finder) for each in sys.meta_path):
