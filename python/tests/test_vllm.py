@@ -18,11 +18,12 @@ if missing := vllm_files.prepare():
     pytest.skip(missing, allow_module_level=True)
 
 import vllm_layers as layers  # noqa: E402
+import vllm_schemes as schemes  # noqa: E402
 
 import moec  # noqa: E402
 from moec.integrations import vllm as plugin  # noqa: E402
 
-CASES = {case.name: case for case in layers.CASES}
+CASES = {case.name: case for case in schemes.CASES}
 BF16 = CASES["bf16"]
 
 
@@ -67,7 +68,7 @@ def given(hidden_states: Any, gating_output: Any, topk: int, renormalize: bool) 
 
 
 @pytest.mark.parametrize("routes", [True, False], ids=["moec routes", "vLLM routes"])
-@pytest.mark.parametrize("case", layers.CASES, ids=CASES)
+@pytest.mark.parametrize("case", schemes.CASES, ids=CASES)
 def test_a_scheme(engine: Any, case: Any, routes: bool) -> None:
     built = layers.build(engine, case, "cpu", custom_routing_function=None if routes else given)
     method = built.runner.routed_experts.quant_method
@@ -80,7 +81,7 @@ def test_a_scheme(engine: Any, case: Any, routes: bool) -> None:
         assert layers.error(forward(engine, built.runner, x, logits), wanted) < case.bound
 
 
-@pytest.mark.parametrize("name", ["bf16", "MXFP4", "GPTQ", "int8 channel", "compressed int4"])
+@pytest.mark.parametrize("name", ["bf16", "gpt-oss", "GPTQ int4", "compressed int8 channel", "compressed int4"])
 def test_biases(engine: Any, name: str) -> None:
     built = layers.build(engine, CASES[name], "cpu", has_bias=True)
     x, logits = inputs(7)
@@ -191,7 +192,7 @@ def test_weights_on_the_input(engine: Any) -> None:
 
 
 @pytest.mark.parametrize("placement", ["linear", "round_robin"])
-@pytest.mark.parametrize("name", ["bf16", "fp8 block", "fp8 tensor, static", "MXFP4", "AWQ"])
+@pytest.mark.parametrize("name", ["bf16", "fp8 block", "fp8 tensor, static", "gpt-oss", "AWQ"])
 def test_expert_parallel(engine: Any, name: str, placement: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of three ranks of 8 experts adds its experts' share; vLLM sums them."""
     case = CASES[name]
@@ -220,7 +221,7 @@ def test_expert_parallel(engine: Any, name: str, placement: str, monkeypatch: py
     assert seen == set(range(layers.EXPERTS))
 
 
-@pytest.mark.parametrize("name", ["bf16", "fp8 block", "fp8 tensor, dynamic", "MXFP4", "GPTQ", "AWQ", "compressed int4"])
+@pytest.mark.parametrize("name", ["bf16", "fp8 block", "fp8 tensor, dynamic", "gpt-oss", "GPTQ int4", "AWQ", "compressed int4"])
 def test_tensor_parallel(engine: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """vLLM's weight_loader gives each rank its columns; the ranks' outputs add up."""
     case = CASES[name]
@@ -240,7 +241,7 @@ def test_tensor_parallel(engine: Any, name: str, monkeypatch: pytest.MonkeyPatch
 
 def test_tensor_parallel_of_gpt_oss(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """192 columns over four ranks are three times 64 and none."""
-    case = CASES["MXFP4"]
+    case = CASES["gpt-oss"]
     x, logits = inputs(7)
     ids, weights = layers.softmax_top_k(logits, layers.TOP_K, True)
     total: Any = 0
@@ -267,7 +268,7 @@ def test_no_tokens(engine: Any) -> None:
 
 def test_sizes_are_not_padded(engine: Any) -> None:
     """vLLM's kernels would pad 96 and 160."""
-    case = CASES["MXFP4"]
+    case = CASES["gpt-oss"]
     built = layers.build(engine, case, "cpu", intermediate_size=96, hidden_size=160)
     layer = built.runner.routed_experts
     assert (layer.hidden_size, layer.intermediate_size_per_partition) == (160, 96)
@@ -282,7 +283,7 @@ def test_weights_are_packed_in_place(engine: Any) -> None:
     packed = layer.quant_method.moec_layer.weights
     for name in ("w13", "w2"):
         assert packed[name].data_ptr() == getattr(layer, f"{name}_qweight").data_ptr()
-    built = layers.build(engine, CASES["GPTQ"], "cpu")
+    built = layers.build(engine, CASES["GPTQ int4"], "cpu")
     assert built.runner.routed_experts.w13_qzeros.numel() == 0, "a symmetric scheme reads no zero points"
 
 
@@ -316,7 +317,8 @@ def _parallel(**values: Any) -> dict[str, Any]:
 
 
 GROUP64 = CASES["fp8 block"]._replace(
-    config=layers._fp8(activation_scheme="dynamic", weight_block_size=[64, 128]), store=layers.store_fp8_block("weight_scale_inv")
+    config=schemes._fp8(activation_scheme="dynamic", weight_block_size=[64, 128]),
+    store=schemes.store_fp8_block("weight_scale_inv"),
 )
 
 
@@ -407,7 +409,7 @@ def test_only_some_schemes(engine: Any, monkeypatch: pytest.MonkeyPatch, caplog:
     with caplog.at_level(logging.INFO, "vllm.moec"):
         built = layers.build(engine, CASES["fp8 block"], "cpu")
         with pytest.raises(Exception, match=".*"):
-            layers.build(engine, CASES["fp8 channel"], "cpu")
+            layers.build(engine, CASES["compressed fp8 channel"], "cpu")
     assert built.runner.routed_experts.quant_method.moec_layer is not None
     said = [record.getMessage() for record in caplog.records if record.name == "vllm.moec"]
     assert said[0].startswith("moec serves 1 of 1 MoE layers: 1 x (fp8_block, native, routing by moec); ")

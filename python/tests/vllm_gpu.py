@@ -39,7 +39,7 @@ def errors(layers: Any, engine: Any, case: Any, device: str, *, routes: bool) ->
     import torch
     from vllm.forward_context import set_forward_context
 
-    biases = case.name in ("bf16", "MXFP4")
+    biases = case.name in ("bf16", "gpt-oss")
     built = layers.build(engine, case, device, has_bias=biases, custom_routing_function=None if routes else given)
     method = built.runner.routed_experts.quant_method
     assert (type(method).__name__, method.moec_plan.scheme.name, method.is_monolithic) == (case.method, case.scheme, routes)
@@ -71,7 +71,7 @@ def ranks(layers: Any, engine: Any, case: Any, device: str) -> Iterator[tuple[st
     """Expert parallel over three ranks, one after the other, with vLLM's map of experts. For some schemes: each compiles."""
     from unittest import mock
 
-    if case.name not in ("bf16", "fp8 block", "MXFP4"):
+    if case.name not in ("bf16", "fp8 block", "gpt-oss"):
         return
     x, logits = inputs(layers, 33, device)
     ids, weights = layers.softmax_top_k(logits.cpu(), layers.TOP_K, True)
@@ -99,6 +99,7 @@ def main() -> int:
         sys.exit(missing)
     import torch
     import vllm_layers as layers
+    import vllm_schemes as schemes
 
     from moec.integrations.vllm import register
 
@@ -108,7 +109,7 @@ def main() -> int:
     print(f"vLLM's Python layer, vLLM {vllm_files.VERSION}, torch {torch.__version__}, {where}")
     print(f"{'scheme':30} {'worst error':>12} {'bound':>8} {'runs':>5} {'seconds':>8}")
     failed = 0
-    for case in layers.CASES:
+    for case in schemes.CASES:
         if options.only not in case.name:
             continue
         began, worst, runs, note = time.perf_counter(), 0.0, 0, ""
