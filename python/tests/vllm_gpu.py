@@ -98,8 +98,8 @@ def main() -> int:
     if missing := vllm_files.prepare():
         sys.exit(missing)
     import torch
+    import vllm_cases as cases
     import vllm_layers as layers
-    import vllm_schemes as schemes
 
     from moec.integrations.vllm import register
 
@@ -109,7 +109,7 @@ def main() -> int:
     print(f"vLLM's Python layer, vLLM {vllm_files.VERSION}, torch {torch.__version__}, {where}")
     print(f"{'scheme':30} {'worst error':>12} {'bound':>8} {'runs':>5} {'seconds':>8}")
     failed = 0
-    for case in schemes.CASES:
+    for case in cases.CASES:
         if options.only not in case.name:
             continue
         began, worst, runs, note = time.perf_counter(), 0.0, 0, ""

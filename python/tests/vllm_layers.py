@@ -14,7 +14,8 @@ from unittest import mock
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from vllm_schemes import Case, Tensor
+from vllm_cases import Case
+from vllm_schemes import Tensor
 
 EXPERTS, TOP_K, HIDDEN, INTERMEDIATE = 8, 2, 256, 128
 MOST_TOKENS, MOST_CAPTURED = 256, 64
