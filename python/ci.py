@@ -6,7 +6,8 @@
 environments  downloads the tools and what tests need, by hash
 wheel         writes the wheel into --out from the libmoec.so of --build
 test          builds the wheel, installs it into an environment that has numpy and pytest alone, and runs python/tests there;
-              --python=PATH runs the tests of torch with an interpreter that has torch, numpy and pytest
+              --python=PATH runs the tests of torch with an interpreter that has torch, numpy and pytest. Those of vLLM also
+              need transformers, and vLLM's files: MOEC_TEST_VLLM=FOLDER, which tests/vllm_files.py fills
 lint          runs ruff and mypy --strict
 """
 
@@ -111,7 +112,8 @@ def test_torch(options: argparse.Namespace, made: pathlib.Path, tools: pathlib.P
     unpacked = options.build / "python-package" / "unpacked"
     shutil.rmtree(unpacked, ignore_errors=True)
     subprocess.run([tools / "python", "-m", "zipfile", "-e", made, unpacked], check=True)
-    tests = [SOURCE / "tests" / name for name in ("test_torch.py", "test_docs.py")]
+    names = ("test_torch.py", "test_docs.py", "test_vllm.py", "test_vllm_choice.py", "test_vllm_refusals.py")
+    tests = [SOURCE / "tests" / name for name in names]
     return run_tests(options, options.python, made, tests, PYTHONPATH=str(unpacked))
 
 
@@ -119,7 +121,11 @@ def run_tests(
     options: argparse.Namespace, python: pathlib.Path, made: pathlib.Path, tests: list[pathlib.Path], **more: str
 ) -> int:
     tools = folder_of(options.build, "tools") / "bin"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MOEC_", "PYTHON"))}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name == "MOEC_TEST_VLLM" or not name.startswith(("MOEC_", "PYTHON"))
+    }
     environment |= more
     environment |= {
         "PATH": f"{tools}:{os.environ['PATH']}",

@@ -19,7 +19,7 @@ from conftest import SOURCE
 
 import moec
 
-PAGES = ("docs/how-to/python.md", "README.md", "python/README.md")
+PAGES = ("docs/how-to/python.md", "docs/how-to/vllm.md", "README.md", "python/README.md")
 BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What MOEC_VLLM says, the versions of vLLM that are served, and what the plug-in refuses without asking vLLM."""
+"""The values of MOEC_VLLM, the versions of vLLM that are served, and refusals without asking vLLM."""
 
 import logging
 import types

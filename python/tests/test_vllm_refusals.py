@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What vLLM's plug-in refuses, on the processor, and what it leaves to vLLM. It runs where torch and vLLM's files are."""
+"""vLLM's plug-in refuses layers, or leaves them to vLLM, on the processor. It runs where torch and vLLM's files are."""
 
 import logging
 import os

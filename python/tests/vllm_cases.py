@@ -37,9 +37,9 @@ class Case(NamedTuple):
     """vLLM's configuration of quantization; None for none."""
     store: Store
     rounded: Rounding
-    """What the matmuls read of a row of activations."""
+    """The numbers that the matmuls read of rows of activations."""
     bound: float
-    """Of the error of the whole output."""
+    """The error of the whole output stays below it."""
     act: str = "silu"
 
 

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Any
 
 VERSION = "0.33.0"
-# What the layers really use, beside torch and transformers. pip takes them for the Python that runs this file.
+# The layers really use these, beside torch and transformers. pip takes them for the Python that runs this file.
 NEEDED = ("cachetools", "cloudpickle", "einops", "loguru", "msgspec", "psutil", "pydantic")
 # Without what they depend on, which is torch.
 NEEDED_ALONE = ("compressed-tensors==0.17.0",)

@@ -35,7 +35,7 @@ def given(hidden_states: Any, gating_output: Any, topk: int, renormalize: bool) 
 
 
 def errors(layers: Any, engine: Any, case: Any, device: str, *, routes: bool) -> Iterator[tuple[str, float]]:
-    """What was run, and its error as a part of the bound."""
+    """Each run's name, and its error as a part of the bound."""
     import torch
     from vllm.forward_context import set_forward_context
 

@@ -145,7 +145,7 @@ def nvfp4_groups(second: float) -> Rounding:
         grouped = rows.float().reshape(len(rows), -1, 16)
         scale = (grouped.abs().amax(-1, keepdim=True) / 6 / second).clamp(max=448).to(E4M3).double() * second
         quotients = (grouped.double() / scale.clamp_min(1e-30)).abs()
-        # Of two codes equally near, the even one.
+        # The even one of two codes that are equally near.
         odd = torch.arange(len(FP4)) % 2
         distance = (quotients[..., None] - FP4).abs() + odd * 1e-9
         numbers = FP4[distance.argmin(-1)] * scale * grouped.sign()

@@ -76,7 +76,7 @@ def _activation(layer: Any) -> dict[str, Any]:
     config = layer.moe_config
     name = config.activation.value
     given = {key: _number(key, layer, config) for key in ("swiglu_limit", "swiglu_alpha", "swiglu_beta")}
-    # What vLLM's kernels compute with, whatever the model gives. None: what the model gives.
+    # vLLM's kernels compute with these numbers, whatever the model gives. None: with the model's.
     fixed: dict[str, dict[str, float | None]] = {
         "silu": {"swiglu_limit": None, "swiglu_alpha": 1.0, "swiglu_beta": 0.0},
         "swigluoai": {"swiglu_limit": 7.0, "swiglu_alpha": 1.702, "swiglu_beta": 1.0},

@@ -23,7 +23,7 @@ class Scheme:
     name: str
     """A row of moec's schemes."""
     fields: dict[str, Any]
-    """Of the layer JSON."""
+    """Fields of the layer JSON."""
     stored: dict[str, str]
     """The parameter that holds each stored weight."""
     changed: Changes = field(default_factory=dict)

@@ -21,7 +21,7 @@ LOGGER = logging.getLogger("vllm.moec")
 
 @dataclass(frozen=True)
 class Choice:
-    """What MOEC_VLLM says."""
+    """The meaning of MOEC_VLLM's value."""
 
     force: bool = False
     """A layer that moec does not take is an error."""
@@ -35,7 +35,7 @@ class Choice:
 
 
 def choice_of(text: str | None) -> Choice | None:
-    """What a value of MOEC_VLLM says; None for an unset or empty one.
+    """The meaning of a value of MOEC_VLLM; None for an unset or empty one.
 
     Raises InvalidArgument for a value that is none of the accepted ones.
     """
