@@ -122,9 +122,7 @@ def run_tests(
 ) -> int:
     tools = folder_of(options.build, "tools") / "bin"
     environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name == "MOEC_TEST_VLLM" or not name.startswith(("MOEC_", "PYTHON"))
+        name: value for name, value in os.environ.items() if name == "MOEC_TEST_VLLM" or not name.startswith(("MOEC_", "PYTHON"))
     }
     environment |= more
     environment |= {

@@ -5,7 +5,6 @@
 import logging
 import os
 import types
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -119,9 +118,10 @@ def test_only_some_schemes(vllm_engine: Any, monkeypatch: pytest.MonkeyPatch, ca
     assert said[1].endswith("scheme fp8_channel, which MOEC_VLLM does not name")
 
 
-def test_another_plug_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    from vllm.model_executor.custom_op import op_registry_oot
+def test_another_class_of_experts(vllm_engine: Any) -> None:
+    """A subclass may compute something else."""
+    from vllm.model_executor.layers.fused_moe.routed_experts import RoutedExperts
 
-    monkeypatch.setitem(op_registry_oot, "RoutedExperts", Iterator)
-    with pytest.raises(moec.NotSupported, match="another plug-in has replaced vLLM's RoutedExperts: collections.abc.Iterator"):
-        plugin.register()
+    made = type("OtherExperts", (RoutedExperts,), {})
+    with pytest.raises(moec.NotSupported, match="the class OtherExperts of experts; moec takes RoutedExperts, GptOss"):
+        layers.build(vllm_engine, BF16, "cpu", routed_experts_cls=made)

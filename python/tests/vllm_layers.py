@@ -97,8 +97,10 @@ def _of_rank(layer: Any, name: str, tensor: Tensor, width: int, rank: int) -> Te
 _built = 0
 
 
-def build(engine: Any, case: Case, device: str, *, has_bias: bool = False, tp_rank: int = 0, **options: Any) -> Built:
-    """Makes the layer by vLLM's factory, and fills it by vLLM's weight_loader. local: the experts of this rank."""
+def build(
+    engine: Any, case: Case, device: str, *, has_bias: bool = False, tp_rank: int = 0, packs: bool = True, **options: Any
+) -> Built:
+    """Makes the layer by vLLM's factory, fills it by vLLM's weight_loader, and packs it. options: the factory's."""
     from vllm.config import set_current_vllm_config
     from vllm.model_executor.layers.fused_moe.layer import FusedMoEFactory
 
@@ -137,7 +139,8 @@ def build(engine: Any, case: Case, device: str, *, has_bias: bool = False, tp_ra
         tensor = _of_rank(layer, name, tensor, width, tp_rank)
         parameter = getattr(layer, name)
         parameter.weight_loader(parameter, tensor.to(device), f"{layer.layer_name}.{name}", None, None)
-    layer.quant_method.process_weights_after_loading(layer)
+    if packs:
+        layer.quant_method.process_weights_after_loading(layer)
 
     def joined(parts: dict[str, list[Tensor]]) -> tuple[Tensor, Tensor]:
         return torch.cat([torch.stack(parts["w1"]), torch.stack(parts["w3"])], 1), torch.stack(parts["w2"])

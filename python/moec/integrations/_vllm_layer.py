@@ -1,14 +1,14 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""vLLM's RoutedExperts with methods that run moec. vLLM's own method creates the parameters, and vLLM fills them."""
+"""vLLM's methods with a part that runs moec. vLLM's own method creates the parameters, and vLLM fills them."""
 
 import collections
+import functools
 import time
 from typing import Any
 
 import torch
 from vllm.config import get_current_vllm_config
-from vllm.model_executor.custom_op import PluggableLayer, op_registry_oot
 from vllm.model_executor.layers.fused_moe.fused_moe_method_base import FusedMoEMethodBase
 from vllm.model_executor.layers.fused_moe.routed_experts import RoutedExperts
 from vllm.model_executor.utils import is_weights_pre_processed
@@ -103,7 +103,10 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         return None
 
     def process_weights_after_loading(self, layer: Any) -> None:
-        """Packs the parameters in place. What runs do not read is freed."""
+        """Packs the parameters in place, and takes their memory.
+
+        The parameters become empty. Code of a model that reads them beside the method fails then, and computes nothing wrong.
+        """
         if self.moec_layer is not None or is_weights_pre_processed():
             raise NotSupported(f"layer {layer.layer_name}: moec packs weights once; it cannot load them again")
         if layer.moe_config._defer_moe_finalize:
@@ -131,7 +134,11 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         if package.gpu is not None and plan.captured_tokens and package.reserved is None:
             package.reserve(plan.captured_tokens)
         self.moec_layer = package.layer({name: each.contiguous() for name, each in weights.items()}, in_place=True)
-        self._free(layer, present - {"e_score_correction_bias"})
+        for name in present - {"e_score_correction_bias"}:
+            parameter = getattr(layer, name)
+            parameter.data = parameter.data.new_empty(0)
+            # vLLM's own class of parameters has a property for its loader.
+            setattr(parameter, "_weight_loader" if hasattr(parameter, "_weight_loader") else "weight_loader", _refuse_loading)
         layer.register_state_dict_pre_hook(_refuse_state_dict)
         _journal.pack(layer.layer_name, time.perf_counter() - began)
 
@@ -143,15 +150,6 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
                 raise NotSupported(f"layer {layer.layer_name} has biases, and vLLM's method makes no parameters for them")
             return True
         return bool(layer._loaded_expert_biases)
-
-    def _free(self, layer: Any, names: set[str]) -> None:
-        """Empties the parameters whose memory no run reads."""
-        assert self.moec_layer is not None
-        read = {tensor.untyped_storage().data_ptr() for tensor in self.moec_layer.weights.values()}
-        for name in names:
-            parameter = getattr(layer, name)
-            if parameter.data.untyped_storage().data_ptr() not in read:
-                parameter.data = parameter.data.new_empty(0)
 
     def _run(self, layer: Any, x: torch.Tensor, **inputs: torch.Tensor) -> torch.Tensor:
         if self.moec_layer is None:
@@ -190,6 +188,13 @@ def _refuse_state_dict(layer: Any, prefix: str, keep_vars: bool) -> None:
     raise NotSupported(f"layer {layer.layer_name}: its weights are packed for moec; start without MOEC_VLLM to save them")
 
 
+def _refuse_loading(*args: Any, **options: Any) -> None:
+    raise NotSupported("the weights are packed for moec; they cannot be loaded again. Start without MOEC_VLLM to change weights")
+
+
+# vLLM's loaders ask the function.
+_refuse_loading.supports_moe_loading = True  # type: ignore[attr-defined]
+
 _classes: dict[Any, Any] = {}
 
 
@@ -200,40 +205,34 @@ def _taken(kind: Any) -> Any:
     return _classes[kind]
 
 
-class MoecRoutedExperts(RoutedExperts):  # type: ignore[misc]
-    """vLLM's RoutedExperts, computed by moec where it can."""
-
-    def _get_quant_method(self, prefix: str, quant_config: Any, moe_config: Any) -> Any:
-        method = super()._get_quant_method(prefix, quant_config, moe_config)
-        try:
-            plan = plan_of(self, method, get_current_vllm_config(), _choice)
-        except Refused as reason:
-            if _choice.force:
-                raise NotSupported(f"MOEC_VLLM=force: moec cannot serve layer {prefix}: {reason}") from None
-            _journal.leave(prefix, str(reason))
-            return method
-        method.__class__ = _taken(type(method))
-        method.moec_plan, method.moec_layer = plan, None
-        _journal.take(prefix, plan)
+def _asked(layer: Any, prefix: str, method: Any) -> Any:
+    """The method with moec's part where moec takes the layer, else as it is."""
+    try:
+        plan = plan_of(layer, method, get_current_vllm_config(), _choice)
+    except Refused as reason:
+        if _choice.force:
+            raise NotSupported(f"MOEC_VLLM=force: moec cannot serve layer {prefix}: {reason}") from None
+        _journal.leave(prefix, str(reason))
         return method
-
-    def weight_loader(self, *args: Any, **options: Any) -> Any:
-        """As vLLM's. Raises NotSupported once the weights are packed."""
-        if getattr(self.quant_method, "moec_layer", None) is not None:
-            raise NotSupported(f"layer {self.layer_name}: its weights are packed for moec; they cannot be loaded again")
-        return super().weight_loader(*args, **options)
-
-
-# vLLM's loaders ask the function.
-MoecRoutedExperts.weight_loader.supports_moe_loading = True  # type: ignore[attr-defined]
+    method.__class__ = _taken(type(method))
+    method.moec_plan, method.moec_layer = plan, None
+    _journal.take(prefix, plan)
+    return method
 
 
 def install(choice: Choice) -> None:
-    """Puts MoecRoutedExperts in the place of RoutedExperts, in models that are made from now on."""
+    """Makes each RoutedExperts of vLLM ask moec, in models that are made from now on.
+
+    vLLM's registry of replaced classes would do for RoutedExperts alone. gpt-oss and others have subclasses, which it misses.
+    """
     global _choice  # noqa: PLW0603
-    found = op_registry_oot.get("RoutedExperts")
-    if found not in (None, MoecRoutedExperts):
-        raise NotSupported(f"MOEC_VLLM: another plug-in has replaced vLLM's RoutedExperts: {found.__module__}.{found.__name__}")
     _choice = choice
-    if found is None:
-        PluggableLayer.register_oot(name="RoutedExperts")(MoecRoutedExperts)
+    own = RoutedExperts._get_quant_method
+    if hasattr(own, "__wrapped__"):
+        return
+
+    @functools.wraps(own)
+    def asked(self: Any, prefix: str, quant_config: Any, moe_config: Any) -> Any:
+        return _asked(self, prefix, own(self, prefix, quant_config, moe_config))
+
+    RoutedExperts._get_quant_method = asked

@@ -16,6 +16,9 @@ from moec.torch.modules import HOST_ARCH, NAMES_OF_TYPES
 # The only transport whose tokens vLLM gathers before it calls a method without a kernel of its own.
 GATHERING = "allgather_reducescatter"
 
+# vLLM's classes of experts that differ in loading alone. Others may compute something else.
+EXPERTS_CLASSES = ("RoutedExperts", "GptOssRoutedExperts", "DbrxExperts", "TransformersRoutedExperts")
+
 
 @dataclass
 class Plan:
@@ -43,6 +46,8 @@ def _device(config: Any) -> torch.device:
 def _refuse_features(layer: Any, engine: Any) -> None:
     """Raises Refused for what moec does not do inside of vLLM."""
     config, parallel = layer.moe_config, layer.moe_config.moe_parallel_config
+    if type(layer).__name__ not in EXPERTS_CLASSES:
+        raise Refused(f"the class {type(layer).__name__} of experts; moec takes {', '.join(EXPERTS_CLASSES)}")
     manager = layer.expert_map_manager
     transport = parallel.all2all_backend
     offload = getattr(engine, "offload_config", None)
