@@ -265,7 +265,7 @@ def test_tensor_parallel(vllm_engine: Any, name: str, monkeypatch: pytest.Monkey
     total: Any = 0
     for rank in range(2):
         monkeypatch.setattr("vllm.model_executor.layers.fused_moe.config.get_tensor_model_parallel_rank", lambda rank=rank: rank)
-        built = layers.build(vllm_engine, case, "cpu", tp_size=2, tp_rank=rank, intermediate_size=256)
+        built = layers.build(vllm_engine, case, "cpu", tp_size=2, intermediate_size=256)
         layer = built.runner.routed_experts
         assert layer.quant_method.moec_plan.source["intermediate_size"] == 128
         total = total + layer.quant_method.apply(layer, x, weights.float(), ids.int(), None, None).double()
@@ -281,7 +281,8 @@ def test_tensor_parallel_of_gpt_oss(vllm_engine: Any, monkeypatch: pytest.Monkey
     ids, weights = layers.softmax_top_k(logits, layers.TOP_K, True)
     total: Any = 0
     for rank in range(4):
-        built = layers.build(vllm_engine, case, "cpu", tp_size=4, tp_rank=rank, intermediate_size=192, has_bias=True)
+        monkeypatch.setattr("vllm.model_executor.layers.fused_moe.config.get_tensor_model_parallel_rank", lambda rank=rank: rank)
+        built = layers.build(vllm_engine, case, "cpu", tp_size=4, intermediate_size=192, has_bias=True)
         layer = built.runner.routed_experts
         assert layer.intermediate_size_per_partition == 64
         total = total + layer.quant_method.apply(layer, x, weights.float(), ids.int(), None, None).double()

@@ -80,26 +80,10 @@ class Built(NamedTuple):
     b2: Tensor | None
 
 
-def _of_rank(layer: Any, name: str, tensor: Tensor, width: int, rank: int) -> Tensor:
-    """A rank's part of a tensor of all experts, as vLLM's model of gpt-oss cuts it: in whole blocks of 32 columns."""
-    if layer._expert_map is not None:
-        return tensor[layer._expert_map.cpu() >= 0]
-    share = -(-(width // 32) // layer.moe_config.tp_size) * 32
-    begin, end = min(rank * share, width), min((rank + 1) * share, width)
-    if name.startswith("w13"):
-        return tensor[:, 2 * begin : 2 * end]
-    if name == "w2_bias":
-        return tensor if rank == 0 else torch.zeros_like(tensor)
-    columns = 32 if name.endswith("scale") else 2
-    return tensor[..., begin // columns : end // columns]
-
-
 _built = 0
 
 
-def build(
-    engine: Any, case: Case, device: str, *, has_bias: bool = False, tp_rank: int = 0, packs: bool = True, **options: Any
-) -> Built:
+def build(engine: Any, case: Case, device: str, *, has_bias: bool = False, packs: bool = True, **options: Any) -> Built:
     """Makes the layer by vLLM's factory, fills it by vLLM's weight_loader, and packs it. options: the factory's."""
     from vllm.config import set_current_vllm_config
     from vllm.model_executor.layers.fused_moe.layer import FusedMoEFactory
@@ -107,8 +91,13 @@ def build(
     global _built  # noqa: PLW0603
     _built += 1
     random = torch.Generator().manual_seed(7)
-    arguments = {"num_experts": EXPERTS, "top_k": TOP_K, "hidden_size": HIDDEN, "intermediate_size": INTERMEDIATE}
+    arguments: dict[str, Any] = {"num_experts": EXPERTS, "top_k": TOP_K, "hidden_size": HIDDEN, "intermediate_size": INTERMEDIATE}
     arguments |= {"params_dtype": torch.bfloat16, "activation": case.act, "has_bias": has_bias} | options
+    if case.method == "GptOssMxfp4MoEMethod":
+        # The model's own class, whose weight_loader cuts tensors for ranks.
+        from vllm.model_executor.models.gpt_oss import GptOssRoutedExperts
+
+        arguments["routed_experts_cls"] = GptOssRoutedExperts
     with set_current_vllm_config(engine), any_backend(), torch.device(device):
         runner = FusedMoEFactory(prefix=f"model.layers.{_built}.mlp.experts", quant_config=case.config(), **arguments)
     experts, hidden, width = (arguments[name] for name in ("num_experts", "hidden_size", "intermediate_size"))
@@ -116,29 +105,25 @@ def build(
     shapes = {"w1": (width, hidden), "w3": (width, hidden), "w2": (hidden, width)}
     numbers: dict[str, list[Tensor]] = {shard: [] for shard in shapes}
     biases: dict[str, list[Tensor]] = {shard: [] for shard in shapes}
-    fused: dict[str, dict[str, list[Tensor]]] = {}
     for expert in range(experts):
+        tensors: dict[str, dict[str, Tensor]] = {}
         for shard, shape in shapes.items():
             stored = case.store(torch.randn(shape, generator=random, dtype=torch.float64) * 0.05, random)
             numbers[shard].append(stored.numbers)
-            tensors = dict(stored.tensors)
+            tensors[shard] = dict(stored.tensors)
             if has_bias:
-                tensors["bias"] = (torch.randn(shape[0], generator=random) * 0.1).to(torch.bfloat16)
-                biases[shard].append(tensors["bias"].double())
-            for ending, tensor in tensors.items():
-                name = f"{'w2' if shard == 'w2' else 'w13'}_{ending}"
-                if case.method == "GptOssMxfp4MoEMethod":
-                    fused.setdefault(name, {}).setdefault(shard, []).append(tensor)
-                    continue
+                tensors[shard]["bias"] = (torch.randn(shape[0], generator=random) * 0.1).to(torch.bfloat16)
+                biases[shard].append(tensors[shard]["bias"].double())
+        if case.method == "GptOssMxfp4MoEMethod":
+            # Rows of gates and ups in turn, in one tensor.
+            gates, ups, downs = (tensors[shard] for shard in ("w1", "w3", "w2"))
+            both = {name: torch.stack([gates[name], ups[name]], 1).flatten(0, 1) for name in gates}
+            tensors = {"gpt_oss_w13": both, "gpt_oss_w2": downs}
+        for shard, named in tensors.items():
+            for ending, tensor in named.items():
+                name = f"{'w2' if shard.endswith('w2') else 'w13'}_{ending}"
                 parameter = getattr(layer, name)
                 parameter.weight_loader(parameter, tensor.to(device), f"{layer.layer_name}.{name}", shard, expert)
-    # gpt-oss stores all experts in one tensor, with the rows of gates and ups in turn.
-    for name, shards in fused.items():
-        whole = {shard: torch.stack(each) for shard, each in shards.items()}
-        tensor = whole["w2"] if "w2" in whole else torch.stack([whole["w1"], whole["w3"]], 2).flatten(1, 2)
-        tensor = _of_rank(layer, name, tensor, width, tp_rank)
-        parameter = getattr(layer, name)
-        parameter.weight_loader(parameter, tensor.to(device), f"{layer.layer_name}.{name}", None, None)
     if packs:
         layer.quant_method.process_weights_after_loading(layer)
 
