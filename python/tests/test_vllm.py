@@ -101,6 +101,19 @@ def test_an_activation(
     assert layers.error(forward(vllm_engine, built.runner, x, logits), wanted) < case.bound
 
 
+@pytest.mark.parametrize("act", ["relu2_no_mul", "silu_no_mul"])
+@pytest.mark.parametrize("name", ["bf16", "fp8 tensor, static", "ModelOpt NVFP4 weights"])
+def test_no_gate(vllm_engine: Any, name: str, act: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM has such layers on GPUs alone."""
+    monkeypatch.setattr("vllm.platforms.current_platform.is_cuda_alike", lambda: True)
+    case = CASES[name]._replace(act=act)
+    built = layers.build(vllm_engine, case, "cpu")
+    monkeypatch.undo()
+    x, logits = inputs(7)
+    wanted = layers.computed(built, case, x, *layers.softmax_top_k(logits, layers.TOP_K, True))
+    assert layers.error(forward(vllm_engine, built.runner, x, logits), wanted) < case.bound
+
+
 def grouped(logits: Any, bias: Any, factor: float, groups: int = 4, kept: int = 2) -> tuple[Any, Any]:
     """DeepSeek-V3's routing in double precision."""
     scores = torch.sigmoid(logits.double())
@@ -295,6 +308,16 @@ def test_shared_experts(vllm_engine: Any) -> None:
     x, logits = inputs(7)
     wanted = layers.computed(built, BF16, x, *layers.softmax_top_k(logits, layers.TOP_K, True)) + shared(x).double()
     assert layers.error(forward(vllm_engine, built.runner, x, logits), wanted) < 2 * BF16.bound
+
+
+def test_inference_mode(vllm_engine: Any) -> None:
+    """vLLM runs models in it."""
+    x, logits = inputs(7)
+    with torch.inference_mode():
+        built = layers.build(vllm_engine, BF16, "cpu")
+        got = forward(vllm_engine, built.runner, x, logits)
+    wanted = layers.computed(built, BF16, x, *layers.softmax_top_k(logits, layers.TOP_K, True))
+    assert layers.error(got, wanted) < BF16.bound
 
 
 def test_no_tokens(vllm_engine: Any) -> None:

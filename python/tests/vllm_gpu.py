@@ -109,7 +109,8 @@ def main() -> int:
     print(f"vLLM's Python layer, vLLM {vllm_files.VERSION}, torch {torch.__version__}, {where}")
     print(f"{'scheme':30} {'worst error':>12} {'bound':>8} {'runs':>5} {'seconds':>8}")
     failed = 0
-    for case in cases.CASES:
+    without_gate = cases.CASES[0]._replace(name="bf16, relu2, no gate", act="relu2_no_mul")
+    for case in (*cases.CASES, without_gate) if options.device == "cuda" else cases.CASES:
         if options.only not in case.name:
             continue
         began, worst, runs, note = time.perf_counter(), 0.0, 0, ""

@@ -98,11 +98,15 @@ def build(engine: Any, case: Case, device: str, *, has_bias: bool = False, packs
         from vllm.model_executor.models.gpt_oss import GptOssRoutedExperts
 
         arguments["routed_experts_cls"] = GptOssRoutedExperts
+    if without_gate(case.act):
+        arguments["ckpt_names"] = ("up_proj", "down_proj", None)
     with set_current_vllm_config(engine), any_backend(), torch.device(device):
         runner = FusedMoEFactory(prefix=f"model.layers.{_built}.mlp.experts", quant_config=case.config(), **arguments)
     experts, hidden, width = (arguments[name] for name in ("num_experts", "hidden_size", "intermediate_size"))
     layer = runner.routed_experts
     shapes = {"w1": (width, hidden), "w3": (width, hidden), "w2": (hidden, width)}
+    if without_gate(case.act):
+        del shapes["w3"]
     numbers: dict[str, list[Tensor]] = {shard: [] for shard in shapes}
     biases: dict[str, list[Tensor]] = {shard: [] for shard in shapes}
     for expert in range(experts):
@@ -128,13 +132,22 @@ def build(engine: Any, case: Case, device: str, *, has_bias: bool = False, packs
         layer.quant_method.process_weights_after_loading(layer)
 
     def joined(parts: dict[str, list[Tensor]]) -> tuple[Tensor, Tensor]:
-        return torch.cat([torch.stack(parts["w1"]), torch.stack(parts["w3"])], 1), torch.stack(parts["w2"])
+        return torch.cat([torch.stack(parts[shard]) for shard in ("w1", "w3") if parts.get(shard)], 1), torch.stack(parts["w2"])
 
     b13, b2 = joined(biases) if has_bias else (None, None)
     return Built(runner, *joined(numbers), b13, b2)
 
 
+def without_gate(name: str) -> bool:
+    return name.endswith("_no_mul")
+
+
 def activation(name: str, gate: Tensor, up: Tensor) -> Tensor:
+    """gate and up are the same where there is no gate."""
+    if name == "relu2_no_mul":
+        return F.relu(up) ** 2
+    if name == "silu_no_mul":
+        return F.silu(up)
     if name == "swigluoai":
         gate, up = gate.clamp(max=7), up.clamp(-7, 7)
         return gate * torch.sigmoid(1.702 * gate) * (up + 1)
@@ -157,7 +170,7 @@ def computed(built: Built, case: Case, x: Tensor, ids: Tensor, weights: Tensor, 
         expert = int(ids[token, k])
         both = built.w13[expert] @ rows[token]
         both = both if built.b13 is None else both + built.b13[expert]
-        made.append(activation(case.act, *both.chunk(2)))
+        made.append(activation(case.act, *((both, both) if without_gate(case.act) else both.chunk(2))))
     # All rows at once: a scheme may have one scale for all of them.
     middle = case.rounded(torch.stack(made))
     for (token, k), row in zip(pairs, middle, strict=True):
