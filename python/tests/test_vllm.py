@@ -57,7 +57,9 @@ def test_a_scheme(vllm_engine: Any, case: Any, routes: bool) -> None:
         assert layers.error(forward(vllm_engine, built.runner, x, logits), wanted) < case.bound
 
 
-@pytest.mark.parametrize("name", ["bf16", "gpt-oss", "GPTQ int4", "compressed int8 channel", "compressed int4"])
+@pytest.mark.parametrize(
+    "name", ["bf16", "fp8 block", "gpt-oss", "MXFP4", "GPTQ int4", "compressed int8 channel", "compressed int4"]
+)
 def test_biases(vllm_engine: Any, name: str) -> None:
     built = layers.build(vllm_engine, CASES[name], "cpu", has_bias=True)
     x, logits = inputs(7)

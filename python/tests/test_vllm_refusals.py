@@ -56,6 +56,7 @@ GROUP64 = CASES["fp8 block"]._replace(
             {"tp_size": 2},
             "the transport passthrough; moec takes allgather_reducescatter",
         ),
+        (CASES["AWQ"], {}, {"has_bias": True}, "biases, for which vLLM's method AutoAWQMoEMethod makes no parameters"),
         (GROUP64, {}, {}, r"fp8 blocks of \[64, 128\]"),
         (BF16, {}, {"swiglu_alpha": 1.7}, "swiglu_alpha 1.7 with the activation silu, whose swiglu_alpha is 1.0"),
         (BF16._replace(act="swiglustep"), {}, {"swiglu_limit": 3.0}, "swiglu_limit 3.0 with the activation swiglustep"),

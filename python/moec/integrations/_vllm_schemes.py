@@ -240,11 +240,25 @@ METHODS: dict[str, Callable[[Any, Any], Scheme]] = {
 }
 
 
+# The methods that make parameters for biases.
+WITH_BIASES = (
+    "UnquantizedFusedMoEMethod",
+    "Fp8MoEMethod",
+    "CompressedTensorsW8A8Int8MoEMethod",
+    "GptOssMxfp4MoEMethod",
+    "Mxfp4MoEMethod",
+    "AutoGPTQMoEMethod",
+    "CompressedTensorsWNA16MoEMethod",
+)
+
+
 def scheme_of(layer: Any, method: Any) -> Scheme:
     """The scheme of a layer that vLLM computes by this method. Raises Refused."""
     kind = type(method)
     if not kind.__module__.startswith("vllm.") or kind.__name__ not in METHODS:
         raise Refused(f"vLLM's method {kind.__name__}; moec takes {', '.join(METHODS)}")
+    if layer.moe_config.has_bias and kind.__name__ not in WITH_BIASES:
+        raise Refused(f"biases, for which vLLM's method {kind.__name__} makes no parameters")
     made = METHODS[kind.__name__](layer, method)
     made.fields = {"quant_config": made.name} | made.fields
     return made
