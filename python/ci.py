@@ -6,7 +6,8 @@
 environments  downloads the tools and what tests need, by hash
 wheel         writes the wheel into --out from the libmoec.so of --build
 test          builds the wheel, installs it into an environment that has numpy and pytest alone, and runs python/tests there;
-              --python=PATH runs the tests of torch with an interpreter that has torch, numpy and pytest
+              --python=PATH runs the tests of torch with an interpreter that has torch, numpy and pytest. Those of vLLM also
+              need transformers, and vLLM's files: MOEC_TEST_VLLM=FOLDER, which tests/vllm_files.py fills
 transformers  installs the wheel with PyPI's torch and transformers into an environment of its own, and runs the example and the
               tests of torch and transformers there; exit status 77 where PyPI does not give them
 lint          runs ruff and mypy --strict
@@ -25,7 +26,7 @@ SOURCE = pathlib.Path(__file__).resolve().parent
 SKIPPED = 77
 # Several GB, of no fixed version: what a user gets today.
 USERS_PACKAGES = ("torch", "transformers", "numpy", "pytest")
-TESTS_OF_TORCH = ("test_torch.py", "test_transformers*.py", "test_docs.py")
+TESTS_OF_TORCH = ("test_torch.py", "test_transformers*.py", "test_vllm*.py", "test_docs.py")
 # requirements-test.txt stands in both: mypy reads numpy and pytest.
 ENVIRONMENTS = {
     "tools": ("requirements-test.txt", "requirements-tools.txt"),
@@ -146,7 +147,9 @@ def run_tests(
     options: argparse.Namespace, python: pathlib.Path, made: pathlib.Path, tests: list[pathlib.Path | str], **more: str
 ) -> int:
     tools = folder_of(options.build, "tools") / "bin"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MOEC_", "PYTHON"))}
+    environment = {
+        name: value for name, value in os.environ.items() if name == "MOEC_TEST_VLLM" or not name.startswith(("MOEC_", "PYTHON"))
+    }
     environment |= more
     environment |= {
         "PATH": f"{tools}:{os.environ['PATH']}",

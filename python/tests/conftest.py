@@ -6,7 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -59,3 +59,25 @@ def make_layer() -> Callable[..., Any]:
 
 def stored(package: Any, name: str) -> bool:
     return bool(package.values[name].role == "stored_weight")
+
+
+@pytest.fixture(scope="session")
+def vllm_engine() -> Any:
+    """vLLM's configuration for the processor. Modules that use it are skipped where vLLM's files are not."""
+    import vllm_layers
+
+    return vllm_layers.start("cpu")
+
+
+@pytest.fixture
+def moec_serves_vllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """moec takes every MoE layer of vLLM, or the test fails."""
+    import torch
+
+    from moec.integrations import _vllm_layer, vllm
+
+    monkeypatch.setenv("MOEC_VLLM", "force")
+    vllm.register()
+    monkeypatch.setattr(_vllm_layer, "_journal", _vllm_layer._Journal())
+    with torch.no_grad():
+        yield

@@ -54,7 +54,9 @@ def test_metadata() -> None:
         "transformers",
         "vllm",
     }
-    assert "moec = moec.cli:main" in member("entry_points.txt$")
+    entries = member("entry_points.txt$")
+    assert "moec = moec.cli:main" in entries
+    assert "[vllm.general_plugins]\nmoec = moec.integrations.vllm:register" in entries
     assert "Tag: py3-none-manylinux_2_34_" in member("WHEEL$")
 
 

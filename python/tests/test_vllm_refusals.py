@@ -1,0 +1,128 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""vLLM's plug-in refuses layers, or leaves them to vLLM, on the processor. It runs where torch and vLLM's files are."""
+
+import logging
+import os
+import types
+from typing import Any
+
+import pytest
+import vllm_files
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
+if missing := vllm_files.prepare():
+    pytest.skip(missing, allow_module_level=True)
+
+import vllm_cases as cases  # noqa: E402
+import vllm_layers as layers  # noqa: E402
+import vllm_schemes as schemes  # noqa: E402
+
+import moec  # noqa: E402
+from moec.integrations import vllm as plugin  # noqa: E402
+
+CASES = {case.name: case for case in cases.CASES}
+BF16 = CASES["bf16"]
+
+pytestmark = pytest.mark.usefixtures("moec_serves_vllm")
+
+
+def choose(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("MOEC_VLLM", value)
+    plugin.register()
+
+
+def _parallel(**values: Any) -> dict[str, Any]:
+    return {f"parallel_config.{name}": value for name, value in values.items()}
+
+
+GROUP64 = CASES["fp8 block"]._replace(
+    config=cases._fp8(activation_scheme="dynamic", weight_block_size=[64, 128]),
+    store=schemes.store_fp8_block("weight_scale_inv"),
+)
+
+
+@pytest.mark.parametrize(
+    ("case", "engine_values", "options", "reason"),
+    [
+        (BF16, {"lora_config": types.SimpleNamespace(fully_sharded_loras=False)}, {}, "LoRA adapters"),
+        (BF16, _parallel(ubatch_size=2), {}, "micro-batches that overlap"),
+        (BF16, _parallel(enable_elastic_ep=True), {}, "elastic expert parallelism"),
+        (BF16, {"offload_config.uva.cpu_offload_gb": 1.0}, {}, "weights that are offloaded"),
+        (
+            BF16,
+            _parallel(enable_expert_parallel=True, all2all_backend="passthrough"),
+            {"tp_size": 2},
+            "the transport passthrough; moec takes allgather_reducescatter",
+        ),
+        (CASES["AWQ"], {}, {"has_bias": True}, "biases, for which vLLM's method AutoAWQMoEMethod makes no parameters"),
+        (GROUP64, {}, {}, r"fp8 blocks of \[64, 128\]"),
+        (BF16, {}, {"swiglu_alpha": 1.7}, "swiglu_alpha 1.7 with the activation silu, whose swiglu_alpha is 1.0"),
+        (BF16._replace(act="swiglustep"), {}, {"swiglu_limit": 3.0}, "swiglu_limit 3.0 with the activation swiglustep"),
+        (BF16._replace(act="gelu"), {}, {"swiglu_limit": 3.0}, "swiglu_limit 3.0 with the activation gelu, which has none"),
+        (BF16, {}, {"params_dtype": torch.float64}, "weights of torch.float64"),
+        (BF16, {}, {"intermediate_size": 100}, "moec has no kernels: .*100"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_refusal(
+    vllm_engine: Any,
+    case: Any,
+    engine_values: dict[str, Any],
+    options: dict[str, Any],
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for path, value in engine_values.items():
+        *parts, name = path.split(".")
+        where = vllm_engine
+        for part in parts:
+            where = getattr(where, part)
+        monkeypatch.setattr(where, name, value)
+    with pytest.raises(moec.NotSupported, match=f"MOEC_VLLM=force: moec cannot serve layer model.layers.*: {reason}"):
+        layers.build(vllm_engine, case, "cpu", **options)
+
+
+def test_eplb(vllm_engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vllm_engine.parallel_config, "enable_expert_parallel", True)
+    monkeypatch.setattr(vllm_engine.parallel_config, "enable_eplb", True)
+    with pytest.raises(moec.NotSupported, match="load balancing"):
+        layers.build(vllm_engine, BF16, "cpu", tp_size=2, enable_eplb=True, num_redundant_experts=2)
+
+
+def test_what_moec_leaves_stays_with_vllm(
+    vllm_engine: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """MOEC_VLLM=1 on the processor takes nothing, and says so once."""
+    choose(monkeypatch, "1")
+    plugin.LOGGER.propagate = True
+    with caplog.at_level(logging.INFO, "vllm.moec"), pytest.raises(Exception, match=".*"):
+        layers.build(vllm_engine, BF16, "cpu")  # vLLM's own kernels need its extensions
+    with caplog.at_level(logging.INFO, "vllm.moec"), pytest.raises(Exception, match=".*"):
+        layers.build(vllm_engine, BF16, "cpu")
+    said = [record.getMessage() for record in caplog.records if record.name == "vllm.moec"]
+    assert len(said) == 1
+    assert "to vLLM, and others for the same reason: the processor, on which moec runs for tests alone" in said[0]
+
+
+def test_only_some_schemes(vllm_engine: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    choose(monkeypatch, "only=fp8_block,mxfp4_w4a16")
+    plugin.LOGGER.propagate = True
+    with caplog.at_level(logging.INFO, "vllm.moec"):
+        built = layers.build(vllm_engine, CASES["fp8 block"], "cpu")
+        with pytest.raises(Exception, match=".*"):
+            layers.build(vllm_engine, CASES["compressed fp8 channel"], "cpu")
+    assert built.runner.routed_experts.quant_method.moec_layer is not None
+    said = [record.getMessage() for record in caplog.records if record.name == "vllm.moec"]
+    assert said[0].startswith("moec serves 1 of 1 MoE layers: 1 x (fp8_block, native, routing by moec); ")
+    assert said[1].endswith("scheme fp8_channel, which MOEC_VLLM does not name")
+
+
+def test_another_class_of_experts(vllm_engine: Any) -> None:
+    """A subclass may compute something else."""
+    from vllm.model_executor.layers.fused_moe.routed_experts import RoutedExperts
+
+    made = type("OtherExperts", (RoutedExperts,), {})
+    with pytest.raises(moec.NotSupported, match="the class OtherExperts of experts; moec takes RoutedExperts, GptOss"):
+        layers.build(vllm_engine, BF16, "cpu", routed_experts_cls=made)

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""vLLM's Python layer with moec's plug-in on this machine's GPU, beside double precision.
+
+Needs moec, torch, a GPU and vLLM's files (vllm_files.py). It prints a line for each scheme. The exit status is 1 where a result
+differs. --device=cpu runs on the host device what needs no GPU, --only=WORD the schemes whose name holds the word.
+"""
+
+import argparse
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import vllm_files
+
+COUNTS = (1, 7, 33, 200)
+
+
+def inputs(layers: Any, tokens: int, device: str) -> tuple[Any, Any]:
+    import torch
+
+    random = torch.Generator().manual_seed(tokens)
+    x = torch.randn(tokens, layers.HIDDEN, generator=random).bfloat16()
+    return x.to(device), torch.randn(tokens, layers.EXPERTS, generator=random).to(device)
+
+
+def given(hidden_states: Any, gating_output: Any, topk: int, renormalize: bool) -> tuple[Any, Any]:
+    """A router of the model's own: vLLM routes, and moec gets ids and weights."""
+    shares, ids = gating_output.softmax(-1).topk(topk)
+    return shares / shares.sum(-1, keepdim=True), ids.int()
+
+
+def errors(layers: Any, engine: Any, case: Any, device: str, *, routes: bool) -> Iterator[tuple[str, float]]:
+    """Each run's name, and its error as a part of the bound."""
+    import torch
+    from vllm.forward_context import set_forward_context
+
+    biases = case.name in ("bf16", "gpt-oss")
+    built = layers.build(engine, case, device, has_bias=biases, custom_routing_function=None if routes else given)
+    method = built.runner.routed_experts.quant_method
+    assert (type(method).__name__, method.moec_plan.scheme.name, method.is_monolithic) == (case.method, case.scheme, routes)
+
+    def wanted(x: Any, logits: Any) -> Any:
+        return layers.computed(built, case, x, *layers.softmax_top_k(logits.cpu(), layers.TOP_K, True))
+
+    with set_forward_context(None, engine):
+        for tokens in COUNTS:
+            x, logits = inputs(layers, tokens, device)
+            yield f"{tokens} tokens", layers.error(built.runner(x.clone(), logits), wanted(x, logits)) / case.bound
+        if device == "cpu":
+            return
+        # A graph of 33 tokens, replayed over other ones.
+        x, logits = inputs(layers, 33, device)
+        other, other_logits = x.flip(0).contiguous(), logits.flip(1).contiguous()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = built.runner(x, logits)
+        for values in ((x.clone(), logits.clone()), (other, other_logits)):
+            x.copy_(values[0])
+            logits.copy_(values[1])
+            graph.replay()
+            torch.cuda.synchronize()
+            yield "graph", layers.error(out, wanted(*values)) / case.bound
+
+
+def ranks(layers: Any, engine: Any, case: Any, device: str) -> Iterator[tuple[str, float]]:
+    """Expert parallel over three ranks, one after the other, with vLLM's map of experts. For some schemes: each compiles."""
+    from unittest import mock
+
+    if case.name not in ("bf16", "fp8 block", "gpt-oss"):
+        return
+    x, logits = inputs(layers, 33, device)
+    ids, weights = layers.softmax_top_k(logits.cpu(), layers.TOP_K, True)
+    where = "vllm.model_executor.layers.fused_moe.config.get_tensor_model_parallel_rank"
+    for rank in range(3):
+        with mock.patch(where, return_value=rank), mock.patch.object(engine.parallel_config, "enable_expert_parallel", True):
+            built = layers.build(engine, case, device, tp_size=3)
+        layer = built.runner.routed_experts
+        local = [expert for expert, place in enumerate(layer._expert_map.tolist()) if place >= 0]
+        wanted = layers.computed(built, case, x, ids, weights, local)
+        got = layer.quant_method.apply(layer, x, weights.float().to(device), ids.int().to(device), None, None)
+        yield f"rank {rank}", layers.error(got, wanted) / case.bound
+        yield f"rank {rank}, logits", layers.error(layer.quant_method.apply_monolithic(layer, x, logits), wanted) / case.bound
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    os.environ["MOEC_VLLM"] = "force"
+    if options.device == "cpu":
+        os.environ["VLLM_TARGET_DEVICE"] = "cpu"
+    if missing := vllm_files.prepare():
+        sys.exit(missing)
+    import torch
+    import vllm_cases as cases
+    import vllm_layers as layers
+
+    from moec.integrations.vllm import register
+
+    register()
+    engine = layers.start(options.device)
+    where = torch.cuda.get_device_name() if options.device == "cuda" else "the host device"
+    print(f"vLLM's Python layer, vLLM {vllm_files.VERSION}, torch {torch.__version__}, {where}")
+    print(f"{'scheme':30} {'worst error':>12} {'bound':>8} {'runs':>5} {'seconds':>8}")
+    failed = 0
+    without_gate = cases.CASES[0]._replace(name="bf16, relu2, no gate", act="relu2_no_mul")
+    for case in (*cases.CASES, without_gate) if options.device == "cuda" else cases.CASES:
+        if options.only not in case.name:
+            continue
+        began, worst, runs, note = time.perf_counter(), 0.0, 0, ""
+        try:
+            with torch.no_grad():
+                for source in (
+                    errors(layers, engine, case, options.device, routes=True),
+                    errors(layers, engine, case, options.device, routes=False),
+                    ranks(layers, engine, case, options.device),
+                ):
+                    for what, part in source:
+                        runs += 1
+                        worst = max(worst, part)
+                        if not part < 1:
+                            note += f" {what}: {part * case.bound:.2g};"
+        except Exception:
+            traceback.print_exc()
+            note = " raised, see above"
+        failed += bool(note)
+        seconds, wrong = time.perf_counter() - began, f"  WRONG:{note}" if note else ""
+        print(f"{case.name:30} {worst * case.bound:12.5f} {case.bound:8.4f} {runs:5} {seconds:8.1f}{wrong}")
+    print("failed" if failed else "passed", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

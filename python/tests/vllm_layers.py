@@ -1,0 +1,195 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""MoE layers of vLLM's factory with random weights, and what they compute in double precision.
+
+vllm_files.prepare() comes before the import.
+"""
+
+import contextlib
+import importlib
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from unittest import mock
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from vllm_cases import Case
+from vllm_schemes import Tensor
+
+EXPERTS, TOP_K, HIDDEN, INTERMEDIATE = 8, 2, 256, 128
+MOST_TOKENS, MOST_CAPTURED = 256, 64
+SMALL_INPUTS = (4, 5, 7)
+
+
+def start(device: str) -> Any:
+    """vLLM's configuration, with a process group of one rank."""
+    from vllm.config import DeviceConfig, VllmConfig, set_current_vllm_config
+    from vllm.distributed import init_distributed_environment, initialize_model_parallel
+    from vllm.distributed.parallel_state import model_parallel_is_initialized
+
+    engine = VllmConfig(device_config=DeviceConfig(device))
+    # Few variants of kernels to compile, and small graphs.
+    engine.scheduler_config.max_num_batched_tokens = MOST_TOKENS
+    engine.compilation_config.max_cudagraph_capture_size = MOST_CAPTURED
+    if not model_parallel_is_initialized():
+        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+        with set_current_vllm_config(engine):
+            init_distributed_environment(1, 0, "tcp://127.0.0.1:29877", 0, "gloo")
+            initialize_model_parallel(1, 1)
+    return engine
+
+
+@contextlib.contextmanager
+def any_backend() -> Iterator[None]:
+    """vLLM's choice among its own kernels, none of which is here, takes one that pads nothing."""
+    layers = "vllm.model_executor.layers"
+    ct = f"{layers}.quantization.compressed_tensors.compressed_tensors_moe.compressed_tensors_moe"
+    choices = (
+        ("fused_moe.oracle.unquantized.UnquantizedMoeBackend.TRITON", "select_unquantized_moe_backend",
+         [f"{layers}.fused_moe.unquantized_fused_moe_method"]),
+        ("fused_moe.oracle.fp8.Fp8MoeBackend.TRITON", "select_fp8_moe_backend",
+         [f"{layers}.quantization.fp8", f"{ct}_w8a8_fp8", f"{layers}.quantization.modelopt"]),
+        ("fused_moe.oracle.int8.Int8MoeBackend.TRITON", "select_int8_moe_backend", [f"{ct}_w8a8_int8"]),
+        ("fused_moe.oracle.int_wna16.WNA16MoEBackend.MARLIN", "select_wna16_moe_backend",
+         [f"{layers}.quantization.auto_gptq", f"{layers}.quantization.auto_awq", f"{ct}_wna16"]),
+        ("fused_moe.oracle.mxfp4.Mxfp4MoeBackend.MARLIN", "select_mxfp4_moe_backend", [f"{layers}.quantization.mxfp4"]),
+        ("fused_moe.oracle.mxfp4.Mxfp4MoeBackend.MARLIN", "select_deepseek_v4_mxfp4_moe_backend",
+         [f"{layers}.quantization.mxfp4"]),
+        ("fused_moe.oracle.nvfp4.NvFp4MoeBackend.MARLIN", "select_nvfp4_moe_backend",
+         [f"{layers}.quantization.modelopt", f"{ct}_w4a4_nvfp4"]),
+    )  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        for backend, function, modules in choices:
+            module, kind, member = backend.rsplit(".", 2)
+            made = getattr(importlib.import_module(f"{layers}.{module}"), kind)[member]
+            for each in modules:
+                importlib.import_module(each)
+                stack.enter_context(mock.patch(f"{each}.{function}", lambda *a, _made=made, **o: (_made, None)))
+        stack.enter_context(mock.patch(f"{ct}_wna16.check_moe_marlin_supports_config", return_value=True))
+        yield
+
+
+class Built(NamedTuple):
+    """vLLM's layer with random weights, and the numbers that these mean."""
+
+    runner: Any
+    w13: Tensor
+    """[experts, gates then ups, hidden], double."""
+    w2: Tensor
+    b13: Tensor | None
+    b2: Tensor | None
+
+
+_built = 0
+
+
+def build(engine: Any, case: Case, device: str, *, has_bias: bool = False, packs: bool = True, **options: Any) -> Built:
+    """Makes the layer by vLLM's factory, fills it by vLLM's weight_loader, and packs it. options: the factory's."""
+    from vllm.config import set_current_vllm_config
+    from vllm.model_executor.layers.fused_moe.layer import FusedMoEFactory
+
+    global _built  # noqa: PLW0603
+    _built += 1
+    random = torch.Generator().manual_seed(7)
+    arguments: dict[str, Any] = {"num_experts": EXPERTS, "top_k": TOP_K, "hidden_size": HIDDEN, "intermediate_size": INTERMEDIATE}
+    arguments |= {"params_dtype": torch.bfloat16, "activation": case.act, "has_bias": has_bias} | options
+    if case.method == "GptOssMxfp4MoEMethod":
+        # The model's own class, whose weight_loader cuts tensors for ranks.
+        from vllm.model_executor.models.gpt_oss import GptOssRoutedExperts
+
+        arguments["routed_experts_cls"] = GptOssRoutedExperts
+    if without_gate(case.act):
+        arguments["ckpt_names"] = ("up_proj", "down_proj", None)
+    with set_current_vllm_config(engine), any_backend(), torch.device(device):
+        runner = FusedMoEFactory(prefix=f"model.layers.{_built}.mlp.experts", quant_config=case.config(), **arguments)
+    experts, hidden, width = (arguments[name] for name in ("num_experts", "hidden_size", "intermediate_size"))
+    layer = runner.routed_experts
+    shapes = {"w1": (width, hidden), "w3": (width, hidden), "w2": (hidden, width)}
+    if without_gate(case.act):
+        del shapes["w3"]
+    numbers: dict[str, list[Tensor]] = {shard: [] for shard in shapes}
+    biases: dict[str, list[Tensor]] = {shard: [] for shard in shapes}
+    for expert in range(experts):
+        tensors: dict[str, dict[str, Tensor]] = {}
+        for shard, shape in shapes.items():
+            stored = case.store(torch.randn(shape, generator=random, dtype=torch.float64) * 0.05, random)
+            numbers[shard].append(stored.numbers)
+            tensors[shard] = dict(stored.tensors)
+            for ending in stored.tensors.keys() & {"input_scale", "input_global_scale"}:
+                # Some experts of each rank have the largest. compressed-tensors' NVFP4 stores its inverse.
+                half = 0.5 if ending == "input_scale" else 2.0
+                tensors[shard][ending] = stored.tensors[ending] * (half if expert in SMALL_INPUTS else 1.0)
+            if has_bias:
+                tensors[shard]["bias"] = (torch.randn(shape[0], generator=random) * 0.1).to(torch.bfloat16)
+                biases[shard].append(tensors[shard]["bias"].double())
+        if case.method == "GptOssMxfp4MoEMethod":
+            # Rows of gates and ups in turn, in one tensor.
+            gates, ups, downs = (tensors[shard] for shard in ("w1", "w3", "w2"))
+            both = {name: torch.stack([gates[name], ups[name]], 1).flatten(0, 1) for name in gates}
+            tensors = {"gpt_oss_w13": both, "gpt_oss_w2": downs}
+        for shard, named in tensors.items():
+            for ending, tensor in named.items():
+                name = f"{'w2' if shard.endswith('w2') else 'w13'}_{ending}"
+                parameter = getattr(layer, name)
+                parameter.weight_loader(parameter, tensor.to(device), f"{layer.layer_name}.{name}", shard, expert)
+    if packs:
+        layer.quant_method.process_weights_after_loading(layer)
+
+    def joined(parts: dict[str, list[Tensor]]) -> tuple[Tensor, Tensor]:
+        return torch.cat([torch.stack(parts[shard]) for shard in ("w1", "w3") if parts.get(shard)], 1), torch.stack(parts["w2"])
+
+    b13, b2 = joined(biases) if has_bias else (None, None)
+    return Built(runner, *joined(numbers), b13, b2)
+
+
+def without_gate(name: str) -> bool:
+    return name.endswith("_no_mul")
+
+
+def activation(name: str, gate: Tensor, up: Tensor) -> Tensor:
+    """gate and up are the same where there is no gate."""
+    if name == "relu2_no_mul":
+        return F.relu(up) ** 2
+    if name == "silu_no_mul":
+        return F.silu(up)
+    if name == "swigluoai":
+        gate, up = gate.clamp(max=7), up.clamp(-7, 7)
+        return gate * torch.sigmoid(1.702 * gate) * (up + 1)
+    if name == "gelu":
+        return F.gelu(gate) * up
+    assert name == "silu"
+    return F.silu(gate) * up
+
+
+def computed(built: Built, case: Case, x: Tensor, ids: Tensor, weights: Tensor, experts: list[int] | None = None) -> Tensor:
+    """[tokens, hidden], double. experts: those of this rank; None: all."""
+    x, ids, weights = x.cpu().double(), ids.cpu().long(), weights.cpu().double()
+    pairs = [(t, k) for t in range(len(ids)) for k in range(ids.shape[1]) if experts is None or int(ids[t, k]) in experts]
+    out = torch.zeros_like(x)
+    if not pairs:
+        return out
+    rows = case.rounded(x)
+    made = []
+    for token, k in pairs:
+        expert = int(ids[token, k])
+        both = built.w13[expert] @ rows[token]
+        both = both if built.b13 is None else both + built.b13[expert]
+        made.append(activation(case.act, *((both, both) if without_gate(case.act) else both.chunk(2))))
+    # All rows at once: a scheme may have one scale for all of them.
+    middle = case.rounded(torch.stack(made))
+    for (token, k), row in zip(pairs, middle, strict=True):
+        expert = int(ids[token, k])
+        down = built.w2[expert] @ row
+        out[token] += weights[token, k] * (down if built.b2 is None else down + built.b2[expert])
+    return out
+
+
+def softmax_top_k(logits: Tensor, top_k: int, renormalize: bool) -> tuple[Tensor, Tensor]:
+    """Ids, and weights in double."""
+    shares, ids = logits.double().softmax(-1).topk(top_k)
+    return ids, shares / shares.sum(-1, keepdim=True) if renormalize else shares
+
+
+def error(got: Tensor, wanted: Tensor) -> float:
+    return float((got.cpu().double() - wanted).norm() / wanted.norm())
