@@ -19,7 +19,7 @@ from moec.report import Report
 
 __all__ = ["Warmup", "warmup"]
 
-# What the importer says of a layer that has no experts.
+# The importer's words for a layer that has no experts.
 DENSE = "expected --layer to name a layer with experts"
 # Options that one layer or one rank has, and that warmup() gives itself.
 OWN = ("layer", "rank", "all_ranks", "cubin", "cache_dir")
@@ -32,7 +32,7 @@ class Distinct(NamedTuple):
     """The model's numbers; () for a source that is no model."""
     options: dict[str, Any]
     ranks: int
-    """Of the layer's parallel layout."""
+    """The number of ranks of the layer's parallel layout."""
     gpus: dict[str, str]
     """The GPU that schedules assume, by arch; "" for none."""
 
@@ -43,7 +43,7 @@ class Distinct(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """What was done for layers that have the same kernels, on one arch."""
+    """The work for layers that have the same kernels, on one arch."""
 
     layers: tuple[int, ...]
     arch: str
@@ -57,7 +57,7 @@ class Row:
 
 @dataclass
 class Warmup:
-    """What warmup() did."""
+    """The result of warmup()."""
 
     cache: str
     nvrtc: str = ""

@@ -169,7 +169,7 @@ def test_an_interrupt_leaves_a_cache(tmp_path: pathlib.Path) -> None:
     (tmp_path / "layer.json").write_text(json.dumps(TINY))
     process = subprocess.Popen([sys.executable, "-m", "moec", *words], cwd=tmp_path, stderr=subprocess.PIPE, env=os.environ)
     until = time.monotonic() + 60
-    # Where a second one is written, the first has appeared.
+    # The first has appeared when a second one is written.
     while len(list(cache.glob("*/*/kernel.cubin"))) < 2 and process.poll() is None and time.monotonic() < until:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)

@@ -128,6 +128,7 @@ def write(
 
     scheme = getattr(linear(before, "up_proj", 0), "quantization_scheme", None)
     is_plain = scheme is None or scheme.input_activations is None
+
     def weight(part: str, expert: int) -> Tensor:
         made = weight_of(model, part, expert)
         return made.to(torch.bfloat16).double() if emulated else made

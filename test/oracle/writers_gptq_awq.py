@@ -149,7 +149,14 @@ def cases() -> list[tuple[str, Case]]:
     made = []
     for bits in (4, 8):
         for size in (128, 32, -1):
-            made.append((gptq, Case(f"gptq-{bits}-g{size}", functools.partial(write_gptq, bits=bits, size=size, symmetric=True, order=False))))
+            made.append(
+                (
+                    gptq,
+                    Case(
+                        f"gptq-{bits}-g{size}", functools.partial(write_gptq, bits=bits, size=size, symmetric=True, order=False)
+                    ),
+                )
+            )
     for bits, symmetric, order, refused in (
         (4, False, False, ""),
         (4, True, True, ""),

@@ -157,13 +157,13 @@ class Case:
     name: str
     write: Callable[[pathlib.Path], Written]
     limit: float = 4e-3
-    """Of the whole output's error, relative; rounding to 16 bits makes 2e-3."""
+    """The largest error of the whole output, relative; rounding to 16 bits makes 2e-3."""
     refused: str = ""
     """A part of the sentence that refuses the case; "" for one that is served."""
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Of moec.compile()."""
+    """Goes to moec.compile()."""
     loading: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Of Checkpoint.load()."""
+    """Goes to Checkpoint.load()."""
 
 
 @dataclasses.dataclass
@@ -175,7 +175,7 @@ class Outcome:
     error: float = float("nan")
     said: str = ""
     tensors: dict[str, str] = dataclasses.field(default_factory=dict)
-    """Of the first expert: name behind the expert's number, type and shape."""
+    """Type and shape of the first expert's tensors, by the name behind the expert's number."""
     config: Any = None
 
 
@@ -212,7 +212,9 @@ def expected(written: Written, x: Tensor, ids: Tensor, shares: Tensor) -> Tensor
 def described(operand: dict[str, Any]) -> str:
     """A descriptor in a few words."""
     words = [operand["element_type"], *([str(operand["group"]), operand["scale_type"]] if operand["scale_type"] else [])]
-    return " ".join([*words, *(["dynamic"] if operand["dynamic"] else []), *(["zero points"] if operand["zero_point_type"] else [])])
+    return " ".join(
+        [*words, *(["dynamic"] if operand["dynamic"] else []), *(["zero points"] if operand["zero_point_type"] else [])]
+    )
 
 
 def computed(case: Case, folder: pathlib.Path, outcome: Outcome) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
