@@ -13,10 +13,10 @@ import time
 from typing import Any
 
 import pytest
-from conftest import SMALL, run_python
+from conftest import SMALL, SOURCE, run_python
 
 import moec
-from moec._warmup import numbers
+from moec._warmup import distinct_layers, numbers
 from moec.cli import main
 
 ARCH = "sm_80"
@@ -71,6 +71,17 @@ def test_layers_of_a_model(tmp_path: pathlib.Path) -> None:
         moec.warmup(MODEL, arch=ARCH, cache_dir=cache, layers=[1, 3])
     with pytest.raises(moec.MoecError, match="^layer 9: .*expected an integer from 0 to 4"):
         moec.warmup(MODEL, arch=ARCH, cache_dir=cache, layers=[9])
+
+
+def test_distinct_layers() -> None:
+    models = SOURCE / "examples" / "models"
+    options = {"arch": ARCH, "max_tokens": 64}
+    # The first layers of DeepSeek-V4 take their experts from a table.
+    found = distinct_layers(models / "deepseek-v4-flash.json", options, None)
+    assert [numbers(each.layers) for each in found] == ["0-2", "3-42"]
+    assert [each.options["layer"] for each in found] == [0, 3]
+    with pytest.raises(moec.MoecError, match="^layer 43: .*swiglu_limits_shared.*no-shared-experts"):
+        distinct_layers(models / "step-3.5-flash.json", options, [42, 43])
 
 
 def test_ranks(tmp_path: pathlib.Path) -> None:

@@ -34,6 +34,15 @@ LIBRARIES = {
 }
 
 
+HEAD = """# Outcomes of writers.py
+
+`writers.py --table` writes this file. The error is that of the whole output, relative.
+
+| library | case | outcome | scheme | error | what moec said |
+|---|---|---|---|---:|---|
+"""
+
+
 def cases() -> tuple[list[tuple[str, Case]], list[str]]:
     """(library, case), and the libraries that are not installed."""
     found: list[tuple[str, Case]] = []
@@ -83,8 +92,7 @@ def main() -> int:
     for name in absent:
         print(f"absent   {name}")
     if arguments.table:
-        head = "| library | case | outcome | scheme | error | what moec said |\n|---|---|---|---|---:|---|\n"
-        arguments.table.write_text(head + "\n".join(line(*row) for row in rows) + "\n")
+        arguments.table.write_text(HEAD + "\n".join(line(*row) for row in rows) + "\n")
     if arguments.json:
         arguments.json.write_text(json.dumps([{"library": name, **dataclasses.asdict(row)} for name, row in rows], indent=1))
     return 1 if not rows or any(row.status in ("wrong", "failed") for _, row in rows) else 0
