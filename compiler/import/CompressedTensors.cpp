@@ -37,10 +37,11 @@ struct StoredFormat {
 
 constexpr StoredFormat kFormats[] = {
     {"float-quantized", "float8", ""},
-    {"int-quantized", "int8", ""},
-    {"naive-quantized", "float8 or int8", ""},
+    {"int-quantized", "int4 or int8", ""},
+    {"naive-quantized", "float8, int4 or int8", ""},
     {"pack-quantized", "int4 or int8", ""},
     {"mxfp4-pack-quantized", "float4", "group", 32},
+    {"mxfp6-pack-quantized", "float6", "group", 32},
     {"mxfp8-quantized", "float8", "group", 32},
     {"nvfp4-pack-quantized", "float4", "tensor_group", 16}};
 
@@ -55,6 +56,7 @@ struct Args {
 
 std::string_view elementOf(std::string_view word) {
   return word == "float8"   ? "f8E4M3FN"
+         : word == "float6" ? "f6E2M3FN"
          : word == "float4" ? "f4E2M1FN"
          : word == "int8"   ? "i8"
                             : "i4";
@@ -122,7 +124,9 @@ void readStrategy(JsonReader &part, bool isWeight, Args &args) {
 /// Reads the type of stored scales; the format says it without scale_dtype.
 void readScaleType(JsonReader &part, const StoredFormat &format, Args &args) {
   const bool isNested = args.strategy == "tensor_group";
+  // Other groups beside MX weights have scales of their own type.
   const bool isMx = format.name.starts_with("mx") && args.strategy == "group" &&
+                    args.columns == format.groupSize &&
                     args.word.starts_with("float");
   if (!part.has("scale_dtype")) {
     args.powers = isMx;
@@ -157,8 +161,8 @@ std::optional<Args> readArgs(JsonReader &group, std::string_view key,
   Args args;
   const std::string type = readWord(*part, "type", "float int", "int");
   const int64_t bits = part->integerOr("num_bits", 8, 1, 64);
-  if (bits != 4 && bits != 8)
-    part->expected("num_bits", "4 or 8");
+  if (bits != 4 && bits != 8 && (bits != 6 || type == "int"))
+    part->expected("num_bits", type == "int" ? "4 or 8" : "4, 6 or 8");
   args.word = fmt::format("{}{}", type, bits);
   readStrategy(*part, isWeight, args);
   // The format says which types are accepted.
@@ -308,6 +312,15 @@ DescriptorDescription operandOf(const Args &args) {
   return operand;
 }
 
+/// A format that packs nothing has an integer of 4 bits in each byte.
+DescriptorDescription storedWeights(const Args &args,
+                                    const StoredFormat &format) {
+  DescriptorDescription operand = operandOf(args);
+  if (args.word == "int4" && format.name != "pack-quantized")
+    operand.element = "i8";
+  return operand;
+}
+
 /// Integers that words of 32 bits hold: scales have the model's type, groups
 /// any size.
 std::string packedScheme(const Args &weights,
@@ -381,7 +394,7 @@ void moec::compiler::readCompressedTensors(JsonReader &quant,
   if (!isPacked) {
     result.quant = describeQuantization(activations ? operandOf(*activations)
                                                     : DescriptorDescription(),
-                                        operandOf(*weights));
+                                        storedWeights(*weights, *format));
     return;
   }
   result.storedLayout = "pack_quantized";
@@ -392,7 +405,7 @@ void moec::compiler::readCompressedTensors(JsonReader &quant,
   if (scheme.empty()) {
     result.quant = describeQuantization(activations ? operandOf(*activations)
                                                     : DescriptorDescription(),
-                                        operandOf(*weights));
+                                        storedWeights(*weights, *format));
     return;
   }
   result.quant.scheme = knownScheme(quant, "config_groups", scheme);

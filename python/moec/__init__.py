@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from moec._warmup import Warmup as Warmup
+    from moec._warmup import warmup as warmup
     from moec.arrays import from_bfloat16 as from_bfloat16
     from moec.arrays import to_bfloat16 as to_bfloat16
     from moec.checkpoint import Checkpoint as Checkpoint
@@ -80,6 +82,7 @@ _HOMES = {
     "layer": ("Context", "Layer"),
     "package": ("Package", "Value", "Variant", "load"),
     "report": ("Report", "Support"),
+    "_warmup": ("Warmup", "warmup"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)  # noqa: PLE0605

@@ -1,8 +1,10 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The command moec: `moec env` is here, every other command is the library's."""
+"""The command moec: `moec env` and `moec warmup` are here, every other command is the library's."""
 
+import argparse
 import ctypes
+import dataclasses
 import json
 import os
 import signal
@@ -10,8 +12,10 @@ import sys
 from collections.abc import Sequence
 
 USAGE = """usage: moec env [--json] [--compile]
+       moec warmup MODEL [--arch ARCH ...] [--tp N] [--ep] [...]
 
   env     versions, GPUs, NVRTC and paths, to paste into an issue; --compile also compiles a small layer
+  warmup  compiles the kernels of all layers and ranks of a model into the kernel cache; moec warmup --help
 """
 
 
@@ -24,6 +28,64 @@ def _env(arguments: Sequence[str]) -> int:
     found = _environment.facts(compiles="--compile" in arguments)
     print(json.dumps(found, indent=2) if "--json" in arguments else _environment.as_text(found))
     return 1 if "error" in found["library"] or "error" in found.get("compile", {}) else 0
+
+
+def _warmup_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="moec warmup",
+        description="Compiles the kernels of all distinct layers and ranks of a model into the kernel cache, so that a load "
+        "compiles nothing. Needs NVRTC and no GPU. Give the options that moec.compile() will be given.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("model", metavar="MODEL", help="a config.json, a layer JSON or a model's folder")
+    parser.add_argument("--arch", nargs="+", help="what to compile for, sm_90a say; absent: the GPU that is here")
+    parser.add_argument(
+        "--gpu", help="the GPU that schedules assume (moec list gpus); absent: the one that is here, else the arch's"
+    )
+    for name, what in (
+        ("scheme", "quantization scheme"),
+        ("dtype", "type of activations"),
+        ("logits-dtype", "type of the router's logits"),
+        ("weights-dtype", "type of stored floats that are quantized at load"),
+        ("placement", "of experts on ranks"),
+        ("all-to-all", "the transport between ranks"),
+        ("backend", "forces a backend"),
+        ("engine", "forces an engine"),
+        ("accumulate", "f32 or fast"),
+    ):
+        parser.add_argument(f"--{name}", help=what)
+    for name, what in (("tp", "ranks that share each expert"), ("pcp", "prefill-context ranks"), ("dp", "data parallel ranks")):
+        parser.add_argument(f"--{name}", type=int, metavar="N", help=what)
+    parser.add_argument("--sp", type=int, metavar="N", help="ranks that split a sequence's tokens")
+    parser.add_argument("--ep", action="store_true", help="spread whole experts over all ranks")
+    ranks = parser.add_mutually_exclusive_group()
+    ranks.add_argument("--rank", type=int, metavar="R", help="one rank; absent: all ranks of --tp, --pcp and --dp")
+    ranks.add_argument("--all-ranks", action="store_true", help="all ranks, also of a layout that MODEL itself says")
+    parser.add_argument("--layer", type=int, nargs="+", metavar="N", help="layers of the model; absent: all that have experts")
+    parser.add_argument("--max-tokens", type=int, default=8192, metavar="N", help="the most tokens of a run (default: 8192)")
+    parser.add_argument("--no-shared-experts", action="store_true", help="the caller computes the shared experts")
+    parser.add_argument("--ignore-field", nargs="+", metavar="KEY", help="keys of config.json without influence on the layer")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="compilations at once; 0: by cores and memory")
+    parser.add_argument("--cache-dir", metavar="DIR", help="the kernel cache (default: MOEC_CACHE_DIR, else ~/.cache/moec)")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    return parser
+
+
+def _warmup(arguments: Sequence[str]) -> int:
+    from moec._warmup import warmup
+    from moec.errors import MoecError
+
+    options = vars(_warmup_parser().parse_args(arguments))
+    model, as_json, layers = options.pop("model"), options.pop("json"), options.pop("layer")
+    # Entries of the cache appear by one rename, so that a process may end at any time.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        made = warmup(model, layers=layers, **options)
+    except (ImportError, MoecError) as error:
+        print(f"moec warmup: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(dataclasses.asdict(made), indent=2) if as_json else made)
+    return 0
 
 
 def _of_library(arguments: Sequence[str]) -> int:
@@ -51,6 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["env"]:
         return _env(words[1:])
+    if words[:1] == ["warmup"]:
+        return _warmup(words[1:])
     if words in (["-h"], ["--help"]):
         print(USAGE)
     return _of_library(words)

@@ -19,10 +19,11 @@ LAYER = {**SMALL, "num_experts": EXPERTS, "hidden_dim": WIDTH, "intermediate_siz
 
 
 def save(path: pathlib.Path, tensors: dict[str, Any]) -> None:
-    """A safetensors file of bf16 bits."""
+    """A safetensors file of bf16 bits, e4m3 bits and f32."""
     header, at = {}, 0
     for name, array in tensors.items():
-        header[name] = {"dtype": "BF16", "shape": array.shape, "data_offsets": [at, at + array.nbytes]}
+        dtype = {"uint16": "BF16", "uint8": "F8_E4M3", "float32": "F32"}[array.dtype.name]
+        header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [at, at + array.nbytes]}
         at += array.nbytes
     text = json.dumps(header).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(array.tobytes() for array in tensors.values()))
@@ -85,6 +86,22 @@ def test_quantize(folder: pathlib.Path) -> None:
     loaded = checkpoint.load(package, quantize=True)
     assert loaded["w13"].dtype == np.int8
     assert np.abs(loaded["w13"]).max() == 127
+
+
+def test_values_of_the_whole_layer(tmp_path: pathlib.Path) -> None:
+    package = moec.load(moec.compile({**LAYER, "quant_config": "fp8_tensor"}, arch=ARCH, max_tokens=8), device="host")
+    tensors: dict[str, Any] = {}
+    for expert in range(EXPERTS):
+        for part, rows, columns in (("gate_proj", INNER, WIDTH), ("up_proj", INNER, WIDTH), ("down_proj", WIDTH, INNER)):
+            prefix = f"model.layers.0.mlp.experts.{expert}.{part}."
+            tensors[f"{prefix}weight"] = np.full((rows, columns), expert, dtype=np.uint8)
+            tensors[f"{prefix}weight_scale"] = np.array([0.5], dtype=np.float32)
+            tensors[f"{prefix}input_scale"] = np.array([expert + len(part)], dtype=np.float32)
+    save(tmp_path / "model.safetensors", tensors)
+    loaded = moec.Checkpoint(tmp_path).load(package)
+    # Gate and up share a scale, the larger one.
+    assert loaded["a1_scale"].tolist() == [9, 10, 11, 12]
+    assert loaded["a2_scale"].tolist() == [9, 10, 11, 12]
 
 
 def test_wrong_checkpoints(weights: Any, folder: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -134,7 +134,7 @@ static Result<void> load(const moec_weights &weights, const Tensor &tensor,
   TRY(bindTensor(value, symbols, tensor));
   auto bytes = TRY(valueBytes(value, symbols));
   return weights.loader.load(
-      value, {static_cast<std::byte *>(tensor.data), size_t(bytes)}, range);
+      value, {static_cast<std::byte *>(tensor.data), size_t(bytes)}, asked);
 }
 
 static moec_status loadAll(const char *function, const moec_weights *weights,

@@ -135,6 +135,30 @@ TEST(Quantization, CompressedTensorsThatNoSchemeHas) {
       fp8(args("float", 8, "block", {{"block_structure", {64, 32}}}),
           args("float", 8, "group", {{"group_size", 32}, {"dynamic", true}})),
       "f8E4M3FN [1, 32] f32 dynamic x f8E4M3FN [64, 32] f32");
+  // Beside MX weights other groups have scales that are no powers of two.
+  const json mxfp4 = args("float", 4, "group",
+                          {{"group_size", 32}, {"scale_dtype", "torch.uint8"}});
+  const auto groups = [](int size) {
+    return args("float", 8, "group", {{"group_size", size}, {"dynamic", true}});
+  };
+  EXPECT_EQ(read(compressed("mxfp4-pack-quantized", mxfp4, groups(128))),
+            "f8E4M3FN [1, 128] f32 dynamic x f4E2M1FN [1, 32] f8E8M0FNU");
+  EXPECT_EQ(read(compressed("mxfp4-pack-quantized", mxfp4, groups(32))),
+            "mxfp4_mxfp8");
+  EXPECT_EQ(
+      read(compressed("mxfp6-pack-quantized", with(mxfp4, {{"num_bits", 6}}))),
+      "bf16 x f6E2M3FN [1, 32] f8E8M0FNU");
+  // Bytes may hold integers of 4 bits; activations of 4 bits stay what they
+  // are.
+  const json int4 = args("int", 4, "group", {{"group_size", 128}});
+  const auto bytes = [&](const json &activations) {
+    return read(compressed("int-quantized", int4, activations));
+  };
+  EXPECT_EQ(bytes(args("int", 8, "token", {{"dynamic", true}})),
+            "i8 [1, -1] f32 dynamic x i8 [1, 128] f32");
+  EXPECT_EQ(bytes(kToken), "f8E4M3FN [1, -1] f32 dynamic x i8 [1, 128] f32");
+  EXPECT_EQ(bytes(args("int", 4, "token", {{"dynamic", true}})),
+            "i4 [1, -1] f32 dynamic x i8 [1, 128] f32");
   // Activations that are not quantized are what the layer's input is.
   EXPECT_EQ(fp8(kTensor, nullptr), "bf16 x f8E4M3FN [-1, -1] f32");
   ImportOptions half;
@@ -158,7 +182,8 @@ TEST(Quantization, CompressedTensorsAreRefused) {
   EXPECT_EQ(refused(kChannel, nullptr, "marlin-24"),
             kPath + "format: expected \"float-quantized\", \"int-quantized\", "
                     "\"naive-quantized\", \"pack-quantized\", "
-                    "\"mxfp4-pack-quantized\", \"mxfp8-quantized\" or "
+                    "\"mxfp4-pack-quantized\", \"mxfp6-pack-quantized\", "
+                    "\"mxfp8-quantized\" or "
                     "\"nvfp4-pack-quantized\", got the string \"marlin-24\"");
   EXPECT_EQ(refused(args("float", 4, "group", {{"group_size", 16}}), nullptr,
                     "mxfp4-pack-quantized"),
@@ -175,6 +200,13 @@ TEST(Quantization, CompressedTensorsAreRefused) {
     EXPECT_EQ(refused(args("int", bits, "channel"), nullptr, "pack-quantized"),
               group + "weights.num_bits: expected 4 or 8, got the number " +
                   std::to_string(bits));
+  EXPECT_EQ(refused(args("float", 5, "channel"), nullptr),
+            group + "weights.num_bits: expected 4, 6 or 8, got the number 5");
+  EXPECT_EQ(refused(args("float", 6, "channel"), nullptr),
+            group +
+                "weights: expected float8 in format \"float-quantized\", "
+                "got float6 by channel of -1; " +
+                schemes());
   const std::tuple<json, json, const char *> rows[] = {
       {with(kChannel, {{"dynamic", true}}), kToken,
        "weights.dynamic: expected false for weights, got true"},
@@ -223,9 +255,11 @@ TEST(Quantization, CompressedTensorsAreRefused) {
                 schemes());
   EXPECT_EQ(refused(kChannel, nullptr, "naive-quantized"), "fp8_w8a16");
   EXPECT_EQ(refused(args("int", 4, "channel"), nullptr, "naive-quantized"),
+            "bf16 x i8 [1, -1] f32");
+  EXPECT_EQ(refused(args("float", 4, "channel"), nullptr, "naive-quantized"),
             group +
-                "weights: expected float8 or int8 in format "
-                "\"naive-quantized\", got int4 by channel of -1; " +
+                "weights: expected float8, int4 or int8 in format "
+                "\"naive-quantized\", got float4 by channel of -1; " +
                 schemes());
   EXPECT_EQ(refused(kChannel, nullptr, "pack-quantized"),
             group +
