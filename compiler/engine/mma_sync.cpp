@@ -31,7 +31,9 @@ namespace {
 struct Row {
   int64_t tileM = 0;
   double rowsPerExpert = kAnyRows;
-  int64_t codeBits = 0; ///< serves weights of so many bits; 0: any
+  int64_t codeBits = 0;           ///< serves weights of so many bits; 0: any
+  int64_t leastN = 0, leastK = 0; ///< serves weights of this size and larger
+  bool wholeN = false;            ///< serves weights of whole n tiles
   int64_t tileN = 0, tileK = 0, stages = 0;
   int64_t warpsM = 1, warpsN = 4, ctasPerSm = 2, groupM = 1;
   Measured measured = {"bench/notes/mma_sync-h100.md", "2026-11-21"};
@@ -57,11 +59,13 @@ constexpr Row kRows[] = {
 };
 
 /// Likewise of weights in fragments. A warp has 16 or 32 weight rows and all
-/// tokens of its tile, so that each code is converted once.
+/// tokens of its tile, so that each code is converted once. Short loops and few
+/// tiles gain nothing by stages of 128 columns.
 constexpr Row kFragmentRows[] = {
-    {.tileM = 16, .codeBits = 4, .tileN = 64, .tileK = 128, .stages = 4, .ctasPerSm = 6, .measured = kFragments},
+    {.tileM = 16, .codeBits = 4, .leastN = 1024, .leastK = 512, .tileN = 64, .tileK = 128, .stages = 4, .ctasPerSm = 6, .measured = kFragments},
+    {.tileM = 16, .codeBits = 4, .wholeN = true, .tileN = 128, .tileK = 64, .stages = 6, .ctasPerSm = 4, .measured = kFragments},
     {.tileM = 16, .tileN = 64, .tileK = 64, .stages = 6, .ctasPerSm = 6, .measured = kFragments},
-    {.tileM = 32, .codeBits = 4, .tileN = 128, .tileK = 128, .stages = 3, .ctasPerSm = 4, .measured = kFragments},
+    {.tileM = 32, .codeBits = 4, .leastN = 1024, .leastK = 512, .tileN = 128, .tileK = 128, .stages = 3, .ctasPerSm = 4, .measured = kFragments},
     {.tileM = 32, .tileN = 128, .tileK = 64, .stages = 5, .ctasPerSm = 4, .measured = kFragments},
     {.tileM = 64, .tileN = 128, .tileK = 64, .stages = 4, .ctasPerSm = 3, .groupM = 4, .measured = kAssumed},
     {.tileM = 128, .tileN = 256, .tileK = 64, .stages = 4, .warpsN = 8, .ctasPerSm = 1, .groupM = 4, .measured = kAssumed},
@@ -85,6 +89,8 @@ public:
       if (problem.elementBytes != 2 || r.tileM != problem.tileRows ||
           rows > r.rowsPerExpert ||
           (r.codeBits > 0 && r.codeBits != problem.codeBits) ||
+          problem.n < r.leastN || problem.k < r.leastK ||
+          (r.wholeN && problem.n % r.tileN != 0) ||
           (problem.inFragments && r.tileN > problem.n))
         continue;
       Schedule s;

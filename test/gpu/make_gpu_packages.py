@@ -134,6 +134,7 @@ MUTANT_LAYERS = {
     "slices": ("fp8_block", "wgmma", {"num_experts": 16, "experts_per_token": 8, "hidden_dim": 2048, "intermediate_size": 144}, 4096),
     "slabs_int4": ("int4_zp_w4a16", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
     "slabs_sync_int4": ("int4_zp_w4a16", "mma_sync", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
+    "slabs_sync_pairs": ("int4_zp_w4a16", "mma_sync", {"hidden_dim": 1024, "intermediate_size": 512}, 2048),
     "slabs_int8": ("int8_zp_w8a16", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256, "stored_layout": "gptq"}, 2048),
     "slabs_mxfp4": ("mxfp4_w4a16", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
     "slabs_w4afp8": ("int4_w4afp8", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
