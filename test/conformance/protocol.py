@@ -8,7 +8,9 @@ A kernel that awaits counters (kAwaited) runs beside its predecessor, which has 
 ended, and no memory that it reads is written. Producers look at the counter of what the predecessor has done, and tell the
 others by barriers of shared memory. So stores may follow such a barrier in place of the wait, the cursor with which tiles are
 taken is free at once, and there must be an acquire of a counter. No counter is read by a weak load, which would race with
-those who count. Ends and launch_dependents keep to the rule."""
+those who count. Ends and launch_dependents keep to the rule.
+
+A group of wgmma that reads weights from registers begins with a fence, which orders what was written to them before."""
 
 import re
 
@@ -19,6 +21,9 @@ CURSOR = "atom.global.add"
 # An entry of the tile list, whose last word is a counter.
 WEAK_ENTRY = re.compile(r"ld\.global\.(cg\.)?v4\.[bsu]32\b")
 LAUNCH = "griddepcontrol.launch_dependents"
+FENCE, COMMIT = "wgmma.fence", "wgmma.commit_group"
+# Sums and weights are lists of registers.
+MULTIPLY = re.compile(r"wgmma\.mma_async\S* \{[^{}]*\}, \{")
 LABEL = re.compile(r"^([\w$]+):$")
 
 
@@ -35,8 +40,8 @@ def statements(ptx):
     body = re.sub(r"//[^\n]*|/\*.*?\*/", " ", body, flags=re.S)
     body = body[body.index("{"):]
     result, blocks, count = [], [], 0
-    # A brace, a label, an instruction (with a list in braces).
-    for piece in re.finditer(r"\s*[{}]|\s*[\w$]+:(?!:)|[^;{}]*\{[^{};]*\}[^;{}]*;|[^;{}]+;", body):
+    # A brace, a label, an instruction (with lists in braces).
+    for piece in re.finditer(r"\s*[{}]|\s*[\w$]+:(?!:)|[^;{}]*(?:\{[^{};]*\}[^;{}]*)+;|[^;{}]+;", body):
         text = " ".join(piece[0].split())
         if text == "{":
             count += 1
@@ -77,6 +82,23 @@ def violations(ptx, awaits_counters=False):
                 return places[name, blocks[:depth]]
         raise ValueError(f"unknown label {name}")
 
+    def parts(i):
+        """(whether it has a guard, its name, its operands) of a statement."""
+        text = code[i][2]
+        guarded = text.startswith("@")
+        name, *operands = (text.split(None, 1)[1] if guarded else text).split(None, 1)
+        return guarded, name, operands[0] if operands else ""
+
+    def followers(i):
+        """The statements that may come next."""
+        kind, blocks, _ = code[i]
+        if kind != "code":
+            return [i + 1]
+        guarded, name, operands = parts(i)
+        jumps = name == "bra" or name.startswith("bra.")
+        ends = not guarded and (jumps or name in ("ret", "exit", "trap"))
+        return ([place(operands.strip(), blocks)] if jumps else []) + ([] if ends else [i + 1])
+
     # Statements that are reached without a wait behind them; with whether a barrier told that a counter was seen.
     seen, pending = set(), [(0, False)]
     while pending:
@@ -87,29 +109,33 @@ def violations(ptx, awaits_counters=False):
         if i >= len(code):
             found.append("the kernel's end is reached without griddepcontrol.wait")
             continue
-        kind, blocks, text = code[i]
-        if kind != "code":
-            pending.append((i + 1, told))
-            continue
-        guarded = text.startswith("@")
-        words = (text.split(None, 1)[1] if guarded else text).split(None, 1)
-        name = words[0]
-        if name == WAIT and not guarded:
-            continue
-        told |= awaits_counters and name.startswith(TOLD) and not guarded
-        if name in ("ret", "exit"):
-            found.append(f"'{text}' is reached without griddepcontrol.wait")
-        elif name == LAUNCH:
-            found.append("griddepcontrol.launch_dependents comes before griddepcontrol.wait")
-        elif writes_global(name) and not (awaits_counters and (told or name.startswith(CURSOR))):
-            found.append(f"'{text[:100]}' may write global memory before griddepcontrol.wait")
-        elif name.startswith("brx") or name.startswith("call"):
-            found.append(f"'{text[:100]}' cannot be followed")
-        if name in ("ret", "exit", "trap") and not guarded:
-            continue
-        if name == "bra" or name.startswith("bra."):
-            pending.append((place(words[1].strip(), blocks), told))
-            if not guarded:
+        if code[i][0] == "code":
+            text = code[i][2]
+            guarded, name, _ = parts(i)
+            if name == WAIT and not guarded:
                 continue
-        pending.append((i + 1, told))
+            told |= awaits_counters and name.startswith(TOLD) and not guarded
+            if name in ("ret", "exit"):
+                found.append(f"'{text}' is reached without griddepcontrol.wait")
+            elif name == LAUNCH:
+                found.append("griddepcontrol.launch_dependents comes before griddepcontrol.wait")
+            elif writes_global(name) and not (awaits_counters and (told or name.startswith(CURSOR))):
+                found.append(f"'{text[:100]}' may write global memory before griddepcontrol.wait")
+            elif name.startswith("brx") or name.startswith("call"):
+                found.append(f"'{text[:100]}' cannot be followed")
+        pending += [(next_one, told) for next_one in followers(i)]
+
+    # Likewise, with whether a fence came behind the last group.
+    seen, pending = set(), [(0, False)] if any(map(MULTIPLY.match, (text for _, _, text in code))) else []
+    while pending:
+        i, fenced = pending.pop()
+        if (i, fenced) in seen or i >= len(code):
+            continue
+        seen.add((i, fenced))
+        if code[i][0] == "code":
+            _, name, _ = parts(i)
+            if MULTIPLY.match(code[i][2]) and not fenced:
+                found.append(f"'{name}' begins a group without {FENCE}")
+            fenced = name.startswith(FENCE) or (fenced and not name.startswith(COMMIT))
+        pending += [(next_one, fenced) for next_one in followers(i)]
     return list(dict.fromkeys(found))

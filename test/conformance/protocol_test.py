@@ -49,6 +49,17 @@ $L__BB0_2:
             self.assertEqual(len(found), 1, (way, found))
             self.assertIn(text, found[0])
 
+    def test_groups_of_multiplies_begin_with_a_fence(self):
+        multiply = "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2}, {%r1, %r2}, %rd1, 1, 1, 1, 1;"
+        commit = "wgmma.commit_group.sync.aligned;"
+        group = f"wgmma.fence.sync.aligned;\n {multiply}\n {multiply}\n {commit}\n"
+        end = " griddepcontrol.wait;\n ret;"
+        self.assertEqual(said(group + group + end), [])
+        for wrong in (multiply + commit, group + multiply + commit):
+            found = said(wrong + end)
+            self.assertEqual(len(found), 1, found)
+            self.assertIn("begins a group without wgmma.fence", found[0])
+
     def test_writes_before_the_wait(self):
         for write in ("st.global.v4.u32 [%rd1], {%r1, %r2, %r3, %r4}", "st.u32 [%rd1], %r1", "red.global.add.u32 [%rd1], %r1",
                       "atom.global.add.u32 %r1, [%rd1], 1", "@%p1 st.global.u32 [%rd1], %r1",
