@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Engines that read such weights share these. The sizes mirror
-// templates/moe/quant/slab_codes.cuh.
+// templates/moe/quant/slab_stage.cuh.
 //
 //===----------------------------------------------------------------------===//
 

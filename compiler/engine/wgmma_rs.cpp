@@ -107,7 +107,7 @@ public:
   }
 
 private:
-  /// The stage's weights: templates/moe/quant/slab_codes.cuh.
+  /// The stage's weights: templates/moe/quant/slab_stage.cuh.
   int64_t weightBytes(const MatmulProblem &problem,
                       const Schedule &schedule) const override {
     constexpr int64_t kAlignment = 1024;

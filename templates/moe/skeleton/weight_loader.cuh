@@ -16,7 +16,7 @@
 
 #include "moe/core/ptx_async.cuh"
 #include "moe/core/ptx_grid.cuh"
-#include "moe/quant/slab_codes.cuh"
+#include "moe/quant/slab_stage.cuh"
 
 namespace moe {
 

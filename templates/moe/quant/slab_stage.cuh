@@ -1,0 +1,87 @@
+//===- slab_stage.cuh - places of slabs in a stage --------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// How many codes, scales and zero points a weight and a stage of the ring have
+// in the order of fragments (math/slabs.cuh), and where they lie in a stage.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/types.cuh"
+#include "moe/math/codes.cuh"
+#include "moe/math/slabs.cuh"
+
+namespace moe {
+
+/// The numbers of a Config's weights along k.
+template <class Config> struct SlabNumbers {
+  using Weight = typename Config::Weight;
+  using Scale = typename Config::Scale;
+  using Codes = Slabs<kBits<Weight>, 8 * int(sizeof(typename Config::Input))>;
+  /// Elements of k that share a scale, groups of a weight row, and those of it
+  /// in a block.
+  static constexpr int kGroupK =
+      Config::kScaleColumns == 0 ? Config::kK : Config::kScaleColumns;
+  static constexpr int kGroups = ceilDiv(Config::kK, kGroupK);
+  static constexpr int kBlockGroups =
+      kGroupK < Codes::kColumns ? Codes::kColumns / kGroupK : 1;
+  static_assert(Config::kScaleRows == 1, "each weight row has its scales");
+  static_assert(Config::kN % Codes::kRows == 0 &&
+                    Config::kK % Codes::kColumns == 0,
+                "weights must be whole blocks");
+  static_assert(kGroupK % 16 == 0 && (kGroupK % Codes::kColumns == 0 ||
+                                      Codes::kColumns % kGroupK == 0),
+                "groups along k must be 16, 32 or whole blocks");
+
+  /// The group of the first column of block k of a weight row.
+  static __device__ __forceinline__ int firstGroup(int k) {
+    if constexpr (Config::kScaleColumns == 0)
+      return 0;
+    else
+      return k * Codes::kColumns / kGroupK;
+  }
+};
+
+/// Their places in a stage of the ring.
+template <class Config> struct SlabStage : SlabNumbers<Config> {
+  using typename SlabNumbers<Config>::Codes;
+  using typename SlabNumbers<Config>::Scale;
+  using SlabNumbers<Config>::kGroupK;
+  static constexpr int kTileK = Config::Schedule::kTileK;
+  /// Blocks along the weight rows and along k. Those of the same rows follow
+  /// each other.
+  static constexpr int kBlocks = Config::Schedule::kTileN / Codes::kRows;
+  static constexpr int kBlocksOfK = kTileK / Codes::kColumns;
+  static_assert(Config::Schedule::kTileN % Codes::kRows == 0 &&
+                    kTileK % Codes::kColumns == 0,
+                "a stage must be whole blocks");
+  /// Groups of a weight row.
+  static constexpr int kStageGroups =
+      Config::kScaleColumns > 0 && kGroupK < kTileK ? kTileK / kGroupK : 1;
+  static_assert(Config::kScaleColumns == 0 || kGroupK % kTileK == 0 ||
+                    kTileK % kGroupK == 0,
+                "a stage must be whole groups, or a group whole stages");
+
+  /// Bytes of codes, scales and zero points of 64 weight rows, and where the
+  /// first scales and zero points lie in a stage.
+  static constexpr int kCodeBytes = kBlocksOfK * Codes::kBlockBytes;
+  static constexpr int kScaleBytes = kStageGroups * 64 * int(sizeof(Scale));
+  static constexpr int kZeroBytes = Config::kZeroPoint ? kStageGroups * 64 : 0;
+  static constexpr int kScales = kBlocks * kCodeBytes;
+  static constexpr int kZeros = kScales + kBlocks * kScaleBytes;
+  static constexpr int kUsedBytes = kZeros + kBlocks * kZeroBytes;
+  /// Tokens behind them begin at a multiple of 1024.
+  static constexpr int kBytes = ceilDiv(kUsedBytes, 1024) * 1024;
+
+  /// The group of the first column of a block along k, among those of a stage.
+  static constexpr int groupOf(int blockOfK) {
+    return blockOfK * kStageGroups / kBlocksOfK;
+  }
+};
+
+} // namespace moe
