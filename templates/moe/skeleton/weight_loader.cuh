@@ -14,6 +14,7 @@
 
 #pragma once
 
+#include "moe/core/concepts.cuh"
 #include "moe/core/ptx_async.cuh"
 #include "moe/core/ptx_grid.cuh"
 #include "moe/quant/slab_stage.cuh"
