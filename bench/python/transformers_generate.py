@@ -343,15 +343,21 @@ def line(row: dict[str, Any]) -> str:
 HEAD = "| experts | batch | tokens/s | ms/step | MoE share | new tokens |\n| --- | ---: | ---: | ---: | ---: | ---: |"
 
 
-def agree(bench: Bench, model: Any, expected: Any) -> dict[str, Any]:
-    """moec's logits beside eager's."""
-    got = bench.logits(model)
-    found = {
+def agree(bench: Bench, name: str, model: Any, facts: dict[str, Any]) -> None:
+    """Logits beside eager's."""
+    expected, got = facts["eager"], bench.logits(model)
+    facts["logits"][name] = {
         "relative_error": float((got - expected).norm() / expected.norm()),
         "equal_first_tokens": float((got.argmax(-1) == expected.argmax(-1)).float().mean()),
     }
-    say(f"logits of moec and of eager: {found}")
-    return found
+    say(f"logits of {name} and of eager: {facts['logits'][name]}")
+
+
+def is_right(logits: dict[str, Any]) -> bool:
+    """moec's logits are as near to eager's as those of others: routers make steps of roundings."""
+    own = [found["relative_error"] for name, found in logits.items() if name.startswith("moec")]
+    others = [found["relative_error"] for name, found in logits.items() if not name.startswith("moec")]
+    return not logits or (bool(own) and max(own) < max(0.03, 3 * max(others, default=0)))
 
 
 def arguments() -> argparse.Namespace:
@@ -374,7 +380,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def attach(bench: Bench, model: Any, facts: dict[str, Any], expected: Any, *, blocks: bool) -> Way:
+def attach(bench: Bench, model: Any, facts: dict[str, Any], *, blocks: bool) -> Way:
     """The model's experts are moec's from now on."""
     import moec.integrations.transformers as integration
 
@@ -388,8 +394,8 @@ def attach(bench: Bench, model: Any, facts: dict[str, Any], expected: Any, *, bl
     name = "moec, blocks" if blocks else "moec"
     facts[name] = {"seconds": report.seconds, "packages": report.packages, "largest_error": max(errors, default=None)}
     say(f"{name}: {facts[name]}")
-    if expected is not None:
-        facts[name]["logits"] = agree(bench, model, expected)
+    if "eager" in facts:
+        agree(bench, name, model, facts)
     return Way(name, model, "moec", options.compile)
 
 
@@ -419,23 +425,28 @@ def run(options: argparse.Namespace, folder: pathlib.Path) -> int:
     }
     say(", ".join(f"{key} {value}" for key, value in facts.items()))
     say(f"made in {time.monotonic() - bench.begin:.1f} s")
-    expected = None
+    facts["logits"] = {}
     try:
-        model.set_experts_implementation("eager")
-        expected = bench.logits(model)
+        for implementation in ("eager", "grouped_mm"):
+            model.set_experts_implementation(implementation)
+            if implementation == "eager":
+                facts["eager"] = bench.logits(model)
+            else:
+                agree(bench, implementation, model, facts)
     except Exception as error:
-        say(f"eager gives no logits: {first_line(error)}")
+        say(f"{implementation} gives no logits: {first_line(error)}")
     others = [Way(other, model, other, options.compile) for other in options.others.split(",") if other]
     if not options.two_models:
         bench.run(others)
         others = []
     own = second_model(options, model) if options.two_models else model
-    bench.run([*others, attach(bench, own, facts, expected, blocks=False)])
+    bench.run([*others, attach(bench, own, facts, blocks=False)])
     if options.blocks:
         import moec.integrations.transformers as integration
 
         integration.detach(own)
-        bench.run([attach(bench, own, facts, expected, blocks=True)])
+        bench.run([attach(bench, own, facts, blocks=True)])
+    facts.pop("eager", None)
     facts["seconds"] = time.monotonic() - bench.begin
     if bench.is_cuda:
         facts["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
@@ -443,10 +454,8 @@ def run(options: argparse.Namespace, folder: pathlib.Path) -> int:
     say(f"\n{facts['seconds']:.0f} s in all")
     if options.out:
         options.out.write_text(json.dumps({"facts": facts, "rows": bench.rows}, indent=1) + "\n")
-    agreed = all(
-        facts[row]["logits"]["relative_error"] < 0.1 for row in ("moec", "moec, blocks") if "logits" in facts.get(row, {})
-    )
-    return 0 if agreed and any(row["implementation"] == "moec" and "error" not in row for row in bench.rows) else 1
+    served = any(row["implementation"] == "moec" and "error" not in row for row in bench.rows)
+    return 0 if served and is_right(facts["logits"]) else 1
 
 
 if __name__ == "__main__":
