@@ -208,7 +208,7 @@ class Bench:
         self.rows: list[dict[str, Any]] = []
         self.is_cuda = options.device.startswith("cuda")
         self.folder: pathlib.Path | None = None
-        """Of the files with codes."""
+        """The folder of files with codes."""
 
     def left(self) -> float:
         return float(self.options.budget - (time.monotonic() - self.begin))

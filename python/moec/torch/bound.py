@@ -23,7 +23,7 @@ WORD_OF_DATA = 1
 
 
 class _Tensor(NamedTuple):
-    """What the fast way takes."""
+    """A tensor that the fast way takes."""
 
     place: int
     """Among VALUES."""
@@ -31,7 +31,7 @@ class _Tensor(NamedTuple):
     shape: torch.Size
     device: int
     low_bits: int
-    """Those of an address that must be 0."""
+    """Bits of an address that must be 0."""
     row: Row
 
 
