@@ -48,8 +48,7 @@ def jobs_of(tools: testing.Tools, layers: pathlib.Path, pattern: str) -> list[Jo
         text.update(case.get("options", {}))
         path = layers / f"{name}.json"
         path.write_text(json.dumps(text))
-        engine = [] if case["few_tokens"] else [f"--engine={case['engine']}"]
-        jobs.append((name, path, ["--arch=sm_90a", f"--backend={case['backend']}", *engine, "--max-tokens=160"]))
+        jobs.append((name, path, ["--arch=sm_90a", *conformance.words_of(case), "--max-tokens=160"]))
     return [job for job in jobs if re.search(pattern, job[0])]
 
 
