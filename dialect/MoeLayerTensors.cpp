@@ -115,7 +115,7 @@ private:
       add("x_second_scale", TensorRole::Input, {1}, second, {4});
   }
 
-  /// What a part reads and writes, which the layer calls alike where it has it.
+  /// The tensors of a part, which the layer calls alike where it has them.
   void addPart() {
     const DescriptorAttr a1 = quant.getA1();
     const Traits ofX = {16, "", /*rowStride=*/true};
@@ -199,7 +199,7 @@ private:
     add("valid_tokens", TensorRole::OptionalInput, {1}, i32, {4});
   }
 
-  /// What says where the weights of a chosen expert are, and the shared ones'.
+  /// Maps of experts to their weights, and the gate of shared ones.
   void addPlaces() {
     constexpr TensorRole input = TensorRole::Input;
     if (layer.getEplb()) {
@@ -236,8 +236,7 @@ private:
     addSecondScale("a2_second_scale", a2);
   }
 
-  /// Of activations. The scales cover all experts, so that every rank quantizes
-  /// alike.
+  /// Activations' scales cover all experts, so that every rank quantizes alike.
   void addScale(StringRef name, DescriptorAttr descriptor) {
     if (!descriptor.isPlain() && !descriptor.getDynamic())
       addWeight(name, {layer.getStoredExperts()}, descriptor.getScale());

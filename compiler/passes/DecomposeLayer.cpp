@@ -283,7 +283,7 @@ private:
         positive(layer.getNumSharedExpertsAttr()), input("shared_gate"));
   }
 
-  /// Of this rank; null where it holds all.
+  /// The rank's; null where it holds all.
   IntegerAttr localExperts() {
     const int64_t local = *layer.getLocalExperts();
     return local != layer.getStoredExperts() ? builder.getI64IntegerAttr(local)

@@ -120,7 +120,7 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
   return ranges;
 }
 
-/// Of stages that no variant has yet.
+/// The variant of stages that are in no ranges yet.
 constexpr StringLiteral kAll = "all";
 
 /// The last token counts of a part's ranges: kernels of fewer tokens give a

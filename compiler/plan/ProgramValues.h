@@ -79,7 +79,7 @@ int64_t columnsOfGroup(moe::KernelOp kernel);
 /// weight ("w13_packed").
 std::string valueName(mlir::Value value);
 
-/// What a variant returns.
+/// A value that a variant returns.
 struct NamedOutput {
   llvm::StringRef name;
   mlir::Value value;

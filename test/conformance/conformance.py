@@ -294,6 +294,14 @@ def runs_of(case, manifest):
         yield ["--tokens=8", "--seed=77", "--refresh", "--token-ids=i64"]
 
 
+def layer_of(name, case):
+    """The case's layer in moec's JSON."""
+    layer = testing.layer_json(name, case["shape"], case["scheme"], case["activation"], case["routing"], case["bias"], case["logits"])
+    if case.get("share"):
+        layer["moe_parallel_config"] = case["share"]
+    return {**layer, **case.get("options", {})}
+
+
 def words_of(case):
     """The compiler's options that make what the case is about."""
     if case.get("part"):
@@ -307,10 +315,7 @@ def check_case(tools, library, work, case):
     folder = work / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    layer = testing.layer_json(name, case["shape"], case["scheme"], case["activation"], case["routing"], case["bias"], case["logits"])
-    if case.get("share"):
-        layer["moe_parallel_config"] = case["share"]
-    layer.update(case.get("options", {}))
+    layer = layer_of(name, case)
     (folder / "layer.json").write_text(json.dumps(layer))
     package = folder / "package"
     words = words_of(case)

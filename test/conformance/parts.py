@@ -5,7 +5,7 @@ and sets of options finalize."""
 
 import moec_testing as testing
 
-# What stands between an expert and the place of its weights.
+# Options that stand between an expert and the place of its weights.
 PLACES = [
     {"n_shared_experts": 2, "shared_expert_gate": True, "num_redundant_experts": 3, "moe_parallel_config": {"enable_eplb": True}},
     {"expert_map": True, "num_redundant_experts": 2,

@@ -195,5 +195,5 @@ moe.layer @nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn
 
 // -----
 
-// expected-error@+1 {{'moe.layer' op 'part' must be one of route, quantize, finalize, got 'sort'}}
+// expected-error@+1 {{'moe.layer' op unknown part 'sort'; known: route, quantize, finalize}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, part = "sort"}

@@ -41,13 +41,8 @@ def jobs_of(tools: testing.Tools, layers: pathlib.Path, pattern: str) -> list[Jo
             jobs.append((f"{path.parent.name}-{path.stem}", path, [f"--arch={ARCHS}"]))
     for case in conformance.cases(tools.rows(), product=False):
         name = conformance.name_of(case)
-        text = testing.layer_json(name, case["shape"], case["scheme"], case["activation"], case["routing"], case["bias"],
-                                  case["logits"])
-        if case.get("share"):
-            text["moe_parallel_config"] = case["share"]
-        text.update(case.get("options", {}))
         path = layers / f"{name}.json"
-        path.write_text(json.dumps(text))
+        path.write_text(json.dumps(conformance.layer_of(name, case)))
         jobs.append((name, path, ["--arch=sm_90a", *conformance.words_of(case), "--max-tokens=160"]))
     return [job for job in jobs if re.search(pattern, job[0])]
 

@@ -316,18 +316,12 @@ class Maker:
     def make_parts(self):
         for case in parts.cases(self.rows):
             name = f"part-{conformance.name_of(case)}"
-            if not self.named(name):
-                continue
-            layer = {**testing.layer_json("part", case["shape"], case["scheme"], case["activation"], case["routing"], case["bias"],
-                                          case["logits"]), **case.get("options", {})}
-            if self.compile(name, self.write_layer(name, layer), [*conformance.words_of(case), "--max-tokens=4096"]):
+            layer = self.named(name) and self.write_layer(name, conformance.layer_of("part", case))
+            if layer and self.compile(name, layer, [*conformance.words_of(case), "--max-tokens=4096"]):
                 self.add("parts", name, [*parts.runs(case, self.manifest(name)), ["--tokens=500,2048,4096", "--seed=3"]])
-        # Shapes of a model, and what the tools see of reads and writes.
-        for part, extra in (("route", []), ("quantize", ["--scheme=fp8_block"]), ("finalize", [])):
-            name = f"part-model-{part}"
-            made = self.named(name) and self.compile(name, ROOT / "examples" / "models" / "qwen3-30b-a3b.json",
-                                                     [f"--part={part}", *extra])
-            if made:
+        for words in (["--part=route"], ["--part=quantize", "--scheme=fp8_block"], ["--part=finalize"]):
+            name = f"part-model-{words[0].removeprefix('--part=')}"
+            if self.named(name) and self.compile(name, ROOT / "examples" / "models" / "qwen3-30b-a3b.json", words):
                 self.add("parts", name, [[f"--tokens={TOKENS}", "--sample=64"], ["--tokens=1,33,500", "--chain", "--sample=16"]])
                 self.add("parts", name, [["--tokens=1,33"]], sanitizer="memcheck")
 

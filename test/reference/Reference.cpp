@@ -68,22 +68,6 @@ Result<std::vector<double>> finalize(const Layer &layer, const Inputs &inputs,
   return out;
 }
 
-Result<QuantizedX> quantizeX(const Layer &layer, const Inputs &inputs,
-                             const Routing &routing) {
-  if (!layer.a1Scaling.given || layer.computeType)
-    return Error{ErrorCode::InvalidArgument,
-                 "x becomes no codes in this layer"};
-  FirstHalf firstHalf(layer, inputs, routing, 0);
-  QuantizedX made;
-  const int64_t pairs = layer.pairsOfToken();
-  const int64_t step = layer.weightOnInput ? 1 : pairs;
-  for (int64_t pair = 0; pair < inputs.tokens * pairs; pair += step)
-    firstHalf.quantize(pair, made);
-  if (layer.a1Scaling.ofTensor())
-    made.scales.resize(std::min<size_t>(made.scales.size(), 1));
-  return made;
-}
-
 Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
                                     const Routing &routing,
                                     const std::vector<int64_t> &list,

@@ -298,8 +298,8 @@ Result<std::vector<double>> finalize(const Layer &layer, const Inputs &inputs,
                                      const Routing &routing,
                                      const std::vector<int64_t> &list);
 
-/// What the quantization of x leaves: of each token, or of each pair where
-/// weights multiply x.
+/// Codes and scales of x: of each token, or of each pair where weights multiply
+/// x.
 struct QuantizedX {
   std::vector<double> codes;  ///< [rows, H]
   std::vector<double> scales; ///< [rows, groups], or [1]

@@ -88,18 +88,6 @@ void fillResidual(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
   }
 }
 
-void fillPartials(const Layer &layer, uint64_t seed, int64_t pair,
-                  int64_t pairs, void *destination) {
-  const int64_t hidden = layer.hidden;
-  for (int64_t p = pair; p < pair + pairs; ++p) {
-    const double scale = tokenScale(seed, p / layer.pairsOfToken());
-    for (int64_t i = p * hidden; i < (p + 1) * hidden; ++i)
-      store(*layer.outputType, destination, i,
-            0.1 * scale * scale *
-                randomNormal(seed, Stream::Partials, uint64_t(i)));
-  }
-}
-
 void fillAddends(const Layer &layer, uint64_t seed, int64_t pair, int64_t pairs,
                  void *gateUp, void *down) {
   const int64_t rows = layer.gateUpRows(), hidden = layer.hidden;
