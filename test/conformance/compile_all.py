@@ -322,7 +322,7 @@ def main():
             sys.exit(f"{what}: expected names of the catalog, got {', '.join(unknown)}")
     combinations = [item for item in choose(rows, options.all) if
                     options.filter in f"{item[0]}-{item[1]['name']}-{item[2]}-{item[3]}"]
-    # Of the parts some: their kernels are those of layers, less what nobody reads.
+    # Some parts of layers: their kernels are those of layers, less what nobody reads.
     of_parts = [(arch, case) for arch in (REPRESENTATIVES[0], *ALWAYS) for case in itertools.islice(parts.cases(rows), 0, None, PART_STEP)
                 if options.filter in f"{arch}-{case['scheme']['name']}-{case['backend']}-{case['engine']}" and
                 not testing.may_multiply_codes(case["scheme"])]
