@@ -169,6 +169,8 @@ LogicalResult Comparison::compareHead() {
       failed(compareAttribute(stands, "batch_invariant",
                               stands.getBatchInvariantAttr(),
                               stages.getBatchInvariantAttr())) ||
+      failed(compareAttribute(stands, "part", stands.getPartAttr(),
+                              stages.getPartAttr())) ||
       failed(compareAttribute(stands, "inputs", stands.getInputsAttr(),
                               stages.getInputsAttr())))
     return failure();
