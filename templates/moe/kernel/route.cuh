@@ -96,14 +96,14 @@ template <class Config> constexpr int sharedBytes() {
 namespace detail {
 
 /// Whether the pairs of each block are counted for kernel permute.
-template <class Config>
-inline constexpr bool kCountsPairs =
-    requires(const typename Config::Args &args) { args.block_counts; };
+template <class Config> constexpr bool countsPairs() {
+  return requires(const typename Config::Args &args) { args.block_counts; };
+}
 
 template <class Config, bool kPermute> struct RouteShared;
 
 template <class Config> struct RouteShared<Config, false> {
-  int counts[kCountsPairs<Config> ? routing::kPlacesOf<Config> : 1];
+  int counts[countsPairs<Config>() ? routing::kPlacesOf<Config> : 1];
 };
 
 template <class Config> struct RouteShared<Config, true> {
@@ -211,7 +211,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   } else {
     firstToken = block * Config::kBlockTokens;
     blockTokens = min(Config::kBlockTokens, args.tokens - firstToken);
-    if constexpr (detail::kCountsPairs<Config>) {
+    if constexpr (detail::countsPairs<Config>()) {
 #pragma unroll 1
       for (int e = int(threadIdx.x); e < kPlaces; e += Config::kThreads)
         shared.counts[e] = 0;
@@ -261,7 +261,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
         shared.ids[t * kPairs + lane] = short(local);
         if (local >= 0 && !isFew)
           twice |= routing::noteToken(shared.masks, t, local);
-      } else if constexpr (detail::kCountsPairs<Config>) {
+      } else if constexpr (detail::countsPairs<Config>()) {
         if (expert >= 0)
           atomicAdd(&shared.counts[expert], 1);
       } else if constexpr (requires { args.positions; }) {
@@ -280,7 +280,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
     }
   }
 
-  if constexpr (detail::kCountsPairs<Config>) {
+  if constexpr (detail::countsPairs<Config>()) {
     __syncthreads();
 #pragma unroll 1
     for (int e = int(threadIdx.x); e < kPlaces; e += Config::kThreads)
