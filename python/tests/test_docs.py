@@ -20,7 +20,14 @@ from conftest import SOURCE
 
 import moec
 
-PAGES = ("docs/how-to/python.md", "docs/how-to/transformers.md", "docs/how-to/vllm.md", "README.md", "python/README.md")
+PAGES = (
+    "docs/how-to/python.md",
+    "docs/how-to/transformers.md",
+    "docs/how-to/use-your-own-dispatch.md",
+    "docs/how-to/vllm.md",
+    "README.md",
+    "python/README.md",
+)
 NEEDS = {"torch": ("torch",), "transformers": ("torch", "transformers")}
 BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -42,9 +42,9 @@ def register(layer: Layer) -> int:
     On a GPU the package gets a reserve for captured runs, unless it has one: package.workspace_bytes(max_tokens) bytes.
     """
     package = layer.package
-    if package.outputs != ("out",) or package.token_axis != ("x", 0):
+    if package.outputs != ("out",) or package.token_axes != {"x": 0}:
         raise InvalidArgument(
-            f"layer: expected x with tokens first and the one output 'out'; got tokens at {package.token_axis} and "
+            f"layer: expected x with tokens first and the one output 'out'; got tokens at {package.token_axes} and "
             f"{', '.join(package.outputs)}"
         )
     if package.gpu is not None and package.reserved is None:
