@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The parts of vLLM's transports that a processor lacks, over process groups of gloo. vllm_files.prepare() comes before install().
+"""The parts of vLLM's transports that a processor lacks, over gloo. vllm_files.prepare() comes before install().
 
 DeepEP's package: its buffer, with the calls that vLLM makes and the meanings of DeepEP's documentation. Two collectives, which
 vLLM's communicator for processors lacks.
