@@ -87,6 +87,21 @@ def ranks(layers: Any, engine: Any, case: Any, device: str) -> Iterator[tuple[st
         yield f"rank {rank}, logits", layers.error(layer.quant_method.apply_monolithic(layer, x, logits), wanted) / case.bound
 
 
+def modular(layers: Any, engine: Any, case: Any, device: str) -> Iterator[tuple[str, float]]:
+    """moec's experts in vLLM's modular kernel, without a transport. Some ids are those of no expert."""
+    if case.name not in ("bf16", "fp8 block", "gpt-oss", "GPTQ int4"):
+        return
+    built = layers.build(engine, case, device, has_bias=case.name == "gpt-oss")
+    kernel = layers.Kernel(built)
+    for tokens in COUNTS:
+        x, logits = inputs(layers, tokens, device)
+        ids, weights = layers.softmax_top_k(logits.cpu(), layers.TOP_K, True)
+        ids[1::3, 0] = -1
+        wanted = layers.computed(built, case, x, ids, weights, list(range(layers.EXPERTS)))
+        got = kernel(x, weights.float().to(device), ids.to(device))
+        yield f"modular kernel, {tokens} tokens", layers.error(got, wanted) / case.bound
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
@@ -105,6 +120,11 @@ def main() -> int:
 
     register()
     engine = layers.start(options.device)
+    if options.device == "cuda":
+        from vllm.v1.worker.workspace import init_workspace_manager
+
+        # The modular kernel takes its output from it.
+        init_workspace_manager(torch.device("cuda", torch.cuda.current_device()))
     where = torch.cuda.get_device_name() if options.device == "cuda" else "the host device"
     print(f"vLLM's Python layer, vLLM {vllm_files.VERSION}, torch {torch.__version__}, {where}")
     print(f"{'scheme':30} {'worst error':>12} {'bound':>8} {'runs':>5} {'seconds':>8}")
@@ -120,6 +140,7 @@ def main() -> int:
                     errors(layers, engine, case, options.device, routes=True),
                     errors(layers, engine, case, options.device, routes=False),
                     ranks(layers, engine, case, options.device),
+                    modular(layers, engine, case, options.device),
                 ):
                     for what, part in source:
                         runs += 1

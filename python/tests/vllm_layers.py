@@ -22,20 +22,30 @@ MOST_TOKENS, MOST_CAPTURED = 256, 64
 SMALL_INPUTS = (4, 5, 7)
 
 
-def start(device: str) -> Any:
-    """vLLM's configuration, with a process group of one rank."""
-    from vllm.config import DeviceConfig, VllmConfig, set_current_vllm_config
+def start(device: str, *, rank: int = 0, ranks: int = 1, port: int = 29877, transport: str = "") -> Any:
+    """vLLM's configuration, with a process group of this rank, or of ranks of data parallel that split the experts."""
+    from vllm.config import DeviceConfig, ParallelConfig, VllmConfig, set_current_vllm_config
     from vllm.distributed import init_distributed_environment, initialize_model_parallel
     from vllm.distributed.parallel_state import model_parallel_is_initialized
 
     engine = VllmConfig(device_config=DeviceConfig(device))
+    if ranks > 1:
+        engine.parallel_config = ParallelConfig(
+            data_parallel_size=ranks,
+            data_parallel_rank=rank,
+            data_parallel_master_ip="127.0.0.1",
+            enable_expert_parallel=True,
+            all2all_backend=transport,
+        )
+        engine.parallel_config._data_parallel_master_port_list = [port]
     # Few variants of kernels to compile, and small graphs.
     engine.scheduler_config.max_num_batched_tokens = MOST_TOKENS
     engine.compilation_config.max_cudagraph_capture_size = MOST_CAPTURED
     if not model_parallel_is_initialized():
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         with set_current_vllm_config(engine):
-            init_distributed_environment(1, 0, "tcp://127.0.0.1:29877", 0, "gloo")
+            # vLLM makes the rank and the size from those of data parallel.
+            init_distributed_environment(1, 0, f"tcp://127.0.0.1:{port}", 0, "gloo")
             initialize_model_parallel(1, 1)
     return engine
 
@@ -141,6 +151,28 @@ def build(engine: Any, case: Case, device: str, *, has_bias: bool = False, packs
 
     b13, b2 = joined(biases) if has_bias else (None, None)
     return Built(runner, *joined(numbers), b13, b2)
+
+
+class Kernel:
+    """vLLM's modular kernel over the packed experts of a layer, with the arguments that vLLM's methods give."""
+
+    def __init__(self, built: Built) -> None:
+        from vllm.model_executor.layers.fused_moe.prepare_finalize import make_moe_prepare_and_finalize_no_dp_ep
+
+        from moec.integrations._vllm_experts import kernel_of
+
+        self.layer = built.runner.routed_experts
+        method, transport = self.layer.quant_method, make_moe_prepare_and_finalize_no_dp_ep(False)
+        self.kernel = kernel_of(self.layer.moe_config, transport, method.moec_plan, method.moec_layer)
+        self.experts = self.kernel.fused_experts
+
+    def __call__(self, x: Tensor, weights: Tensor, ids: Tensor, **other: Any) -> Any:
+        """[tokens, hidden]. other: arguments in place of those of the layer."""
+        empty = x.new_empty(self.layer.local_num_experts, 0, 0)
+        arguments: dict[str, Any] = {"w1": empty, "w2": empty, "activation": self.layer.activation}
+        arguments |= {"global_num_experts": self.layer.global_num_experts, "expert_map": self.layer.expert_map}
+        arguments |= {"apply_router_weight_on_input": False} | other
+        return self.kernel.apply(x, topk_weights=weights, topk_ids=ids, **arguments)
 
 
 def without_gate(name: str) -> bool:

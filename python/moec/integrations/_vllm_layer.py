@@ -9,11 +9,14 @@ from typing import Any
 
 import torch
 from vllm.config import get_current_vllm_config
+from vllm.model_executor.layers.fused_moe.all2all_utils import maybe_make_prepare_finalize
+from vllm.model_executor.layers.fused_moe.config import FUSED_MOE_UNQUANTIZED_CONFIG
 from vllm.model_executor.layers.fused_moe.fused_moe_method_base import FusedMoEMethodBase
 from vllm.model_executor.layers.fused_moe.routed_experts import RoutedExperts
 from vllm.model_executor.utils import is_weights_pre_processed
 
 from moec.errors import InvalidArgument, NotSupported
+from moec.integrations._vllm_experts import kernel_of, run
 from moec.integrations._vllm_plan import Plan, plan_of
 from moec.integrations._vllm_schemes import Refused
 from moec.integrations.vllm import LOGGER, Choice
@@ -82,7 +85,8 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
 
     @property
     def topk_indices_dtype(self) -> torch.dtype | None:
-        return None
+        """The type that the transport needs; None: any, as moec takes."""
+        return None if self.moe_kernel is None else self.moe_kernel.prepare_finalize.topk_indices_dtype()
 
     @property
     def skip_forward_padding(self) -> bool:
@@ -99,7 +103,7 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         return hidden_size, self.moec_plan.source["intermediate_size"]
 
     def get_fused_moe_quant_config(self, layer: Any) -> None:
-        """None: vLLM's kernels do not run."""
+        """None: vLLM's kernels do not run. MoecExperts have a configuration of their own."""
         return None
 
     def process_weights_after_loading(self, layer: Any) -> None:
@@ -139,6 +143,8 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
             parameter.data = parameter.data.new_empty(0)
             # vLLM's own class of parameters has a property for its loader.
             setattr(parameter, "_weight_loader" if hasattr(parameter, "_weight_loader") else "weight_loader", _refuse_loading)
+        if plan.modular:
+            self.moe_kernel = _kernel(layer, plan, self.moec_layer)
         layer.register_state_dict_pre_hook(_refuse_state_dict)
         _journal.pack(layer.layer_name, time.perf_counter() - began)
 
@@ -155,12 +161,7 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         if self.moec_layer is None:
             raise InvalidArgument(f"layer {layer.layer_name}: its weights were not loaded yet")
         out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-        if x.shape[0] == 0:
-            return out
-        if "expert_map" in self.moec_layer.package.values:
-            inputs["expert_map"] = layer._expert_map
-        given = {name: tensor.contiguous() for name, tensor in inputs.items()}
-        self.moec_layer(x if x.stride(-1) == 1 else x.contiguous(), out=out, **given)
+        run(self.moec_layer, x, out, layer._expert_map, **inputs)
         return out
 
     def apply(
@@ -172,8 +173,27 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         shared_experts: Any,
         shared_experts_input: torch.Tensor | None,
     ) -> torch.Tensor:
-        """[tokens, hidden] of x [tokens, hidden] and the router's [tokens, top_k]. The runner computes shared experts."""
-        return self._run(layer, x, topk_ids=topk_ids, topk_weights=topk_weights)
+        """[tokens, hidden] of x [tokens, hidden] and the router's [tokens, top_k].
+
+        The runner computes shared experts, or vLLM's kernel does while the transport waits.
+        """
+        if self.moe_kernel is None:
+            return self._run(layer, x, topk_ids=topk_ids, topk_weights=topk_weights)
+        packed = x.new_empty((layer.local_num_experts, 0, 0))
+        made: torch.Tensor = self.moe_kernel.apply(
+            x,
+            packed,
+            packed,
+            topk_weights=topk_weights,
+            topk_ids=topk_ids,
+            activation=layer.activation,
+            global_num_experts=layer.global_num_experts,
+            expert_map=layer.expert_map,
+            apply_router_weight_on_input=layer.apply_router_weight_on_input,
+            shared_experts=shared_experts,
+            shared_experts_input=shared_experts_input,
+        )
+        return made
 
     def apply_monolithic(
         self, layer: Any, x: torch.Tensor, router_logits: torch.Tensor, input_ids: torch.Tensor | None = None
@@ -182,6 +202,17 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         if layer.routing_sink is not None:
             raise NotSupported(f"layer {layer.layer_name}: moec does not report the experts that it chose")
         return self._run(layer, x, logits=router_logits)
+
+
+def _kernel(layer: Any, plan: Plan, moec_layer: Layer) -> Any:
+    """vLLM's kernel of its own transport and moec's experts."""
+    prepare_finalize = maybe_make_prepare_finalize(
+        layer.moe_config,
+        FUSED_MOE_UNQUANTIZED_CONFIG,
+        routing_tables=layer._expert_routing_tables(),
+        allow_new_interface=True,
+    )
+    return kernel_of(layer.moe_config, prepare_finalize, plan, moec_layer)
 
 
 def _refuse_state_dict(layer: Any, prefix: str, keep_vars: bool) -> None:

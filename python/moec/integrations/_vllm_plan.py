@@ -13,8 +13,12 @@ from moec.integrations.vllm import Choice
 from moec.torch.functional import rank_of
 from moec.torch.modules import HOST_ARCH, NAMES_OF_TYPES
 
-# The only transport whose tokens vLLM gathers before it calls a method without a kernel of its own.
+# The transport whose tokens vLLM gathers before it calls a method without a kernel of its own.
 GATHERING = "allgather_reducescatter"
+
+# The transports that need vLLM's modular kernel, and the format in which they bring rows of 16 bits.
+MODULAR = {"deepep_high_throughput": "standard", "deepep_low_latency": "batched"}
+TRANSPORTS = (GATHERING, *MODULAR)
 
 # vLLM's classes of experts that differ in loading alone. Others may compute something else.
 EXPERTS_CLASSES = ("RoutedExperts", "GptOssRoutedExperts", "DbrxExperts", "TransformersRoutedExperts")
@@ -34,6 +38,10 @@ class Plan:
     max_tokens: int
     captured_tokens: int
     """The most tokens of a CUDA graph; 0 without graphs."""
+    modular: str = ""
+    """The format of rows between vLLM's prepare and finalize. "": the runner gathers tokens, or there is nothing to gather."""
+    weights_on_input: bool = False
+    """vLLM's prepare multiplies the activations by the router's weights."""
 
 
 def _device(config: Any) -> torch.device:
@@ -49,7 +57,7 @@ def _refuse_features(layer: Any, engine: Any) -> None:
     if type(layer).__name__ not in EXPERTS_CLASSES:
         raise Refused(f"the class {type(layer).__name__} of experts; moec takes {', '.join(EXPERTS_CLASSES)}")
     manager = layer.expert_map_manager
-    transport = parallel.all2all_backend
+    transport, taken = parallel.all2all_backend, f"; moec takes {', '.join(TRANSPORTS)}"
     offload = getattr(engine, "offload_config", None)
     offloads = offload is not None and (offload.uva.cpu_offload_gb > 0 or offload.prefetch.offload_group_size > 0)
     for refused, reason in (
@@ -59,14 +67,38 @@ def _refuse_features(layer: Any, engine: Any) -> None:
         (manager.num_fused_shared_experts > 0, "shared experts among the routed ones"),
         (engine.parallel_config.use_ubatching, "micro-batches that overlap (DBO)"),
         (engine.parallel_config.enable_elastic_ep, "elastic expert parallelism"),
-        (parallel.use_all2all_kernels and transport != GATHERING, f"the transport {transport}; moec takes {GATHERING}"),
-        (parallel.use_passthrough_all2all, f"the transport {transport}; moec takes {GATHERING}"),
+        (parallel.use_all2all_kernels and transport not in TRANSPORTS, f"the transport {transport}{taken}"),
+        (parallel.use_passthrough_all2all, f"the transport {transport}{taken}"),
         (parallel.use_ep and layer._expert_map is None, "expert parallelism without a map of experts"),
         (config.tp_shard_with_padding or config.intermediate_pad is not None, "a padded intermediate size"),
         (offloads, "weights that are offloaded to the processor's memory"),
     ):
         if refused:
             raise Refused(reason)
+    if _format_of(config):
+        _refuse_modular(layer, transport)
+
+
+def _format_of(config: Any) -> str:
+    """The format of rows, if the transport of a FusedMoEConfig needs vLLM's modular kernel."""
+    parallel = config.moe_parallel_config
+    return MODULAR.get(parallel.all2all_backend, "") if parallel.use_all2all_kernels else ""
+
+
+def _refuse_modular(layer: Any, transport: str) -> None:
+    """Raises Refused for what DeepEP, or vLLM's use of it, cannot bring to moec."""
+    from vllm.model_executor.layers.fused_moe.all2all_utils import maybe_roundup_layer_hidden_size
+
+    config, parallel = layer.moe_config, layer.moe_config.moe_parallel_config
+    if config.in_dtype != torch.bfloat16:
+        raise Refused(f"the transport {transport} with activations of {config.in_dtype}; expected torch.bfloat16")
+    if config.num_experts % parallel.ep_size:
+        raise Refused(f"the transport {transport} with {config.num_experts} experts on {parallel.ep_size} ranks")
+    if parallel.pcp_size > 1:
+        raise Refused(f"the transport {transport} with prefill context parallel")
+    padded = maybe_roundup_layer_hidden_size(config.hidden_dim, config.in_dtype, parallel)
+    if padded != config.hidden_dim:
+        raise Refused(f"the transport {transport}, for which vLLM pads rows of {config.hidden_dim} elements to {padded}")
 
 
 def _number(name: str, layer: Any, config: Any) -> float | None:
@@ -187,13 +219,28 @@ def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
     }
     if parallel.use_ep:
         source |= {"expert_map": True, "moe_parallel_config": rank_of(layer.global_num_experts, layer.local_num_experts)}
-    gathered = parallel.dp_size * parallel.pcp_size
-    max_tokens = config.max_num_tokens * gathered
+    modular = _format_of(config)
+    if modular:
+        # vLLM's prepare has multiplied the activations.
+        source["apply_router_weight_on_input"] = False
+    if modular == "batched":
+        del source["expert_map"]
+        source["activation_format"] = "batched"
+        # Each expert has room for all tokens of all ranks, in graphs too.
+        max_tokens = config.max_num_tokens * parallel.ep_size
+        captured = max_tokens if config.max_capture_size else 0
+    elif modular:
+        # Each rank sends each of its tokens at most once to this one. vLLM makes no graphs with this transport.
+        max_tokens, captured = -(-config.max_num_tokens // parallel.sp_size) * parallel.ep_size, 0
+    else:
+        gathered = parallel.dp_size * parallel.pcp_size
+        max_tokens = config.max_num_tokens * gathered
+        captured = min((config.max_capture_size or 0) * gathered, max_tokens)
 
     def asked(candidate: dict[str, Any]) -> Any:
         return supports(candidate, arch=HOST_ARCH if device.type == "cpu" else None, max_tokens=max_tokens)
 
-    routing = _routing(layer, engine)
+    routing = None if modular else _routing(layer, engine)
     found = asked(source | routing) if routing else None
     routes = bool(found)
     if routing and routes:
@@ -206,5 +253,5 @@ def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
     realization = found.realization[0]
     if not choice.explicit and not takes(scheme, realization):
         raise Refused(f"scheme {scheme.name}, which moec computes {realization} on this GPU")
-    captured = min((config.max_capture_size or 0) * gathered, max_tokens)
-    return Plan(scheme, source, routes, realization, device, max_tokens, captured)
+    on_input = bool(modular and layer.apply_router_weight_on_input)
+    return Plan(scheme, source, routes, realization, device, max_tokens, captured, modular, on_input)

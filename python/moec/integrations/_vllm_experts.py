@@ -1,0 +1,238 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""moec's experts for vLLM's modular kernel, which gives them the tokens that a transport between ranks brought."""
+
+from typing import Any
+
+import torch
+import vllm.model_executor.layers.fused_moe.modular_kernel as mk
+from vllm.model_executor.layers.fused_moe.config import FUSED_MOE_UNQUANTIZED_CONFIG
+from vllm.model_executor.layers.fused_moe.topk_weight_and_reduce import TopKWeightAndReduceDelegate, TopKWeightAndReduceNoOP
+from vllm.platforms import current_platform
+
+from moec.errors import InvalidArgument, NotSupported
+from moec.integrations._vllm_plan import TRANSPORTS, Plan
+from moec.layer import Layer
+
+
+def run(moec_layer: Layer, x: torch.Tensor, out: torch.Tensor, expert_map: torch.Tensor | None, **inputs: torch.Tensor) -> None:
+    """Writes out [tokens, hidden], the weighted sum over the experts of this rank, of x [tokens, hidden]."""
+    if x.shape[0] == 0:
+        return
+    if "expert_map" in moec_layer.package.values:
+        if expert_map is None:
+            raise InvalidArgument("expert_map: expected vLLM's map of experts, since this rank has some of them; got None")
+        inputs["expert_map"] = expert_map
+    elif expert_map is not None:
+        raise InvalidArgument("expert_map: expected None, since this rank has all experts; got a map")
+    given = {name: tensor.contiguous() for name, tensor in inputs.items()}
+    moec_layer(x if x.stride(-1) == 1 else x.contiguous(), out=out, **given)
+
+
+class MoecExperts(mk.FusedMoEExpertsModular):  # type: ignore[misc]
+    """The packed experts of one layer, between vLLM's prepare and finalize.
+
+    The activations come in 16 bits, whatever the scheme is: moec quantizes them itself. vLLM's choice among its kernels does not
+    find this class, since it belongs to one packed layer.
+    """
+
+    def __init__(self, moe_config: Any, plan: Plan, moec_layer: Layer, **sizes: int) -> None:
+        # Without quantization, so that no prepare quantizes.
+        super().__init__(moe_config, FUSED_MOE_UNQUANTIZED_CONFIG, **sizes)
+        self._plan, self._moec_layer = plan, moec_layer
+
+    @property
+    def expects_unquantized_inputs(self) -> bool:
+        return True
+
+    @staticmethod
+    def activation_format() -> mk.FusedMoEActivationFormat:
+        return mk.FusedMoEActivationFormat.Standard
+
+    @staticmethod
+    def _supports_current_device() -> bool:
+        return bool(current_platform.is_cuda() or current_platform.is_cpu())
+
+    @staticmethod
+    def _supports_no_act_and_mul() -> bool:
+        return True
+
+    @staticmethod
+    def _supports_quant_scheme(weight_key: Any, activation_key: Any) -> bool:
+        """True of what is not quantized. The plan of a layer decides about the rest, before there is an instance."""
+        return weight_key is None and activation_key is None
+
+    @staticmethod
+    def _supports_activation(activation: Any) -> bool:
+        from moec.compiler import catalog
+
+        return activation.value in [row["name"] for row in catalog()["activations"]]
+
+    @staticmethod
+    def _supports_parallel_config(moe_parallel_config: Any) -> bool:
+        transport = moe_parallel_config.all2all_backend
+        return not moe_parallel_config.enable_eplb and (not moe_parallel_config.use_all2all_kernels or transport in TRANSPORTS)
+
+    @staticmethod
+    def _supports_batch_invariance() -> bool:
+        return True
+
+    def moe_problem_size(
+        self, a1: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor, topk_ids: torch.Tensor
+    ) -> tuple[int, int, int, int, int]:
+        """Experts, tokens, columns of w1, hidden and experts a token. The parameters are empty: the plan knows the sizes."""
+        source = self._plan.source
+        width = 2 * source["intermediate_size"] if self.moe_config.is_act_and_mul else source["intermediate_size"]
+        return self.moe_config.num_local_experts, a1.shape[-2], width, a1.shape[-1], topk_ids.shape[1]
+
+    def workspace_shapes(
+        self,
+        M: int,  # noqa: N803
+        N: int,  # noqa: N803
+        K: int,  # noqa: N803
+        topk: int,
+        global_num_experts: int,
+        local_num_experts: int,
+        expert_tokens_meta: Any,
+        activation: Any,
+    ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Two empty workspaces, and the output. moec's memory belongs to its context, whose addresses graphs keep."""
+        return (0,), (0,), (M, K)
+
+    def finalize_weight_and_reduce_impl(self) -> Any:
+        """Nothing: moec has weighted and summed the experts of this rank."""
+        return TopKWeightAndReduceNoOP()
+
+    def apply(
+        self,
+        output: torch.Tensor,
+        hidden_states: torch.Tensor,
+        w1: torch.Tensor,
+        w2: torch.Tensor,
+        topk_weights: torch.Tensor,
+        topk_ids: torch.Tensor,
+        activation: Any,
+        global_num_experts: int,
+        expert_map: torch.Tensor | None,
+        a1q_scale: torch.Tensor | None,
+        a2_scale: torch.Tensor | None,
+        workspace13: torch.Tensor | None,
+        workspace2: torch.Tensor | None,
+        expert_tokens_meta: Any,
+        apply_router_weight_on_input: bool,
+    ) -> None:
+        """Writes output [tokens, hidden] of hidden_states [tokens, hidden].
+
+        w1, w2: empty, since moec has packed them. topk_weights, topk_ids: [tokens, top_k]; an id outside of the experts, -1 for
+        example, adds nothing. expert_map: int32 [experts], the local expert of each or -1.
+        apply_router_weight_on_input: prepare has multiplied hidden_states by the weights.
+
+        Raises NotSupported where vLLM asks for another layer than the packed one.
+        """
+        self._check(hidden_states, w1, w2, activation, global_num_experts, a1q_scale, a2_scale, apply_router_weight_on_input)
+        if apply_router_weight_on_input:
+            topk_weights = torch.ones_like(topk_weights)
+        run(self._moec_layer, hidden_states, output, expert_map, topk_ids=topk_ids, topk_weights=topk_weights)
+
+    def _check(
+        self,
+        hidden_states: torch.Tensor,
+        w1: torch.Tensor,
+        w2: torch.Tensor,
+        activation: Any,
+        global_num_experts: int,
+        a1q_scale: torch.Tensor | None,
+        a2_scale: torch.Tensor | None,
+        apply_router_weight_on_input: bool,
+    ) -> None:
+        """Raises NotSupported where vLLM asks for another layer than the packed one."""
+        source = self._plan.source
+        for what, got, expected in (
+            ("activation", activation.value, source["activation"]),
+            ("global_num_experts", global_num_experts, source["num_experts"]),
+            ("apply_router_weight_on_input", apply_router_weight_on_input, self._plan.weights_on_input),
+            ("elements of w1 and w2, which moec has packed", w1.numel() + w2.numel(), 0),
+            ("type of hidden_states", hidden_states.dtype, self.moe_config.in_dtype),
+            ("scales of quantized activations", a1q_scale, None),
+            ("scales of the second matmul's activations", a2_scale, None),
+        ):
+            if got is not expected and (isinstance(got, torch.Tensor) or got != expected):
+                shown = "a tensor" if isinstance(got, torch.Tensor) else got
+                raise NotSupported(f"moec packed another layer than vLLM runs: {what}: expected {expected}, got {shown}")
+
+
+class MoecBatchedExperts(MoecExperts):
+    """The same for transports that bring rows by expert. The transport weights and sums what this makes of each row."""
+
+    @property
+    def expects_unquantized_inputs(self) -> bool:
+        """False: these transports refuse True. The configuration without quantization already says so."""
+        return False
+
+    @staticmethod
+    def activation_format() -> mk.FusedMoEActivationFormat:
+        return mk.FusedMoEActivationFormat.BatchedExperts
+
+    def workspace_shapes(
+        self,
+        M: int,  # noqa: N803
+        N: int,  # noqa: N803
+        K: int,  # noqa: N803
+        topk: int,
+        global_num_experts: int,
+        local_num_experts: int,
+        expert_tokens_meta: Any,
+        activation: Any,
+    ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """As MoecExperts. M counts the slots of an expert."""
+        return (0,), (0,), (local_num_experts, M, K)
+
+    def finalize_weight_and_reduce_impl(self) -> Any:
+        """The transport's own."""
+        return TopKWeightAndReduceDelegate()
+
+    def apply(
+        self,
+        output: torch.Tensor,
+        hidden_states: torch.Tensor,
+        w1: torch.Tensor,
+        w2: torch.Tensor,
+        topk_weights: torch.Tensor,
+        topk_ids: torch.Tensor,
+        activation: Any,
+        global_num_experts: int,
+        expert_map: torch.Tensor | None,
+        a1q_scale: torch.Tensor | None,
+        a2_scale: torch.Tensor | None,
+        workspace13: torch.Tensor | None,
+        workspace2: torch.Tensor | None,
+        expert_tokens_meta: Any,
+        apply_router_weight_on_input: bool,
+    ) -> None:
+        """Writes output [local experts, slots, hidden] of hidden_states of the same shape; slots without a row stay as they are.
+
+        expert_tokens_meta.expert_num_tokens: int32, the rows of each expert, local ones first. The transport has used the ids.
+
+        Raises NotSupported where vLLM asks for another layer than the packed one.
+        """
+        self._check(hidden_states, w1, w2, activation, global_num_experts, a1q_scale, a2_scale, apply_router_weight_on_input)
+        experts, slots, hidden = hidden_states.shape
+        if expert_tokens_meta is None or expert_tokens_meta.expert_num_tokens is None:
+            raise NotSupported("expert_num_tokens: expected the number of rows of each expert, got None")
+        self._moec_layer(
+            hidden_states.reshape(experts * slots, hidden),
+            out=output.view(experts * slots, hidden),
+            expert_num_tokens=expert_tokens_meta.expert_num_tokens[:experts],
+            tokens=slots,
+        )
+
+
+def kernel_of(moe_config: Any, prepare_finalize: Any, plan: Plan, moec_layer: Layer) -> Any:
+    """vLLM's kernel of a transport's prepare and finalize, and moec's experts."""
+    if plan.modular == "batched":
+        sizes = {
+            "max_num_tokens": prepare_finalize.max_num_tokens_per_rank(),
+            "num_dispatchers": prepare_finalize.num_dispatchers(),
+        }
+        return mk.FusedMoEKernel(prepare_finalize, MoecBatchedExperts(moe_config, plan, moec_layer, **sizes))
+    return mk.FusedMoEKernel(prepare_finalize, MoecExperts(moe_config, plan, moec_layer))

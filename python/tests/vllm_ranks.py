@@ -1,0 +1,107 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""One of the ranks that test_vllm_ranks.py starts: data parallel over processes, each with its own tokens and experts.
+
+    python vllm_ranks.py RANK RANKS PORT TRANSPORT
+
+TRANSPORT is vLLM's name of a transport, or "naive": vLLM's prepare and finalize for allgather_reducescatter with MoecExperts.
+It prints a line of JSON for each run: what ran, and the error as a part of the bound.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import vllm_files
+
+COUNTS = ((5, 3), (4, 0), (1, 33))
+NAMES = ("bf16", "fp8 block", "gpt-oss", "GPTQ int4", "fp8 tensor, static")
+
+
+def given(hidden_states: Any, gating_output: Any, topk: int, renormalize: bool) -> tuple[Any, Any]:
+    """A router of the model's own: vLLM's compiled one is absent."""
+    import vllm_layers as layers
+
+    ids, weights = layers.softmax_top_k(gating_output, topk, renormalize)
+    return weights.float(), ids.int()
+
+
+def use_naive_kernel(layer: Any) -> None:
+    """As a method with vLLM's modular kernel has it, for the transport whose tokens the runner would gather."""
+    from vllm.model_executor.layers.fused_moe.prepare_finalize import make_moe_prepare_and_finalize_naive_dp_ep
+
+    from moec.integrations._vllm_experts import kernel_of
+
+    method, transport = layer.quant_method, make_moe_prepare_and_finalize_naive_dp_ep(False)
+    method.moe_kernel = kernel_of(layer.moe_config, transport, method.moec_plan, method.moec_layer)
+
+
+def runs(engine: Any, rank: int, transport: str) -> Iterator[tuple[str, float]]:
+    import torch
+    import vllm_cases as cases
+    import vllm_layers as layers
+    from vllm.forward_context import set_forward_context
+
+    # DeepEP's low-latency kernels take some sizes alone.
+    hidden = 2048 if transport == "deepep_low_latency" else layers.HIDDEN
+    for case in cases.CASES:
+        if case.name not in NAMES:
+            continue
+        with_shared = case.name == "bf16"
+        shared = torch.nn.Linear(hidden, hidden, bias=False, dtype=torch.bfloat16)
+        torch.nn.init.constant_(shared.weight, 1 / hidden)
+        more: dict[str, Any] = {"shared_experts": shared} if with_shared else {}
+        more |= {"custom_routing_function": given, "hidden_size": hidden}
+        built = layers.build(engine, case, "cpu", has_bias=case.name == "gpt-oss", **more)
+        layer = built.runner.routed_experts
+        assert layer.local_num_experts == layers.EXPERTS // 2
+        if transport == "naive":
+            use_naive_kernel(layer)
+        kernel = layer.quant_method.moe_kernel
+        assert (kernel is not None) == (transport != "allgather_reducescatter")
+        if kernel is not None:
+            batched = transport == "deepep_low_latency"
+            assert type(kernel.fused_experts).__name__ == ("MoecBatchedExperts" if batched else "MoecExperts")
+        for counts in COUNTS:
+            for only_first in (False, True):
+                random = torch.Generator().manual_seed(sum(counts) + rank)
+                x = torch.randn(counts[rank], hidden, generator=random).bfloat16()
+                logits = torch.randn(counts[rank], layers.EXPERTS, generator=random)
+                if only_first:  # the experts of the second rank get nothing
+                    logits[:, layers.EXPERTS // 2 :] = -1e9
+                with set_forward_context(None, engine, num_tokens=len(x), num_tokens_across_dp=torch.tensor(counts)):
+                    got = built.runner(x.clone(), logits)
+                assert got.shape == x.shape
+                if not len(x):
+                    continue
+                wanted = layers.computed(built, case, x, *layers.softmax_top_k(logits, layers.TOP_K, True))
+                bound = case.bound
+                if with_shared:  # two sums in bf16: over ranks, and with the shared experts
+                    wanted, bound = wanted + shared(x).double(), 2 * bound
+                yield f"{case.name}, {len(x)} tokens, {only_first=}", layers.error(got, wanted) / bound
+
+
+def main() -> None:
+    rank, ranks, port, transport = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    os.environ |= {"MOEC_VLLM": "force", "VLLM_TARGET_DEVICE": "cpu", "MOEC_PROGRESS": "0"}
+    if missing := vllm_files.prepare():
+        sys.exit(missing)
+    import torch
+    import vllm_layers as layers
+    import vllm_transports
+
+    from moec.integrations.vllm import register
+
+    register()
+    vllm_transports.install()
+    backend = "allgather_reducescatter" if transport == "naive" else transport
+    with torch.no_grad():
+        engine = layers.start("cpu", rank=rank, ranks=ranks, port=port, transport=backend)
+        for what, part in runs(engine, rank, transport):
+            print(json.dumps({"run": what, "part": part}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
