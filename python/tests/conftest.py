@@ -74,10 +74,10 @@ def moec_serves_vllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """moec takes every MoE layer of vLLM, or the test fails."""
     import torch
 
-    from moec.integrations import _vllm_layer, vllm
+    from moec.integrations import _packing, _vllm_layer, vllm
 
     monkeypatch.setenv("MOEC_VLLM", "force")
     vllm.register()
-    monkeypatch.setattr(_vllm_layer, "_journal", _vllm_layer._Journal())
+    monkeypatch.setattr(_vllm_layer, "_journal", _packing.Journal(vllm.ENGINE))
     with torch.no_grad():
         yield

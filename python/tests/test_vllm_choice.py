@@ -65,13 +65,13 @@ assert "libmoec" not in open("/proc/self/maps").read()
 def test_realizations() -> None:
     """MOEC_VLLM=1 takes no layer that moec emulates; who names a scheme takes it."""
     pytest.importorskip("torch", reason="torch is not installed")
-    from moec.integrations import _vllm_plan
-    from moec.integrations._vllm_schemes import Scheme
+    from moec.integrations import _plan
+    from moec.integrations._schemes import Scheme
 
     assert plugin.Choice(force=True).explicit
     assert plugin.Choice(schemes=frozenset(["nvfp4"])).explicit
     assert not plugin.Choice().explicit
-    takes = _vllm_plan.takes
+    takes = _plan.takes
     weight_only, quantized = Scheme("", {}, {}, weight_only=True), Scheme("", {}, {})
     assert [takes(weight_only, each) for each in ("native", "dequantized", "emulated")] == [True, True, False]
     assert [takes(quantized, each) for each in ("native", "dequantized", "emulated")] == [True, False, False]
@@ -86,8 +86,10 @@ def test_realizations() -> None:
 )
 def test_a_gptq_refusal(config: dict[str, Any], reason: str) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
-    from moec.integrations._vllm_schemes import Refused, _gptq
+    from moec.integrations._engine import Refused
+    from moec.integrations._vllm_schemes import _gptq
 
+    config = {"weight_bits": 4, "group_size": 128, "desc_act": False} | config
     method = types.SimpleNamespace(quant_config=types.SimpleNamespace(**config))
     with pytest.raises(Refused, match=reason):
         _gptq(None, method)
@@ -95,7 +97,8 @@ def test_a_gptq_refusal(config: dict[str, Any], reason: str) -> None:
 
 def test_a_method_that_is_unknown() -> None:
     pytest.importorskip("torch", reason="torch is not installed")
-    from moec.integrations._vllm_schemes import Refused, scheme_of
+    from moec.integrations._engine import Refused
+    from moec.integrations._vllm_schemes import scheme_of
 
     with pytest.raises(Refused, match="vLLM's method Other; moec takes UnquantizedFusedMoEMethod, Fp8MoEMethod"):
         scheme_of(None, Other())
