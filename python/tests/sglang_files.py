@@ -39,6 +39,7 @@ ABSENT = (
 REPLACED = (
     "sglang.kernels.jit",
     "sglang.kernels.ops",
+    "sglang.srt.hardware_backend.gpu.quantization.awq_kernels",
     "sglang.srt.utils.hf_transformers",
     "sglang.srt.utils.hf_transformers_utils",
 )

@@ -62,7 +62,10 @@ def prepare() -> str:
 def _answer_no() -> None:
     """vLLM asks its extension, while it is imported, what its kernels support. Nothing, where there is none."""
     ops: Any = importlib.import_module("vllm._custom_ops")
-    if isinstance(sys.modules.get("vllm._C_stable_libtorch"), engine_files.Module) or "vllm._C_stable_libtorch" not in sys.modules:
+    if (
+        isinstance(sys.modules.get("vllm._C_stable_libtorch"), engine_files.Module)
+        or "vllm._C_stable_libtorch" not in sys.modules
+    ):
         for name in dir(ops):
             if name.startswith("cutlass_") and "support" in name:
                 setattr(ops, name, lambda *arguments, **options: False)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """SGLang's methods with a part that runs moec. SGLang's own method creates the parameters, and SGLang fills them."""
 
+import weakref
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from moec.integrations._packing import Journal, contiguous, pack, taken_class
 from moec.integrations._sglang_plan import Plan, plan_of
 from moec.integrations.sglang import ENGINE
 from moec.layer import Layer
-from moec.torch.ops import register
+from moec.torch.ops import register, release
 
 TARGET = "sglang.srt.layers.moe.fused_moe_triton.layer.FusedMoE.__init__"
 BIASES = {"b13": "w13_weight_bias", "b2": "w2_weight_bias"}
@@ -44,11 +45,10 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         """Packs the parameters in place, and takes their memory."""
         if self.moec_layer is not None:
             raise NotSupported(f"layer {layer.layer_name}: moec packs weights once; it cannot load them again")
-        self.moec_layer = pack(
-            _journal, layer, layer.layer_name, self.moec_plan, biases=BIASES, has_bias=bool(layer.with_bias)
-        )
+        self.moec_layer = pack(_journal, layer, layer.layer_name, self.moec_plan, biases=BIASES, has_bias=bool(layer.with_bias))
         # An operation of torch, so that torch.compile takes it as it is.
         self.moec_number = register(self.moec_layer)
+        weakref.finalize(layer, release, self.moec_number)
 
     def apply(self, layer: Any, dispatch_output: Any) -> Any:
         """[tokens, hidden] of dispatch_output.hidden_states [tokens, hidden] and its choice of experts."""

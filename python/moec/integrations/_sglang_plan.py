@@ -26,7 +26,7 @@ class Plan(EnginePlan):
     """A layer of SGLang that moec takes."""
 
     factor: float = 1.0
-    """What the sum over experts is multiplied by. SGLang's runners do so, or its router."""
+    """The number that multiplies the sum over experts. SGLang's runners do so, or its router."""
     expert_map: torch.Tensor | None = None
     """Expert parallel: SGLang's dispatcher gives ids that count this rank's experts. moec knows all of the layer's."""
 

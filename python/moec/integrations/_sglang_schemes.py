@@ -127,5 +127,5 @@ def intermediate_of(layer: Any, scheme: Scheme) -> int:
     """The columns of the intermediate on this rank, with those that SGLang pads and leaves zero."""
     if scheme.name == "mxfp4_w4a16":
         packed: torch.Tensor = layer.w2_weight
-        return packed.shape[2] * 2
+        return int(packed.shape[2]) * 2
     return int(layer.intermediate_size_per_partition)

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Schemes as checkpoints store them for vLLM, and the numbers that they mean. They share no code with moec or vLLM."""
+"""Schemes as checkpoints store them for engines, and the numbers that they mean. They share no code with moec or vLLM."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
