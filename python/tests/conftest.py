@@ -81,3 +81,22 @@ def moec_serves_vllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(_vllm_layer, "_journal", _packing.Journal(vllm.ENGINE))
     with torch.no_grad():
         yield
+
+
+@pytest.fixture
+def moec_serves_sglang(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """moec takes every MoE layer of SGLang, or the test fails."""
+    import sglang_layers
+    import torch
+    from sglang.srt.plugins.hook_registry import HookRegistry
+
+    from moec.integrations import _packing, _sglang_layer, sglang
+
+    monkeypatch.setenv("MOEC_SGLANG", "force")
+    sglang.register()
+    HookRegistry.apply_hooks()
+    monkeypatch.setattr(_sglang_layer, "_journal", _packing.Journal(sglang.ENGINE))
+    configuration = sglang_layers.start()
+    with torch.no_grad():
+        yield
+    configuration.restore()

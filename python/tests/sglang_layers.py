@@ -60,7 +60,10 @@ def rank(**values: int) -> Iterator[None]:
 
     ranks = values.get("moe_ep_size", 1) * values.get("moe_tp_size", 1)
     place = values.get("moe_ep_rank", 0) + values.get("moe_tp_rank", 0)
-    with get_parallel().override(tp_size=ranks, tp_rank=place, **values):
+    topology = {"tp_size": ranks, "tp_rank": place, "attn_tp_size": ranks, "attn_tp_rank": place, **values}
+    # SGLang's dispatcher asks for the accelerator.
+    device = mock.patch("sglang.srt.layers.moe.token_dispatcher.standard.get_device", return_value="cpu")
+    with get_parallel().override(**topology), device:
         yield
 
 
@@ -99,7 +102,7 @@ _AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, 
 
 
 def store_gptq_of_f16(matrix: Tensor, random: torch.Generator) -> Any:
-    """SGLang keeps GPTQ's scales in f16."""
+    """As checkpoints for SGLang: it keeps GPTQ's scales in f16."""
     made = store_integers("gptq", 32)(matrix, random)
     made.tensors["scales"] = made.tensors["scales"].half()
     return made
@@ -188,7 +191,9 @@ def build(case: Case, *, has_bias: bool = False, packs: bool = True, dtype: Any 
     global _built  # noqa: PLW0603
     _built += 1
     arguments: dict[str, Any] = {"num_experts": EXPERTS, "top_k": TOP_K, "hidden_size": HIDDEN, "intermediate_size": INTERMEDIATE}
-    arguments |= {"params_dtype": dtype or torch.bfloat16, "with_bias": has_bias, "layer_id": _built} | options
+    # SGLang keeps GPTQ's scales in f16.
+    usual = torch.float16 if case.method == "GPTQMarlinMoEMethod" else torch.bfloat16
+    arguments |= {"params_dtype": dtype or usual, "with_bias": has_bias, "layer_id": _built} | options
     if case.act == "swigluoai":
         arguments |= {"gemm1_alpha": 1.702, "gemm1_clamp_limit": 7.0}
     elif without_gate(case.act):

@@ -80,6 +80,12 @@ def _gptq(layer: Any, method: Any) -> Scheme:
     if layer.w13_scales.dtype != layer.params_dtype:
         raise Refused(f"GPTQ with scales of {layer.w13_scales.dtype} and activations of {layer.params_dtype}")
     made.unused += ("w13_g_idx", "w2_g_idx", "w13_g_idx_sort_indices", "w2_g_idx_sort_indices")
+    if config.group_size != -1 and layer.moe_tp_size > 1:
+        width = layer.intermediate_size_per_partition
+        if width % config.group_size:
+            raise Refused(f"GPTQ with {width} columns of the intermediate on a rank and groups of {config.group_size}")
+        # SGLang makes room for the groups of all ranks. Its loader puts the rank's own first.
+        made.changed["w2_scale"] = lambda scales: scales[:, : width // config.group_size]
     return made
 
 
