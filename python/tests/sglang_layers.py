@@ -77,6 +77,10 @@ def _of(module: str, name: str, **config: Any) -> Callable[[], Any]:
     return make
 
 
+def _plain(module: str, name: str, **options: Any) -> Any:
+    return getattr(importlib.import_module(f"sglang.srt.layers.quantization.{module}"), name)(**options)
+
+
 def _fp8(**config: Any) -> Callable[[], Any]:
     return _of("fp8", "Fp8Config", quant_method="fp8", **config)
 

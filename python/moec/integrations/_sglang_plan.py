@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from sglang.srt.layers.moe.utils import get_moe_a2a_backend, get_moe_runner_backend
-from sglang.srt.runtime_context import get_exec, get_lora, get_parallel, get_schedule, get_server_args, get_spec
+from sglang.srt.runtime_context import get_exec, get_lora, get_parallel, get_schedule, get_spec
 
 from moec.integrations._engine import Choice, Refused
 from moec.integrations._plan import Plan as EnginePlan
@@ -33,9 +33,8 @@ class Plan(EnginePlan):
 
 def _refuse_features(layer: Any) -> None:
     """Raises Refused for what moec does not do inside of SGLang."""
-    config, moe, overlap = layer.moe_runner_config, get_exec().moe, get_exec().overlap
+    config, moe, overlap, offload = layer.moe_runner_config, get_exec().moe, get_exec().overlap, get_exec().offload
     transport = get_moe_a2a_backend().value
-    arguments = get_server_args()
     if type(layer).__name__ != "FusedMoE":
         raise Refused(f"the class {type(layer).__name__} of experts; moec takes FusedMoE")
     for refused, reason in (
@@ -49,7 +48,8 @@ def _refuse_features(layer: Any) -> None:
         (config.no_combine, "experts whose results are not summed"),
         (config.silu_mul_keep_fp32, "an activation whose result stays in f32"),
         (overlap.enable_two_batch_overlap or overlap.enable_single_batch_overlap, "micro-batches that overlap"),
-        (arguments.cpu_offload_gb or arguments.offload_group_size > 0, "weights that are offloaded to the processor's memory"),
+        (offload.cpu_offload_gb > 0 or offload.offload_group_size > 0, "weights that are offloaded to the processor's memory"),
+        (get_parallel().dwdp_size > 1, "weights of other ranks that are fetched ahead (DWDP)"),
         (layer.supports_deferred_finalize, "a sum over experts that is left to the model"),
     ):
         if refused:
