@@ -163,6 +163,12 @@ static Result<void> checkNames(mlir::ModuleOp module,
   if (options.maxTokens < 1)
     return invalid(fmt::format("expected max_tokens of at least 1, got {}",
                                options.maxTokens));
+  for (auto layer : module.getOps<moe::LayerOp>())
+    if (layer.getPart() && !options.tunedFile.empty())
+      return invalid(fmt::format(
+          "expected no file of measured schedules with part '{}', which has no "
+          "matmul, got '{}'",
+          layer.getPart()->str(), options.tunedFile));
   bool hasLayer = !module.getOps<moe::LayerOp>().empty();
   bool hasProgram = !module.getOps<moe::ProgramOp>().empty();
   if (!hasLayer)

@@ -181,6 +181,8 @@ std::string scalesThatEmulate(moe::QuantAttr quant) {
 
 void addReport(ordered_json &target, moe::ProgramOp program) {
   target["refused"] = ordered_json::array();
+  if (program && program.getPart())
+    target["part"] = program.getPart()->str();
   if (!program || !program.getReport())
     return;
   moe::ReportAttr report = *program.getReport();
@@ -287,8 +289,12 @@ std::string targetText(const ordered_json &target) {
   std::string text = fmt::format("target {}", textOf(target, "arch"));
   if (std::string gpu = textOf(target, "gpu"); !gpu.empty())
     text += fmt::format(", schedules assume {}", gpu);
-  text += fmt::format("\n  chosen: backend {}, engine {}\n",
-                      textOf(target, "backend"), textOf(target, "engine"));
+  text +=
+      target.contains("part")
+          ? fmt::format("\n  part {} alone, without a matmul\n",
+                        textOf(target, "part"))
+          : fmt::format("\n  chosen: backend {}, engine {}\n",
+                        textOf(target, "backend"), textOf(target, "engine"));
   if (std::string degraded = textOf(target, "degraded"); !degraded.empty())
     text += fmt::format("  degraded from {}\n", degraded);
   if (textOf(target, "realization") == "dequantized")

@@ -57,7 +57,10 @@ ordered_json compiler::summaryOf(const ordered_json &target,
   ordered_json summary;
   summary["scheme"] = schemeText(manifest.layer.value("quant", ordered_json()));
   const std::string realization = target.value("realization", "");
-  summary["computed"] = realization.empty() ? "native" : realization;
+  summary["computed"] = target.contains("part")
+                            ? "part " + target.value("part", "")
+                        : realization.empty() ? "native"
+                                              : realization;
   // Runs read the packed copy of a weight that has one.
   int64_t bytes = 0;
   for (const ordered_json &weight : target["weights"]) {
@@ -95,6 +98,13 @@ ordered_json compiler::summaryOf(const ordered_json &target,
   return summary;
 }
 
+/// No matmul runs, for any number of tokens: of a part of a layer.
+static bool enginesAreNone(const ordered_json &ranges) {
+  return std::all_of(
+      ranges.begin(), ranges.end(),
+      [](const ordered_json &range) { return range["engines"].empty(); });
+}
+
 std::string compiler::summaryText(const ordered_json &summary,
                                   std::string (*sizeText)(int64_t)) {
   std::string text =
@@ -109,6 +119,8 @@ std::string compiler::summaryText(const ordered_json &summary,
                                 sizeText(row["workspace_bytes"].get<int64_t>()),
                                 row["tokens"].dump());
   text += fmt::format("    workspace by tokens: {}\n", workspaces);
+  if (enginesAreNone(summary["ranges"]))
+    return text;
   std::string ranges;
   const ordered_json &all = summary["ranges"];
   for (size_t i = 0; i < all.size(); ++i) {

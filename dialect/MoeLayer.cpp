@@ -285,6 +285,8 @@ LogicalResult LayerOp::verify() {
   if (verifyOneOf(emitError, {"f32", "fast"}, getAccumulate(), "accumulate") ||
       verifyOneOf(emitError, {"standard", "batched"}, getActivationFormat(),
                   "activation_format") ||
+      (getPart() && verifyOneOf(emitError, {"route", "quantize", "finalize"},
+                                *getPart(), "part")) ||
       failed(verifySizes(*this)) || failed(verifyTypes(*this)) ||
       failed(verifyRouting(*this)))
     return failure();

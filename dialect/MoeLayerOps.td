@@ -88,6 +88,9 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       one variant serves all token counts (no);
     * `lora`: what adapters of the matmuls give each pair are inputs, added
       before the activation and before the sum over experts (no).
+    * `part`: what is compiled of the layer (all of it). `route`: the ids and
+      weights of each token. `quantize`: the codes and scales of x. `finalize`:
+      the weighted sum of the experts' outputs, whose ids and weights are given.
 
     * `ranks`: the flattened ranks that the package is for, ascending; the rank
       in `parallel` is the first of them (that one alone).
@@ -141,6 +144,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     UnitAttr:$defer_finalize,
     UnitAttr:$batch_invariant,
     UnitAttr:$lora,
+    OptionalAttr<StrAttr>:$part,
     OptionalAttr<DenseI64ArrayAttr>:$ranks,
     OptionalAttr<Moe_IntAttr>:$local_intermediate,
     OptionalAttr<Moe_IntAttr>:$local_begin,
@@ -158,7 +162,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       static constexpr ::llvm::StringRef words[] = {"accumulate", "activation_format?",
         "apply_router_weight_on_input", "batch_invariant", "defer_finalize", "eplb",
         "expert_map", "gate_up_order", "group_index?", "has_bias", "input_quantized",
-        "lora", "residual", "shared_expert_gate"};
+        "lora", "part?", "residual", "shared_expert_gate"};
       return words;
     }
     /// The options that have a default, with it.
@@ -178,6 +182,15 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     /// Whether one rank alone of several adds b2, and what zero experts hand on.
     bool addsW2BiasByRank() { return getParallel().getShardSize() > 1; }
     bool addsZeroExpertsByRank() { return getParallel().getFlatSize() > 1; }
+    /// Whether that part alone is compiled.
+    bool isPart(::llvm::StringRef part) { return getPart() == part; }
+    /// Whether weights of pairs multiply x before it is quantized.
+    bool weighsX() { return getApplyRouterWeightOnInput() && !isBatched(); }
+    /// Whether the place of a pair's weights may be another number than its id.
+    bool hasPlaces() {
+      return getEplb() || getExpertMap() || getZeroExperts().value_or(0) > 0 ||
+             getNumSharedExperts().value_or(0) > 0;
+    }
     /// Rows come by expert, with counts.
     bool isBatched() { return getActivationFormat() == "batched"; }
     /// Rows at most for each of a run's tokens, which are slots of an expert

@@ -38,11 +38,15 @@ public:
         inner(*layer.getLocalIntermediate()) {}
 
   SmallVector<LayerTensor> build() {
+    if (layer.getPart()) {
+      addPart();
+      return std::move(tensors);
+    }
     addX();
     if (layer.isBatched())
       add("expert_num_tokens", TensorRole::Input, {experts}, i32, {4});
     else
-      addRouting();
+      addTokens();
     addWeights();
     if (!layer.isBatched())
       addWeightsOfRouting();
@@ -111,18 +115,93 @@ private:
       add("x_second_scale", TensorRole::Input, {1}, second, {4});
   }
 
+  /// The tensors of a part, which the layer calls alike where it has them.
+  void addPart() {
+    const DescriptorAttr a1 = quant.getA1();
+    const Traits ofX = {16, "", /*rowStride=*/true};
+    const int64_t pairs = layer.getPairsOfToken();
+    if (layer.isPart("finalize")) {
+      if (layer.getZeroExperts().value_or(0) > 0)
+        add("x", TensorRole::Input, {kAny, width}, layer.getInputType(), ofX);
+      add("partials", TensorRole::Input, {kAny, pairs, width},
+          layer.getOutputType());
+      addGiven(TensorRole::Input);
+      addPlaces();
+      if (layer.getLora())
+        addDownAddend();
+      addResidual();
+      add("out", TensorRole::Output, {kAny, width}, layer.getOutputType());
+      return;
+    }
+    const bool quantizes = layer.isPart("quantize");
+    if (quantizes)
+      add("x", TensorRole::Input, {kAny, width}, layer.getInputType(), ofX);
+    if (!quantizes || layer.weighsX()) {
+      addRouting();
+      addWeightsOfRouting();
+    } else if (a1.getDynamic() && a1.isOfTensor()) {
+      add("valid_tokens", TensorRole::OptionalInput, {1}, i32, {4});
+    }
+    if (quantizes && a1.isPlain())
+      return; // refused: there are no codes
+    if (quantizes) {
+      addScale("a1_scale", a1);
+      const RankedTensorType scale = scalesOfRows(a1, width);
+      const Traits ofRows = {16, "", false, layer.weighsX()};
+      add("x_q", TensorRole::Output, {kAny, width}, a1.getElement(), ofRows);
+      add("x_scale", TensorRole::Output, scale.getShape(),
+          scale.getElementType(), ofRows);
+      return;
+    }
+    add("ids", TensorRole::Output, {kAny, pairs}, i32, {4});
+    add("weights", TensorRole::Output, {kAny, pairs}, f32, {4});
+    if (layer.hasPlaces())
+      add("places", TensorRole::Output, {kAny, pairs}, i32, {4});
+  }
+
   /// The caller's tensors about tokens.
+  void addTokens() {
+    addRouting();
+    if (layer.getLora()) {
+      add("gate_up_addend", TensorRole::OptionalInput,
+          {kAny, layer.getW13Rows()}, layer.getInputType(),
+          {16, "", false, /*ofRows=*/true});
+      addDownAddend();
+    }
+    addResidual();
+  }
+
+  void addDownAddend() {
+    add("down_addend", TensorRole::OptionalInput, {kAny, width},
+        layer.getInputType(), {16, "", false, /*ofRows=*/true});
+  }
+
+  void addResidual() {
+    if (layer.getResidual())
+      add("residual", TensorRole::OptionalInput, {kAny, width},
+          layer.getOutputType());
+  }
+
+  /// By which tokens are routed.
   void addRouting() {
-    constexpr TensorRole input = TensorRole::Input,
-                         optional = TensorRole::OptionalInput;
     if (!layer.getRouting().takesGivenIdsAlone())
-      add("logits", optional, {kAny, layer.getRoutedExperts()},
+      add("logits", TensorRole::OptionalInput, {kAny, layer.getRoutedExperts()},
           layer.getLogitsType(), {4, kFloats});
-    add("given_ids", optional, {kAny, layer.getTopK()}, i32, {8, "i64"});
-    add("given_weights", optional, {kAny, layer.getTopK()}, f32, {4, kFloats});
-    add("valid_tokens", optional, {1}, i32, {4});
+    addGiven(TensorRole::OptionalInput);
     if (vocabulary() > 0)
-      add("token_ids", optional, {kAny}, i32, {8, "i64"});
+      add("token_ids", TensorRole::OptionalInput, {kAny}, i32, {8, "i64"});
+    addPlaces();
+  }
+
+  void addGiven(TensorRole role) {
+    add("given_ids", role, {kAny, layer.getTopK()}, i32, {8, "i64"});
+    add("given_weights", role, {kAny, layer.getTopK()}, f32, {4, kFloats});
+    add("valid_tokens", TensorRole::OptionalInput, {1}, i32, {4});
+  }
+
+  /// Maps of experts to their weights, and the gate of shared ones.
+  void addPlaces() {
+    constexpr TensorRole input = TensorRole::Input;
     if (layer.getEplb()) {
       add("logical_to_physical", input,
           {layer.getExperts(), layer.getRedundantExperts().value_or(0) + 1},
@@ -133,14 +212,6 @@ private:
       add("expert_map", input, {layer.getPhysicalExperts()}, i32, {4});
     if (layer.getSharedExpertGate())
       add("shared_gate", input, {kAny, 1}, layer.getLogitsType(), {4, kFloats});
-    const Traits ofRows = {16, "", false, /*ofRows=*/true};
-    if (layer.getLora()) {
-      add("gate_up_addend", optional, {kAny, layer.getW13Rows()},
-          layer.getInputType(), ofRows);
-      add("down_addend", optional, {kAny, width}, layer.getInputType(), ofRows);
-    }
-    if (layer.getResidual())
-      add("residual", optional, {kAny, width}, layer.getOutputType());
   }
 
   void addWeights() {
@@ -156,18 +227,25 @@ private:
       addWeight("w13_group_index", {experts, width}, i32);
       addWeight("w2_group_index", {experts, inner}, i32);
     }
-    // The scales cover all experts, so that every rank quantizes alike.
-    const int64_t all = layer.getStoredExperts();
     const bool quantizesX = !layer.getInputQuantized();
-    if (quantizesX && !a1.isPlain() && !a1.getDynamic())
-      addWeight("a1_scale", {all}, a1.getScale());
-    if (!a2.isPlain() && !a2.getDynamic())
-      addWeight("a2_scale", {all}, a2.getScale());
-    // Below dynamic ones.
-    if (quantizesX && a1.hasStoredSecondScale())
-      addWeight("a1_second_scale", {all}, a1.getSecondScale());
-    if (a2.hasStoredSecondScale())
-      addWeight("a2_second_scale", {all}, a2.getSecondScale());
+    if (quantizesX)
+      addScale("a1_scale", a1);
+    addScale("a2_scale", a2);
+    if (quantizesX)
+      addSecondScale("a1_second_scale", a1);
+    addSecondScale("a2_second_scale", a2);
+  }
+
+  /// Activations' scales cover all experts, so that every rank quantizes alike.
+  void addScale(StringRef name, DescriptorAttr descriptor) {
+    if (!descriptor.isPlain() && !descriptor.getDynamic())
+      addWeight(name, {layer.getStoredExperts()}, descriptor.getScale());
+  }
+
+  /// Below dynamic ones.
+  void addSecondScale(StringRef name, DescriptorAttr descriptor) {
+    if (descriptor.hasStoredSecondScale())
+      addWeight(name, {layer.getStoredExperts()}, descriptor.getSecondScale());
   }
 
   void addWeightScales() {

@@ -30,8 +30,10 @@ def Moe_ProgramOp : Moe_Op<"program", [
     It holds the packing of weights, variants with ascending ranges from 1 to
     `max_tokens` without a gap, but for those that some GPUs alone take, and,
     once they are formed, kernels. No pass behind `moe-decompose-layer` reads the
-    layer: `scheme` is the name of its scheme, if it has one, and
-    `batch_invariant` that a token's result may not depend on the batch.
+    layer: `scheme` is the name of its scheme, if it has one,
+    `batch_invariant` that a token's result may not depend on the batch, and
+    `part` what of the layer it is (all): a part has no matmul, and so neither
+    backend nor report.
 
     ```mlir
     moe.layer @tiny {experts = 4, top_k = 2, hidden = 64, intermediate = 32,
@@ -64,6 +66,7 @@ def Moe_ProgramOp : Moe_Op<"program", [
     Moe_IntAttr:$max_tokens,
     OptionalAttr<StrAttr>:$scheme,
     UnitAttr:$batch_invariant,
+    OptionalAttr<StrAttr>:$part,
     StrArrayAttr:$inputs,
     OptionalAttr<Moe_ReportAttr>:$report
   );
@@ -71,7 +74,7 @@ def Moe_ProgramOp : Moe_Op<"program", [
   let assemblyFormat = [{
     $sym_name `of` $layer `for` qualified($target) `max_tokens` $max_tokens
     (`scheme` $scheme^)? (`batch_invariant` $batch_invariant^)?
-    `inputs` $inputs (`report` qualified($report)^)? attr-dict-with-keyword custom<IsolatedBody>($body)
+    (`part` $part^)? `inputs` $inputs (`report` qualified($report)^)? attr-dict-with-keyword custom<IsolatedBody>($body)
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
@@ -79,6 +82,8 @@ def Moe_ProgramOp : Moe_Op<"program", [
     /// The argument of that input's name, or null.
     ::mlir::BlockArgument getInput(::llvm::StringRef name);
     LayerOp getLayerOp();
+    /// Whether the backend of its matmuls is chosen, if it has any.
+    bool isResolved() { return getReport() || getPart(); }
   }];
 }
 

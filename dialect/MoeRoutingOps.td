@@ -188,6 +188,41 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure], ["addStageAttributes"]> {
   let hasVerifier = 1;
 }
 
+def Moe_PairRowsOp : Moe_StageOp<"pair_rows", [Pure], ["addStageAttributes"]> {
+  let summary = "the positions of rows that come in the order of pairs";
+  let description = [{
+    Row token * pairs + k is that of the pair (token, k). Its position is that
+    number, or -1 where its expert is not one of the `local` ones of the rank
+    (absent: all `experts`), whose first is known when it runs. The leading `?`
+    is tokens.
+
+    ```mlir
+    func.func private @pair_rows(%ids: tensor<?x8xi32>) {
+      %positions = moe.pair_rows experts = 128 %ids : (tensor<?x8xi32>) -> tensor<?x8xi32>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins
+    Moe_IntAttr:$experts,
+    OptionalAttr<Moe_IntAttr>:$local_experts,
+    AnyRankedTensor:$topk_ids
+  );
+  let results = (outs AnyRankedTensor:$positions);
+  let assemblyFormat = [{
+    `experts` `=` $experts (`local` `=` $local_experts^)? $topk_ids
+    attr-dict `:` functional-type(operands, results)
+  }];
+  let members = [{
+    bool isOfTokens(::mlir::OpResult) { return true; }
+    /// The experts that a rank holds.
+    int64_t getNumLocal() { return getLocalExperts().value_or(getExperts()); }
+    /// The rows that a token brings.
+    int64_t getPairs() { return ::llvm::cast<::mlir::RankedTensorType>(getPositions().getType()).getDimSize(1); }
+  }];
+  let hasVerifier = 1;
+}
+
 def Moe_BatchOp : Moe_StageOp<"batch", [Pure], ["addStageAttributes"]> {
   let summary = "the tiles of rows that come batched by expert";
   let description = [{

@@ -302,7 +302,8 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments], ["a
     t * pairs + k, row t * pairs + k of an addend. Without weights each is 1.
     With `identity` (x, ids) pairs whose id is -2 have row t of x as partials;
     with `identity_of_rank` those of one rank alone, known when it runs.
-    The leading `?` of partials and addend is rows, of all else tokens.
+    The leading `?` of partials and addend is rows, of all else tokens. Partials
+    that come in the order of pairs may be [tokens, pairs, width].
 
     ```mlir
     func.func private @combine(%y: tensor<?x2048xf32>, %positions: tensor<?x8xi32>, %weights: tensor<?x8xf32>) {
@@ -325,7 +326,7 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments], ["a
     bool isOfTokens(::mlir::OpResult) { return true; }
     /// The rows that a token brings, and the columns of each.
     int64_t getPairs() { return ::llvm::cast<::mlir::RankedTensorType>(getPositions().getType()).getDimSize(1); }
-    int64_t getWidth() { return ::llvm::cast<::mlir::RankedTensorType>(getPartials().getType()).getDimSize(1); }
+    int64_t getWidth() { return ::llvm::cast<::mlir::RankedTensorType>(getPartials().getType()).getShape().back(); }
   }];
   let hasVerifier = 1;
 }

@@ -111,6 +111,12 @@ void PermuteOp::addStageAttributes(NamedAttrList &attributes) {
     writer.integer("counters", getCounters());
 }
 
+void PairRowsOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer writer(*this, attributes);
+  writer.integer("local_experts", getNumLocal());
+  writer.integer("pairs", getPairs());
+}
+
 void BatchOp::addStageAttributes(NamedAttrList &attributes) {
   Writer(*this, attributes).integer("experts", getNumLocal());
 }

@@ -170,6 +170,17 @@ LogicalResult PermuteOp::verify() {
   return expect(*this, "counts", getCounts(), {local}, integer);
 }
 
+LogicalResult PairRowsOp::verify() {
+  if (expectPositive(*this, "experts", getExperts()) || verifyLocal(*this) ||
+      expectRank(*this, "topk_ids", getTopkIds(), 2))
+    return failure();
+  const int64_t pairs = columns(getTopkIds());
+  const Type integer = i32(*this);
+  if (expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}, integer))
+    return failure();
+  return expect(*this, "positions", getPositions(), {kAny, pairs}, integer);
+}
+
 LogicalResult BatchOp::verify() {
   if (getTileRows() < 0)
     return emitOpError() << "'tile_rows' must not be negative, got "
@@ -362,12 +373,15 @@ LogicalResult ActivateOp::verify() {
 }
 
 LogicalResult CombineOp::verify() {
-  if (expectRank(*this, "partials", getPartials(), 2) ||
+  const bool byPair = tensor(getPartials()).getRank() == 3;
+  if ((!byPair && expectRank(*this, "partials", getPartials(), 2)) ||
       expectRank(*this, "positions", getPositions(), 2))
     return failure();
-  const int64_t hidden = columns(getPartials());
+  const int64_t hidden = getWidth();
   const int64_t pairs = columns(getPositions());
-  if (expect(*this, "partials", getPartials(), {kAny, hidden}) ||
+  const SmallVector<int64_t> rows = {kAny, hidden},
+                             ofPairs = {kAny, pairs, hidden};
+  if (expect(*this, "partials", getPartials(), byPair ? ofPairs : rows) ||
       expect(*this, "positions", getPositions(), {kAny, pairs}, i32(*this)) ||
       expect(*this, "topk_weights", getTopkWeights(), {kAny, pairs},
              f32(*this)))

@@ -27,7 +27,14 @@ SOURCE = pathlib.Path(__file__).resolve().parent
 SKIPPED = 77
 # Several GB, of no fixed version: what a user gets today.
 USERS_PACKAGES = ("torch", "transformers", "numpy", "pytest")
-TESTS_OF_TORCH = ("test_torch.py", "test_transformers*.py", "test_engines.py", "test_vllm*.py", "test_sglang*.py", "test_docs.py")
+TESTS_OF_TORCH = (
+    "test_torch*.py",
+    "test_transformers*.py",
+    "test_engines.py",
+    "test_vllm*.py",
+    "test_sglang*.py",
+    "test_docs.py",
+)
 FILES_OF_ENGINES = ("MOEC_TEST_VLLM", "MOEC_TEST_SGLANG")
 # requirements-test.txt stands in both: mypy reads numpy and pytest.
 ENVIRONMENTS = {

@@ -61,8 +61,8 @@ private:
 
   /// The program's name for what is bound to a field, "" if there is none.
   std::string boundTo(StringRef field);
-  /// The optional output that repeats a result, "ids" of "topk_ids".
-  std::string outputOf(StringRef result);
+  /// The output that repeats what is bound to a field, "ids" of "topk_ids".
+  std::string outputOf(StringRef field);
   void pointer(StringRef field, StringRef type, bool written = false);
   void placesOfPermutation();
 
@@ -91,15 +91,13 @@ std::string Emitter::boundTo(StringRef field) {
   return {};
 }
 
-std::string Emitter::outputOf(StringRef result) {
+std::string Emitter::outputOf(StringRef field) {
+  const std::string bound = boundTo(field);
   auto ret = cast<moe::ReturnOp>(launch->getBlock()->getTerminator());
-  if (!ret.getOptionalNames())
-    return {};
-  for (auto [name, value] :
-       llvm::zip(*ret.getOptionalNames(), ret.getOptionalOutputs()))
-    if (value.getDefiningOp() == launch.getOperation() &&
-        valueName(value) == result)
-      return cast<StringAttr>(name).getValue().str();
+  for (const NamedOutput &output : outputsOf(ret))
+    if (output.value.getDefiningOp() == launch.getOperation() &&
+        valueName(output.value) == bound && output.name != bound)
+      return output.name.str();
   return {};
 }
 
@@ -189,16 +187,23 @@ void Emitter::emitRoute() {
   auto route = findStage<moe::RouteOp>(kernel);
   auto count = findStage<moe::CountOp>(kernel);
   auto permute = findStage<moe::PermuteOp>(kernel);
+  auto pairRows = findStage<moe::PairRowsOp>(kernel);
   ArgumentLayout &args = out.text.arguments;
   addRoutingFields(route, [&](StringRef f) { return boundTo(f); }, args);
   addPlacement(kernel, route, args, out.text.config);
   pointer("topk_ids", "int", true);
   pointer("topk_weights", "float", true);
-  args.pointer("ids", "int", outputOf("topk_ids"), true);
-  args.pointer("weights", "float", outputOf("topk_weights"), true);
+  // A part of a layer may return neither.
+  if (const std::string ids = outputOf("topk_ids"); !ids.empty())
+    args.pointer("ids", "int", ids, true);
+  if (const std::string weights = outputOf("topk_weights"); !weights.empty())
+    args.pointer("weights", "float", weights, true);
   if (permute)
     placesOfPermutation();
-  else
+  else if (pairRows)
+    pointer("positions", "int", true);
+  // A part of a layer has no use for them.
+  else if (!boundTo("block_counts").empty())
     pointer("block_counts", "int", true);
 
   int64_t experts = route.getNumExperts(), topK = route.getTopK();
@@ -316,6 +321,7 @@ Result<EmittedKernel> Emitter::emit() {
   };
   static constexpr Row rows[] = {{"route", &Emitter::emitRoute},
                                  {"route_permute", &Emitter::emitRoute},
+                                 {"route_pairs", &Emitter::emitRoute},
                                  {"grouped_matmul", &Emitter::emitMatmul},
                                  {"activate", &Emitter::emitActivate},
                                  {"amax", &Emitter::emitQuantization},

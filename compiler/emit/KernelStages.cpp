@@ -129,12 +129,9 @@ private:
   /// A result that the caller may ask for under another name has a field more.
   void addCopies(unsigned index, StringRef field, Stage &made) {
     auto ret = cast<moe::ReturnOp>(launch->getBlock()->getTerminator());
-    if (!ret.getOptionalNames())
-      return;
-    for (auto [name, value] :
-         llvm::zip(*ret.getOptionalNames(), ret.getOptionalOutputs()))
-      if (const std::string shown = cast<StringAttr>(name).str();
-          value == launch.getValues()[index] && shown != field &&
+    for (const NamedOutput &output : outputsOf(ret))
+      if (const std::string shown = output.name.str();
+          output.value == launch.getValues()[index] && shown != field &&
           arguments.has(shown))
         made.results[shown] = shown;
   }

@@ -264,7 +264,9 @@ static std::vector<RankFacts> rankFacts(moe::LayerOp layer) {
 
 /// The groups of inputs of which a run takes one to route its tokens.
 static std::vector<std::vector<std::string>> waysToRoute(moe::LayerOp layer) {
-  if (layer.isBatched())
+  const bool routes = !layer.isPart("finalize") &&
+                      (!layer.isPart("quantize") || layer.weighsX());
+  if (layer.isBatched() || !routes)
     return {};
   const std::vector<std::string> given = {"given_ids", "given_weights"};
   if (layer.getRouting().takesGivenIdsAlone())

@@ -51,6 +51,18 @@ std::vector<std::string> compiler::includedNames(std::string_view text) {
   return names;
 }
 
+/// As includedNames, but each embedded template is read once.
+static std::vector<std::string> namesOf(std::string_view text) {
+  static const auto known = [] {
+    std::map<const char *, std::vector<std::string>> names;
+    for (const EmbeddedFile &file : embeddedTemplates())
+      names.emplace(file.text.data(), compiler::includedNames(file.text));
+    return names;
+  }();
+  auto found = known.find(text.data());
+  return found == known.end() ? compiler::includedNames(text) : found->second;
+}
+
 Result<std::vector<std::string>> compiler::includeClosure(
     std::string_view source,
     const std::function<std::optional<std::string_view>(std::string_view)>
@@ -59,7 +71,7 @@ Result<std::vector<std::string>> compiler::includeClosure(
   std::map<std::string, std::string> wantedBy;
   std::vector<std::string> pending;
   auto want = [&](std::string_view text, const std::string &asker) {
-    for (std::string &name : includedNames(text))
+    for (std::string &name : namesOf(text))
       if (wantedBy.emplace(name, asker).second)
         pending.push_back(std::move(name));
   };

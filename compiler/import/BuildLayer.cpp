@@ -256,6 +256,8 @@ LogicalResult LayerBuilder::build(LayerDescription layer, ModuleOp module) {
     set("routed_scale", builder.getF64FloatAttr(*layer.routing.scale));
   if (!layer.parallel.allToAll.empty())
     set("all_to_all", builder.getStringAttr(layer.parallel.allToAll));
+  if (!layer.part.empty())
+    set("part", builder.getStringAttr(layer.part));
   if (!layer.origin.model.empty())
     set(moe::kOrigin, origin(layer.origin));
   module.getBody()->push_back(Operation::create(state));

@@ -24,7 +24,7 @@ namespace moec::compiler {
 /// An absent option leaves the choice to the input.
 struct ImportOptions {
   std::optional<std::string> scheme, dtype, logitsDtype, weightsDtype;
-  std::optional<std::string> accumulate, placement, allToAll;
+  std::optional<std::string> accumulate, placement, allToAll, part;
   std::optional<int64_t> tp, pcp, dp, sp, rank, layer;
   bool ep = false, allRanks = false, noSharedExperts = false;
   std::vector<std::string> ignoreFields;
@@ -61,6 +61,9 @@ void forEachImportOption(Options &options, See see) {
       "one package for all ranks (dp * pcp * tp); a load names its rank");
   see("no-shared-experts", options.noSharedExperts,
       "the caller computes the model's shared experts");
+  see("part", options.part,
+      "a part of the layer alone: route (ids and weights), quantize (codes and "
+      "scales of x) or finalize (the weighted sum of the experts' outputs)");
   see("layer", options.layer,
       "the layer of the model; its first with experts if absent");
   see("ignore-field", options.ignoreFields,

@@ -150,6 +150,7 @@ struct LayerDescription {
   bool inputQuantized = false;
   bool residual = false;
   bool batchInvariant = false;
+  std::string part;         ///< what of the layer is compiled; "": all of it
   int64_t latentHidden = 0; ///< the experts' width; 0: the layer's
   LayerOrigin origin;
 

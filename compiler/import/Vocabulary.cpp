@@ -222,6 +222,21 @@ static Result<void> applyOptions(LayerDescription &layer,
                                  const ImportOptions &options) {
   TRY(applyParallel(layer.parallel, options));
 
+  if (options.part) {
+    layer.part = *options.part;
+    if (layer.part != "route" && layer.part != "quantize" &&
+        layer.part != "finalize")
+      return refused("--part={}: expected route, quantize or finalize",
+                     layer.part);
+    const std::pair<std::string_view, bool> ofMatmuls[] = {
+        {"accumulate", options.accumulate.has_value()},
+        {"weights-dtype", options.weightsDtype.has_value()}};
+    for (const auto &[name, given] : ofMatmuls)
+      if (given)
+        return refused("--{}: expected none with --part={}, which has no "
+                       "matmul",
+                       name, layer.part);
+  }
   if (options.accumulate) {
     layer.accumulate = *options.accumulate;
     if (layer.accumulate != "f32" && layer.accumulate != "fast")

@@ -169,6 +169,8 @@ LogicalResult Comparison::compareHead() {
       failed(compareAttribute(stands, "batch_invariant",
                               stands.getBatchInvariantAttr(),
                               stages.getBatchInvariantAttr())) ||
+      failed(compareAttribute(stands, "part", stands.getPartAttr(),
+                              stages.getPartAttr())) ||
       failed(compareAttribute(stands, "inputs", stands.getInputsAttr(),
                               stages.getInputsAttr())))
     return failure();
@@ -231,13 +233,13 @@ struct CheckProgram : compiler::impl::CheckProgramPassBase<CheckProgram> {
   }
 
   LogicalResult check(moe::ProgramOp program) {
-    if (!program.getReport())
+    if (!program.isResolved())
       return program.emitError() << "no backend is chosen; run "
                                     "moe-choose-backend first";
     // What was asked for when it was compiled the report says.
     const moe::ReportAttr report = program.getReportAttr();
-    const std::string backend = report.getBackend().str();
-    const std::string engine = report.getEngine().str();
+    const std::string backend = report ? report.getBackend().str() : "";
+    const std::string engine = report ? report.getEngine().str() : "";
     const std::pair<std::string, std::string> asked[] = {
         {"", ""}, {backend, ""}, {"", engine}, {backend, engine}};
     for (const auto &[itsBackend, itsEngine] : asked) {

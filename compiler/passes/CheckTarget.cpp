@@ -97,6 +97,28 @@ void checkBatched(moe::LayerOp layer, Refuse refuse) {
                             "each token; accepted: one of the two"));
 }
 
+/// A part of a layer, of tokens in the order of the caller.
+void checkPart(moe::LayerOp layer, Refuse refuse) {
+  if (!layer.getPart())
+    return;
+  const std::string part = "part " + layer.getPart()->str();
+  if (layer.isBatched())
+    refuse("option_not_supported",
+           part + ": with activation_format = batched rows come by expert, and "
+                  "parts are of tokens; accepted: the layer with "
+                  "activation_format = standard");
+  if (layer.isPart("quantize") && layer.getQuant().getA1().isPlain())
+    refuse(
+        "scheme_not_supported",
+        part + ": the scheme does not quantize x, which is multiplied as " +
+            compiler::elementTypeName(layer.getQuant().getA1().getElement()) +
+            "; accepted: schemes that quantize activations");
+  if (layer.isPart("finalize") && layer.getDeferFinalize())
+    refuse("option_not_supported",
+           part + ": with defer_finalize the layer sums nothing over experts; "
+                  "accepted: one of the two");
+}
+
 /// How each kind of input says that the caller computes shared experts.
 constexpr StringLiteral kBesideLayer =
     "shared experts beside this layer (--no-shared-experts, option "
@@ -493,6 +515,7 @@ struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
       };
       checkOptions(layer, refuse);
       checkBatched(layer, refuse);
+      checkPart(layer, refuse);
       checkTogether(layer, refuse);
       checkAccumulation(layer, refuse);
       checkParameters(layer, refuse);

@@ -47,6 +47,8 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
                   "to ask for another";
       return success();
     }
+    if (program.getPart())
+      return choosesNothing(program);
     if (!findIn<moe::GroupedMatmulOp>(program))
       return program.emitError() << "no stage of the program is a matmul";
     std::vector<Refused> refused;
@@ -62,6 +64,18 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
     }
     report(program, *resolution);
     return success();
+  }
+
+  /// A part of a layer has no matmul.
+  LogicalResult choosesNothing(moe::ProgramOp program) {
+    if (backend.empty() && engine.empty())
+      return success();
+    return program.emitError()
+           << "part '" << *program.getPart()
+           << "' has no matmul, which a backend or an engine would serve; "
+              "expected neither, got "
+           << (backend.empty() ? "engine '" + engine + "'"
+                               : "backend '" + backend + "'");
   }
 
   void report(moe::ProgramOp program, const Resolution &resolution) {

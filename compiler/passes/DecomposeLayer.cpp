@@ -54,15 +54,16 @@ public:
     auto program = moe::ProgramOp::create(
         builder, location, StringRef(name), layer.getSymName(), target,
         maxTokens, scheme(), bool(layer.getBatchInvariant()),
-        builder.getStrArrayAttr(names), moe::ReportAttr());
+        layer.getPartAttr(), builder.getStrArrayAttr(names), moe::ReportAttr());
     Block *body = builder.createBlock(&program.getBody());
     for (Input &input : inputs)
       input.value = body->addArgument(input.type, location);
-    if (layer.quantizesWeights()) {
+    const bool isWhole = !layer.getPart();
+    if (isWhole && layer.quantizesWeights()) {
       quantizeWeights("w13", layer.getQuant().getW1(), layer.isGated() ? 2 : 1);
       quantizeWeights("w2", layer.getQuant().getW2(), 1);
     }
-    if (layer.getGroupIndex()) {
+    if (isWhole && layer.getGroupIndex()) {
       orderColumns("w13_group_index", layer.getQuant().getW1());
       orderColumns("w2_group_index", layer.getQuant().getW2());
     }
@@ -70,7 +71,9 @@ public:
         builder, location, "all", 1, maxTokens, StringAttr(), IntegerAttr(),
         ArrayAttr(), StringAttr());
     builder.createBlock(&variant.getBody());
-    if (layer.isBatched())
+    if (!isWhole)
+      addStagesOfPart();
+    else if (layer.isBatched())
       addBatchedStages();
     else
       addStages();
@@ -258,14 +261,12 @@ private:
         .getResult();
   }
 
-  void addStages() {
-    const int64_t experts = layer.getStoredExperts();
+  /// `routing`: the layer's, or where all is given one that chooses nothing.
+  moe::RouteOp addRoute(moe::RoutingAttr routing) {
     const int64_t pairs = layer.getPairsOfToken();
-    const int64_t local = *layer.getLocalExperts();
-    const Type i32 = builder.getI32Type(), f32 = builder.getF32Type();
-    const auto ids = tensor({kAny, pairs}, i32);
-    auto route = moe::RouteOp::create(
-        builder, location, ids, tensor({kAny, pairs}, f32), layer.getRouting(),
+    return moe::RouteOp::create(
+        builder, location, tensor({kAny, pairs}, builder.getI32Type()),
+        tensor({kAny, pairs}, builder.getF32Type()), routing,
         builder.getI64IntegerAttr(layer.getTopK()),
         input("logits") ? IntegerAttr()
                         : builder.getI64IntegerAttr(layer.getRoutedExperts()),
@@ -275,27 +276,45 @@ private:
         input("valid_tokens"), input("routing_bias"), input("per_expert_scale"),
         input("token_ids"), input("hash_table"), input("logical_to_physical"),
         input("replica_count"), input("expert_map"),
-        experts != int64_t(layer.getExperts())
+        layer.getStoredExperts() != int64_t(layer.getExperts())
             ? builder.getI64IntegerAttr(layer.getPhysicalExperts())
             : IntegerAttr(),
         positive(layer.getZeroExpertsAttr()),
         positive(layer.getNumSharedExpertsAttr()), input("shared_gate"));
-    IntegerAttr localExperts;
-    if (local != experts)
-      localExperts = builder.getI64IntegerAttr(local);
-    auto count = moe::CountOp::create(
-        builder, location, tensor({kAny, experts}, i32),
+  }
+
+  /// The rank's; null where it holds all.
+  IntegerAttr localExperts() {
+    const int64_t local = *layer.getLocalExperts();
+    return local != layer.getStoredExperts() ? builder.getI64IntegerAttr(local)
+                                             : IntegerAttr();
+  }
+
+  moe::CountOp addCount(moe::RouteOp route) {
+    const int64_t experts = layer.getStoredExperts();
+    return moe::CountOp::create(
+        builder, location, tensor({kAny, experts}, builder.getI32Type()),
         builder.getI64IntegerAttr(experts), builder.getI64IntegerAttr(0),
-        localExperts, route.getTopkIds());
+        localExperts(), route.getTopkIds());
+  }
+
+  void addStages() {
+    const int64_t experts = layer.getStoredExperts();
+    const int64_t pairs = layer.getPairsOfToken();
+    const int64_t local = *layer.getLocalExperts();
+    const Type i32 = builder.getI32Type();
+    const auto ids = tensor({kAny, pairs}, i32);
+    auto route = addRoute(layer.getRouting());
+    auto count = addCount(route);
     auto permute = moe::PermuteOp::create(
         builder, location,
         TypeRange{tensor({kAny}, i32), ids, tensor({local + 1}, i32),
                   tensor({kAny, 4}, i32), tensor({3}, i32),
                   tensor({local}, i32)},
         builder.getI64IntegerAttr(experts), builder.getI64IntegerAttr(0),
-        /*row_step=*/IntegerAttr(), builder.getI64IntegerAttr(0), localExperts,
-        builder.getStringAttr("tokens * " + Twine(pairs)), route.getTopkIds(),
-        count.getBlockCounts());
+        /*row_step=*/IntegerAttr(), builder.getI64IntegerAttr(0),
+        localExperts(), builder.getStringAttr("tokens * " + Twine(pairs)),
+        route.getTopkIds(), count.getBlockCounts());
     const Rows sorted = {permute.getTiles(), permute.getTileCount(),
                          permute.getOffsets(), Value()};
     const bool onInput = layer.getApplyRouterWeightOnInput();
@@ -322,15 +341,58 @@ private:
              permute);
       return;
     }
+    finish({"out"}, combine(y, permute.getPositions(), route), route, permute);
+  }
+
+  Value combine(Value partials, Value positions, moe::RouteOp route) {
+    const bool onInput = layer.getApplyRouterWeightOnInput();
     const bool hasZero = layer.getZeroExperts().value_or(0) > 0;
-    auto combine = moe::CombineOp::create(
-        builder, location,
-        tensor({kAny, layer.getWidth()}, layer.getOutputType()),
-        hasZero && layer.addsZeroExpertsByRank(), y, permute.getPositions(),
-        onInput ? Value() : route.getTopkWeights(), input("residual"),
-        input("down_addend"), hasZero ? input("x") : Value(),
-        hasZero ? route.getTopkIds() : Value());
-    finish({"out"}, combine.getOut(), route, permute);
+    return moe::CombineOp::create(
+               builder, location,
+               tensor({kAny, layer.getWidth()}, layer.getOutputType()),
+               hasZero && layer.addsZeroExpertsByRank(), partials, positions,
+               onInput ? Value() : route.getTopkWeights(), input("residual"),
+               input("down_addend"), hasZero ? input("x") : Value(),
+               hasZero ? route.getTopkIds() : Value())
+        .getOut();
+  }
+
+  /// The stages of the layer that the part has, which read what is given in
+  /// place of the others' results.
+  void addStagesOfPart() {
+    const auto end = [&](ArrayRef<StringRef> names, ValueRange outputs) {
+      moe::ReturnOp::create(builder, location, builder.getStrArrayAttr(names),
+                            ArrayAttr(), outputs, ValueRange());
+    };
+    if (layer.isPart("finalize")) {
+      auto route =
+          addRoute(moe::RoutingAttr::get(builder.getContext(), "custom"));
+      addCount(route);
+      const Value ids = route.getTopkIds();
+      const Value positions = moe::PairRowsOp::create(
+          builder, location, ids.getType(),
+          builder.getI64IntegerAttr(layer.getStoredExperts()), localExperts(),
+          ids);
+      end({"out"}, combine(input("partials"), positions, route));
+      return;
+    }
+    moe::RouteOp route;
+    if (layer.isPart("route") || layer.weighsX()) {
+      route = addRoute(layer.getRouting());
+      addCount(route);
+    }
+    if (layer.isPart("quantize")) {
+      const Quantized x = quantize(
+          layer.getQuant().getA1(), input("x"),
+          route ? Value(route.getTopkWeights()) : Value(), "a1", Rows());
+      end({"x_q", "x_scale"}, {x.data, x.scale});
+      return;
+    }
+    const Value ids = route.getTopkIds(), weights = route.getTopkWeights();
+    if (layer.hasPlaces())
+      end({"ids", "weights", "places"}, {ids, weights, ids});
+    else
+      end({"ids", "weights"}, {ids, weights});
   }
 
   /// From the result of the first matmul to that of the second. `pairs`: of the
@@ -442,8 +504,13 @@ struct DecomposeLayerPass
 
   /// Whether an engine serves a program that multiplies codes.
   bool multipliesCodes(moe::LayerOp layer, moe::TargetAttr target) {
+    // A part is that of the whole layer.
+    const StringAttr part = layer.getPartAttr();
+    layer.removePartAttr();
     moe::ProgramOp program =
         Decomposer(layer, target, maxTokens, /*multipliesCodes=*/true).build();
+    if (part)
+      layer.setPartAttr(part);
     const bool served = bool(compiler::resolve(
         compiler::factsOf(program), target.getArch().str(), backend, engine));
     program.erase();
@@ -460,6 +527,14 @@ struct DecomposeLayerPass
       return layer.emitError()
              << "what this rank holds of layer @" << layer.getSymName()
              << " is not resolved; run moe-resolve-parallel first";
+    if (layer.isPart("quantize") && !codes &&
+        layer.getQuant().dequantizesWeights())
+      return compiler::refuse(
+          layer, "scheme_not_supported",
+          "part quantize: on " + target.getArch() +
+              " this layer emulates activations: x becomes numbers of 16 bits "
+              "at once, and no codes; accepted: schemes that the support "
+              "matrix calls native or dequantized there");
     // Rows that come by expert are of this rank's, whichever those are.
     if (layer.getLocalStride().value_or(1) != 1 && !layer.getExpertMap() &&
         !layer.isBatched())

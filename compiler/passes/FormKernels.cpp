@@ -123,6 +123,16 @@ static StringRef returnedName(OpResult result) {
   return {};
 }
 
+/// Whether it is an output of that name.
+static bool isReturnedAs(OpResult result, StringRef name) {
+  return llvm::any_of(result.getUses(), [&](OpOperand &use) {
+    auto ret = dyn_cast<moe::ReturnOp>(use.getOwner());
+    const unsigned index = use.getOperandNumber();
+    return ret && index < ret.getOutputs().size() &&
+           cast<StringAttr>(ret.getOutputNames()[index]).getValue() == name;
+  });
+}
+
 /// The name of a result as a value of the program.
 static std::string launchResultName(OpResult result, const Group &group) {
   StringRef inKernel = fieldName(result, group);
@@ -135,6 +145,9 @@ static std::string launchResultName(OpResult result, const Group &group) {
   }
   if (isa<moe::DequantizeOp>(result.getOwner()))
     return "x_dequantized";
+  // In a part that routes the caller gets them.
+  if (isa<moe::RouteOp>(result.getOwner()) && isReturnedAs(result, "places"))
+    return "places";
   if (inKernel != "result")
     return inKernel.str();
   if (auto permute = dyn_cast<moe::PermuteColumnsOp>(result.getOwner()))
@@ -294,13 +307,14 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
     groupFewTokens(variant, groups);
     return success();
   }
-  const bool fuseRouting =
-      fuse && int64_t(variant.getMaxTokens()) <= kFusedTokens;
+  const bool fuseRouting = fuse &&
+                           int64_t(variant.getMaxTokens()) <= kFusedTokens &&
+                           !variant.getBody().getOps<moe::PermuteOp>().empty();
   if (fuse)
     moveToRouting(variant);
   for (Operation &op : variant.getBody().front().without_terminator()) {
     std::string name = nameOf(variant, op), apart;
-    bool joins = isa<moe::CountOp>(op) ||
+    bool joins = isa<moe::CountOp, moe::PairRowsOp>(op) ||
                  (isa<moe::PermuteOp>(op) && fuseRouting) ||
                  (isa<moe::ActivateOp>(op) && fuseActivation) ||
                  (isa<moe::CombineOp>(op) && variant.getMultiprocessors());
@@ -456,7 +470,7 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
 
   void runOnOperation() override {
     moe::ProgramOp program = getOperation();
-    if (!program.getReport()) {
+    if (!program.isResolved()) {
       program.emitError() << "no backend is chosen; run moe-choose-backend "
                              "first";
       return signalPassFailure();
@@ -471,7 +485,8 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
     Block &body = variant.getBody().front();
     if (!body.getOps<moe::LaunchOp>().empty())
       return success();
-    bool fuse = program.getReportAttr().getBackend() != "unfused";
+    bool fuse = !program.getReport() ||
+                program.getReportAttr().getBackend() != "unfused";
     // Adapters add to what the first matmul leaves.
     const bool adapts = llvm::any_of(
         body.getOps<moe::ActivateOp>(),

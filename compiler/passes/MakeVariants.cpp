@@ -120,8 +120,17 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
   return ranges;
 }
 
+/// The variant of stages that are in no ranges yet.
+constexpr StringLiteral kAll = "all";
+
+/// The last token counts of a part's ranges: kernels of fewer tokens give a
+/// token more CTAs, or a CTA fewer tokens.
+constexpr int64_t kRangesOfPart[] = {kFusedRouting, 2048, 8192};
+
 /// Decided, or of a later phase: not to be cloned again.
-bool isDecided(moe::VariantOp variant) {
+bool isDecided(moe::ProgramOp program, moe::VariantOp variant) {
+  if (program.getPart())
+    return variant.getSymName() != kAll;
   for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
     if (permute.getTileRows() == 0)
       return false;
@@ -396,6 +405,26 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages) {
   stages.erase();
 }
 
+/// A part without routing has kernels that are the same for any tokens.
+void cloneStagesOfPart(moe::ProgramOp program, moe::VariantOp stages) {
+  OpBuilder builder(stages);
+  const int64_t most = stages.getMaxTokens();
+  SmallVector<int64_t> ranges;
+  if (!program.getBatchInvariant() && compiler::findIn<moe::RouteOp>(program))
+    llvm::copy_if(kRangesOfPart, std::back_inserter(ranges),
+                  [&](int64_t last) { return last < most; });
+  ranges.push_back(most);
+  int64_t first = stages.getMinTokens();
+  for (const int64_t last : ranges) {
+    auto variant = cast<moe::VariantOp>(builder.clone(*stages));
+    variant.setSymName("up_to_" + std::to_string(last));
+    variant.setMinTokens(first);
+    variant.setMaxTokens(last);
+    first = last + 1;
+  }
+  stages.erase();
+}
+
 struct MakeVariantsPass
     : compiler::impl::MakeVariantsPassBase<MakeVariantsPass> {
   using Base::Base;
@@ -404,14 +433,17 @@ struct MakeVariantsPass
     moe::ProgramOp program = getOperation();
     SmallVector<moe::VariantOp> variants(
         program.getBody().getOps<moe::VariantOp>());
-    if (variants.size() != 1 || isDecided(variants.front()))
+    if (variants.size() != 1 || isDecided(program, variants.front()))
       return;
-    if (!program.getReport()) {
+    if (!program.isResolved()) {
       program.emitError() << "no backend is chosen; run moe-choose-backend "
                              "first";
       return signalPassFailure();
     }
-    cloneStages(program, variants.front());
+    if (program.getPart())
+      cloneStagesOfPart(program, variants.front());
+    else
+      cloneStages(program, variants.front());
   }
 };
 

@@ -229,6 +229,7 @@ FailureOr<moe::PlanAttr> Planner::plan() {
   };
   static constexpr Row rows[] = {{"route", &Planner::planRoute},
                                  {"route_permute", &Planner::planRoute},
+                                 {"route_pairs", &Planner::planRoute},
                                  {"grouped_matmul", &Planner::planMatmul},
                                  {"route_gate_up", &Planner::planFewTokens},
                                  {"down_combine", &Planner::planFewTokens},

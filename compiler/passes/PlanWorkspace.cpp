@@ -163,13 +163,13 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
     std::vector<PlacedRegion> placed;
     for (auto [value, offset] : llvm::zip(live, planned->offsets))
       placed.push_back({value.name, offset.text(), value.bytes});
+    const RegionEnds ends(placed);
     SmallVector<Attribute> regions;
     for (auto [value, offset] : llvm::zip(live, planned->offsets))
       regions.push_back(moe::RegionAttr::get(
-          context, value.name, withEnds(offset, placed), value.bytes.text(),
+          context, value.name, ends.shortened(offset), value.bytes.text(),
           value.firstLaunch, value.lastLaunch));
-    const auto bytes =
-        StringAttr::get(context, withEnds(planned->bytes, placed));
+    const auto bytes = StringAttr::get(context, ends.shortened(planned->bytes));
     if (variant.getRegionsAttr() || variant.getWorkspaceBytesAttr())
       return compare(variant, bytes, regions);
     variant.setRegionsAttr(ArrayAttr::get(context, regions));

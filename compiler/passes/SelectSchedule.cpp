@@ -271,7 +271,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
   }
 
   static LogicalResult hasReport(moe::ProgramOp program) {
-    if (program.getReportAttr())
+    if (program.isResolved())
       return success();
     return program.emitError() << "no backend is chosen; run "
                                   "moe-choose-backend first";

@@ -79,6 +79,9 @@ SmallVector<StringRef> compiler::rankOperandsOf(moe::StageOpInterface stage) {
   if (auto permute = dyn_cast<moe::PermuteOp>(stage.getOperation());
       permute && permute.getLocalExperts())
     operands.push_back("local_begin");
+  if (auto rows = dyn_cast<moe::PairRowsOp>(stage.getOperation());
+      rows && rows.getLocalExperts())
+    operands.push_back("local_begin");
   if (auto route = dyn_cast<moe::RouteOp>(stage.getOperation());
       route && route.getExpertMap())
     operands.push_back("local_begin");

@@ -61,6 +61,12 @@ int64_t compiler::storedExperts(moe::ProgramOp program) {
 }
 
 int64_t compiler::rowsOfToken(moe::ProgramOp program) {
+  if (program.getPart()) {
+    auto route = findIn<moe::RouteOp>(program);
+    return route ? cast<RankedTensorType>(route.getTopkIds().getType())
+                       .getDimSize(1)
+                 : 1;
+  }
   auto permute = findIn<moe::PermuteOp>(program);
   return permute ? permute.getPairs() : localExperts(program);
 }
@@ -162,22 +168,22 @@ std::string compiler::valueName(Value value) {
   return {};
 }
 
+SmallVector<NamedOutput> compiler::outputsOf(moe::ReturnOp ret) {
+  SmallVector<NamedOutput> outputs;
+  for (auto [index, value] : llvm::enumerate(ret.getOutputs()))
+    outputs.push_back({nameAt(ret.getOutputNames(), index), value});
+  for (auto [index, value] : llvm::enumerate(ret.getOptionalOutputs()))
+    outputs.push_back({nameAt(*ret.getOptionalNames(), index), value});
+  return outputs;
+}
+
 bool compiler::isOutput(moe::LaunchOp launch, unsigned result) {
-  Value value = launch.getValues()[result];
-  std::string name = valueName(value);
-  for (OpOperand &use : value.getUses()) {
-    auto ret = dyn_cast<moe::ReturnOp>(use.getOwner());
-    if (!ret)
-      continue;
-    unsigned index = use.getOperandNumber();
-    unsigned outputs = ret.getOutputs().size();
-    StringRef returned = index < outputs
-                             ? nameAt(ret.getOutputNames(), index)
-                             : nameAt(*ret.getOptionalNames(), index - outputs);
-    if (returned == name)
-      return true;
-  }
-  return false;
+  const Value value = launch.getValues()[result];
+  const std::string name = valueName(value);
+  auto ret = cast<moe::ReturnOp>(launch->getBlock()->getTerminator());
+  return llvm::any_of(outputsOf(ret), [&](const NamedOutput &output) {
+    return output.value == value && output.name == name;
+  });
 }
 
 Expression WorkspaceValue::bytes() const {

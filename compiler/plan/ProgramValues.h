@@ -79,6 +79,14 @@ int64_t columnsOfGroup(moe::KernelOp kernel);
 /// weight ("w13_packed").
 std::string valueName(mlir::Value value);
 
+/// A value that a variant returns.
+struct NamedOutput {
+  llvm::StringRef name;
+  mlir::Value value;
+};
+/// Outputs, and behind them those that the caller may ask for.
+llvm::SmallVector<NamedOutput> outputsOf(moe::ReturnOp ret);
+
 /// Whether a result of a launch is itself an output of the variant, under the
 /// same name; all other results are workspace.
 bool isOutput(moe::LaunchOp launch, unsigned result);

@@ -70,20 +70,24 @@ static std::string replaced(StringRef text, StringRef part, StringRef word) {
   return made;
 }
 
-std::string compiler::withEnds(const Expression &expression,
-                               llvm::ArrayRef<PlacedRegion> regions) {
-  std::vector<std::pair<std::string, std::string>> ends;
+RegionEnds::RegionEnds(llvm::ArrayRef<PlacedRegion> placed) : regions(placed) {
   for (const PlacedRegion &region : regions) {
-    auto end = withoutEnds("end(" + region.value + ")", regions);
+    std::string name = "end(" + region.value + ")";
+    auto end = withoutEnds(name, regions);
     if (end && !end->constant())
-      ends.emplace_back(end->text(), "end(" + region.value + ")");
+      ends.emplace_back(end->text(), std::move(name));
   }
   // The longest first: it may hold others.
   llvm::stable_sort(
       ends, [](auto &a, auto &b) { return a.first.size() > b.first.size(); });
+}
+
+std::string RegionEnds::shortened(const Expression &expression) const {
   std::string made = expression.text();
   for (const auto &[part, word] : ends) {
     std::string shorter = replaced(made, part, word);
+    if (shorter == made)
+      continue;
     auto same = withoutEnds(shorter, regions);
     if (same && *same == expression)
       made = std::move(shorter);

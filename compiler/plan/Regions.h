@@ -19,6 +19,7 @@
 #include "llvm/ADT/StringRef.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace moec::compiler {
@@ -33,9 +34,18 @@ struct PlacedRegion {
 Result<Expression> withoutEnds(llvm::StringRef text,
                                llvm::ArrayRef<PlacedRegion> regions);
 
-/// The text of an expression with end(...) where that is the same.
-std::string withEnds(const Expression &expression,
-                     llvm::ArrayRef<PlacedRegion> regions);
+/// Writes expressions with end(...) where that is the same. The regions must
+/// outlive it.
+class RegionEnds {
+public:
+  explicit RegionEnds(llvm::ArrayRef<PlacedRegion> placed);
+  std::string shortened(const Expression &expression) const;
+
+private:
+  llvm::ArrayRef<PlacedRegion> regions;
+  /// The end of a region as a whole text, and its short one.
+  std::vector<std::pair<std::string, std::string>> ends;
+};
 
 } // namespace moec::compiler
 

@@ -204,7 +204,7 @@ def supports(source: Source, **options: Any) -> Support:
     """Whether compile() would serve the layer. Never raises for a layer that it would not serve."""
     report = explain(source, **options)
     if report.served:
-        return Support(True, (), tuple(target["realization"] for target in report.targets))
+        return Support(True, (), tuple(target.get("realization", "") for target in report.targets))
     return Support(False, _reasons(report.data), ())
 
 

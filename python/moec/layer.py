@@ -214,7 +214,7 @@ class Layer:
 
     def __call__(
         self,
-        x: Any,
+        x: Any = None,
         logits: Any = None,
         *,
         topk_ids: Any = None,
@@ -229,10 +229,11 @@ class Layer:
     ) -> Any:
         """Runs the layer over the tokens of x. On a GPU the run is queued; on the host it has ended when this returns.
 
-        x: [tokens, hidden]. logits: [tokens, experts], or topk_ids and topk_weights: [tokens, experts a token].
-        out: the array to write; x itself may be given. None: a new one, of numpy or torch as x is.
+        x: [tokens, hidden]; None where a part of a layer reads none. logits: [tokens, experts], or topk_ids and topk_weights:
+            [tokens, experts a token].
+        out: the array to write; x itself may be given. None: a new one, of numpy or torch as the first input is.
         context: workspace and state to use. None: one of the package for this stream.
-        stream: as Package.layer() takes it. tokens: None: the extent of x.
+        stream: as Package.layer() takes it. tokens: None: the extent of x, or of the input of a part.
         variant: the name of a variant. overlap_previous: the first launch may start before its predecessor has ended; the
             caller promises that nobody writes weights then.
         others: further inputs and optional outputs of .package.values, by name.
@@ -244,16 +245,21 @@ class Layer:
         given = {"x": x, "logits": logits, "given_ids": topk_ids, "given_weights": topk_weights, "out": out, **others}
         given = {name: array for name, array in given.items() if array is not None}
         views = self._run_views(given, queue)
+        inputs = [name for name in package.values if name in given and "input" in package.values[name].role]
+        if not inputs:
+            known = [value.name for value in package.values.values() if "input" in value.role]
+            raise InvalidArgument(f"a run of package {package.name} needs inputs, got none; it has {', '.join(known)}")
+        first = given[inputs[0]]
         tokens = self._tokens(views) if tokens is None else _c.integer(tokens, "tokens")
         with _memory.allocating_on(queue, package.gpu):
             for name in package.outputs:
                 if name not in given:
-                    given[name] = package.empty(name, tokens, library="torch" if arrays.is_torch(x) else "")
+                    given[name] = package.empty(name, tokens, library="torch" if arrays.is_torch(first) else "")
                     views[name] = arrays.view(given[name], name)
             options = _abi.RunOptions(struct_size=ctypes.sizeof(_abi.RunOptions), overlap_previous=overlap_previous)
             options.variant = _c.text(variant, "variant") if variant is not None else None
             self._run(views, options, context, queue, tokens)
-        results = {name: self._like(x, views["x"], given[name]) for name in package.outputs}
+        results = {name: self._like(first, views[inputs[0]], given[name]) for name in package.outputs}
         return next(iter(results.values())) if len(results) == 1 else results
 
     def _run_views(self, given: Mapping[str, Any], queue: int) -> dict[str, arrays.View]:
@@ -265,10 +271,12 @@ class Layer:
         return {name: arrays.view(array, name, stream=queue, differentiated=True) for name, array in given.items()}
 
     def _tokens(self, views: Mapping[str, arrays.View]) -> int:
-        name, axis = self.package.token_axis
-        rank = self.package.values[name].rank
-        if name not in views:
-            raise InvalidArgument(f"tokens: expected value '{name}', whose extent counts them, or tokens=N")
+        axes = self.package.token_axes
+        name = next((each for each in axes if each in views), None)
+        if name is None:
+            known = " or ".join(f"'{each}'" for each in axes)
+            raise InvalidArgument(f"tokens: expected value {known}, whose extent counts them, or tokens=N")
+        rank, axis = self.package.values[name].rank, axes[name]
         if len(views[name].shape) != rank:
             which = ("first", "second", "third")[axis]
             raise InvalidArgument(
@@ -325,10 +333,10 @@ class Layer:
             _copy_back(made, to)
 
     @staticmethod
-    def _like(x: Any, view_of_x: arrays.View, made: Any) -> Any:
+    def _like(given: Any, view: arrays.View, made: Any) -> Any:
         """bf16 of ml_dtypes comes out where it went in."""
-        if view_of_x.element_type == "bf16" and arrays.is_numpy(x) and arrays.is_numpy(made) and made.dtype == "uint16":
-            return made.view(x.dtype)
+        if view.element_type == "bf16" and arrays.is_numpy(given) and arrays.is_numpy(made) and made.dtype == "uint16":
+            return made.view(given.dtype)
         return made
 
     def __repr__(self) -> str:

@@ -203,12 +203,13 @@ class Package:
         return tuple(value.name for value in self.values.values() if value.role == "output")
 
     @functools.cached_property
-    def token_axis(self) -> tuple[str, int]:
-        """The value whose extent counts the tokens of a run, and its dimension."""
-        for value in self.manifest["values"]:
-            if value["role"] == "input" and "tokens" in value["shape"]:
-                return value["name"], value["shape"].index("tokens")
-        raise InvalidArgument(f"tokens: package {self.name} has no input with an extent of tokens; give tokens=N")
+    def token_axes(self) -> dict[str, int]:
+        """The dimension that counts the tokens of a run, by input: the first that every run has, or all optional ones."""
+        rows = [value for value in self.manifest["values"] if "tokens" in value["shape"]]
+        found = {row["name"]: row["shape"].index("tokens") for row in rows if row["role"] == "input"}
+        if found:
+            return dict([next(iter(found.items()))])
+        return {row["name"]: row["shape"].index("tokens") for row in rows if row["role"] == "optional_input"}
 
     def _value(self, name: str) -> Value:
         if name not in self.values:

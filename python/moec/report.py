@@ -41,7 +41,7 @@ class Support:
     reasons: tuple[Reason, ...]
     """Why not: at least one where .ok is False."""
     realization: tuple[str, ...]
-    """For each arch: "native", "dequantized" or "emulated"."""
+    """For each arch: "native", "dequantized" or "emulated"; "" of a part of a layer."""
 
     def __bool__(self) -> bool:
         return self.ok
@@ -99,6 +99,8 @@ class Report:
         lines = [f"target {target['arch']}"]
         if target.get("backend"):
             lines.append(f"  chosen: backend {target['backend']}, engine {target['engine']}, {target['realization'] or 'native'}")
+        if target.get("part"):
+            lines.append(f"  part {target['part']} alone, without a matmul")
         if target.get("degraded"):
             lines.append(f"  better, but not possible: {target['degraded']}")
         lines += [
@@ -124,7 +126,8 @@ class Report:
                 )
                 for variant in target.get("variants", ())
             ]
-            parts.append(_html.section(f"{target['arch']}: {target.get('backend', '')} {target.get('engine', '')}".strip()))
+            chosen = f"part {target['part']}" if "part" in target else f"{target.get('backend', '')} {target.get('engine', '')}"
+            parts.append(_html.section(f"{target['arch']}: {chosen}".strip()))
             parts.append(_html.ranges(variants))
             rows = [[row["backend"], row["engine"], row["code"], row["reason"]] for row in target.get("refused", ())]
             parts.append(_html.table(["backend", "engine", "code", "why it was refused"], rows))

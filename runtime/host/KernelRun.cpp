@@ -109,6 +109,15 @@ int64_t KernelRun::coveredTokens(int64_t tokens, int64_t blockTokens) const {
   return std::min(tokens, multiply(grid[0], blockTokens));
 }
 
+Result<int64_t> moec::host::tokensOfBlocks(const KernelRun &run) {
+  const int64_t size = TRY(run.size("tokens"));
+  int64_t tokens = size;
+  for (const Stage &other : run.kernel.stages)
+    if (const int64_t block = KernelRun::integer(other, "block_tokens"))
+      tokens = run.coveredTokens(size, block);
+  return tokens;
+}
+
 Result<int64_t> KernelRun::columnsOf(const std::string &name) const {
   auto found = stage->operands.find(name);
   if (found == stage->operands.end())

@@ -175,6 +175,10 @@ inline Error changedSince() {
 Result<void> writeTiles(KernelRun &run, std::span<const int64_t> first,
                         std::span<const int64_t> counts);
 
+/// The tokens that the grid covers; the stage of the kernel that groups them in
+/// blocks says how many a CTA takes.
+Result<int64_t> tokensOfBlocks(const KernelRun &run);
+
 /// The rows that each expert has of the `slots` that it could have.
 Result<std::vector<int64_t>> readExpertCounts(KernelRun &run, int64_t slots);
 

@@ -90,3 +90,25 @@ Result<void> stages::permute(KernelRun &run) {
       counts.setInteger(0, e, own[e]);
   return writeTiles(run, {offset.data(), own.size()}, own);
 }
+
+Result<void> stages::pair_rows(KernelRun &run) {
+  const int64_t experts = run.integer("experts");
+  const int64_t local = run.integer("local_experts");
+  const int64_t pairs = run.integer("pairs");
+  const int64_t localBegin = TRY(run.ofRank("local_begin", 0));
+  if (local < 0 || localBegin < 0 || localBegin + local > experts || pairs < 1)
+    return run.fail("expected local experts within {} and pairs of at least 1, "
+                    "got {}+{} and {}",
+                    experts, localBegin, local, pairs);
+  const int64_t tokens = TRY(tokensOfBlocks(run));
+  View ids = TRY(run.needed("topk_ids", tokens, pairs));
+  View positions =
+      TRY(run.neededResult("positions", tokens, pairs, Storage::I32));
+  for (int64_t token = 0; token < tokens; ++token)
+    for (int64_t k = 0; k < pairs; ++k) {
+      const int64_t expert = ids.integer(token, k) - localBegin;
+      positions.setInteger(
+          token, k, expert >= 0 && expert < local ? token * pairs + k : -1);
+    }
+  return {};
+}

@@ -365,12 +365,8 @@ struct Placement {
 Result<void> stages::route(KernelRun &run) {
   const Method method = TRY(readMethod(run));
 
-  int64_t size = TRY(run.size("tokens"));
-  // The stage that groups tokens in blocks says how many a CTA takes.
-  int64_t tokens = size;
-  for (const Stage &other : run.kernel.stages)
-    if (int64_t block = KernelRun::integer(other, "block_tokens"))
-      tokens = run.coveredTokens(size, block);
+  const int64_t size = TRY(run.size("tokens"));
+  const int64_t tokens = TRY(tokensOfBlocks(run));
 
   View logits = TRY(run.operand("logits", tokens, method.experts));
   View givenIds = TRY(run.operand("given_ids", tokens, method.topK));

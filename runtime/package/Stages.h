@@ -55,6 +55,9 @@ inline constexpr StageKind kStageKinds[] = {
      "experts:integer local_experts:integer pairs:integer "
      "block_tokens:integer tile_rows:integer row_step:integer~ "
      "counters:integer~"},
+    // Rows in the order of pairs; local_begin as of permute.
+    {"pair_rows", "topk_ids local_begin?", "positions",
+     "experts:integer local_experts:integer pairs:integer"},
     // Rows that come by expert, each expert's at a multiple of tokens.
     {"batch", "expert_num_tokens", "tiles tile_count",
      "experts:integer tile_rows:integer row_step:integer~"},
@@ -144,6 +147,7 @@ inline constexpr StageKind kStageKinds[] = {
   STAGE(route)                                                                 \
   STAGE(count)                                                                 \
   STAGE(permute)                                                               \
+  STAGE(pair_rows)                                                             \
   STAGE(batch)                                                                 \
   STAGE(amax)                                                                  \
   STAGE(quantize)                                                              \

@@ -296,7 +296,7 @@ Result<void> Checker::checkRankOperand(const std::string &path,
 /// The experts of every rank lie in those of the layer: devices count on it.
 Result<void> Checker::checkLocalExperts(const std::string &path,
                                         const Stage &stage) {
-  if (stage.op != "permute")
+  if (stage.op != "permute" && stage.op != "pair_rows")
     return {};
   const auto experts = stage.attributes.at("experts").get<int64_t>();
   const auto local = stage.attributes.at("local_experts").get<int64_t>();

@@ -56,7 +56,7 @@ static Result<void> runInPlace(const FinishedCase &finished,
 Result<void> moec::check::checkInPlace(const FinishedCase &finished,
                                        CaseResult &result) {
   const reference::Layer &layer = finished.setup.layer.layer();
-  if (layer.deferFinalize)
+  if (layer.deferFinalize || (!layer.part.empty() && layer.part != "finalize"))
     return {};
   if (auto ok = runInPlace(finished, "residual", result); !ok)
     return ok;
@@ -119,8 +119,12 @@ static Result<void> checkFewerSlots(const FinishedCase &finished,
 }
 
 /// Whether a row of an output belongs to one token.
-static bool isOfTokens(std::string_view name) {
-  return name == "out" || name == "ids" || name == "weights";
+static bool isOutputOfTokens(const reference::Layer &layer,
+                             std::string_view name) {
+  if (name == "x_scale")
+    return !layer.a1Scaling.ofTensor();
+  return name == "out" || name == "ids" || name == "weights" ||
+         name == "places" || name == "x_q";
 }
 
 /// The same of an input.
@@ -170,7 +174,7 @@ Result<void> moec::check::checkInvariance(const FinishedCase &finished,
       return outputs.takeError();
     finishDeferred(layer, count, *outputs);
     for (const auto &[name, array] : *outputs) {
-      if (!isOfTokens(name))
+      if (!isOutputOfTokens(layer, name))
         continue;
       const int64_t rowBytes = array.bytes / count;
       if (std::memcmp(array.data.get(),

@@ -381,3 +381,18 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // expected-error@+1 {{layer @l refused [size_not_supported]: hidden is 262152; accepted: at most 262144}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 262152, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: part route: with activation_format = batched rows come by expert, and parts are of tokens; accepted: the layer with activation_format = standard}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, quant = #moe.quant<bf16>, activation_format = "batched", part = "route"}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [scheme_not_supported]: part quantize: the scheme does not quantize x, which is multiplied as bf16; accepted: schemes that quantize activations}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, quant = #moe.quant<int4_w4a16>, part = "quantize"}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: part finalize: with defer_finalize the layer sums nothing over experts; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, quant = #moe.quant<bf16>, defer_finalize, part = "finalize"}

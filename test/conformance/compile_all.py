@@ -16,7 +16,7 @@ Of every other scheme each backend and engine for one arch and for each arch one
 are; of its kernels that no leader has, each of a backend, an engine, a stage and a tile is compiled once, their archs spread
 so that each has one at least. So a new scheme costs some forty kernels. What is drawn depends on --seed, by default a digest
 of all texts: another arch has its turn when a template or a table changes. --every-arch draws nothing; --all also generates
-the full product of layers. What passed is remembered by a hash of all that went in.
+the full product of layers. What passed is remembered by a hash of all that went in. Parts of layers are some cases of parts.py.
 """
 
 import collections
@@ -31,8 +31,10 @@ import struct
 import sys
 import time
 
+import conformance
 import moec_testing as testing
 import nvrtc
+import parts
 import protocol
 
 # No tile divides any of these; rows are whole multiples of 16 bytes.
@@ -49,6 +51,8 @@ ALL_WAYS = "sm_90a"
 # A rank with a part of the experts, and a rank of which another may add b2: kernels take both as arguments.
 PART_OF_EXPERTS = {"tp_size": 2, "use_ep": True}
 PART_OF_COLUMNS = {"tp_size": 2}
+# One of so many cases of parts.py.
+PART_STEP = 7
 # Pairs of an activation and a method that one scheme on one of them is compiled with.
 A_FEW = 6
 STRICT = ["-Xptxas=-warn-spills", "-Xptxas=-warn-lmem-usage", "-Xptxas=-Werror"]
@@ -143,21 +147,44 @@ def make_sources(tools, work, rows, arch, scheme, backend, engine, layers):
             return [], None  # refused: test/golden/legal.txt is where that is judged
         if status:
             return [], f"{name}: moec exited with {status}: {errors.strip()}"
-        package = folder / "package"
-        manifest = json.loads((package / "manifest.json").read_text())
-        for target in manifest["targets"]:
-            for kernel in target["kernels"]:
-                headers = {header: (package / "include" / header).read_text() for header in kernel["headers"]}
-                # Kernels of two schemes that differ by the name of their entry alone are one.
-                source = (package / kernel["source"]).read_text().replace(kernel["entry"], "moec_kernel")
-                schedule = target["report"]["schedules"].get(kernel["name"], {})
-                # Beside an engine of few tokens there is one that has a row of its own.
-                if testing.is_of_few_tokens(rows, engine) and schedule.get("engine") != engine:
-                    continue
-                stage = re.sub(r"^up_to_\d+_", "", kernel["name"])
-                place = (scheme["name"], backend, engine, stage, schedule.get("tile", [0])[0], order)
-                result.append((f"{name}/{kernel['name']}", arch, source, headers, kernel["options"] + STRICT, schedule, place))
+        for kernel, source, headers, flags, schedule in kernels_of(folder / "package"):
+            # Beside an engine of few tokens there is one that has a row of its own.
+            if testing.is_of_few_tokens(rows, engine) and schedule.get("engine") != engine:
+                continue
+            stage = re.sub(r"^up_to_\d+_", "", kernel)
+            place = (scheme["name"], backend, engine, stage, schedule.get("tile", [0])[0], order)
+            result.append((f"{name}/{kernel}", arch, source, headers, flags, schedule, place))
         shutil.rmtree(folder)
+    return result, None
+
+
+def kernels_of(package):
+    """(name, source, headers, options, schedule) of each kernel of a package."""
+    manifest = json.loads((package / "manifest.json").read_text())
+    for target in manifest["targets"]:
+        for kernel in target["kernels"]:
+            headers = {header: (package / "include" / header).read_text() for header in kernel["headers"]}
+            # Kernels of two schemes that differ by the name of their entry alone are one.
+            source = (package / kernel["source"]).read_text().replace(kernel["entry"], "moec_kernel")
+            yield kernel["name"], source, headers, kernel["options"] + STRICT, target["report"]["schedules"].get(kernel["name"], {})
+
+
+def make_part_sources(tools, work, arch, case):
+    """As make_sources, of a part of a layer."""
+    name = f"{arch}-{conformance.name_of(case)}"
+    folder = work / "packages" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "layer.json").write_text(json.dumps(conformance.layer_of("part", case)))
+    status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", f"--arch={arch}", *conformance.words_of(case),
+                                     "--no-cubin", "-o", folder / "package"])
+    if status:
+        return [], f"{name}: moec exited with {status}: {errors.strip()}"
+    result = []
+    for kernel, source, headers, flags, schedule in kernels_of(folder / "package"):
+        place = (LEADERS[1], "part", case["part"], re.sub(r"^up_to_\d+_", "", kernel), 0, "rows")
+        result.append((f"{name}/{kernel}", arch, source, headers, flags, schedule, place))
+    shutil.rmtree(folder)
     return result, None
 
 
@@ -295,8 +322,13 @@ def main():
             sys.exit(f"{what}: expected names of the catalog, got {', '.join(unknown)}")
     combinations = [item for item in choose(rows, options.all) if
                     options.filter in f"{item[0]}-{item[1]['name']}-{item[2]}-{item[3]}"]
+    # Some parts of layers: their kernels are those of layers, less what nobody reads.
+    of_parts = [(arch, case) for arch in (REPRESENTATIVES[0], *ALWAYS) for case in itertools.islice(parts.cases(rows), 0, None, PART_STEP)
+                if options.filter in f"{arch}-{case['scheme']['name']}-{case['backend']}-{case['engine']}" and
+                not testing.may_multiply_codes(case["scheme"])]
     made = testing.parallel(lambda item: make_sources(tools, work, rows, *item), combinations, options.jobs)
-    print(f"{sum(len(item[4]) for item in combinations)} packages in {time.time() - started:.0f} s", flush=True)
+    made += testing.parallel(lambda item: make_part_sources(tools, work, *item), of_parts, options.jobs)
+    print(f"{sum(len(item[4]) for item in combinations) + len(of_parts)} packages in {time.time() - started:.0f} s", flush=True)
     failures = [failure for _, failure in made if failure]
     # One kernel is often the same in several packages: compile it once.
     kernels, places = {}, {}

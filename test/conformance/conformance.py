@@ -19,6 +19,7 @@ import shutil
 import time
 
 import moec_testing as testing
+import parts
 
 # The least number of layers for each way.
 LEAST_LAYERS = 2
@@ -31,9 +32,7 @@ SHARES = [
     {"tp_size": 7, "tp_rank": 6, "use_ep": True},
     {"tp_size": 2, "dp_size": 30, "tp_rank": 1, "dp_rank": 29, "use_ep": True},  # one expert
 ]
-# Fields of another method than the case's.
-NO_METHOD = dict.fromkeys(("num_expert_group", "topk_group", "hash_vocabulary", "routed_scaling_factor", "apply_routed_scale_to_output",
-                           "e_score_correction_bias"))
+NO_METHOD = testing.NO_METHOD
 # Options of layers beside sizes, several at once; each way has one of these sets.
 OPTIONS = [
     {"residual": True, "out_dtype": "float32", "latent_hidden_dim": 176},
@@ -239,6 +238,7 @@ def cases(rows, product=True, every=False):
                    "shape": testing.sized_for(rows, engine, testing.shapes(scheme)[number % 4], scheme), "bias": number % 2 == 0, "logits": None,
                    "extras": False, "few_tokens": False, "mix": mix,
                    "options": {"quant_config": {"w1": weights, "w2": weights}, "gate_up_order": order, "stored_layout": "rows"}}
+    yield from parts.cases(rows)
 
 
 def name_of(case):
@@ -260,6 +260,9 @@ def share_name(case):
 
 def runs_of(case, manifest):
     """Argument lists of moec-check."""
+    if case.get("part"):
+        yield from parts.runs(case, manifest)
+        return
     variants = manifest["targets"][0]["variants"]
     routing = case["routing"]
     by_expert = case.get("options", {}).get("activation_format") == "batched"
@@ -291,19 +294,31 @@ def runs_of(case, manifest):
         yield ["--tokens=8", "--seed=77", "--refresh", "--token-ids=i64"]
 
 
+def layer_of(name, case):
+    """The case's layer in moec's JSON."""
+    layer = testing.layer_json(name, case["shape"], case["scheme"], case["activation"], case["routing"], case["bias"], case["logits"])
+    if case.get("share"):
+        layer["moe_parallel_config"] = case["share"]
+    return {**layer, **case.get("options", {})}
+
+
+def words_of(case):
+    """The compiler's options that make what the case is about."""
+    if case.get("part"):
+        return [f"--part={case['part']}"]
+    return [f"--backend={case['backend']}", *([] if case["few_tokens"] else [f"--engine={case['engine']}"])]
+
+
 def check_case(tools, library, work, case):
     """None, or a sentence about the first thing that is wrong."""
     name = name_of(case)
     folder = work / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    layer = testing.layer_json(name, case["shape"], case["scheme"], case["activation"], case["routing"], case["bias"], case["logits"])
-    if case.get("share"):
-        layer["moe_parallel_config"] = case["share"]
-    layer.update(case.get("options", {}))
+    layer = layer_of(name, case)
     (folder / "layer.json").write_text(json.dumps(layer))
     package = folder / "package"
-    words = [f"--backend={case['backend']}", *([] if case["few_tokens"] else [f"--engine={case['engine']}"])]
+    words = words_of(case)
     status, errors = library.compile(layer, words, MAX_TOKENS, package)
     if status:
         return f"{name}: {errors.strip()} in moec compile {folder / 'layer.json'} {' '.join(words)}"

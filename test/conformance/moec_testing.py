@@ -35,6 +35,9 @@ SHAPES_OF_BYTES = [
     {"num_experts": 60, "experts_per_token": 4, "hidden_dim": 144, "intermediate_size": 48},
     {"num_experts": 8, "experts_per_token": 8, "hidden_dim": 400, "intermediate_size": 208},
 ]
+# Fields of another method than a layer's.
+NO_METHOD = dict.fromkeys(("num_expert_group", "topk_group", "hash_vocabulary", "routed_scaling_factor", "apply_routed_scale_to_output",
+                           "e_score_correction_bias"))
 FLOATS = ("f32", "f16", "bf16")
 # Seconds for a file of lines of moec-check: far more than they take.
 RUN_LIMIT = 1200

@@ -637,3 +637,43 @@ func.func @matmul_scale_experts(%x: tensor<?x64xf8E4M3FN>, %t: tensor<?x4xi32>, 
   %y = moe.grouped_matmul lhs_descriptor = <f8E4M3FN, group = [1, -1], scale = f32, dynamic> rhs_descriptor = <f8E4M3FN, group = [1, -1], scale = f32> %x tiles (%t, %n), %w lhs_scale %l rhs_scale %s : (tensor<?x64xf8E4M3FN>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xf8E4M3FN>, tensor<?x1xf32>, tensor<5x32xf32>) -> tensor<?x32xf32>
   return
 }
+
+// -----
+
+func.func @combine_pairs(%y: tensor<?x3x64xf32>, %p: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.combine' op 'partials' must be 'tensor<?x2x64xf32>', got 'tensor<?x3x64xf32>'}}
+  %o = moe.combine %y, %p : (tensor<?x3x64xf32>, tensor<?x2xi32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func @pair_rows_experts(%i: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.pair_rows' op 'experts' must be positive, got 0}}
+  %p = moe.pair_rows experts = 0 %i : (tensor<?x2xi32>) -> tensor<?x2xi32>
+  return
+}
+
+// -----
+
+func.func @pair_rows_local(%i: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.pair_rows' op 'local' must be between 0 and the 4 experts, got 5}}
+  %p = moe.pair_rows experts = 4 local = 5 %i : (tensor<?x2xi32>) -> tensor<?x2xi32>
+  return
+}
+
+// -----
+
+func.func @pair_rows_ids(%i: tensor<?x2xi64>) {
+  // expected-error@+1 {{'moe.pair_rows' op 'topk_ids' must be 'tensor<?x2xi32>', got 'tensor<?x2xi64>'}}
+  %p = moe.pair_rows experts = 4 %i : (tensor<?x2xi64>) -> tensor<?x2xi32>
+  return
+}
+
+// -----
+
+func.func @pair_rows_positions(%i: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.pair_rows' op 'positions' must be 'tensor<?x2xi32>', got 'tensor<?x3xi32>'}}
+  %p = moe.pair_rows experts = 4 %i : (tensor<?x2xi32>) -> tensor<?x3xi32>
+  return
+}

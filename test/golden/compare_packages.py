@@ -41,15 +41,9 @@ def jobs_of(tools: testing.Tools, layers: pathlib.Path, pattern: str) -> list[Jo
             jobs.append((f"{path.parent.name}-{path.stem}", path, [f"--arch={ARCHS}"]))
     for case in conformance.cases(tools.rows(), product=False):
         name = conformance.name_of(case)
-        text = testing.layer_json(name, case["shape"], case["scheme"], case["activation"], case["routing"], case["bias"],
-                                  case["logits"])
-        if case.get("share"):
-            text["moe_parallel_config"] = case["share"]
-        text.update(case.get("options", {}))
         path = layers / f"{name}.json"
-        path.write_text(json.dumps(text))
-        engine = [] if case["few_tokens"] else [f"--engine={case['engine']}"]
-        jobs.append((name, path, ["--arch=sm_90a", f"--backend={case['backend']}", *engine, "--max-tokens=160"]))
+        path.write_text(json.dumps(conformance.layer_of(name, case)))
+        jobs.append((name, path, ["--arch=sm_90a", *conformance.words_of(case), "--max-tokens=160"]))
     return [job for job in jobs if re.search(pattern, job[0])]
 
 

@@ -8,8 +8,8 @@ compiled where they run, if --cubins does not say otherwise; with --no-cubins, a
 Mutants of templates/ are packages with patched headers and the cubins of those; their checks must fail.
 
 Groups: rows (every scheme, backend and engine), random (layers drawn from the whole language), types (of logits and given
-weights, by methods that route in different ways), ranks (each rank of a package of all), models, limits (offsets beyond 32
-bits), mutants, sanitizers.
+weights, by methods that route in different ways), parts (of layers: every method routes, every scheme quantizes, sets of options
+finalize), ranks (each rank of a package of all), models, limits (offsets beyond 32 bits), mutants, sanitizers.
 """
 
 import concurrent.futures
@@ -31,6 +31,7 @@ import batches  # noqa: E402
 import conformance  # noqa: E402
 import moec_testing as testing  # noqa: E402
 import nvrtc  # noqa: E402
+import parts  # noqa: E402
 import run as mutants  # noqa: E402
 from language import GPU_WORK, MOST_WORK, SLICED  # noqa: E402
 
@@ -131,6 +132,7 @@ MUTANT_LAYERS = {
     "rank_of_experts": ("bf16", "mma_sync", {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, 2048),
     "rank_of_zero_experts": ("bf16", "mma_sync", {**conformance.NO_METHOD, "routing_method": "longcat", "num_zero_experts": 9,
                                                   "moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, 2048),
+    "finalize": ("bf16", "part", {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, 2048),
     "slices": ("fp8_block", "wgmma", {"num_experts": 16, "experts_per_token": 8, "hidden_dim": 2048, "intermediate_size": 144}, 4096),
     "slabs_int4": ("int4_zp_w4a16", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
     "slabs_sync_int4": ("int4_zp_w4a16", "mma_sync", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
@@ -311,6 +313,18 @@ class Maker:
                 # Rows of a narrow type end where those of a wide one go on.
                 self.add("types", name, [run + ["--seed=3"] for run in runs], sanitizer="memcheck")
 
+    def make_parts(self):
+        for case in parts.cases(self.rows):
+            name = f"part-{conformance.name_of(case)}"
+            layer = self.named(name) and self.write_layer(name, conformance.layer_of("part", case))
+            if layer and self.compile(name, layer, [*conformance.words_of(case), "--max-tokens=4096"]):
+                self.add("parts", name, [*parts.runs(case, self.manifest(name)), ["--tokens=500,2048,4096", "--seed=3"]])
+        for words in (["--part=route"], ["--part=quantize", "--scheme=fp8_block"], ["--part=finalize"]):
+            name = f"part-model-{words[0].removeprefix('--part=')}"
+            if self.named(name) and self.compile(name, ROOT / "examples" / "models" / "qwen3-30b-a3b.json", words):
+                self.add("parts", name, [[f"--tokens={TOKENS}", "--sample=64"], ["--tokens=1,33,500", "--chain", "--sample=16"]])
+                self.add("parts", name, [["--tokens=1,33"]], sanitizer="memcheck")
+
     def make_ranks(self):
         for scheme, (layout, extra), zero in itertools.product(RANKED_SCHEMES, RANKED.items(), (0, 4)):
             name = f"ranks-{scheme}-{layout}{'-zero' if zero else ''}"
@@ -424,9 +438,9 @@ class Maker:
         changes, most = MUTANT_LAYERS[layer_name][2:] if layer_name else ({}, 2048)
         layer = self.write_layer(name, {**testing.layer_json(
             name, shape, scheme, self.rows["activations"][0], self.rows["routing"][1], True), **changes})
-        # The faults are in the skeleton of this engine.
-        made = self.compile(name, layer, [f"--max-tokens={most}", *MUTANT_GPU.get(self.arch, []),
-                                          *testing.engine_options(self.rows, engine)])
+        # The faults are in the skeleton of this engine, or in the kernels of a part.
+        words = [f"--part={layer_name}"] if engine == "part" else testing.engine_options(self.rows, engine)
+        made = self.compile(name, layer, [f"--max-tokens={most}", *MUTANT_GPU.get(self.arch, []), *words])
         self.mutant_packages[name] = name if made else None
         return self.mutant_packages[name]
 
@@ -558,7 +572,7 @@ def main():
     arguments = testing.parser(__doc__.splitlines()[0])
     arguments.add_argument("--out", required=True, help="the folder to fill")
     arguments.add_argument("--arch", default="sm_90a")
-    arguments.add_argument("--only", default="", help="some of rows,random,types,ranks,models,limits,mutants,sanitizers")
+    arguments.add_argument("--only", default="", help="some of rows,random,types,parts,ranks,models,limits,mutants,sanitizers")
     arguments.add_argument("--layers", type=int, default=300, help="how many random ones")
     arguments.add_argument("--seed", default="1", help="of the random ones")
     arguments.add_argument("--most-work", type=float, default=GPU_WORK, help="multiplications of a run of a random one")
@@ -569,7 +583,7 @@ def main():
     arguments.add_argument("--filter", default="", help="only packages with this regular expression in their name; sanitizers: all")
     options = arguments.parse_args()
     maker = Maker(options)
-    for group in ("rows", "random", "types", "ranks", "models", "limits", "mutants", "sanitizers"):
+    for group in ("rows", "random", "types", "parts", "ranks", "models", "limits", "mutants", "sanitizers"):
         if maker.wanted(group):
             getattr(maker, "make_" + group)()
             print(f"{group}: {sum(entry['group'] == group for entry in maker.entries)} packages", flush=True)

@@ -228,6 +228,9 @@ Result<double> boundFor(const Layer &layer, bool partialsRounded) {
   for (const BoundRow &row : kBounds)
     if (layer.outputType && layer.outputType->name == row.activation)
       ofOutput = of(row);
+  // Numbers that are given are summed.
+  if (layer.part == "finalize")
+    return ofOutput;
   if (layer.computeType) {
     double bound = ofOutput;
     for (const auto &[activation, ofActivation] : kEmulatedBounds)
@@ -286,7 +289,8 @@ Report compareDevices(const void *trusted, const void *out,
 }
 
 std::string compareRouting(const Routing &routing, const int32_t *ids,
-                           const float *weights, const int32_t *counts) {
+                           const float *weights, const int32_t *counts,
+                           const int32_t *places) {
   if (routing.mistakes)
     return format("%lld tokens are routed wrongly; ",
                   (long long)routing.mistakes) +
@@ -298,6 +302,9 @@ std::string compareRouting(const Routing &routing, const int32_t *ids,
       if (ids && ids[pair] != id)
         return format("ids[%lld, %lld] is %d, expected %d", (long long)token,
                       (long long)k, ids[pair], id);
+      if (places && places[pair] != routing.places[pair])
+        return format("places[%lld, %lld] is %d, expected %d", (long long)token,
+                      (long long)k, places[pair], routing.places[pair]);
       if (!weights || id < 0)
         continue;
       const double expected = routing.weights[pair], actual = weights[pair];

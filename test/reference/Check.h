@@ -86,10 +86,11 @@ Report compareDevices(const void *trusted, const void *out,
                       double bound, double valuesPerRow = kFewValues);
 
 /// Compares ids (equal, after Routing adopted the observed resolution),
-/// weights (2e-6 relative; null: not asked for) and counts (null likewise).
-/// An empty text is success.
+/// weights (2e-6 relative; null: not asked for), counts and places (null
+/// likewise). An empty text is success.
 std::string compareRouting(const Routing &routing, const int32_t *ids,
-                           const float *weights, const int32_t *counts);
+                           const float *weights, const int32_t *counts,
+                           const int32_t *places = nullptr);
 
 //===----------------------------------------------------------------------===//
 // Poison and canaries

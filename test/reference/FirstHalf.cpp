@@ -338,6 +338,17 @@ void FirstHalf::readPair(int64_t pair, double *row) {
       row[c] = roundTo(*layer.a1, row[c]);
 }
 
+void FirstHalf::quantize(int64_t pair, QuantizedX &to) {
+  std::vector<double> row(layer.hidden);
+  readPair(pair, row.data());
+  for (const QuantizedGroup &group :
+       groupsOf(*layer.a1, layer.a1Scaling, xScale, row.data(), layer.hidden)) {
+    to.scales.push_back(group.scale);
+    for (int64_t i = group.first; i < group.first + group.size; ++i)
+      to.codes.push_back(roundTo(*layer.a1, group.quotient(row[i])));
+  }
+}
+
 void FirstHalf::scaleToken(int64_t token, double *row) {
   const Scaling &scaling = layer.a1Scaling;
   const int64_t group = scaling.columns == -1 ? layer.hidden : scaling.columns;

@@ -129,6 +129,8 @@ public:
   /// the squares of its products.
   void run(int64_t expert, const std::vector<int64_t> &pairs, double error,
            std::vector<double> &t, std::vector<double> &uncertainty);
+  /// Appends the codes and scales of a pair's row of x, which is not emulated.
+  void quantize(int64_t pair, QuantizedX &to);
 
 private:
   void readToken(int64_t token, double *row);

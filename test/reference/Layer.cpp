@@ -436,8 +436,20 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   if (reader.error.empty() && !layer.a1Scaling.given &&
       (!layer.a1->isFloat || layer.a1->bytes < 2))
     reader.error = "layer.quant.a1 without a scale must be f32, f16 or bf16";
+  // Absent where the package is the whole layer.
+  if (json.contains("part"))
+    layer.part = reader.word("part", {"route", "quantize", "finalize"});
+  // Codes are what a part makes.
+  if (!layer.part.empty())
+    layer.inputQuantized = false;
   if (!reader.error.empty())
     return Error{ErrorCode::InvalidManifest, reader.error};
+  if (layer.part == "finalize" || layer.part == "quantize") {
+    // They read weights as they are given, bit for bit, if any.
+    layer.select = "given";
+    layer.routingBias = layer.expertScale = false;
+    layer.tableRows = layer.groups = layer.topGroups = 0;
+  }
   if (layer.batched) {
     // Who sent the rows has routed, and weighs what comes back.
     layer.topK = 1;

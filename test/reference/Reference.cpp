@@ -33,6 +33,41 @@ static void addOwn(const Layer &layer, const Inputs &inputs,
     out[n] += own * load(*inputs.x.element, inputs.x.data, token * stride + n);
 }
 
+/// Adds what each token of `list` gets beside its experts' outputs.
+static void addOthers(const Layer &layer, const Inputs &inputs,
+                      const Routing &routing, const std::vector<int64_t> &list,
+                      std::vector<double> &out) {
+  const int64_t hidden = layer.hidden;
+  for (size_t row = 0; row < list.size() && layer.addZeroExperts; ++row)
+    addOwn(layer, inputs, routing, list[row], &out[row * hidden]);
+  if (inputs.residual.data)
+    for (size_t row = 0; row < list.size(); ++row)
+      for (int64_t n = 0; n < hidden; ++n)
+        out[row * hidden + n] +=
+            load(*inputs.residual.element, inputs.residual.data,
+                 list[row] * hidden + n);
+}
+
+Result<std::vector<double>> finalize(const Layer &layer, const Inputs &inputs,
+                                     const Routing &routing,
+                                     const std::vector<int64_t> &list) {
+  if (!list.empty() && !inputs.partials.data)
+    return Error{ErrorCode::InvalidArgument, "partials are needed"};
+  const int64_t hidden = layer.hidden;
+  std::vector<double> out(list.size() * hidden, 0.0);
+  for (const std::vector<Pair> &ofExpert : pairsOf(layer, routing, list))
+    for (const Pair &pair : ofExpert)
+      for (int64_t n = 0; n < hidden; ++n) {
+        const int64_t at = pair.pair * hidden + n;
+        double value = load(*inputs.partials.element, inputs.partials.data, at);
+        if (const Matrix &addend = inputs.downAddend; addend.data)
+          value += load(*addend.element, addend.data, at);
+        out[pair.row * hidden + n] += pair.weight * value;
+      }
+  addOthers(layer, inputs, routing, list, out);
+  return out;
+}
+
 Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
                                     const Routing &routing,
                                     const std::vector<int64_t> &list,
@@ -132,14 +167,7 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
       for (int64_t n = 0; n < hidden; ++n)
         out[mine[p].row * hidden + n] += mine[p].weight * y[p * hidden + n];
   }
-  for (size_t row = 0; row < list.size() && layer.addZeroExperts; ++row)
-    addOwn(layer, inputs, routing, list[row], &out[row * hidden]);
-  if (inputs.residual.data)
-    for (size_t row = 0; row < list.size(); ++row)
-      for (int64_t n = 0; n < hidden; ++n)
-        out[row * hidden + n] +=
-            load(*inputs.residual.element, inputs.residual.data,
-                 list[row] * hidden + n);
+  addOthers(layer, inputs, routing, list, out);
   return out;
 }
 

@@ -84,6 +84,8 @@ inline constexpr std::array<const char *, 4> kActivationNumbers = {
 /// schemes; a structure that the reference cannot compute is an error.
 struct Layer {
   std::string name;
+  /// route, quantize or finalize, if the package is such a part of the layer.
+  std::string part;
   int64_t experts = 0; ///< global
   int64_t topK = 0;
   int64_t hidden = 0;
@@ -217,6 +219,7 @@ struct Inputs {
   int64_t tokens = 0;
   Matrix x;        ///< [tokens, H]
   Matrix residual; ///< [tokens, H], data null: none
+  Matrix partials; ///< [tokens * K, H], of the output's type; to finalize alone
   /// Addends of pairs [tokens * K, w13's rows] and [tokens * K, H], data null:
   /// none.
   Matrix gateUpAddend, downAddend;
@@ -261,8 +264,11 @@ struct Routing {
   int64_t tokens = 0, pairs = 0; ///< pairs: of a token
   std::vector<int32_t> ids;      ///< [tokens, pairs], global, -1 where none
   std::vector<int32_t>
-      locals;                 ///< [tokens, pairs]: local experts, -1 where none
-  std::vector<float> weights; ///< [tokens, pairs], 0 where the id is -1
+      locals; ///< [tokens, pairs]: local experts, -1 where none
+  /// [tokens, pairs]: the weights among those of all ranks; -1 where none, -2
+  /// of a zero expert.
+  std::vector<int32_t> places;
+  std::vector<float> weights;  ///< [tokens, pairs], 0 where the id is -1
   std::vector<int64_t> counts; ///< [E_local] pairs
   /// Tokens whose observed ids are no right resolution of their keys.
   int64_t mistakes = 0;
@@ -287,7 +293,21 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
                                     const std::vector<int64_t> &list,
                                     unsigned threads = 0);
 
-/// The same rounded to the layer's output type.
+/// The same of a part that finalizes: the sums of Inputs::partials.
+Result<std::vector<double>> finalize(const Layer &layer, const Inputs &inputs,
+                                     const Routing &routing,
+                                     const std::vector<int64_t> &list);
+
+/// Codes and scales of x: of each token, or of each pair where weights multiply
+/// x.
+struct QuantizedX {
+  std::vector<double> codes;  ///< [rows, H]
+  std::vector<double> scales; ///< [rows, groups], or [1]
+};
+Result<QuantizedX> quantizeX(const Layer &layer, const Inputs &inputs,
+                             const Routing &routing);
+
+/// Rows of the output rounded to the layer's output type.
 std::vector<double> roundOutput(const Layer &layer, std::vector<double> rows);
 
 /// Tokens worth checking when all are too many: the first and last tokens,

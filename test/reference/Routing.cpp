@@ -464,25 +464,25 @@ static void addShared(const Layer &layer, const Inputs &inputs, int64_t token,
   }
 }
 
-/// The weights of this rank that an id means, or -1. `choice` is the place
-/// among the chosen, and -1 of a shared expert.
-static int64_t localOf(const Layer &layer, const Inputs &inputs, int64_t id,
+/// The place of the weights that an id means, as Routing::places. `choice` is
+/// the place among the chosen, and -1 of a shared expert.
+static int64_t placeOf(const Layer &layer, const Inputs &inputs, int64_t id,
                        int64_t choice) {
   const bool isShared = choice < 0;
+  if (id >= layer.experts && id < layer.routedExperts() && !isShared)
+    return -2;
   if (id < 0 || (id >= layer.experts && !isShared))
     return -1;
+  if (isShared)
+    return layer.physicalExperts() + id - layer.experts;
   int64_t place = id;
-  if (isShared) {
-    place = layer.physicalExperts() + id - layer.experts;
-  } else {
-    if (layer.eplb)
-      place = inputs.logicalToPhysical[id * (layer.redundantExperts + 1) +
-                                       choice % inputs.replicaCount[id]];
-    if (layer.expertMap)
-      return inputs.expertMap[place];
-  }
-  const int64_t local = place - layer.localBegin;
-  return local >= 0 && local < layer.localExperts ? local : -1;
+  if (layer.eplb)
+    place = inputs.logicalToPhysical[id * (layer.redundantExperts + 1) +
+                                     choice % inputs.replicaCount[id]];
+  if (!layer.expertMap)
+    return place;
+  const int64_t local = inputs.expertMap[place];
+  return local < 0 ? -1 : layer.localBegin + local;
 }
 
 static int64_t strideOf(const Matrix &matrix, int64_t columns) {
@@ -504,6 +504,7 @@ Result<Routing> route(const Layer &layer, const Inputs &inputs,
   routing.pairs = all;
   routing.ids.assign(tokens * all, -1);
   routing.locals.assign(tokens * all, -1);
+  routing.places.assign(tokens * all, -1);
   routing.weights.assign(tokens * all, 0.0f);
   routing.counts.assign(layer.localExperts, 0);
 
@@ -578,11 +579,14 @@ Result<Routing> route(const Layer &layer, const Inputs &inputs,
 
   for (int64_t pair = 0; pair < valid * all; ++pair) {
     const int64_t k = pair % all;
-    const int64_t local = localOf(layer, inputs, routing.ids[pair],
+    const int64_t place = placeOf(layer, inputs, routing.ids[pair],
                                   k < topK ? pair / all * topK + k : -1);
+    routing.places[pair] = int32_t(place);
+    const int64_t local = place - layer.localBegin;
+    if (place < 0 || local < 0 || local >= layer.localExperts)
+      continue;
     routing.locals[pair] = int32_t(local);
-    if (local >= 0)
-      ++routing.counts[local];
+    ++routing.counts[local];
   }
   return routing;
 }

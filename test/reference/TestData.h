@@ -59,6 +59,7 @@ enum class Stream : uint64_t {
   ExpertCounts,
   W13GroupIndex,
   W2GroupIndex,
+  Partials,
 };
 
 /// 64 well mixed bits.
@@ -159,6 +160,11 @@ void fillA2Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
 /// smaller than what experts make of that token, so that both are seen.
 void fillResidual(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
                   void *destination);
+
+/// Inputs::partials of pairs, contiguous: about as large as an expert's
+/// outputs.
+void fillPartials(const Layer &layer, uint64_t seed, int64_t pair,
+                  int64_t pairs, void *destination);
 
 /// Addends of pairs, Inputs::gateUpAddend and downAddend, of the input's type:
 /// somewhat smaller than what they are added to.

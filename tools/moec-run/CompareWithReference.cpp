@@ -137,6 +137,64 @@ void moec::run::settleRows(const reference::Layer &layer,
   }
 }
 
+/// Codes and scales of x are right to the bit.
+static void compareQuantized(const reference::Layer &layer,
+                             const reference::QuantizedX &expected,
+                             const HostOutputs &outputs, CaseResult &result) {
+  const auto *codes = find<std::byte>(outputs, "x_q");
+  const auto *scales = find<float>(outputs, "x_scale");
+  for (size_t i = 0; i < expected.scales.size(); ++i)
+    if (double(scales[i]) != expected.scales[i])
+      return result.fail(fmt::format("x_scale[{}] is {:.9g}, expected {:.9g}",
+                                     i, scales[i], expected.scales[i]));
+  for (size_t i = 0; i < expected.codes.size(); ++i)
+    if (const double code = reference::load(*layer.a1, codes, int64_t(i));
+        code != expected.codes[i])
+      return result.fail(fmt::format("x_q of row {} column {} is {}, expected "
+                                     "{}",
+                                     i / size_t(layer.hidden),
+                                     i % size_t(layer.hidden), code,
+                                     expected.codes[i]));
+  result.text = fmt::format("passed: {} codes and {} scales are equal",
+                            expected.codes.size(), expected.scales.size());
+}
+
+/// The outputs of a part, whose routing has been compared.
+static Result<void> comparePart(const LoadedLayer &loaded,
+                                const reference::Inputs &inputs,
+                                const reference::Routing &routing,
+                                const HostOutputs &outputs,
+                                const Options &options, CaseResult &result) {
+  const reference::Layer &layer = loaded.layer();
+  if (layer.part == "quantize") {
+    compareQuantized(layer, TRY(reference::quantizeX(layer, inputs, routing)),
+                     outputs, result);
+    return {};
+  }
+  if (layer.part == "route") {
+    result.text =
+        fmt::format("passed: ids and weights of {} tokens", routing.tokens);
+    return {};
+  }
+  const auto list = reference::sampleTokens(
+      layer, routing, {},
+      loaded.device().onHost() ? kHostSample : options.sample, options.seed);
+  const auto rows = TRY(reference::finalize(layer, inputs, routing, list));
+  const auto bound = TRY(reference::boundFor(layer, false));
+  const auto report = reference::compareRows(
+      rows, list, layer.hidden, find<std::byte>(outputs, "out"),
+      *layer.outputType, layer.hidden, bound, layer.valuesPerRow());
+  result.bound = report.bound;
+  result.error = report.whole;
+  result.worstRow = report.worstRow;
+  result.worstElement = report.worstElement;
+  if (!report.passed)
+    result.fail(report.text);
+  else
+    result.text = report.text;
+  return {};
+}
+
 Result<void> moec::run::compareWithReference(const LoadedLayer &loaded,
                                              const reference::Inputs &inputs,
                                              const HostOutputs &outputs,
@@ -149,9 +207,13 @@ Result<void> moec::run::compareWithReference(const LoadedLayer &loaded,
       TRY(reference::route(layer, inputs, inputs.logits.data ? ids : nullptr));
   if (std::string text = reference::compareRouting(
           routing, ids, find<float>(outputs, "weights"),
-          find<int32_t>(outputs, "counts"));
+          find<int32_t>(outputs, "counts"), find<int32_t>(outputs, "places"));
       !text.empty())
     result.fail(text);
+  if (!layer.part.empty())
+    return result.passed
+               ? comparePart(loaded, inputs, routing, outputs, options, result)
+               : Result<void>();
   adoptWeights(layer, outputs, routing);
 
   auto bound = TRY(reference::boundFor(layer, precision.roundsPartials));

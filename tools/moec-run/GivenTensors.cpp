@@ -220,6 +220,7 @@ Result<void> GivenTensors::replaceInputs(const LoadedLayer &layer,
       {"gate_up_addend", inputs.gateUpAddend, described.gateUpAddend},
       {"down_addend", inputs.downAddend, described.downAddend},
       {"residual", inputs.residual, described.residual},
+      {"partials", inputs.partials, described.partials},
   };
   const std::pair<std::string_view, std::vector<int32_t> &> maps[] = {
       {"logical_to_physical", described.logicalToPhysical},

@@ -24,6 +24,27 @@ using reference::Layer;
 /// Multiplications that cost as much as drawing a number; for parallelFor.
 static constexpr int64_t kStepsOfDraw = 32;
 
+/// The experts' outputs. Rows of pairs that this rank does not sum are poison.
+static Result<void> makePartials(const Layer &layer, uint64_t seed,
+                                 HostInputs &inputs) {
+  reference::Inputs &described = inputs.described;
+  const reference::Routing routing = TRY(reference::route(layer, described));
+  const int64_t pairs = routing.tokens * routing.pairs;
+  const int64_t rowBytes = layer.outputType->bytesOf(layer.hidden);
+  inputs.partials = HostArray(pairs * rowBytes);
+  described.partials = {inputs.partials.data.get(), layer.outputType, 0};
+  reference::parallelFor(
+      pairs, layer.hidden * kStepsOfDraw, 0, [&](int64_t first, int64_t last) {
+        reference::fillPartials(layer, seed, first, last - first,
+                                inputs.partials.data.get());
+        for (int64_t pair = first; pair < last; ++pair)
+          if (routing.locals[size_t(pair)] < 0)
+            reference::poison(inputs.partials.data.get() + pair * rowBytes,
+                              rowBytes);
+      });
+  return {};
+}
+
 Result<HostInputs> moec::run::makeInputs(const Layer &layer, uint64_t seed,
                                          const InputOptions &options,
                                          int64_t slots,
@@ -143,5 +164,7 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer, uint64_t seed,
     inputs.validTokens = static_cast<int32_t>(options.validTokens);
     described.validTokens = options.validTokens;
   }
+  if (layer.part == "finalize")
+    TRY(makePartials(layer, seed, inputs));
   return inputs;
 }

@@ -31,7 +31,7 @@ struct InputOptions {
 /// The tensors that a run reads.
 struct HostInputs {
   HostArray x, xScale, xSecondScale, logits, ids, weights, tokenIds, sharedGate,
-      residual;
+      residual, partials;
   HostArray gateUpAddend, downAddend;
   int32_t validTokens = -1;
   reference::Inputs described;

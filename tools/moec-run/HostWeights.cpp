@@ -63,6 +63,16 @@ static Fill fillOf(const Layer &layer, bool first) {
   };
 }
 
+/// Whether a part of the layer reads the weight.
+static bool isOfPart(const Layer &layer, std::string_view name) {
+  if (layer.part == "quantize" && name == "a1_scale")
+    return true;
+  const bool routes = layer.part == "route" ||
+                      (layer.part == "quantize" && layer.weightOnInput);
+  return routes && (name == "routing_bias" || name == "per_expert_scale" ||
+                    name == "hash_table");
+}
+
 /// A layer's weights, as they are given.
 static std::vector<WeightShape> weightShapes(const Layer &layer) {
   std::vector<WeightShape> shapes;
@@ -143,6 +153,10 @@ static std::vector<WeightShape> weightShapes(const Layer &layer) {
   if (layer.tableRows)
     addOnce("hash_table", layer.tableRows, layer.topK,
             *reference::findElement("i32"), reference::fillHashTable);
+  if (!layer.part.empty())
+    std::erase_if(shapes, [&](const WeightShape &shape) {
+      return !isOfPart(layer, shape.name);
+    });
   return shapes;
 }
 
@@ -208,7 +222,7 @@ static void readStored(const Layer &layer, const WeightShape &shape,
 
 /// Codes and scales in place of floats, which are given.
 static void quantize(const Layer &layer, HostWeights &weights) {
-  if (!layer.storedWeightType)
+  if (!layer.storedWeightType || !layer.part.empty())
     return;
   for (const bool first : {true, false}) {
     const std::string name = first ? "w13" : "w2";

@@ -112,6 +112,10 @@ Result<DeviceInputs> LoadedLayer::upload(const HostInputs &inputs) {
   DeviceInputs result;
   auto add = [&](const char *name, const void *data, int64_t bytes,
                  std::string_view type) -> Result<void> {
+    // A part reads some of what the layer does.
+    if (!described.part.empty() &&
+        !findValue(code->manifest(), code->target(), name))
+      return {};
     auto memory = TRY(owner.allocate(bytes));
     TRY(owner.upload(memory.data(), data, bytes));
     Tensor tensor;
@@ -122,11 +126,13 @@ Result<DeviceInputs> LoadedLayer::upload(const HostInputs &inputs) {
     result.memory.push_back(std::move(memory));
     return {};
   };
-  const reference::Inputs &described = inputs.described;
+  const reference::Inputs &given = inputs.described;
   TRY(add("x", inputs.x.data.get(), inputs.x.bytes, ""));
-  Tensor &x = result.tensors.back();
-  x.hasStrides = true;
-  x.strides = {described.x.rowStride, 1};
+  if (!result.tensors.empty()) {
+    Tensor &x = result.tensors.back();
+    x.hasStrides = true;
+    x.strides = {given.x.rowStride, 1};
+  }
   struct Row {
     const char *name;
     const HostArray &array;
@@ -134,24 +140,25 @@ Result<DeviceInputs> LoadedLayer::upload(const HostInputs &inputs) {
     bool choosesType = false; ///< else it is of the value's only type
   };
   for (const Row &row :
-       {Row{"logits", inputs.logits, described.logits, true},
-        {"token_ids", inputs.tokenIds, described.tokenIds, true},
-        {"given_ids", inputs.ids, described.givenIds, true},
-        {"given_weights", inputs.weights, described.givenWeights, true},
-        {"x_scale", inputs.xScale, described.xScale},
-        {"x_second_scale", inputs.xSecondScale, described.xSecondScale},
-        {"shared_gate", inputs.sharedGate, described.sharedGate, true},
-        {"gate_up_addend", inputs.gateUpAddend, described.gateUpAddend},
-        {"down_addend", inputs.downAddend, described.downAddend},
-        {"residual", inputs.residual, described.residual}})
+       {Row{"logits", inputs.logits, given.logits, true},
+        {"token_ids", inputs.tokenIds, given.tokenIds, true},
+        {"given_ids", inputs.ids, given.givenIds, true},
+        {"given_weights", inputs.weights, given.givenWeights, true},
+        {"x_scale", inputs.xScale, given.xScale},
+        {"x_second_scale", inputs.xSecondScale, given.xSecondScale},
+        {"shared_gate", inputs.sharedGate, given.sharedGate, true},
+        {"gate_up_addend", inputs.gateUpAddend, given.gateUpAddend},
+        {"down_addend", inputs.downAddend, given.downAddend},
+        {"residual", inputs.residual, given.residual},
+        {"partials", inputs.partials, given.partials}})
     if (row.matrix.data)
       TRY(add(row.name, row.array.data.get(), row.array.bytes,
               row.choosesType ? row.matrix.element->name : ""));
   for (const auto &[name, map] :
-       {std::pair("logical_to_physical", &described.logicalToPhysical),
-        {"replica_count", &described.replicaCount},
-        {"expert_map", &described.expertMap},
-        {"expert_num_tokens", &described.expertCounts}})
+       {std::pair("logical_to_physical", &given.logicalToPhysical),
+        {"replica_count", &given.replicaCount},
+        {"expert_map", &given.expertMap},
+        {"expert_num_tokens", &given.expertCounts}})
     if (!map->empty())
       TRY(add(name, map->data(), int64_t(map->size() * sizeof(int32_t)), ""));
   if (inputs.validTokens >= 0)

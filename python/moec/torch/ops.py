@@ -14,6 +14,7 @@ import torch
 
 from moec.errors import InvalidArgument
 from moec.layer import Layer
+from moec.torch.bound import BoundRuns
 
 TYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 ARGUMENTS = "int layer, Tensor x, Tensor? logits, Tensor? topk_ids, Tensor? topk_weights, Tensor? expert_map"
@@ -22,7 +23,7 @@ ARGUMENTS = "int layer, Tensor x, Tensor? logits, Tensor? topk_ids, Tensor? topk
 class Registered(NamedTuple):
     """A layer, and the type and the extents of a row of its output."""
 
-    layer: Layer
+    run: BoundRuns
     dtype: torch.dtype
     row: tuple[int, ...]
     before: Callable[[], None] | None = None
@@ -41,14 +42,14 @@ def register(layer: Layer) -> int:
     On a GPU the package gets a reserve for captured runs, unless it has one: package.workspace_bytes(max_tokens) bytes.
     """
     package = layer.package
-    if package.outputs != ("out",) or package.token_axis != ("x", 0):
+    if package.outputs != ("out",) or package.token_axes != {"x": 0}:
         raise InvalidArgument(
-            f"layer: expected x with tokens first and the one output 'out'; got tokens at {package.token_axis} and "
+            f"layer: expected x with tokens first and the one output 'out'; got tokens at {package.token_axes} and "
             f"{', '.join(package.outputs)}"
         )
     if package.gpu is not None and package.reserved is None:
         package.reserve()
-    made = Registered(layer, TYPES[package.values["out"].element_types[0]], package.shape("out")[1:])
+    made = Registered(BoundRuns(layer), TYPES[package.values["out"].element_types[0]], package.shape("out")[1:])
     with _lock:
         number = next(_numbers)
         _layers[number] = made
@@ -87,7 +88,7 @@ def _call(
     found = registered(layer)
     if found.before is not None:
         found.before()
-    found.layer(x, logits, topk_ids=topk_ids, topk_weights=topk_weights, out=out, expert_map=expert_map)
+    found.run(x, logits, topk_ids, topk_weights, expert_map, out)
 
 
 def _out_of(layer: int, x: torch.Tensor) -> torch.Tensor:

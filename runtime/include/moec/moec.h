@@ -493,8 +493,9 @@ moec_status moec_run(const moec_layer *layer, moec_context *context,
  *  (NULL or "": all defaults) is an object whose fields are the options of the
  *  command `moec compile` without dashes: {"arch": ["sm_90a"], "gpu": "...",
  *  "scheme": "bf16", "tp": 4, "max_tokens": 8192, ...}; an unknown field is an
- *  error. "cubin": true also compiles ahead of time. A layer that cannot be
- *  served is MOEC_REFUSED with the reasons. */
+ *  error. "cubin": true also compiles ahead of time. "part": "route" (or
+ *  "quantize", "finalize") makes a package of that part of the layer alone. A
+ *  layer that cannot be served is MOEC_REFUSED with the reasons. */
 moec_status moec_compile_config(const char *text, const char *options_json,
                                 moec_package_files **files);
 

@@ -9,16 +9,19 @@
 // and normalize, or take the given ids and weights. Then either the block's
 // pairs are counted per expert for kernel permute, or, with kPermute, the CTAs
 // of the grid, one cluster of kCluster, put all pairs in order themselves: each
-// takes an even share of the tokens (arrange_tokens.cuh).
+// takes an even share of the tokens (arrange_tokens.cuh). In a part of a layer
+// nothing is counted.
 //
 // Args, in order (null where marked): const void *logits [tokens, E] (null:
 //   given ids), ElementCode logits_type (F32, F16, BF16), const void *given_ids
 //   [tokens, kTopK], ElementCode given_ids_type (I32, I64), const void
 //   *given_weights [tokens, kTopK], ElementCode given_weights_type (as of
 //   logits), valid_tokens [1] (null), those of place.cuh, int tokens, topk_ids
-//   [tokens, kPairsOf], topk_weights, ids (null), weights (null), then
-//   block_counts [blocks, kPlacesOf], or with kPermute rows, positions,
-//   offsets, tiles, tile_count, counts (null) as in permute.cuh.
+//   [tokens, kPairsOf], topk_weights, ids (null), weights (null; a part of a
+//   layer may lack both), then block_counts [blocks, kPlacesOf] (absent in a
+//   part), or with kPermute rows, positions, offsets, tiles, tile_count, counts
+//   (null) as in permute.cuh, or positions [tokens, kPairsOf]: of pairs of this
+//   rank's experts their own number, else -1.
 //
 // With a Scaling, CTAs behind those that route quantize x at the same time
 // (quantize.cuh; not DynamicTensor). Args then go on with input, long long
@@ -92,10 +95,15 @@ template <class Config> constexpr int sharedBytes() {
 
 namespace detail {
 
+/// Whether the pairs of each block are counted for kernel permute.
+template <class Config> constexpr bool countsPairs() {
+  return requires(const typename Config::Args &args) { args.block_counts; };
+}
+
 template <class Config, bool kPermute> struct RouteShared;
 
 template <class Config> struct RouteShared<Config, false> {
-  int counts[routing::kPlacesOf<Config>];
+  int counts[countsPairs<Config>() ? routing::kPlacesOf<Config> : 1];
 };
 
 template <class Config> struct RouteShared<Config, true> {
@@ -203,9 +211,11 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   } else {
     firstToken = block * Config::kBlockTokens;
     blockTokens = min(Config::kBlockTokens, args.tokens - firstToken);
+    if constexpr (detail::countsPairs<Config>()) {
 #pragma unroll 1
-    for (int e = int(threadIdx.x); e < kPlaces; e += Config::kThreads)
-      shared.counts[e] = 0;
+      for (int e = int(threadIdx.x); e < kPlaces; e += Config::kThreads)
+        shared.counts[e] = 0;
+    }
   }
   __syncthreads();
   awaitPredecessor<Config>();
@@ -251,25 +261,31 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
         shared.ids[t * kPairs + lane] = short(local);
         if (local >= 0 && !isFew)
           twice |= routing::noteToken(shared.masks, t, local);
-      } else if (expert >= 0) {
-        atomicAdd(&shared.counts[expert], 1);
+      } else if constexpr (detail::countsPairs<Config>()) {
+        if (expert >= 0)
+          atomicAdd(&shared.counts[expert], 1);
+      } else if constexpr (requires { args.positions; }) {
+        args.positions[pair] =
+            localExpertOf<Config>(args, expert) >= 0 ? int(pair) : -1;
       }
       args.topk_ids[pair] = expert;
       args.topk_weights[pair] =
           lane < kTopK ? routing::scaledForOutput<Config>(weight) : weight;
-      if (args.ids)
-        args.ids[pair] = shown;
-      if (args.weights)
-        args.weights[pair] = weight;
+      if constexpr (requires { args.ids; })
+        if (args.ids)
+          args.ids[pair] = shown;
+      if constexpr (requires { args.weights; })
+        if (args.weights)
+          args.weights[pair] = weight;
     }
   }
 
-  if constexpr (!Config::kPermute) {
+  if constexpr (detail::countsPairs<Config>()) {
     __syncthreads();
 #pragma unroll 1
     for (int e = int(threadIdx.x); e < kPlaces; e += Config::kThreads)
       args.block_counts[(long long)blockIdx.x * kPlaces + e] = shared.counts[e];
-  } else {
+  } else if constexpr (Config::kPermute) {
     detail::arrangeRouted<Config>(args, shared, block, firstToken, blockTokens,
                                   isFew, __syncthreads_or(twice));
   }

@@ -70,6 +70,7 @@ TEST(Stages, AreCalledInManifestsAsInODS) {
   compare<moe::RouteOp>({"ids?", "weights?"}, "", "local_begin");
   compare<moe::CountOp>();
   compare<moe::PermuteOp>({}, "counts", "local_begin");
+  compare<moe::PairRowsOp>({}, "", "local_begin");
   compare<moe::BatchOp>();
   compare<moe::AmaxOp>();
   compare<moe::QuantizeOp>();

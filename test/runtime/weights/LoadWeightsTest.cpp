@@ -110,6 +110,23 @@ TEST(WeightLoader, FloatsAreQuantizedOnce) {
             "accepted: no --quantize");
 }
 
+TEST(WeightLoader, PartsAreRefused) {
+  const std::string path = testing::TempDir() + "parts.safetensors";
+  std::ofstream(path, std::ios::binary)
+      << std::string("\2\0\0\0\0\0\0\0{}", 10);
+  Result<Checkpoint> checkpoint = Checkpoint::open(path);
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  Manifest manifest;
+  manifest.layer = layer();
+  manifest.layer["part"] = "route";
+  Result<WeightLoader> made = WeightLoader::create(*checkpoint, manifest, {});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().message,
+            "package 'l' is part 'route' of a layer, and a checkpoint is held "
+            "against a whole one; accepted: the package of the layer, whose "
+            "weights have the same names");
+}
+
 /// A manifest's layer may be any object.
 TEST(WeightLoader, LayoutsOfWrongTypesAreRefused) {
   const std::string path = testing::TempDir() + "none.safetensors";

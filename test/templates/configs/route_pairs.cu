@@ -1,0 +1,24 @@
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "moe/kernel/route.cuh"
+struct Args { const void * given_ids; moe::ElementCode given_ids_type; const void * given_weights; moe::ElementCode given_weights_type; const int * valid_tokens; int tokens; int local_begin; int * topk_ids; float * topk_weights; int * positions; };
+struct Config {
+  using Args = ::Args;
+  static constexpr int kThreads = 512;
+  static constexpr bool kProgrammatic = true;
+  static constexpr bool kCpAsync = true;
+  using Score = moe::routing::Identity;
+  using Select = moe::routing::Given;
+  using Normalize = moe::routing::None;
+  static constexpr int kExperts = 64;
+  static constexpr int kTopK = 6;
+  static constexpr int kBlockTokens = 16;
+  static constexpr bool kPermute = false;
+  static constexpr int kCluster = 1;
+  static constexpr int kTileRows = 1;
+  static constexpr int kRowStep = 1;
+  static constexpr int kCounters = 2;
+  static constexpr int kLocalExperts = 32;
+};
+static_assert(moe::sharedBytes<Config>() == 0, "manifest and kernel disagree on shared memory");
+extern "C" __global__ void __launch_bounds__(512, 1) moec_route_pairs(const __grid_constant__ Args args) { moe::route<Config>(args); }
