@@ -25,6 +25,8 @@ from engine_layers import (
     without_gate,
 )
 from engine_schemes import (
+    Store,
+    Stored,
     Tensor,
     dynamic_tensor,
     of_groups,
@@ -91,7 +93,11 @@ def _compressed(kind: str, weights: dict[str, Any], inputs: dict[str, Any] | Non
     return _of("compressed_tensors.compressed_tensors", "CompressedTensorsConfig", **config)
 
 
-_CT = "CompressedTensorsFusedMoEMethod"
+def _gptq(bits: int, group: int, **config: Any) -> Callable[[], Any]:
+    return _of("gptq.gptq", "GPTQMarlinConfig", bits=bits, group_size=group, **_GPTQ | config)
+
+
+_CT, _GM = "CompressedTensorsFusedMoEMethod", "GPTQMarlinMoEMethod"
 _TOKEN = {"num_bits": 8, "type": "float", "strategy": "token", "symmetric": True, "dynamic": True}
 _CHANNEL = {"num_bits": 8, "type": "float", "strategy": "channel"}
 _TENSOR = {"num_bits": 8, "type": "float", "strategy": "tensor", "symmetric": True}
@@ -100,16 +106,23 @@ _FP8_GROUP = {"num_bits": 8, "type": "float", "strategy": "group", "group_size":
 _INT4 = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32}
 _FLOAT, _PACKED = "float-quantized", "pack-quantized"
 _BLOCKS = _fp8(activation_scheme="dynamic", weight_block_size=[128, 128])
-_GPTQ = {"quant_method": "gptq", "group_size": 32, "desc_act": False, "sym": True, "lm_head": False, "dynamic": {}}
-_GPTQ_CONFIG = _of("gptq.gptq", "GPTQMarlinConfig", bits=4, **_GPTQ)
+_GPTQ = {"quant_method": "gptq", "desc_act": False, "sym": True, "lm_head": False, "dynamic": {}}
 _AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}
 
 
-def store_gptq_of_f16(matrix: Tensor, random: torch.Generator) -> Any:
+def store_gptq_of_f16(group: int, bits: int = 4) -> Store:
     """As checkpoints for SGLang: it keeps GPTQ's scales in f16."""
-    made = store_integers("gptq", 32)(matrix, random)
-    made.tensors["scales"] = made.tensors["scales"].half()
-    return made
+
+    def store(matrix: Tensor, random: torch.Generator) -> Stored:
+        made = store_integers("gptq", group, bits=bits)(matrix, random)
+        made.tensors["scales"] = made.tensors["scales"].half()
+        return made
+
+    return store
+
+
+def to_f16(rows: Tensor) -> Tensor:
+    return rows.half().double()
 
 
 CASES = (
@@ -161,6 +174,24 @@ CASES = (
         OF_CODES,
     ),
     Case(
+        "compressed fp8 tensor, dynamic",
+        "fp8_tensor_dynamic",
+        _CT,
+        _compressed(_FLOAT, _TENSOR, _TENSOR | {"dynamic": True}),
+        store_fp8_tensor(None),
+        dynamic_tensor,
+        OF_CODES,
+    ),
+    Case(
+        "compressed int8",
+        "int8_w8a16",
+        _CT,
+        _compressed(_PACKED, _INT4 | {"num_bits": 8}, None),
+        store_integers("rows", 32, bits=8),
+        to_bf16,
+        OF_WEIGHTS,
+    ),
+    Case(
         "compressed int4", "int4_w4a16", _CT, _compressed(_PACKED, _INT4, None), store_integers("rows", 32), to_bf16, OF_WEIGHTS
     ),
     Case(
@@ -173,7 +204,9 @@ CASES = (
         OF_WEIGHTS,
         "swigluoai",
     ),
-    Case("GPTQ int4", "int4_w4a16", "GPTQMarlinMoEMethod", _GPTQ_CONFIG, store_gptq_of_f16, to_bf16, OF_WEIGHTS),
+    Case("GPTQ int4", "int4_w4a16", _GM, _gptq(4, 32), store_gptq_of_f16(32), to_f16, OF_WEIGHTS),
+    Case("GPTQ int8", "int8_w8a16", _GM, _gptq(8, 32), store_gptq_of_f16(32, 8), to_f16, OF_WEIGHTS),
+    Case("GPTQ by channel", "int4_w4a16", _GM, _gptq(4, -1), store_gptq_of_f16(-1), to_f16, OF_WEIGHTS),
     Case(
         "AWQ",
         "int4_zp_w4a16",
@@ -196,7 +229,7 @@ def build(case: Case, *, has_bias: bool = False, packs: bool = True, dtype: Any 
     _built += 1
     arguments: dict[str, Any] = {"num_experts": EXPERTS, "top_k": TOP_K, "hidden_size": HIDDEN, "intermediate_size": INTERMEDIATE}
     # SGLang keeps GPTQ's scales in f16.
-    usual = torch.float16 if case.method == "GPTQMarlinMoEMethod" else torch.bfloat16
+    usual = torch.float16 if case.method == _GM else torch.bfloat16
     arguments |= {"params_dtype": dtype or usual, "with_bias": has_bias, "layer_id": _built} | options
     if case.act == "swigluoai":
         arguments |= {"gemm1_alpha": 1.702, "gemm1_clamp_limit": 7.0}

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""What the plug-ins of inference engines share: values of their variable, versions, and refusals without asking the engine."""
+"""Values of the plug-ins' variables, versions of engines that are served, and refusals without asking the engine."""
 
 import importlib
 import logging

@@ -25,9 +25,7 @@ ZERO_POINTS = CASES["compressed int4"]._replace(
     config=layers._compressed("pack-quantized", layers._INT4 | {"symmetric": False}, None),
     store=schemes.store_integers("rows", 32, zero_points=True),
 )
-ACT_ORDER = CASES["GPTQ int4"]._replace(
-    config=layers._of("gptq.gptq", "GPTQMarlinConfig", bits=4, **layers._GPTQ | {"desc_act": True})
-)
+ACT_ORDER = CASES["GPTQ int4"]._replace(config=layers._gptq(4, 32, desc_act=True))
 ONLINE = BF16._replace(config=lambda: layers._plain("fp8", "Fp8Config", is_checkpoint_fp8_serialized=False))
 
 pytestmark = pytest.mark.usefixtures("moec_serves_sglang")
