@@ -32,6 +32,7 @@ ABSENT = (
     "partial_json_parser",
     "pybase64",
     "requests",
+    "sgl_kernel",
     "starlette",
     "zmq",
 )

@@ -13,20 +13,24 @@ from engine_layers import (
     EXPERTS,
     HIDDEN,
     INTERMEDIATE,
+    MOST_CAPTURED,
     MOST_TOKENS,
     OF_BF16,
     OF_CODES,
+    OF_F16,
     OF_WEIGHTS,
     TOP_K,
     Built,
     Case,
+    computed,
+    error,
     random_weights,
     rows_in_turn,
+    softmax_top_k,
     without_gate,
 )
 from engine_schemes import (
     Store,
-    Stored,
     Tensor,
     dynamic_tensor,
     of_groups,
@@ -40,13 +44,17 @@ from engine_schemes import (
     to_bf16,
 )
 
+__all__ = ["CASES", "EXPERTS", "HIDDEN", "TOP_K", "build", "computed", "error", "forward", "rank", "softmax_top_k", "start"]
+
 
 def start(**options: Any) -> Any:
     """SGLang's configuration of one rank. options: server arguments. Its .restore() drops the configuration."""
     from sglang.srt.layers.moe.utils import initialize_moe_config
+    from sglang.srt.model_executor.cuda_graph_config import CudaGraphConfig
     from sglang.srt.runtime_context import get_context, get_parallel
 
-    arguments = {"chunked_prefill_size": MOST_TOKENS} | options
+    graphs = {"decode": {"backend": "full", "max_bs": MOST_CAPTURED}, "prefill": {"backend": "disabled"}}
+    arguments = {"chunked_prefill_size": MOST_TOKENS, "cuda_graph_config": CudaGraphConfig.from_dict(graphs)} | options
     made = get_context().override_server_args(**arguments)
     made.install()
     initialize_moe_config()
@@ -56,7 +64,7 @@ def start(**options: Any) -> Any:
 
 
 @contextlib.contextmanager
-def rank(**values: int) -> Iterator[None]:
+def rank(device: str = "cpu", **values: int) -> Iterator[None]:
     """A rank of expert or tensor parallel: moe_ep_size, moe_ep_rank, moe_tp_size, moe_tp_rank."""
     from sglang.srt.runtime_context import get_parallel
 
@@ -64,8 +72,8 @@ def rank(**values: int) -> Iterator[None]:
     place = values.get("moe_ep_rank", 0) + values.get("moe_tp_rank", 0)
     topology = {"tp_size": ranks, "tp_rank": place, "attn_tp_size": ranks, "attn_tp_rank": place, **values}
     # SGLang's dispatcher asks for the accelerator.
-    device = mock.patch("sglang.srt.layers.moe.token_dispatcher.standard.get_device", return_value="cpu")
-    with get_parallel().override(**topology), device:
+    accelerator = mock.patch("sglang.srt.layers.moe.token_dispatcher.standard.get_device", return_value=device)
+    with get_parallel().override(**topology), accelerator:
         yield
 
 
@@ -111,14 +119,8 @@ _AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, 
 
 
 def store_gptq_of_f16(group: int, bits: int = 4) -> Store:
-    """As checkpoints for SGLang: it keeps GPTQ's scales in f16."""
-
-    def store(matrix: Tensor, random: torch.Generator) -> Stored:
-        made = store_integers("gptq", group, bits=bits)(matrix, random)
-        made.tensors["scales"] = made.tensors["scales"].half()
-        return made
-
-    return store
+    """SGLang keeps GPTQ's scales in f16."""
+    return store_integers("gptq", group, bits=bits, dtype=torch.float16)
 
 
 def to_f16(rows: Tensor) -> Tensor:
@@ -204,9 +206,9 @@ CASES = (
         OF_WEIGHTS,
         "swigluoai",
     ),
-    Case("GPTQ int4", "int4_w4a16", _GM, _gptq(4, 32), store_gptq_of_f16(32), to_f16, OF_WEIGHTS),
-    Case("GPTQ int8", "int8_w8a16", _GM, _gptq(8, 32), store_gptq_of_f16(32, 8), to_f16, OF_WEIGHTS),
-    Case("GPTQ by channel", "int4_w4a16", _GM, _gptq(4, -1), store_gptq_of_f16(-1), to_f16, OF_WEIGHTS),
+    Case("GPTQ int4", "int4_w4a16", _GM, _gptq(4, 32), store_gptq_of_f16(32), to_f16, OF_F16),
+    Case("GPTQ int8", "int8_w8a16", _GM, _gptq(8, 32), store_gptq_of_f16(32, 8), to_f16, OF_F16),
+    Case("GPTQ by channel", "int4_w4a16", _GM, _gptq(4, -1), store_gptq_of_f16(-1), to_f16, OF_F16),
     Case(
         "AWQ",
         "int4_zp_w4a16",
@@ -221,7 +223,9 @@ CASES = (
 _built = 0
 
 
-def build(case: Case, *, has_bias: bool = False, packs: bool = True, dtype: Any = None, **options: Any) -> Built:
+def build(
+    case: Case, device: str = "cpu", *, has_bias: bool = False, packs: bool = True, dtype: Any = None, **options: Any
+) -> Built:
     """Makes the layer by SGLang's FusedMoE, fills it by its weight_loader, and packs it. options: FusedMoE's."""
     from sglang.srt.layers.moe.fused_moe_triton.layer import FusedMoE
 
@@ -237,7 +241,8 @@ def build(case: Case, *, has_bias: bool = False, packs: bool = True, dtype: Any 
         arguments |= {"activation": case.act.removesuffix("_no_mul"), "is_gated": False}
     else:
         arguments.setdefault("activation", case.act)
-    layer = FusedMoE(prefix=f"model.layers.{_built}.mlp.experts", quant_config=case.config(), **arguments)
+    with torch.device(device):
+        layer = FusedMoE(prefix=f"model.layers.{_built}.mlp.experts", quant_config=case.config(), **arguments)
     experts, hidden, width = (arguments[name] for name in ("num_experts", "hidden_size", "intermediate_size"))
     made = random_weights(case, experts=experts, hidden=hidden, width=width, has_bias=has_bias)
     if case.method == "Mxfp4MoEMethod":
@@ -293,5 +298,5 @@ def forward(layer: Any, x: Tensor, ids: Tensor, weights: Tensor) -> Tensor:
     """SGLang's own forward: dispatch, the method, combine."""
     from sglang.srt.layers.moe.topk import StandardTopKOutput
 
-    made: Tensor = layer(x, StandardTopKOutput(weights.float(), ids.int(), torch.empty(0)))
+    made: Tensor = layer(x, StandardTopKOutput(weights.float().to(x.device), ids.int().to(x.device), torch.empty(0)))
     return made
