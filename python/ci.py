@@ -6,8 +6,9 @@
 environments  downloads the tools and what tests need, by hash
 wheel         writes the wheel into --out from the libmoec.so of --build
 test          builds the wheel, installs it into an environment that has numpy and pytest alone, and runs python/tests there;
-              --python=PATH runs the tests of torch with an interpreter that has torch, numpy and pytest. Those of vLLM also
-              need transformers, and vLLM's files: MOEC_TEST_VLLM=FOLDER, which tests/vllm_files.py fills
+              --python=PATH runs the tests of torch with an interpreter that has torch, numpy and pytest. Those of vLLM and
+              SGLang also need transformers, and the engine's files: MOEC_TEST_VLLM=FOLDER and MOEC_TEST_SGLANG=FOLDER, which
+              tests/vllm_files.py and tests/sglang_files.py fill
 transformers  installs the wheel with PyPI's torch and transformers into an environment of its own, and runs the example and the
               tests of torch and transformers there; exit status 77 where PyPI does not give them
 lint          runs ruff and mypy --strict
@@ -26,7 +27,15 @@ SOURCE = pathlib.Path(__file__).resolve().parent
 SKIPPED = 77
 # Several GB, of no fixed version: what a user gets today.
 USERS_PACKAGES = ("torch", "transformers", "numpy", "pytest")
-TESTS_OF_TORCH = ("test_torch*.py", "test_transformers*.py", "test_vllm*.py", "test_docs.py")
+TESTS_OF_TORCH = (
+    "test_torch*.py",
+    "test_transformers*.py",
+    "test_engines.py",
+    "test_vllm*.py",
+    "test_sglang*.py",
+    "test_docs.py",
+)
+FILES_OF_ENGINES = ("MOEC_TEST_VLLM", "MOEC_TEST_SGLANG")
 # requirements-test.txt stands in both: mypy reads numpy and pytest.
 ENVIRONMENTS = {
     "tools": ("requirements-test.txt", "requirements-tools.txt"),
@@ -148,7 +157,7 @@ def run_tests(
 ) -> int:
     tools = folder_of(options.build, "tools") / "bin"
     environment = {
-        name: value for name, value in os.environ.items() if name == "MOEC_TEST_VLLM" or not name.startswith(("MOEC_", "PYTHON"))
+        name: value for name, value in os.environ.items() if name in FILES_OF_ENGINES or not name.startswith(("MOEC_", "PYTHON"))
     }
     environment |= more
     environment |= {

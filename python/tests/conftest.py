@@ -74,10 +74,29 @@ def moec_serves_vllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """moec takes every MoE layer of vLLM, or the test fails."""
     import torch
 
-    from moec.integrations import _vllm_layer, vllm
+    from moec.integrations import _packing, _vllm_layer, vllm
 
     monkeypatch.setenv("MOEC_VLLM", "force")
     vllm.register()
-    monkeypatch.setattr(_vllm_layer, "_journal", _vllm_layer._Journal())
+    monkeypatch.setattr(_vllm_layer, "_journal", _packing.Journal(vllm.ENGINE))
     with torch.no_grad():
         yield
+
+
+@pytest.fixture
+def moec_serves_sglang(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """moec takes every MoE layer of SGLang, or the test fails."""
+    import sglang_layers
+    import torch
+    from sglang.srt.plugins.hook_registry import HookRegistry
+
+    from moec.integrations import _packing, _sglang_layer, sglang
+
+    monkeypatch.setenv("MOEC_SGLANG", "force")
+    sglang.register()
+    HookRegistry.apply_hooks()
+    monkeypatch.setattr(_sglang_layer, "_journal", _packing.Journal(sglang.ENGINE))
+    configuration = sglang_layers.start()
+    with torch.no_grad():
+        yield
+    configuration.restore()

@@ -20,14 +20,8 @@ from conftest import SOURCE
 
 import moec
 
-PAGES = (
-    "docs/how-to/python.md",
-    "docs/how-to/transformers.md",
-    "docs/how-to/use-your-own-dispatch.md",
-    "docs/how-to/vllm.md",
-    "README.md",
-    "python/README.md",
-)
+HOW_TO = tuple(f"docs/how-to/{name}.md" for name in ("python", "transformers", "use-your-own-dispatch", "vllm", "sglang"))
+PAGES = (*HOW_TO, "README.md", "python/README.md")
 NEEDS = {"torch": ("torch",), "transformers": ("torch", "transformers")}
 BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -97,7 +97,7 @@ def test_an_activation(
 ) -> None:
     case = BF16._replace(act=name)
     built = layers.build(vllm_engine, case, "cpu", **options)
-    monkeypatch.setattr(layers, "activation", lambda _, gate, up: function(gate, up))
+    monkeypatch.setattr("engine_layers.activation", lambda _, gate, up: function(gate, up))
     x, logits = inputs(7)
     wanted = layers.computed(built, case, x, *layers.softmax_top_k(logits, layers.TOP_K, True))
     assert layers.error(forward(vllm_engine, built.runner, x, logits), wanted) < case.bound

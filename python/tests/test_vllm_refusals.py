@@ -15,9 +15,9 @@ os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
 if missing := vllm_files.prepare():
     pytest.skip(missing, allow_module_level=True)
 
+import engine_schemes as schemes  # noqa: E402
 import vllm_cases as cases  # noqa: E402
 import vllm_layers as layers  # noqa: E402
-import vllm_schemes as schemes  # noqa: E402
 
 import moec  # noqa: E402
 from moec.integrations import vllm as plugin  # noqa: E402

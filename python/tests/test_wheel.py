@@ -50,6 +50,7 @@ def test_metadata() -> None:
     assert set(re.findall("^Provides-Extra: (.*)", metadata, re.MULTILINE)) == {
         "cuda12",
         "cuda13",
+        "sglang",
         "torch",
         "transformers",
         "vllm",
@@ -57,6 +58,7 @@ def test_metadata() -> None:
     entries = member("entry_points.txt$")
     assert "moec = moec.cli:main" in entries
     assert "[vllm.general_plugins]\nmoec = moec.integrations.vllm:register" in entries
+    assert "[sglang.srt.plugins]\nmoec = moec.integrations.sglang:register" in entries
     assert "Tag: py3-none-manylinux_2_34_" in member("WHEEL$")
 
 

@@ -4,11 +4,10 @@
 
 import importlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from vllm_schemes import (
-    Rounding,
-    Store,
+from engine_layers import OF_BF16, OF_CODES, OF_WEIGHTS, Case
+from engine_schemes import (
     dynamic_tensor,
     int8_rows,
     nvfp4_groups,
@@ -24,23 +23,6 @@ from vllm_schemes import (
     store_nvfp4,
     to_bf16,
 )
-
-
-class Case(NamedTuple):
-    """A scheme of vLLM, and moec's name for it."""
-
-    name: str
-    scheme: str
-    method: str
-    """vLLM's class."""
-    config: Callable[[], Any]
-    """vLLM's configuration of quantization; None for none."""
-    store: Store
-    rounded: Rounding
-    """The numbers that the matmuls read of rows of activations."""
-    bound: float
-    """The error of the whole output stays below it."""
-    act: str = "silu"
 
 
 def _of(module: str, name: str, **config: Any) -> Callable[[], Any]:
@@ -88,11 +70,9 @@ _MODELOPT_NVFP4 = ("weight", "weight_scale_2", "input_scale")
 _CT_NVFP4 = ("weight_packed", "weight_global_scale", "input_global_scale")
 _CT_FP8, _CT_WNA16 = "CompressedTensorsW8A8Fp8MoEMethod", "CompressedTensorsWNA16MoEMethod"
 _PACKED = "pack-quantized"
-# Relative Frobenius errors that the package's other tests allow, by what is multiplied.
-_OF_BF16, _OF_WEIGHTS, _OF_CODES = 2.5e-3, 5e-3, 6e-3
 
 CASES = (
-    Case("bf16", "bf16", "UnquantizedFusedMoEMethod", lambda: None, store_bf16, to_bf16, _OF_BF16),
+    Case("bf16", "bf16", "UnquantizedFusedMoEMethod", lambda: None, store_bf16, to_bf16, OF_BF16),
     Case(
         "fp8 block",
         "fp8_block",
@@ -100,7 +80,7 @@ CASES = (
         _fp8(activation_scheme="dynamic", weight_block_size=[128, 128]),
         store_fp8_block("weight_scale_inv"),
         of_groups(128),
-        _OF_CODES,
+        OF_CODES,
     ),
     Case(
         "fp8 tensor, dynamic",
@@ -109,7 +89,7 @@ CASES = (
         _fp8(activation_scheme="dynamic"),
         store_fp8_tensor(None),
         dynamic_tensor,
-        _OF_CODES,
+        OF_CODES,
     ),
     Case(
         "fp8 tensor, static",
@@ -118,7 +98,7 @@ CASES = (
         _fp8(activation_scheme="static"),
         store_fp8_tensor(0.01),
         of_tensor(0.01),
-        _OF_CODES,
+        OF_CODES,
     ),
     Case(
         "ModelOpt fp8",
@@ -127,7 +107,7 @@ CASES = (
         _modelopt("ModelOptFp8Config", "FP8"),
         store_fp8_tensor(0.01),
         of_tensor(0.01),
-        _OF_CODES,
+        OF_CODES,
     ),
     Case(
         "compressed fp8 channel",
@@ -136,7 +116,7 @@ CASES = (
         _compressed("float-quantized", _CHANNEL, _TOKEN),
         store_fp8_channel,
         of_groups(0),
-        _OF_CODES,
+        OF_CODES,
     ),
     Case(
         "compressed fp8 tensor, static",
@@ -145,7 +125,7 @@ CASES = (
         _compressed("float-quantized", _TENSOR, _TENSOR | {"dynamic": False}),
         store_fp8_tensor(0.01),
         of_tensor(0.01),
-        _OF_CODES,
+        OF_CODES,
     ),
     Case(
         "compressed fp8 block",
@@ -154,7 +134,7 @@ CASES = (
         _compressed("float-quantized", _BLOCK, _FP8_GROUP),
         store_fp8_block("weight_scale"),
         of_groups(128),
-        _OF_CODES,
+        OF_CODES,
     ),
     Case(
         "compressed int8 channel",
@@ -163,12 +143,12 @@ CASES = (
         _compressed("int-quantized", _CHANNEL | {"type": "int"}, _TOKEN | {"type": "int"}),
         store_int8_channel,
         int8_rows,
-        _OF_CODES,
+        OF_CODES,
     ),
-    Case("GPTQ int4", "int4_w4a16", "AutoGPTQMoEMethod", _gptq(4, 32), store_integers("gptq", 32), to_bf16, _OF_WEIGHTS),
-    Case("GPTQ int8", "int8_w8a16", "AutoGPTQMoEMethod", _gptq(8, 32), store_integers("gptq", 32, bits=8), to_bf16, _OF_WEIGHTS),
-    Case("GPTQ by channel", "int4_w4a16", "AutoGPTQMoEMethod", _gptq(4, -1), store_integers("gptq", -1), to_bf16, _OF_WEIGHTS),
-    Case("AWQ", "int4_zp_w4a16", "AutoAWQMoEMethod", _AWQ, store_integers("awq", 32, zero_points=True), to_bf16, _OF_WEIGHTS),
+    Case("GPTQ int4", "int4_w4a16", "AutoGPTQMoEMethod", _gptq(4, 32), store_integers("gptq", 32), to_bf16, OF_WEIGHTS),
+    Case("GPTQ int8", "int8_w8a16", "AutoGPTQMoEMethod", _gptq(8, 32), store_integers("gptq", 32, bits=8), to_bf16, OF_WEIGHTS),
+    Case("GPTQ by channel", "int4_w4a16", "AutoGPTQMoEMethod", _gptq(4, -1), store_integers("gptq", -1), to_bf16, OF_WEIGHTS),
+    Case("AWQ", "int4_zp_w4a16", "AutoAWQMoEMethod", _AWQ, store_integers("awq", 32, zero_points=True), to_bf16, OF_WEIGHTS),
     Case(
         "compressed int4",
         "int4_w4a16",
@@ -176,7 +156,7 @@ CASES = (
         _compressed(_PACKED, _INT4, None),
         store_integers("rows", 32),
         to_bf16,
-        _OF_WEIGHTS,
+        OF_WEIGHTS,
     ),
     Case(
         "compressed int4, zero points",
@@ -185,7 +165,7 @@ CASES = (
         _compressed(_PACKED, _INT4 | {"symmetric": False}, None),
         store_integers("rows", 32, zero_points=True),
         to_bf16,
-        _OF_WEIGHTS,
+        OF_WEIGHTS,
     ),
     Case(
         "compressed int8",
@@ -194,7 +174,7 @@ CASES = (
         _compressed(_PACKED, _INT4 | {"num_bits": 8}, None),
         store_integers("rows", 32, bits=8),
         to_bf16,
-        _OF_WEIGHTS,
+        OF_WEIGHTS,
     ),
     Case(
         "gpt-oss",
@@ -203,7 +183,7 @@ CASES = (
         _of("mxfp4", "GptOssMxfp4Config", quant_method="mxfp4"),
         store_mxfp4,
         to_bf16,
-        _OF_WEIGHTS,
+        OF_WEIGHTS,
         "swigluoai",
     ),
     Case(
@@ -213,7 +193,7 @@ CASES = (
         _of("mxfp4", "Mxfp4Config", quant_method="mxfp4"),
         store_mxfp4,
         to_bf16,
-        _OF_WEIGHTS,
+        OF_WEIGHTS,
     ),
     Case(
         "ModelOpt NVFP4 weights",
@@ -222,7 +202,7 @@ CASES = (
         _modelopt("ModelOptNvFp4Config", "W4A16_NVFP4", group_size=16),
         store_nvfp4(_MODELOPT_NVFP4, inverse=False, inputs=1),
         to_bf16,
-        _OF_WEIGHTS,
+        OF_WEIGHTS,
     ),
     Case(
         "ModelOpt NVFP4",
@@ -231,7 +211,7 @@ CASES = (
         _modelopt("ModelOptNvFp4Config", "NVFP4", group_size=16),
         store_nvfp4(_MODELOPT_NVFP4, inverse=False, inputs=2.0**-9),
         nvfp4_groups(2.0**-9),
-        _OF_CODES,
+        OF_CODES,
     ),
     Case(
         "compressed NVFP4 weights",
@@ -240,7 +220,7 @@ CASES = (
         _compressed("nvfp4-pack-quantized", _NVFP4, None),
         store_nvfp4(_CT_NVFP4, inverse=True, inputs=1),
         to_bf16,
-        _OF_WEIGHTS,
+        OF_WEIGHTS,
     ),
     Case(
         "compressed NVFP4",
@@ -249,6 +229,6 @@ CASES = (
         _compressed("nvfp4-pack-quantized", _NVFP4, _NVFP4 | {"symmetric": True, "dynamic": "local"}),
         store_nvfp4(_CT_NVFP4, inverse=True, inputs=2.0**-9),
         nvfp4_groups(2.0**-9),
-        _OF_CODES,
+        OF_CODES,
     ),
 )

@@ -7,17 +7,12 @@ Needs moec, torch, a GPU and vLLM's files (vllm_files.py). It prints a line for 
 differs. --device=cpu runs on the host device what needs no GPU, --only=WORD the schemes whose name holds the word.
 """
 
-import argparse
 import os
 import sys
-import time
-import traceback
-from collections.abc import Iterator
 from typing import Any
 
 import vllm_files
-
-COUNTS = (1, 7, 33, 200)
+from engine_gpu import COUNTS, Errors, arguments, device_name, replayed, report
 
 
 def inputs(layers: Any, tokens: int, device: str) -> tuple[Any, Any]:
@@ -34,9 +29,7 @@ def given(hidden_states: Any, gating_output: Any, topk: int, renormalize: bool) 
     return shares / shares.sum(-1, keepdim=True), ids.int()
 
 
-def errors(layers: Any, engine: Any, case: Any, device: str, *, routes: bool) -> Iterator[tuple[str, float]]:
-    """Each run's name, and its error as a part of the bound."""
-    import torch
+def errors(layers: Any, engine: Any, case: Any, device: str, *, routes: bool) -> Errors:
     from vllm.forward_context import set_forward_context
 
     biases = case.name in ("bf16", "gpt-oss")
@@ -55,19 +48,12 @@ def errors(layers: Any, engine: Any, case: Any, device: str, *, routes: bool) ->
             return
         # A graph of 33 tokens, replayed over other ones.
         x, logits = inputs(layers, 33, device)
-        other, other_logits = x.flip(0).contiguous(), logits.flip(1).contiguous()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            out = built.runner(x, logits)
-        for values in ((x.clone(), logits.clone()), (other, other_logits)):
-            x.copy_(values[0])
-            logits.copy_(values[1])
-            graph.replay()
-            torch.cuda.synchronize()
-            yield "graph", layers.error(out, wanted(*values)) / case.bound
+        values = [[x.clone(), logits.clone()], [x.flip(0).contiguous(), logits.flip(1).contiguous()]]
+        for given_now, out in zip(values, replayed(lambda: built.runner(x, logits), [x, logits], values), strict=True):
+            yield "graph", layers.error(out, wanted(*given_now)) / case.bound
 
 
-def ranks(layers: Any, engine: Any, case: Any, device: str) -> Iterator[tuple[str, float]]:
+def ranks(layers: Any, engine: Any, case: Any, device: str) -> Errors:
     """Expert parallel over three ranks, one after the other, with vLLM's map of experts. For some schemes: each compiles."""
     from unittest import mock
 
@@ -87,7 +73,7 @@ def ranks(layers: Any, engine: Any, case: Any, device: str) -> Iterator[tuple[st
         yield f"rank {rank}, logits", layers.error(layer.quant_method.apply_monolithic(layer, x, logits), wanted) / case.bound
 
 
-def modular(layers: Any, engine: Any, case: Any, device: str) -> Iterator[tuple[str, float]]:
+def modular(layers: Any, engine: Any, case: Any, device: str) -> Errors:
     """moec's experts in vLLM's modular kernel, without a transport. Some ids are those of no expert."""
     if case.name not in ("bf16", "fp8 block", "gpt-oss", "GPTQ int4"):
         return
@@ -103,10 +89,7 @@ def modular(layers: Any, engine: Any, case: Any, device: str) -> Iterator[tuple[
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
-    parser.add_argument("--only", default="")
-    options = parser.parse_args()
+    options = arguments(__doc__)
     os.environ["MOEC_VLLM"] = "force"
     if options.device == "cpu":
         os.environ["VLLM_TARGET_DEVICE"] = "cpu"
@@ -125,36 +108,19 @@ def main() -> int:
 
         # The modular kernel takes its output from it.
         init_workspace_manager(torch.device("cuda", torch.cuda.current_device()))
-    where = torch.cuda.get_device_name() if options.device == "cuda" else "the host device"
-    print(f"vLLM's Python layer, vLLM {vllm_files.VERSION}, torch {torch.__version__}, {where}")
-    print(f"{'scheme':30} {'worst error':>12} {'bound':>8} {'runs':>5} {'seconds':>8}")
-    failed = 0
     without_gate = cases.CASES[0]._replace(name="bf16, relu2, no gate", act="relu2_no_mul")
-    for case in (*cases.CASES, without_gate) if options.device == "cuda" else cases.CASES:
-        if options.only not in case.name:
-            continue
-        began, worst, runs, note = time.perf_counter(), 0.0, 0, ""
-        try:
-            with torch.no_grad():
-                for source in (
-                    errors(layers, engine, case, options.device, routes=True),
-                    errors(layers, engine, case, options.device, routes=False),
-                    ranks(layers, engine, case, options.device),
-                    modular(layers, engine, case, options.device),
-                ):
-                    for what, part in source:
-                        runs += 1
-                        worst = max(worst, part)
-                        if not part < 1:
-                            note += f" {what}: {part * case.bound:.2g};"
-        except Exception:
-            traceback.print_exc()
-            note = " raised, see above"
-        failed += bool(note)
-        seconds, wrong = time.perf_counter() - began, f"  WRONG:{note}" if note else ""
-        print(f"{case.name:30} {worst * case.bound:12.5f} {case.bound:8.4f} {runs:5} {seconds:8.1f}{wrong}")
-    print("failed" if failed else "passed", flush=True)
-    return 1 if failed else 0
+    every = (*cases.CASES, without_gate) if options.device == "cuda" else cases.CASES
+
+    def sources(case: Any) -> tuple[Errors, ...]:
+        return (
+            errors(layers, engine, case, options.device, routes=True),
+            errors(layers, engine, case, options.device, routes=False),
+            ranks(layers, engine, case, options.device),
+            modular(layers, engine, case, options.device),
+        )
+
+    where = f"vLLM's Python layer, vLLM {vllm_files.VERSION}, torch {torch.__version__}, {device_name(options.device)}"
+    return report(where, [case for case in every if options.only in case.name], sources)
 
 
 if __name__ == "__main__":

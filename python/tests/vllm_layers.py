@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""MoE layers of vLLM's factory with random weights, and what they compute in double precision.
+"""MoE layers of vLLM's factory with random weights.
 
 vllm_files.prepare() comes before the import.
 """
@@ -9,17 +9,30 @@ import contextlib
 import importlib
 import os
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 from unittest import mock
 
 import torch
-import torch.nn.functional as F  # noqa: N812
-from vllm_cases import Case
-from vllm_schemes import Tensor
+from engine_layers import (
+    EXPERTS,
+    HIDDEN,
+    INTERMEDIATE,
+    MOST_CAPTURED,
+    MOST_TOKENS,
+    TOP_K,
+    Built,
+    Case,
+    computed,
+    error,
+    random_weights,
+    rows_in_turn,
+    softmax_top_k,
+    without_gate,
+)
+from engine_schemes import Tensor
 
-EXPERTS, TOP_K, HIDDEN, INTERMEDIATE = 8, 2, 256, 128
-MOST_TOKENS, MOST_CAPTURED = 256, 64
-SMALL_INPUTS = (4, 5, 7)
+__all__ = ["EXPERTS", "HIDDEN", "INTERMEDIATE", "MOST_CAPTURED", "MOST_TOKENS", "TOP_K", "Built", "Kernel"]
+__all__ += ["any_backend", "build", "computed", "error", "softmax_top_k", "start"]
 
 
 def start(device: str, *, rank: int = 0, ranks: int = 1, port: int = 29877, transport: str = "") -> Any:
@@ -80,17 +93,6 @@ def any_backend() -> Iterator[None]:
         yield
 
 
-class Built(NamedTuple):
-    """vLLM's layer with random weights, and the numbers that these mean."""
-
-    runner: Any
-    w13: Tensor
-    """[experts, gates then ups, hidden], double."""
-    w2: Tensor
-    b13: Tensor | None
-    b2: Tensor | None
-
-
 _built = 0
 
 
@@ -101,7 +103,6 @@ def build(engine: Any, case: Case, device: str, *, has_bias: bool = False, packs
 
     global _built  # noqa: PLW0603
     _built += 1
-    random = torch.Generator().manual_seed(7)
     arguments: dict[str, Any] = {"num_experts": EXPERTS, "top_k": TOP_K, "hidden_size": HIDDEN, "intermediate_size": INTERMEDIATE}
     arguments |= {"params_dtype": torch.bfloat16, "activation": case.act, "has_bias": has_bias} | options
     if case.method == "GptOssMxfp4MoEMethod":
@@ -115,29 +116,10 @@ def build(engine: Any, case: Case, device: str, *, has_bias: bool = False, packs
         runner = FusedMoEFactory(prefix=f"model.layers.{_built}.mlp.experts", quant_config=case.config(), **arguments)
     experts, hidden, width = (arguments[name] for name in ("num_experts", "hidden_size", "intermediate_size"))
     layer = runner.routed_experts
-    shapes = {"w1": (width, hidden), "w3": (width, hidden), "w2": (hidden, width)}
-    if without_gate(case.act):
-        del shapes["w3"]
-    numbers: dict[str, list[Tensor]] = {shard: [] for shard in shapes}
-    biases: dict[str, list[Tensor]] = {shard: [] for shard in shapes}
-    for expert in range(experts):
-        tensors: dict[str, dict[str, Tensor]] = {}
-        for shard, shape in shapes.items():
-            stored = case.store(torch.randn(shape, generator=random, dtype=torch.float64) * 0.05, random)
-            numbers[shard].append(stored.numbers)
-            tensors[shard] = dict(stored.tensors)
-            for ending in stored.tensors.keys() & {"input_scale", "input_global_scale"}:
-                # Some experts of each rank have the largest. compressed-tensors' NVFP4 stores its inverse.
-                half = 0.5 if ending == "input_scale" else 2.0
-                tensors[shard][ending] = stored.tensors[ending] * (half if expert in SMALL_INPUTS else 1.0)
-            if has_bias:
-                tensors[shard]["bias"] = (torch.randn(shape[0], generator=random) * 0.1).to(torch.bfloat16)
-                biases[shard].append(tensors[shard]["bias"].double())
+    made = random_weights(case, experts=experts, hidden=hidden, width=width, has_bias=has_bias)
+    for expert, tensors in enumerate(made.tensors):
         if case.method == "GptOssMxfp4MoEMethod":
-            # Rows of gates and ups in turn, in one tensor.
-            gates, ups, downs = (tensors[shard] for shard in ("w1", "w3", "w2"))
-            both = {name: torch.stack([gates[name], ups[name]], 1).flatten(0, 1) for name in gates}
-            tensors = {"gpt_oss_w13": both, "gpt_oss_w2": downs}
+            tensors = {f"gpt_oss_{matrix}": named for matrix, named in rows_in_turn(tensors).items()}  # noqa: PLW2901
         for shard, named in tensors.items():
             for ending, tensor in named.items():
                 name = f"{'w2' if shard.endswith('w2') else 'w13'}_{ending}"
@@ -146,11 +128,7 @@ def build(engine: Any, case: Case, device: str, *, has_bias: bool = False, packs
     if packs:
         layer.quant_method.process_weights_after_loading(layer)
 
-    def joined(parts: dict[str, list[Tensor]]) -> tuple[Tensor, Tensor]:
-        return torch.cat([torch.stack(parts[shard]) for shard in ("w1", "w3") if parts.get(shard)], 1), torch.stack(parts["w2"])
-
-    b13, b2 = joined(biases) if has_bias else (None, None)
-    return Built(runner, *joined(numbers), b13, b2)
+    return Built(runner, *made[1:])
 
 
 class Kernel:
@@ -173,55 +151,3 @@ class Kernel:
         arguments |= {"global_num_experts": self.layer.global_num_experts, "expert_map": self.layer.expert_map}
         arguments |= {"apply_router_weight_on_input": False} | other
         return self.kernel.apply(x, topk_weights=weights, topk_ids=ids, **arguments)
-
-
-def without_gate(name: str) -> bool:
-    return name.endswith("_no_mul")
-
-
-def activation(name: str, gate: Tensor, up: Tensor) -> Tensor:
-    """gate and up are the same where there is no gate."""
-    if name == "relu2_no_mul":
-        return F.relu(up) ** 2
-    if name == "silu_no_mul":
-        return F.silu(up)
-    if name == "swigluoai":
-        gate, up = gate.clamp(max=7), up.clamp(-7, 7)
-        return gate * torch.sigmoid(1.702 * gate) * (up + 1)
-    if name == "gelu":
-        return F.gelu(gate) * up
-    assert name == "silu"
-    return F.silu(gate) * up
-
-
-def computed(built: Built, case: Case, x: Tensor, ids: Tensor, weights: Tensor, experts: list[int] | None = None) -> Tensor:
-    """[tokens, hidden], double. experts: those of this rank; None: all."""
-    x, ids, weights = x.cpu().double(), ids.cpu().long(), weights.cpu().double()
-    pairs = [(t, k) for t in range(len(ids)) for k in range(ids.shape[1]) if experts is None or int(ids[t, k]) in experts]
-    out = torch.zeros_like(x)
-    if not pairs:
-        return out
-    rows = case.rounded(x)
-    made = []
-    for token, k in pairs:
-        expert = int(ids[token, k])
-        both = built.w13[expert] @ rows[token]
-        both = both if built.b13 is None else both + built.b13[expert]
-        made.append(activation(case.act, *((both, both) if without_gate(case.act) else both.chunk(2))))
-    # All rows at once: a scheme may have one scale for all of them.
-    middle = case.rounded(torch.stack(made))
-    for (token, k), row in zip(pairs, middle, strict=True):
-        expert = int(ids[token, k])
-        down = built.w2[expert] @ row
-        out[token] += weights[token, k] * (down if built.b2 is None else down + built.b2[expert])
-    return out
-
-
-def softmax_top_k(logits: Tensor, top_k: int, renormalize: bool) -> tuple[Tensor, Tensor]:
-    """Ids, and weights in double."""
-    shares, ids = logits.double().softmax(-1).topk(top_k)
-    return ids, shares / shares.sum(-1, keepdim=True) if renormalize else shares
-
-
-def error(got: Tensor, wanted: Tensor) -> float:
-    return float((got.cpu().double() - wanted).norm() / wanted.norm())

@@ -11,6 +11,7 @@ from vllm.model_executor.layers.fused_moe.topk_weight_and_reduce import TopKWeig
 from vllm.platforms import current_platform
 
 from moec.errors import InvalidArgument, NotSupported
+from moec.integrations._packing import contiguous
 from moec.integrations._vllm_plan import TRANSPORTS, Plan
 from moec.layer import Layer
 
@@ -26,7 +27,7 @@ def run(moec_layer: Layer, x: torch.Tensor, out: torch.Tensor, expert_map: torch
     elif expert_map is not None:
         raise InvalidArgument("expert_map: expected None, since this rank has all experts; got a map")
     given = {name: tensor.contiguous() for name, tensor in inputs.items()}
-    moec_layer(x if x.stride(-1) == 1 else x.contiguous(), out=out, **given)
+    moec_layer(contiguous(x), out=out, **given)
 
 
 class MoecExperts(mk.FusedMoEExpertsModular):  # type: ignore[misc]

@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """vLLM's methods with a part that runs moec. vLLM's own method creates the parameters, and vLLM fills them."""
 
-import collections
 import functools
-import time
 from typing import Any
 
 import torch
@@ -16,53 +14,21 @@ from vllm.model_executor.layers.fused_moe.routed_experts import RoutedExperts
 from vllm.model_executor.utils import is_weights_pre_processed
 
 from moec.errors import InvalidArgument, NotSupported
+from moec.integrations._engine import Choice, Refused
+from moec.integrations._packing import Journal, pack, parameters_of, taken_class
 from moec.integrations._vllm_experts import kernel_of, run
 from moec.integrations._vllm_plan import Plan, plan_of
-from moec.integrations._vllm_schemes import Refused
-from moec.integrations.vllm import LOGGER, Choice
+from moec.integrations.vllm import ENGINE
 from moec.layer import Layer
-from moec.torch.modules import load_for
 
 _choice = Choice()
 
 
-class _Journal:
-    """Counts the layers of a model, for one line in the log when the last of them is packed."""
-
-    def __init__(self) -> None:
-        self.said: set[str] = set()
-        self._begin()
-
-    def _begin(self) -> None:
-        self.taken: dict[str, str] = {}
-        self.left = 0
-        self.packed: set[str] = set()
-        self.seconds = 0.0
-
-    def take(self, name: str, plan: Plan) -> None:
-        self.taken[name] = f"{plan.scheme.name}, {plan.realization}, routing by {'moec' if plan.routes else 'vLLM'}"
-
-    def leave(self, name: str, reason: str) -> None:
-        self.left += 1
-        if reason not in self.said:
-            self.said.add(reason)
-            LOGGER.warning("moec leaves layer %s to vLLM, and others for the same reason: %s", name, reason)
-
-    def pack(self, name: str, seconds: float) -> None:
-        self.packed.add(name)
-        self.seconds += seconds
-        if self.packed == set(self.taken):
-            kinds = ", ".join(f"{count} x ({kind})" for kind, count in collections.Counter(self.taken.values()).items())
-            layers = len(self.taken) + self.left
-            LOGGER.info("moec serves %d of %d MoE layers: %s; %.1f s", len(self.taken), layers, kinds, self.seconds)
-            self._begin()
-
-
-_journal = _Journal()
+_journal = Journal(ENGINE)
 
 
 class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
-    """The part of a method that runs moec. _taken() puts it before the class of vLLM's method.
+    """The part of a method that runs moec. taken_class() puts it before the class of vLLM's method.
 
     It is no wrapper: vLLM's weight_loader and others ask for the class, the name and the attributes of a method.
     """
@@ -107,46 +73,24 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         return None
 
     def process_weights_after_loading(self, layer: Any) -> None:
-        """Packs the parameters in place, and takes their memory.
-
-        The parameters become empty. Code of a model that reads them beside the method fails then, and computes nothing wrong.
-        """
+        """Packs the parameters in place, and takes their memory."""
         if self.moec_layer is not None or is_weights_pre_processed():
             raise NotSupported(f"layer {layer.layer_name}: moec packs weights once; it cannot load them again")
         if layer.moe_config._defer_moe_finalize:
             raise NotSupported(f"layer {layer.layer_name}: moec does not leave the sum over experts to the model")
-        began = time.perf_counter()
-        plan = self.moec_plan
-        stored, source = dict(plan.scheme.stored), dict(plan.source)
-        biases = {"b13": "w13_bias", "b2": "w2_bias"}
-        present = {name for name, parameter in layer.named_parameters(recurse=False) if parameter is not None}
-        source["has_bias"] = self._has_biases(layer, present)
-        weights = plan.scheme.weights(layer)
-        if source["has_bias"]:
-            stored |= biases
-            weights |= {name: getattr(layer, parameter).data.to(layer.moe_config.in_dtype) for name, parameter in biases.items()}
-        bias = layer.e_score_correction_bias
-        if plan.routes and bias is not None:
-            weights["routing_bias"] = bias.data
-        known = {*stored.values(), *plan.scheme.unused, *biases.values(), "e_score_correction_bias"}
-        if present - known:
-            raise NotSupported(
-                f"layer {layer.layer_name}: moec does not know the parameters {', '.join(sorted(present - known))} of "
-                f"{type(self).__name__}; expected {', '.join(sorted(known))}"
-            )
-        package = load_for(plan.device, source, max_tokens=plan.max_tokens)
-        if package.gpu is not None and plan.captured_tokens and package.reserved is None:
-            package.reserve(plan.captured_tokens)
-        self.moec_layer = package.layer({name: each.contiguous() for name, each in weights.items()}, in_place=True)
-        for name in present - {"e_score_correction_bias"}:
-            parameter = getattr(layer, name)
-            parameter.data = parameter.data.new_empty(0)
-            # vLLM's own class of parameters has a property for its loader.
-            setattr(parameter, "_weight_loader" if hasattr(parameter, "_weight_loader") else "weight_loader", _refuse_loading)
+        plan, bias = self.moec_plan, layer.e_score_correction_bias
+        self.moec_layer = pack(
+            _journal,
+            layer,
+            layer.layer_name,
+            plan,
+            biases={"b13": "w13_bias", "b2": "w2_bias"},
+            has_bias=self._has_biases(layer, parameters_of(layer)),
+            others={"routing_bias": bias.data} if plan.routes and bias is not None else None,
+            kept=("e_score_correction_bias",),
+        )
         if plan.modular:
             self.moe_kernel = _kernel(layer, plan, self.moec_layer)
-        layer.register_state_dict_pre_hook(_refuse_state_dict)
-        _journal.pack(layer.layer_name, time.perf_counter() - began)
 
     @staticmethod
     def _has_biases(layer: Any, present: set[str]) -> bool:
@@ -215,25 +159,7 @@ def _kernel(layer: Any, plan: Plan, moec_layer: Layer) -> Any:
     return kernel_of(layer.moe_config, prepare_finalize, plan, moec_layer)
 
 
-def _refuse_state_dict(layer: Any, prefix: str, keep_vars: bool) -> None:
-    raise NotSupported(f"layer {layer.layer_name}: its weights are packed for moec; start without MOEC_VLLM to save them")
-
-
-def _refuse_loading(*args: Any, **options: Any) -> None:
-    raise NotSupported("the weights are packed for moec; they cannot be loaded again. Start without MOEC_VLLM to change weights")
-
-
-# vLLM's loaders ask the function.
-_refuse_loading.supports_moe_loading = True  # type: ignore[attr-defined]
-
 _classes: dict[Any, Any] = {}
-
-
-def _taken(kind: Any) -> Any:
-    """The class of a method with moec's part. It keeps the name, by which vLLM's weight_loader knows it."""
-    if kind not in _classes:
-        _classes[kind] = type(kind.__name__, (MoecMethod, kind), {"__module__": kind.__module__})
-    return _classes[kind]
 
 
 def _asked(layer: Any, prefix: str, method: Any) -> Any:
@@ -241,11 +167,9 @@ def _asked(layer: Any, prefix: str, method: Any) -> Any:
     try:
         plan = plan_of(layer, method, get_current_vllm_config(), _choice)
     except Refused as reason:
-        if _choice.force:
-            raise NotSupported(f"MOEC_VLLM=force: moec cannot serve layer {prefix}: {reason}") from None
-        _journal.leave(prefix, str(reason))
+        _journal.leave(prefix, ENGINE.refuse_or_leave(_choice, prefix, reason))
         return method
-    method.__class__ = _taken(type(method))
+    method.__class__ = taken_class(MoecMethod, type(method), _classes)
     method.moec_plan, method.moec_layer = plan, None
     _journal.take(prefix, plan)
     return method

@@ -7,11 +7,13 @@ from typing import Any
 
 import torch
 
-from moec.compiler import supports
-from moec.integrations._vllm_schemes import Refused, Scheme, scheme_of
-from moec.integrations.vllm import Choice
+from moec.integrations._engine import Choice, Refused
+from moec.integrations._plan import Plan as EnginePlan
+from moec.integrations._plan import check_named, device_of, kernels_of, realization_of
+from moec.integrations._vllm_schemes import scheme_of
+from moec.integrations.vllm import ENGINE
 from moec.torch.functional import rank_of
-from moec.torch.modules import HOST_ARCH, NAMES_OF_TYPES
+from moec.torch.modules import NAMES_OF_TYPES
 
 # The transport whose tokens vLLM gathers before it calls a method without a kernel of its own.
 GATHERING = "allgather_reducescatter"
@@ -25,30 +27,13 @@ EXPERTS_CLASSES = ("RoutedExperts", "GptOssRoutedExperts", "DbrxExperts", "Trans
 
 
 @dataclass
-class Plan:
-    """A layer that moec takes."""
+class Plan(EnginePlan):
+    """A layer of vLLM that moec takes."""
 
-    scheme: Scheme
-    source: dict[str, Any]
-    """The layer JSON, without biases where only the checkpoint says whether there are some."""
-    routes: bool
-    """moec gets logits and routes. Else vLLM routes."""
-    realization: str
-    device: torch.device
-    max_tokens: int
-    captured_tokens: int
-    """The most tokens of a CUDA graph; 0 without graphs."""
     modular: str = ""
     """The format of rows between vLLM's prepare and finalize. "": the runner gathers tokens, or there is nothing to gather."""
     weights_on_input: bool = False
     """vLLM's prepare multiplies the activations by the router's weights."""
-
-
-def _device(config: Any) -> torch.device:
-    device = torch.device(config.device)
-    if device.type == "cuda" and device.index is None:
-        return torch.device("cuda", torch.cuda.current_device())
-    return device
 
 
 def _refuse_features(layer: Any, engine: Any) -> None:
@@ -178,11 +163,6 @@ def _routing(layer: Any, engine: Any) -> dict[str, Any] | None:
     return None
 
 
-def takes(scheme: Scheme, realization: str) -> bool:
-    """Whether MOEC_VLLM=1 takes a layer. Kernels of weight-only schemes convert weights in any case."""
-    return realization == "native" or (scheme.weight_only and realization == "dequantized")
-
-
 def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
     """How moec takes the layer. Raises Refused with the reason why it does not.
 
@@ -191,15 +171,10 @@ def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
     from vllm import envs
 
     config, parallel = layer.moe_config, layer.moe_config.moe_parallel_config
-    device = _device(config)
-    if device.type not in ("cuda", "cpu") or torch.version.hip is not None:
-        raise Refused(f"the device {device}; moec takes GPUs of NVIDIA")
-    if device.type == "cpu" and not choice.explicit:
-        raise Refused("the processor, on which moec runs for tests alone")
+    device = device_of(config.device, choice)
     _refuse_features(layer, engine)
     scheme = scheme_of(layer, method)
-    if choice.schemes is not None and scheme.name not in choice.schemes:
-        raise Refused(f"scheme {scheme.name}, which MOEC_VLLM does not name")
+    check_named(scheme, choice, ENGINE)
     if config.in_dtype not in NAMES_OF_TYPES:
         raise Refused(f"activations of {config.in_dtype}")
     source: dict[str, Any] = {
@@ -237,21 +212,13 @@ def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
         max_tokens = config.max_num_tokens * gathered
         captured = min((config.max_capture_size or 0) * gathered, max_tokens)
 
-    def asked(candidate: dict[str, Any]) -> Any:
-        return supports(candidate, arch=HOST_ARCH if device.type == "cpu" else None, max_tokens=max_tokens)
-
     routing = None if modular else _routing(layer, engine)
-    found = asked(source | routing) if routing else None
+    found = kernels_of(source | routing, device, max_tokens) if routing else None
     routes = bool(found)
     if routing and routes:
         source |= routing
     else:
-        found = asked(source)
-    assert found is not None
-    if not found.ok:
-        raise Refused(f"moec has no kernels: {found.reasons[0]}")
-    realization = found.realization[0]
-    if not choice.explicit and not takes(scheme, realization):
-        raise Refused(f"scheme {scheme.name}, which moec computes {realization} on this GPU")
+        found = kernels_of(source, device, max_tokens)
+    realization = realization_of(found, scheme, choice)
     on_input = bool(modular and layer.apply_router_weight_on_input)
     return Plan(scheme, source, routes, realization, device, max_tokens, captured, modular, on_input)

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Schemes as checkpoints store them for vLLM, and the numbers that they mean. They share no code with moec or vLLM."""
+"""Schemes as checkpoints store them for engines, and the numbers that they mean. They share no code with moec or vLLM."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
@@ -162,19 +162,21 @@ def _words(codes: Tensor, axis: int, bits: int, order: tuple[int, ...] = ()) -> 
     return torch.where(words >= 2**31, words - 2**32, words).to(torch.int32).movedim(-1, axis)
 
 
-def store_integers(layout: str, group: int, *, bits: int = 4, zero_points: bool = False) -> Store:
-    """Codes of 4 or 8 bits with scales for groups of columns. group: -1 is all columns."""
+def store_integers(
+    layout: str, group: int, *, bits: int = 4, zero_points: bool = False, dtype: torch.dtype = torch.bfloat16
+) -> Store:
+    """Codes of 4 or 8 bits with scales for groups of columns. group: -1 is all columns. dtype: of the scales, and of x."""
     middle = 2 ** (bits - 1)
 
     def store(matrix: Tensor, random: torch.Generator) -> Stored:
         rows, columns = matrix.shape
         size = columns if group < 0 else group
         shape = (rows, columns // size)
-        scale = ((torch.rand(shape, generator=random) * 0.005 + 0.01) * 8 / middle).to(torch.bfloat16)
+        scale = ((torch.rand(shape, generator=random) * 0.005 + 0.01) * 8 / middle).to(dtype)
         zero = torch.randint(middle - 4, middle + 4, shape, generator=random) if zero_points else torch.full(shape, middle)
         wide, wide_zero = scale.double().repeat_interleave(size, 1), zero.double().repeat_interleave(size, 1)
         codes = (matrix / wide + wide_zero).round().clamp(0, 2**bits - 1)
-        numbers = to_bf16((codes - wide_zero) * wide)
+        numbers = ((codes - wide_zero) * wide).to(dtype).double()
         if layout == "gptq":
             zeros = _words((zero - 1).t(), 1, bits)
             tensors = {"qweight": _words(codes.t(), 0, bits), "scales": scale.t().contiguous(), "qzeros": zeros}

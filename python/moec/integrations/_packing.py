@@ -1,0 +1,135 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Packs the parameters of an engine's layer in place, and tells the engine's log about it."""
+
+import collections
+import time
+from typing import Any
+
+import torch
+
+from moec.errors import NotSupported
+from moec.integrations._engine import Engine
+from moec.integrations._plan import Plan
+from moec.integrations._schemes import Tensors
+from moec.layer import Layer
+from moec.torch.modules import load_for
+from moec.torch.ops import TYPES
+
+
+class Journal:
+    """Counts the layers of a model, for one line in the log when the last of them is packed."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.said: set[str] = set()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.taken: dict[str, str] = {}
+        self.left = 0
+        self.packed: set[str] = set()
+        self.seconds = 0.0
+
+    def take(self, name: str, plan: Plan) -> None:
+        router = "moec" if plan.routes else self.engine.name
+        self.taken[name] = f"{plan.scheme.name}, {plan.realization}, routing by {router}"
+
+    def leave(self, name: str, reason: str) -> None:
+        self.left += 1
+        if reason not in self.said:
+            self.said.add(reason)
+            self.engine.logger.warning(
+                "moec leaves layer %s to %s, and others for the same reason: %s", name, self.engine.name, reason
+            )
+
+    def pack(self, name: str, seconds: float) -> None:
+        self.packed.add(name)
+        self.seconds += seconds
+        if self.packed == set(self.taken):
+            kinds = ", ".join(f"{count} x ({kind})" for kind, count in collections.Counter(self.taken.values()).items())
+            layers = len(self.taken) + self.left
+            self.engine.logger.info("moec serves %d of %d MoE layers: %s; %.1f s", len(self.taken), layers, kinds, self.seconds)
+            self._begin()
+
+
+def parameters_of(layer: Any) -> set[str]:
+    return {name for name, parameter in layer.named_parameters(recurse=False) if parameter is not None}
+
+
+def pack(
+    journal: Journal,
+    layer: Any,
+    name: str,
+    plan: Plan,
+    *,
+    biases: dict[str, str],
+    has_bias: bool,
+    others: Tensors | None = None,
+    kept: tuple[str, ...] = (),
+) -> Layer:
+    """Packs the parameters of the layer in place, and takes their memory. The name is that of the log.
+
+    biases: the parameter that holds each bias of moec. others: weights that are no parameters of the layer.
+    kept: parameters that stay as they are.
+
+    The parameters become empty. Code of a model that reads them beside the method fails then, and computes nothing wrong.
+    Raises NotSupported for a parameter that nothing uses.
+    """
+    began = time.perf_counter()
+    stored, source = dict(plan.scheme.stored), {**plan.source, "has_bias": has_bias}
+    present = parameters_of(layer)
+    weights = plan.scheme.weights(layer)
+    if has_bias:
+        stored |= biases
+        dtype = TYPES[source["in_dtype"]]
+        weights |= {bias: getattr(layer, parameter).data.to(dtype) for bias, parameter in biases.items()}
+    weights |= others or {}
+    known = {*stored.values(), *plan.scheme.unused, *biases.values(), *kept}
+    if present - known:
+        raise NotSupported(
+            f"layer {name}: moec does not know the parameters {', '.join(sorted(present - known))} of "
+            f"{type(layer.quant_method).__name__}; expected {', '.join(sorted(known))}"
+        )
+    package = load_for(plan.device, source, max_tokens=plan.max_tokens)
+    if package.gpu is not None and plan.captured_tokens and package.reserved is None:
+        package.reserve(plan.captured_tokens)
+    made = package.layer({weight: each.contiguous() for weight, each in weights.items()}, in_place=True)
+    refuse_loading, refuse_state_dict = _refusals(journal.engine, name)
+    for each in present - set(kept):
+        parameter = getattr(layer, each)
+        parameter.data = parameter.data.new_empty(0)
+        # An engine's own class of parameters may have a property for its loader.
+        setattr(parameter, "_weight_loader" if hasattr(parameter, "_weight_loader") else "weight_loader", refuse_loading)
+    layer.register_state_dict_pre_hook(refuse_state_dict)
+    journal.pack(name, time.perf_counter() - began)
+    return made
+
+
+def _refusals(engine: Engine, name: str) -> tuple[Any, Any]:
+    """Functions in place of a parameter's loader, and before the layer's state is read."""
+
+    def refuse_loading(*args: Any, **options: Any) -> None:
+        raise NotSupported(
+            f"layer {name}: the weights are packed for moec; they cannot be loaded again. "
+            f"Start without {engine.variable} to change weights"
+        )
+
+    def refuse_state_dict(layer: Any, prefix: str, keep_vars: bool) -> None:
+        raise NotSupported(f"layer {name}: its weights are packed for moec; start without {engine.variable} to save them")
+
+    # vLLM's loaders ask the function.
+    refuse_loading.supports_moe_loading = True  # type: ignore[attr-defined]
+    return refuse_loading, refuse_state_dict
+
+
+def taken_class(part: Any, kind: Any, made: dict[Any, Any]) -> Any:
+    """The class of an engine's method with moec's part. It keeps the name, by which engines know it. made: those of before."""
+    if kind not in made:
+        made[kind] = type(kind.__name__, (part, kind), {"__module__": kind.__module__})
+    return made[kind]
+
+
+def contiguous(x: torch.Tensor) -> torch.Tensor:
+    """Rows without gaps between their elements; gaps between rows stay."""
+    return x if x.stride(-1) == 1 else x.contiguous()

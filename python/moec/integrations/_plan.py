@@ -1,0 +1,67 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Whether moec takes a MoE layer of an engine: the part of the question that is the same for all engines."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from moec.compiler import supports
+from moec.integrations._engine import Choice, Engine, Refused
+from moec.integrations._schemes import Scheme
+from moec.torch.modules import HOST_ARCH
+
+
+@dataclass
+class Plan:
+    """A layer that moec takes."""
+
+    scheme: Scheme
+    source: dict[str, Any]
+    """The layer JSON, without biases where only the checkpoint says whether there are some."""
+    routes: bool
+    """moec gets logits and routes. Else the engine routes."""
+    realization: str
+    device: torch.device
+    max_tokens: int
+    captured_tokens: int
+    """The most tokens of a CUDA graph; 0 without graphs."""
+
+
+def device_of(given: Any, choice: Choice) -> torch.device:
+    """The device of a layer, with its number. Raises Refused for one that moec does not serve."""
+    device = torch.device(given)
+    if device.type not in ("cuda", "cpu") or torch.version.hip is not None:
+        raise Refused(f"the device {device}; moec takes GPUs of NVIDIA")
+    if device.type == "cpu" and not choice.explicit:
+        raise Refused("the processor, on which moec runs for tests alone")
+    if device.type == "cuda" and device.index is None:
+        return torch.device("cuda", torch.cuda.current_device())
+    return device
+
+
+def check_named(scheme: Scheme, choice: Choice, engine: Engine) -> None:
+    """Raises Refused for a scheme that the user did not name."""
+    if choice.schemes is not None and scheme.name not in choice.schemes:
+        raise Refused(f"scheme {scheme.name}, which {engine.variable} does not name")
+
+
+def kernels_of(source: dict[str, Any], device: torch.device, max_tokens: int) -> Any:
+    """moec's answer for a layer JSON on a device."""
+    return supports(source, arch=HOST_ARCH if device.type == "cpu" else None, max_tokens=max_tokens)
+
+
+def takes(scheme: Scheme, realization: str) -> bool:
+    """Whether the variable's value 1 takes a layer. Kernels of weight-only schemes convert weights in any case."""
+    return realization == "native" or (scheme.weight_only and realization == "dequantized")
+
+
+def realization_of(found: Any, scheme: Scheme, choice: Choice) -> str:
+    """How moec computes. found: the answer of kernels_of(). Raises Refused."""
+    if not found.ok:
+        raise Refused(f"moec has no kernels: {found.reasons[0]}")
+    realization = str(found.realization[0])
+    if not choice.explicit and not takes(scheme, realization):
+        raise Refused(f"scheme {scheme.name}, which moec computes {realization} on this GPU")
+    return realization

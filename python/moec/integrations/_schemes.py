@@ -1,0 +1,134 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Parameters of an engine's layer as moec's stored weights, and the schemes that engines store alike."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+
+from moec.integrations._engine import Refused
+
+Tensors: TypeAlias = dict[str, torch.Tensor]
+Changes: TypeAlias = dict[str, Callable[[torch.Tensor], torch.Tensor]]
+
+
+@dataclass
+class Scheme:
+    """How a layer's parameters are stored."""
+
+    name: str
+    """A row of moec's schemes."""
+    fields: dict[str, Any]
+    """Fields of the layer JSON."""
+    stored: dict[str, str]
+    """The parameter that holds each stored weight."""
+    changed: Changes = field(default_factory=dict)
+    """Stored weights whose parameter has another shape or meaning."""
+    unused: tuple[str, ...] = ()
+    """Parameters that the engine makes for every layer and that say nothing about this one."""
+    weight_only: bool = False
+    """Activations are not quantized. moec then multiplies 16-bit numbers, as every kernel does."""
+    multiple: int = 1
+    """The engine's model cuts the intermediate into ranks of a multiple of this, and leaves zeros behind the last."""
+
+    def weights(self, layer: Any) -> Tensors:
+        """The stored weights by name: views of the parameters where these can be packed in place."""
+        made = {}
+        for name, parameter in self.stored.items():
+            tensor = getattr(layer, parameter).data
+            made[name] = self.changed[name](tensor) if name in self.changed else tensor
+        return made
+
+
+def column(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.reshape(tensor.shape[0], 1)
+
+
+def flat(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.squeeze(-1)
+
+
+def largest_for(experts: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """One scale of activations for all experts of the layer. A rank knows those of its own experts."""
+    return lambda scales: scales.max().float().expand(experts).contiguous()
+
+
+def inverse_of_largest_for(experts: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    largest = largest_for(experts)
+    return lambda scales: largest(1.0 / scales)
+
+
+def stored_weights(suffix: str = "weight") -> dict[str, str]:
+    return {"w13": f"w13_{suffix}", "w2": f"w2_{suffix}"}
+
+
+def stored_scales(suffix: str) -> dict[str, str]:
+    return {"w13_scale": f"w13_{suffix}", "w2_scale": f"w2_{suffix}"}
+
+
+def fp8_blocks(shape: Any, scale: str) -> Scheme:
+    if list(shape) != [128, 128]:
+        raise Refused(f"fp8 blocks of {list(shape)}; moec takes blocks of [128, 128]")
+    return Scheme("fp8_block", {}, stored_weights() | stored_scales(scale))
+
+
+def fp8_tensors(experts: int, *, static: bool, token: bool = False) -> Scheme:
+    """fp8 with a scale for each of gate, up and down. experts: those of the layer, of which a rank may have some."""
+    stored = stored_weights() | stored_scales("weight_scale")
+    changed: Changes = {"w2_scale": column}
+    if not static:
+        return Scheme("fp8_tensor_token" if token else "fp8_tensor_dynamic", {}, stored, changed)
+    largest = largest_for(experts)
+    stored |= {"a1_scale": "w13_input_scale", "a2_scale": "w2_input_scale"}
+    return Scheme("fp8_tensor", {}, stored, changed | {"a1_scale": largest, "a2_scale": largest})
+
+
+def word(value: Any) -> str:
+    """compressed-tensors' enumerations and words alike."""
+    return str(getattr(value, "value", value)).lower()
+
+
+def grouped(name: str, group: int, layout: str) -> dict[str, Any]:
+    return {"quant_config": {"scheme": name, "group_size": group}, "stored_layout": layout}
+
+
+def unquantized(weights: torch.dtype, activations: torch.dtype) -> Scheme:
+    name = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}.get(activations, "")
+    if weights != activations or not name:
+        raise Refused(f"weights of {weights} and activations of {activations}")
+    return Scheme(name, {}, stored_weights())
+
+
+def compressed_fp8(method: Any, experts: int, *, static: bool) -> Scheme:
+    """compressed-tensors' fp8. method: what has weight_quant and input_quant, and weight_block_size for blocks."""
+    weights, inputs = word(method.weight_quant.strategy), word(method.input_quant.strategy)
+    if weights == "block":
+        return fp8_blocks(method.weight_block_size, "weight_scale")
+    if (weights, inputs) == ("channel", "token"):
+        stored = stored_weights() | stored_scales("weight_scale")
+        return Scheme("fp8_channel", {}, stored, {"w13_scale": flat, "w2_scale": flat})
+    if (weights, inputs) == ("tensor", "tensor"):
+        return fp8_tensors(experts, static=static)
+    raise Refused(f"fp8 weights by {weights} and activations by {inputs}")
+
+
+def gptq(bits: int, group: int, *, symmetric: bool, act_order: bool) -> Scheme:
+    if not symmetric:
+        raise Refused("GPTQ with zero points")
+    if act_order and group != -1:
+        raise Refused("GPTQ with act-order (desc_act)")
+    name = {4: "int4_w4a16", 8: "int8_w8a16"}[bits]
+    # A symmetric checkpoint has the zero points that all of its codes share; the scheme says which.
+    unused = ("w13_qzeros", "w2_qzeros")
+    stored = stored_weights("qweight") | stored_scales("scales")
+    return Scheme(name, grouped(name, group, "gptq"), stored, unused=unused, weight_only=True)
+
+
+def awq(group: int, *, zero_points: bool) -> Scheme:
+    if not zero_points:
+        raise Refused("AWQ without zero points")
+    stored = stored_weights("qweight") | stored_scales("scales") | {"w13_zero_point": "w13_qzeros", "w2_zero_point": "w2_qzeros"}
+    name = "int4_zp_w4a16"
+    return Scheme(name, grouped(name, group, "awq"), stored, weight_only=True)

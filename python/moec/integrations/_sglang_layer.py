@@ -1,0 +1,119 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""SGLang's methods with a part that runs moec. SGLang's own method creates the parameters, and SGLang fills them."""
+
+import weakref
+from typing import Any
+
+import torch
+from sglang.srt.layers.moe.fused_moe_triton.layer import create_moe_dispatcher
+from sglang.srt.layers.moe.token_dispatcher import StandardCombineInput
+from sglang.srt.layers.moe.topk import TopKOutputChecker
+from sglang.srt.layers.quantization.base_config import FusedMoEMethodBase
+from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+
+from moec.errors import InvalidArgument, NotSupported
+from moec.integrations._engine import Choice, Refused
+from moec.integrations._packing import Journal, contiguous, pack, taken_class
+from moec.integrations._sglang_plan import Plan, plan_of
+from moec.integrations.sglang import ENGINE
+from moec.layer import Layer
+from moec.torch.ops import register, release
+
+TARGET = "sglang.srt.layers.moe.fused_moe_triton.layer.FusedMoE.__init__"
+BIASES = {"b13": "w13_weight_bias", "b2": "w2_weight_bias"}
+
+_choice = Choice()
+_journal = Journal(ENGINE)
+
+
+class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
+    """The part of a method that runs moec. taken_class() puts it before the class of SGLang's method.
+
+    It is no wrapper: SGLang's weight_loader and others ask for the class, the name and the attributes of a method.
+    """
+
+    moec_plan: Plan
+    moec_layer: Layer | None
+    moec_number: int
+
+    def get_moe_runner_backend(self, layer: Any) -> None:
+        """None: a kernel of its own, which takes SGLang's standard choice of experts and ids of this rank."""
+        return None
+
+    def process_weights_after_loading(self, layer: Any) -> None:
+        """Packs the parameters in place, and takes their memory."""
+        if self.moec_layer is not None:
+            raise NotSupported(f"layer {layer.layer_name}: moec packs weights once; it cannot load them again")
+        self.moec_layer = pack(_journal, layer, layer.layer_name, self.moec_plan, biases=BIASES, has_bias=bool(layer.with_bias))
+        # An operation of torch, so that torch.compile takes it as it is.
+        self.moec_number = register(self.moec_layer)
+        weakref.finalize(layer, release, self.moec_number)
+
+    def apply(self, layer: Any, dispatch_output: Any) -> Any:
+        """[tokens, hidden] of dispatch_output.hidden_states [tokens, hidden] and its choice of experts."""
+        plan, x, chosen = self.moec_plan, dispatch_output.hidden_states, dispatch_output.topk_output
+        if self.moec_layer is None:
+            raise InvalidArgument(f"layer {layer.layer_name}: its weights were not loaded yet")
+        if dispatch_output.hidden_states_scale is not None:
+            raise NotSupported(f"layer {layer.layer_name}: moec quantizes activations itself; it got quantized ones")
+        if not TopKOutputChecker.format_is_standard(chosen):
+            raise NotSupported(f"layer {layer.layer_name}: expected ids and weights of SGLang's router, got {chosen.format}")
+        ids, weights = chosen.topk_ids, chosen.topk_weights
+        on_input = plan.source["apply_router_weight_on_input"]
+        if plan.factor != 1.0 and not on_input:
+            weights = weights * plan.factor
+        parts = [
+            torch.ops.moec.run(
+                self.moec_number,
+                contiguous(x[begin : begin + plan.max_tokens]),
+                None,
+                ids[begin : begin + plan.max_tokens].contiguous(),
+                weights[begin : begin + plan.max_tokens].contiguous(),
+                plan.expert_map,
+            )
+            for begin in range(0, x.shape[0], plan.max_tokens)
+        ]
+        out = torch.empty_like(x) if not parts else parts[0] if len(parts) == 1 else torch.cat(parts)
+        if plan.factor != 1.0 and on_input:
+            out = out * plan.factor
+        return StandardCombineInput(hidden_states=out)
+
+    def restore_weights_before_loading(self, layer: Any) -> None:
+        raise NotSupported(f"layer {layer.layer_name}: the weights are packed for moec; they cannot be loaded again")
+
+    def get_triton_quant_info(self, layer: Any) -> Any:
+        raise NotSupported(f"layer {layer.layer_name}: the weights are packed for moec; SGLang's kernels cannot read them")
+
+    get_marlin_quant_info = apply_weights_with_router_logits = apply_without_routing_weights = get_triton_quant_info
+
+
+_classes: dict[Any, Any] = {}
+
+
+def _asked(result: Any, layer: Any, *args: Any, **options: Any) -> None:
+    """Gives the layer's method moec's part where moec takes the layer. SGLang has made the layer and its parameters."""
+    method, name = layer.quant_method, layer.layer_name or f"layer {layer.layer_id}"
+    try:
+        plan = plan_of(layer, method, _choice)
+    except Refused as reason:
+        _journal.leave(name, ENGINE.refuse_or_leave(_choice, name, reason))
+        return
+    method.__class__ = taken_class(MoecMethod, type(method), _classes)
+    method.moec_plan, method.moec_layer = plan, None
+    # SGLang asks them for the form of the router's choice, and for whose ids it has.
+    layer.runner_backend = layer.moe_runner_config.runner_backend = None
+    layer._set_runner_flags()
+    layer.dispatcher = create_moe_dispatcher(layer.moe_runner_config, method)
+    _journal.take(name, plan)
+
+
+_asked.__name__ = "moec"
+
+
+def install(choice: Choice) -> None:
+    """Makes each FusedMoE of SGLang ask moec, in models that are made from now on. SGLang applies its hooks itself."""
+    global _choice  # noqa: PLW0603
+    _choice = choice
+    if not any(hook is _asked for _, hook, _ in HookRegistry._hooks.get(TARGET, [])):
+        HookRegistry.register(TARGET, _asked, HookType.AFTER)
