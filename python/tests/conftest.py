@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Things that the tests share. python/ci.py sets the environment variables."""
 
+import importlib
 import os
 import pathlib
 import subprocess
@@ -35,6 +36,35 @@ def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}, timeout=60, check=False
     )
+
+
+def import_torch(*others: str, files: Callable[[], str] | None = None) -> Any:
+    """torch. The tests of a module that calls this are skipped where torch, one of the others or an engine's files are absent.
+
+    files: gives "" or why the files are not there. It may need torch.
+    """
+    for name in ("torch", *others):
+        pytest.importorskip(name, reason=f"{name} is not installed")
+    if files and (missing := files()):
+        pytest.skip(missing, allow_module_level=True)
+    return importlib.import_module("torch")
+
+
+@pytest.fixture
+def no_gradients() -> Iterator[None]:
+    import torch
+
+    with torch.no_grad():
+        yield
+
+
+@pytest.fixture
+def model() -> Any:
+    """A small model of transformers in f32, so that rounding does not choose other experts."""
+    import torch
+    import transformers_models
+
+    return transformers_models.model("qwen3_moe", torch.float32)
 
 
 @pytest.fixture(scope="session")

@@ -86,6 +86,12 @@ def random_weights(case: Case, *, experts: int, hidden: int, width: int, has_bia
     return Random(made, *joined(numbers), b13, b2)
 
 
+def random_inputs(tokens: int, *, hidden: int = HIDDEN, experts: int = EXPERTS, seed: int | None = None) -> tuple[Tensor, Tensor]:
+    """x in bf16, and logits in f32. seed: None is the count of tokens."""
+    random = torch.Generator().manual_seed(tokens if seed is None else seed)
+    return torch.randn(tokens, hidden, generator=random).bfloat16(), torch.randn(tokens, experts, generator=random)
+
+
 def rows_in_turn(tensors: dict[str, dict[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
     """An expert as gpt-oss stores it: rows of gates and ups in turn, in one tensor."""
     gates, ups = tensors["w1"], tensors["w3"]

@@ -5,7 +5,7 @@
     python sglang_files.py FOLDER
 
 downloads the wheel with pip, unpacks the Python files of SGLang and of the packages that its layers need, and drops the rest.
-MOEC_TEST_SGLANG=FOLDER then lets test_sglang*.py find them. Without the variable they use an installed SGLang.
+MOEC_TEST_SGLANG=FOLDER then lets test_sglang*.py and sglang_gpu.py find them. Without the variable they use an installed SGLang.
 """
 
 import importlib.util

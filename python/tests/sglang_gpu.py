@@ -17,12 +17,8 @@ from engine_gpu import COUNTS, Errors, arguments, device_name, replayed, report
 
 def inputs(layers: Any, built: Any, tokens: int, device: str) -> list[Any]:
     """x, ids and weights."""
-    import torch
-
-    random = torch.Generator().manual_seed(tokens)
-    x = torch.randn(tokens, layers.HIDDEN, generator=random).bfloat16().to(built.runner.params_dtype)
-    ids, weights = layers.softmax_top_k(torch.randn(tokens, layers.EXPERTS, generator=random), layers.TOP_K, True)
-    return [x.to(device), ids.int().to(device), weights.float().to(device)]
+    x, ids, weights = layers.inputs(tokens)
+    return [x.to(device, built.runner.params_dtype), ids.int().to(device), weights.float().to(device)]
 
 
 def errors(layers: Any, case: Any, device: str) -> Errors:

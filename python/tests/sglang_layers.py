@@ -24,6 +24,7 @@ from engine_layers import (
     Case,
     computed,
     error,
+    random_inputs,
     random_weights,
     rows_in_turn,
     softmax_top_k,
@@ -44,7 +45,7 @@ from engine_schemes import (
     to_bf16,
 )
 
-__all__ = ["CASES", "EXPERTS", "HIDDEN", "TOP_K", "build", "computed", "error", "forward", "rank", "softmax_top_k", "start"]
+__all__ = ["CASES", "EXPERTS", "HIDDEN", "TOP_K", "build", "computed", "error", "forward", "inputs", "rank", "start"]
 
 
 def start(**options: Any) -> Any:
@@ -292,6 +293,12 @@ def _load_gpt_oss(layer: Any, experts: list[dict[str, dict[str, Tensor]]], width
             name = f"{matrix}_weight_bias" if ending == "bias" else f"{matrix}_{ending}"
             parameter = getattr(layer, name)
             parameter.weight_loader(parameter, tensor, f"{layer.layer_name}.{name}", shard_id=None, expert_id=None)
+
+
+def inputs(tokens: int, hidden: int = HIDDEN) -> tuple[Tensor, Tensor, Tensor]:
+    """x in bf16, ids, and weights in double."""
+    x, logits = random_inputs(tokens, hidden=hidden)
+    return x, *softmax_top_k(logits, TOP_K, True)
 
 
 def forward(layer: Any, x: Tensor, ids: Tensor, weights: Tensor) -> Tensor:

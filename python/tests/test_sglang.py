@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 import sglang_files
-from conftest import SOURCE
+from conftest import SOURCE, import_torch
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-if missing := sglang_files.prepare():
-    pytest.skip(missing, allow_module_level=True)
+torch = import_torch(files=sglang_files.prepare)
 
 import sglang_layers as layers  # noqa: E402
 from engine_layers import EXPERTS, HIDDEN, INTERMEDIATE, MOST_TOKENS, TOP_K, computed, error, softmax_top_k  # noqa: E402
+from sglang_layers import inputs  # noqa: E402
 
 import moec  # noqa: E402
 
@@ -23,13 +22,6 @@ BF16 = CASES["bf16"]
 F = torch.nn.functional
 
 pytestmark = pytest.mark.usefixtures("moec_serves_sglang")
-
-
-def inputs(tokens: int, hidden: int = HIDDEN) -> tuple[Any, Any, Any]:
-    """x, ids and weights."""
-    random = torch.Generator().manual_seed(tokens)
-    x = torch.randn(tokens, hidden, generator=random).bfloat16()
-    return x, *softmax_top_k(torch.randn(tokens, EXPERTS, generator=random), TOP_K, True)
 
 
 def check(case: Any, built: Any, *, tokens: int = 7, bound: float = 0.0, factor: float = 1.0) -> None:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 import sglang_files
+from conftest import import_torch
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-if missing := sglang_files.prepare():
-    pytest.skip(missing, allow_module_level=True)
+torch = import_torch(files=sglang_files.prepare)
 
 import engine_schemes as schemes  # noqa: E402
 import sglang_layers as layers  # noqa: E402

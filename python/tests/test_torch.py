@@ -11,20 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ARCH, SMALL
+from conftest import ARCH, SMALL, import_torch
 from reference import error, moe, nearest_bf16
 
 import moec
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+torch = import_torch()
 
 EXPERTS, TOP_K, HIDDEN, INNER = 8, 2, 128, 96
 
 
-@pytest.fixture(autouse=True)
-def no_gradients() -> Any:
-    with torch.no_grad():
-        yield
+pytestmark = pytest.mark.usefixtures("no_gradients")
 
 
 def random(*shape: int, seed: int = 0, dtype: Any = torch.bfloat16, scale: float = 1.0) -> Any:

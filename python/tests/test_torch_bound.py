@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from conftest import import_torch
 
 import moec
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
+torch = import_torch()
 
 EXPERTS, TOP_K, HIDDEN, INNER = 8, 2, 128, 96
 

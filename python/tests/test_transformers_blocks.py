@@ -5,11 +5,11 @@
 from typing import Any
 
 import pytest
+from conftest import import_torch
 
 import moec
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+torch = import_torch("transformers")
 
 import transformers_models as models  # noqa: E402
 from transformers_models import LIMIT_F32, error, tokens_of  # noqa: E402
@@ -17,17 +17,7 @@ from transformers_models import LIMIT_F32, error, tokens_of  # noqa: E402
 import moec.integrations.transformers as integration  # noqa: E402
 from moec.integrations.transformers import blocks  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def no_gradients() -> Any:
-    with torch.no_grad():
-        yield
-
-
-@pytest.fixture
-def model() -> Any:
-    """In f32, so that rounding does not choose other experts."""
-    return models.model("qwen3_moe", torch.float32)
+pytestmark = pytest.mark.usefixtures("no_gradients")
 
 
 BLOCKS = ["qwen2_moe", "qwen3_moe", "mixtral", "gpt_oss", "olmoe", "deepseek_v3"]

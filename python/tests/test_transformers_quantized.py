@@ -2,17 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Quantized experts of transformers, in its FP8Experts and from checkpoints."""
 
+import importlib
 import inspect
 import json
 import pathlib
 from typing import Any
 
 import pytest
+from conftest import import_torch
 
 import moec
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+torch = import_torch("transformers")
+transformers = importlib.import_module("transformers")
 
 import transformers_checkpoints  # noqa: E402
 import transformers_models as models  # noqa: E402
@@ -21,11 +23,7 @@ from transformers_models import EXPERTS, HIDDEN, INNER, LIMIT, TOP_K, eager, err
 import moec.integrations.transformers as integration  # noqa: E402
 from moec.integrations.transformers import check  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def no_gradients() -> Any:
-    with torch.no_grad():
-        yield
+pytestmark = pytest.mark.usefixtures("no_gradients")
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Activations and modules that moec.integrations.transformers recognises or refuses."""
 
+import importlib
 import types
 from typing import Any
 
 import pytest
+from conftest import import_torch
 
 import moec
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+torch = import_torch("transformers")
+transformers = importlib.import_module("transformers")
 
 import transformers_models as models  # noqa: E402
 from transformers_models import TOP_K, same_bytes, tokens_of  # noqa: E402
@@ -18,17 +20,7 @@ from transformers_models import TOP_K, same_bytes, tokens_of  # noqa: E402
 import moec.integrations.transformers as integration  # noqa: E402
 from moec.integrations.transformers import activations  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def no_gradients() -> Any:
-    with torch.no_grad():
-        yield
-
-
-@pytest.fixture
-def model() -> Any:
-    """In f32, so that rounding does not choose other experts."""
-    return models.model("qwen3_moe", torch.float32)
+pytestmark = pytest.mark.usefixtures("no_gradients")
 
 
 @pytest.mark.parametrize(

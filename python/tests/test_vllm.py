@@ -2,19 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """vLLM's Python layer with moec's plug-in, on the processor. It runs where torch and vLLM's files are (vllm_files.py)."""
 
-import os
 from typing import Any
 
 import pytest
 import vllm_files
+from conftest import import_torch
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
-if missing := vllm_files.prepare():
-    pytest.skip(missing, allow_module_level=True)
+torch = import_torch(files=vllm_files.prepare)
 
 import vllm_cases as cases  # noqa: E402
 import vllm_layers as layers  # noqa: E402
+from vllm_layers import given  # noqa: E402
+from vllm_layers import random_inputs as inputs  # noqa: E402
 
 import moec  # noqa: E402
 
@@ -25,22 +24,11 @@ BF16 = CASES["bf16"]
 pytestmark = pytest.mark.usefixtures("moec_serves_vllm")
 
 
-def inputs(tokens: int, hidden: int = layers.HIDDEN, experts: int = layers.EXPERTS) -> tuple[Any, Any]:
-    random = torch.Generator().manual_seed(tokens)
-    return torch.randn(tokens, hidden, generator=random).bfloat16(), torch.randn(tokens, experts, generator=random)
-
-
 def forward(engine: Any, runner: Any, x: Any, logits: Any) -> Any:
     from vllm.forward_context import set_forward_context
 
     with set_forward_context(None, engine):
         return runner(x.clone(), logits)
-
-
-def given(hidden_states: Any, gating_output: Any, topk: int, renormalize: bool) -> tuple[Any, Any]:
-    """A router of the model's own, so that vLLM routes and moec gets ids and weights."""
-    ids, weights = layers.softmax_top_k(gating_output, topk, renormalize)
-    return weights.float(), ids.int()
 
 
 @pytest.mark.parametrize("routes", [True, False], ids=["moec routes", "vLLM routes"])

@@ -2,16 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """moec's experts in vLLM's modular kernel, in one process on the processor. It runs where torch and vLLM's files are."""
 
-import os
 from typing import Any
 
 import pytest
 import vllm_files
+from conftest import import_torch
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
-if missing := vllm_files.prepare():
-    pytest.skip(missing, allow_module_level=True)
+torch = import_torch(files=vllm_files.prepare)
 
 import vllm_cases as cases  # noqa: E402
 import vllm_layers as layers  # noqa: E402
@@ -30,9 +27,8 @@ pytestmark = pytest.mark.usefixtures("moec_serves_vllm")
 
 def inputs(tokens: int, experts: int = layers.EXPERTS) -> tuple[Any, Any, Any]:
     """x, weights and ids."""
-    random = torch.Generator().manual_seed(tokens)
-    x = torch.randn(tokens, layers.HIDDEN, generator=random).bfloat16()
-    ids, weights = layers.softmax_top_k(torch.randn(tokens, experts, generator=random), layers.TOP_K, True)
+    x, logits = layers.random_inputs(tokens, experts=experts)
+    ids, weights = layers.softmax_top_k(logits, layers.TOP_K, True)
     return x, weights.float(), ids
 
 

@@ -11,11 +11,9 @@ import sys
 
 import pytest
 import vllm_files
+from conftest import import_torch
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
-if missing := vllm_files.prepare():
-    pytest.skip(missing, allow_module_level=True)
+torch = import_torch(files=vllm_files.prepare)
 
 import vllm_ranks  # noqa: E402
 

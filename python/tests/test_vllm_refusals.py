@@ -3,17 +3,14 @@
 """vLLM's plug-in refuses layers, or leaves them to vLLM, on the processor. It runs where torch and vLLM's files are."""
 
 import logging
-import os
 import types
 from typing import Any
 
 import pytest
 import vllm_files
+from conftest import import_torch
 
-torch = pytest.importorskip("torch", reason="torch is not installed")
-os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
-if missing := vllm_files.prepare():
-    pytest.skip(missing, allow_module_level=True)
+torch = import_torch(files=vllm_files.prepare)
 
 import engine_schemes as schemes  # noqa: E402
 import vllm_cases as cases  # noqa: E402

@@ -5,10 +5,11 @@
     python vllm_files.py FOLDER
 
 downloads the wheel with pip, unpacks the Python files of vLLM and of the packages that its layers need, and drops the rest.
-MOEC_TEST_VLLM=FOLDER then lets test_vllm.py and vllm_gpu.py find them. Without the variable they use an installed vLLM.
+MOEC_TEST_VLLM=FOLDER then lets test_vllm*.py and vllm_gpu.py find them. Without the variable they use an installed vLLM.
 """
 
 import importlib
+import os
 import sys
 from typing import Any
 
@@ -51,8 +52,10 @@ ABSENT = (
 )
 
 
-def prepare() -> str:
+def prepare(device: str = "cpu") -> str:
     """Makes `import vllm` find vLLM. Returns "" or why it is not there."""
+    if device == "cpu":
+        os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
     missing = engine_files.prepare("vllm", "MOEC_TEST_VLLM", ABSENT)
     if not missing:
         _answer_no()

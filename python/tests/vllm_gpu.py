@@ -16,24 +16,15 @@ from engine_gpu import COUNTS, Errors, arguments, device_name, replayed, report
 
 
 def inputs(layers: Any, tokens: int, device: str) -> tuple[Any, Any]:
-    import torch
-
-    random = torch.Generator().manual_seed(tokens)
-    x = torch.randn(tokens, layers.HIDDEN, generator=random).bfloat16()
-    return x.to(device), torch.randn(tokens, layers.EXPERTS, generator=random).to(device)
-
-
-def given(hidden_states: Any, gating_output: Any, topk: int, renormalize: bool) -> tuple[Any, Any]:
-    """A router of the model's own: vLLM routes, and moec gets ids and weights."""
-    shares, ids = gating_output.softmax(-1).topk(topk)
-    return shares / shares.sum(-1, keepdim=True), ids.int()
+    x, logits = layers.random_inputs(tokens)
+    return x.to(device), logits.to(device)
 
 
 def errors(layers: Any, engine: Any, case: Any, device: str, *, routes: bool) -> Errors:
     from vllm.forward_context import set_forward_context
 
     biases = case.name in ("bf16", "gpt-oss")
-    built = layers.build(engine, case, device, has_bias=biases, custom_routing_function=None if routes else given)
+    built = layers.build(engine, case, device, has_bias=biases, custom_routing_function=None if routes else layers.given)
     method = built.runner.routed_experts.quant_method
     assert (type(method).__name__, method.moec_plan.scheme.name, method.is_monolithic) == (case.method, case.scheme, routes)
 
@@ -91,9 +82,7 @@ def modular(layers: Any, engine: Any, case: Any, device: str) -> Errors:
 def main() -> int:
     options = arguments(__doc__)
     os.environ["MOEC_VLLM"] = "force"
-    if options.device == "cpu":
-        os.environ["VLLM_TARGET_DEVICE"] = "cpu"
-    if missing := vllm_files.prepare():
+    if missing := vllm_files.prepare(options.device):
         sys.exit(missing)
     import torch
     import vllm_cases as cases

@@ -24,6 +24,7 @@ from engine_layers import (
     Case,
     computed,
     error,
+    random_inputs,
     random_weights,
     rows_in_turn,
     softmax_top_k,
@@ -32,7 +33,7 @@ from engine_layers import (
 from engine_schemes import Tensor
 
 __all__ = ["EXPERTS", "HIDDEN", "INTERMEDIATE", "MOST_CAPTURED", "MOST_TOKENS", "TOP_K", "Built", "Kernel"]
-__all__ += ["any_backend", "build", "computed", "error", "softmax_top_k", "start"]
+__all__ += ["any_backend", "build", "computed", "error", "given", "random_inputs", "softmax_top_k", "start"]
 
 
 def start(device: str, *, rank: int = 0, ranks: int = 1, port: int = 29877, transport: str = "") -> Any:
@@ -91,6 +92,12 @@ def any_backend() -> Iterator[None]:
                 stack.enter_context(mock.patch(f"{each}.{function}", lambda *a, _made=made, **o: (_made, None)))
         stack.enter_context(mock.patch(f"{ct}_wna16.check_moe_marlin_supports_config", return_value=True))
         yield
+
+
+def given(hidden_states: Tensor, gating_output: Tensor, topk: int, renormalize: bool) -> tuple[Tensor, Tensor]:
+    """A router of the model's own, so that vLLM routes and moec gets ids and weights. vLLM's compiled one is absent."""
+    ids, weights = softmax_top_k(gating_output, topk, renormalize)
+    return weights.float(), ids.int()
 
 
 _built = 0

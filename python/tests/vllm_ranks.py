@@ -20,14 +20,6 @@ COUNTS = ((5, 3), (4, 0), (1, 33))
 NAMES = ("bf16", "fp8 block", "gpt-oss", "GPTQ int4", "fp8 tensor, static")
 
 
-def given(hidden_states: Any, gating_output: Any, topk: int, renormalize: bool) -> tuple[Any, Any]:
-    """A router of the model's own: vLLM's compiled one is absent."""
-    import vllm_layers as layers
-
-    ids, weights = layers.softmax_top_k(gating_output, topk, renormalize)
-    return weights.float(), ids.int()
-
-
 def use_naive_kernel(layer: Any) -> None:
     """As a method with vLLM's modular kernel has it, for the transport whose tokens the runner would gather."""
     from vllm.model_executor.layers.fused_moe.prepare_finalize import make_moe_prepare_and_finalize_naive_dp_ep
@@ -53,7 +45,7 @@ def runs(engine: Any, rank: int, transport: str) -> Iterator[tuple[str, float]]:
         shared = torch.nn.Linear(hidden, hidden, bias=False, dtype=torch.bfloat16)
         torch.nn.init.constant_(shared.weight, 1 / hidden)
         more: dict[str, Any] = {"shared_experts": shared} if with_shared else {}
-        more |= {"custom_routing_function": given, "hidden_size": hidden}
+        more |= {"custom_routing_function": layers.given, "hidden_size": hidden}
         built = layers.build(engine, case, "cpu", has_bias=case.name == "gpt-oss", **more)
         layer = built.runner.routed_experts
         assert layer.local_num_experts == layers.EXPERTS // 2
@@ -66,9 +58,7 @@ def runs(engine: Any, rank: int, transport: str) -> Iterator[tuple[str, float]]:
             assert type(kernel.fused_experts).__name__ == ("MoecBatchedExperts" if batched else "MoecExperts")
         for counts in COUNTS:
             for only_first in (False, True):
-                random = torch.Generator().manual_seed(sum(counts) + rank)
-                x = torch.randn(counts[rank], hidden, generator=random).bfloat16()
-                logits = torch.randn(counts[rank], layers.EXPERTS, generator=random)
+                x, logits = layers.random_inputs(counts[rank], hidden=hidden, seed=sum(counts) + rank)
                 if only_first:  # the experts of the second rank get nothing
                     logits[:, layers.EXPERTS // 2 :] = -1e9
                 with set_forward_context(None, engine, num_tokens=len(x), num_tokens_across_dp=torch.tensor(counts)):
@@ -85,7 +75,7 @@ def runs(engine: Any, rank: int, transport: str) -> Iterator[tuple[str, float]]:
 
 def main() -> None:
     rank, ranks, port, transport = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-    os.environ |= {"MOEC_VLLM": "force", "VLLM_TARGET_DEVICE": "cpu", "MOEC_PROGRESS": "0"}
+    os.environ |= {"MOEC_VLLM": "force", "MOEC_PROGRESS": "0"}
     if missing := vllm_files.prepare():
         sys.exit(missing)
     import torch
