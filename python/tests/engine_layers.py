@@ -140,6 +140,17 @@ def computed(built: Built, case: Case, x: Tensor, ids: Tensor, weights: Tensor, 
     return out
 
 
+def with_unknown_parameter(monkeypatch: Any, method: Any) -> None:
+    """The engine's method makes one parameter more, w13_new_scale. monkeypatch: pytest's fixture."""
+    made = method.create_weights
+
+    def create(self: Any, layer: Any, **options: Any) -> None:
+        made(self, layer, **options)
+        layer.register_parameter("w13_new_scale", torch.nn.Parameter(torch.ones(2)))
+
+    monkeypatch.setattr(method, "create_weights", create)
+
+
 def softmax_top_k(logits: Tensor, top_k: int, renormalize: bool) -> tuple[Tensor, Tensor]:
     """Ids, and weights in double."""
     shares, ids = logits.double().softmax(-1).topk(top_k)

@@ -9,13 +9,13 @@ from typing import Any
 from unittest import mock
 
 import torch
+from engine_cases import BF16, FLOAT, TENSOR, compressed_config, compressed_fp8_cases, compressed_integer_cases, fp8_cases
 from engine_layers import (
     EXPERTS,
     HIDDEN,
     INTERMEDIATE,
     MOST_CAPTURED,
     MOST_TOKENS,
-    OF_BF16,
     OF_CODES,
     OF_F16,
     OF_WEIGHTS,
@@ -34,11 +34,6 @@ from engine_schemes import (
     Store,
     Tensor,
     dynamic_tensor,
-    of_groups,
-    of_tensor,
-    store_bf16,
-    store_fp8_block,
-    store_fp8_channel,
     store_fp8_tensor,
     store_integers,
     store_mxfp4,
@@ -97,9 +92,7 @@ def _fp8(**config: Any) -> Callable[[], Any]:
 
 
 def _compressed(kind: str, weights: dict[str, Any], inputs: dict[str, Any] | None) -> Callable[[], Any]:
-    group = {"targets": ["Linear"], "weights": {"dynamic": False, "symmetric": True, **weights}, "input_activations": inputs}
-    config = {"quant_method": "compressed-tensors", "format": kind, "config_groups": {"group_0": group}, "ignore": []}
-    return _of("compressed_tensors.compressed_tensors", "CompressedTensorsConfig", **config)
+    return _of("compressed_tensors.compressed_tensors", "CompressedTensorsConfig", **compressed_config(kind, weights, inputs))
 
 
 def _gptq(bits: int, group: int, **config: Any) -> Callable[[], Any]:
@@ -107,14 +100,6 @@ def _gptq(bits: int, group: int, **config: Any) -> Callable[[], Any]:
 
 
 _CT, _GM = "CompressedTensorsFusedMoEMethod", "GPTQMarlinMoEMethod"
-_TOKEN = {"num_bits": 8, "type": "float", "strategy": "token", "symmetric": True, "dynamic": True}
-_CHANNEL = {"num_bits": 8, "type": "float", "strategy": "channel"}
-_TENSOR = {"num_bits": 8, "type": "float", "strategy": "tensor", "symmetric": True}
-_BLOCK = {"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 128]}
-_FP8_GROUP = {"num_bits": 8, "type": "float", "strategy": "group", "group_size": 128, "symmetric": True, "dynamic": True}
-_INT4 = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32}
-_FLOAT, _PACKED = "float-quantized", "pack-quantized"
-_BLOCKS = _fp8(activation_scheme="dynamic", weight_block_size=[128, 128])
 _GPTQ = {"quant_method": "gptq", "desc_act": False, "sym": True, "lm_head": False, "dynamic": {}}
 _AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}
 
@@ -129,74 +114,19 @@ def to_f16(rows: Tensor) -> Tensor:
 
 
 CASES = (
-    Case("bf16", "bf16", "UnquantizedFusedMoEMethod", lambda: None, store_bf16, to_bf16, OF_BF16),
-    Case("fp8 block", "fp8_block", "Fp8MoEMethod", _BLOCKS, store_fp8_block("weight_scale_inv"), of_groups(128), OF_CODES),
-    Case(
-        "fp8 tensor, dynamic",
-        "fp8_tensor_dynamic",
-        "Fp8MoEMethod",
-        _fp8(activation_scheme="dynamic"),
-        store_fp8_tensor(None),
-        dynamic_tensor,
-        OF_CODES,
-    ),
-    Case(
-        "fp8 tensor, static",
-        "fp8_tensor",
-        "Fp8MoEMethod",
-        _fp8(activation_scheme="static"),
-        store_fp8_tensor(0.01),
-        of_tensor(0.01),
-        OF_CODES,
-    ),
-    Case(
-        "compressed fp8 channel",
-        "fp8_channel",
-        _CT,
-        _compressed(_FLOAT, _CHANNEL, _TOKEN),
-        store_fp8_channel,
-        of_groups(0),
-        OF_CODES,
-    ),
-    Case(
-        "compressed fp8 block",
-        "fp8_block",
-        _CT,
-        _compressed(_FLOAT, _BLOCK, _FP8_GROUP),
-        store_fp8_block("weight_scale"),
-        of_groups(128),
-        OF_CODES,
-    ),
-    Case(
-        "compressed fp8 tensor, static",
-        "fp8_tensor",
-        _CT,
-        _compressed(_FLOAT, _TENSOR, _TENSOR | {"dynamic": False}),
-        store_fp8_tensor(0.01),
-        of_tensor(0.01),
-        OF_CODES,
-    ),
+    BF16,
+    *fp8_cases(_fp8),
+    *compressed_fp8_cases(_compressed, _CT),
     Case(
         "compressed fp8 tensor, dynamic",
         "fp8_tensor_dynamic",
         _CT,
-        _compressed(_FLOAT, _TENSOR, _TENSOR | {"dynamic": True}),
+        _compressed(FLOAT, TENSOR, TENSOR | {"dynamic": True}),
         store_fp8_tensor(None),
         dynamic_tensor,
         OF_CODES,
     ),
-    Case(
-        "compressed int8",
-        "int8_w8a16",
-        _CT,
-        _compressed(_PACKED, _INT4 | {"num_bits": 8}, None),
-        store_integers("rows", 32, bits=8),
-        to_bf16,
-        OF_WEIGHTS,
-    ),
-    Case(
-        "compressed int4", "int4_w4a16", _CT, _compressed(_PACKED, _INT4, None), store_integers("rows", 32), to_bf16, OF_WEIGHTS
-    ),
+    *compressed_integer_cases(_compressed, _CT),
     Case(
         "gpt-oss",
         "mxfp4_w4a16",

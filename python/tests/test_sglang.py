@@ -12,7 +12,17 @@ from conftest import SOURCE, import_torch
 torch = import_torch(files=sglang_files.prepare)
 
 import sglang_layers as layers  # noqa: E402
-from engine_layers import EXPERTS, HIDDEN, INTERMEDIATE, MOST_TOKENS, TOP_K, computed, error, softmax_top_k  # noqa: E402
+from engine_layers import (  # noqa: E402
+    EXPERTS,
+    HIDDEN,
+    INTERMEDIATE,
+    MOST_TOKENS,
+    TOP_K,
+    computed,
+    error,
+    softmax_top_k,
+    with_unknown_parameter,
+)
 from sglang_layers import inputs  # noqa: E402
 
 import moec  # noqa: E402
@@ -222,13 +232,7 @@ def test_calls_that_sglangs_kernels_would_serve() -> None:
 def test_a_parameter_that_nothing_used(monkeypatch: pytest.MonkeyPatch) -> None:
     from sglang.srt.layers.quantization.unquant import UnquantizedFusedMoEMethod as Method
 
-    made = Method.create_weights
-
-    def create(self: Any, layer: Any, **options: Any) -> None:
-        made(self, layer, **options)
-        layer.register_parameter("w13_new_scale", torch.nn.Parameter(torch.ones(2)))
-
-    monkeypatch.setattr(Method, "create_weights", create)
+    with_unknown_parameter(monkeypatch, Method)
     with pytest.raises(moec.NotSupported, match="does not know the parameters w13_new_scale of UnquantizedFusedMoEMethod"):
         layers.build(BF16)
 

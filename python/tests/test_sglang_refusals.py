@@ -13,6 +13,7 @@ torch = import_torch(files=sglang_files.prepare)
 
 import engine_schemes as schemes  # noqa: E402
 import sglang_layers as layers  # noqa: E402
+from engine_cases import INT4, PACKED  # noqa: E402
 
 import moec  # noqa: E402
 from moec.integrations import sglang as plugin  # noqa: E402
@@ -21,7 +22,7 @@ CASES = {case.name: case for case in layers.CASES}
 BF16 = CASES["bf16"]
 GROUP64 = CASES["fp8 block"]._replace(config=layers._fp8(activation_scheme="dynamic", weight_block_size=[64, 128]))
 ZERO_POINTS = CASES["compressed int4"]._replace(
-    config=layers._compressed("pack-quantized", layers._INT4 | {"symmetric": False}, None),
+    config=layers._compressed(PACKED, INT4 | {"symmetric": False}, None),
     store=schemes.store_integers("rows", 32, zero_points=True),
 )
 ACT_ORDER = CASES["GPTQ int4"]._replace(config=layers._gptq(4, 32, desc_act=True))

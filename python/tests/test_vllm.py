@@ -12,6 +12,7 @@ torch = import_torch(files=vllm_files.prepare)
 
 import vllm_cases as cases  # noqa: E402
 import vllm_layers as layers  # noqa: E402
+from engine_layers import with_unknown_parameter  # noqa: E402
 from vllm_layers import given  # noqa: E402
 from vllm_layers import random_inputs as inputs  # noqa: E402
 
@@ -349,12 +350,6 @@ def test_packed_weights_are_not_loaded_or_saved(vllm_engine: Any) -> None:
 def test_a_parameter_that_nothing_used(vllm_engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from vllm.model_executor.layers.fused_moe.unquantized_fused_moe_method import UnquantizedFusedMoEMethod as Method
 
-    made = Method.create_weights
-
-    def create(self: Any, layer: Any, **options: Any) -> None:
-        made(self, layer, **options)
-        layer.register_parameter("w13_new_scale", torch.nn.Parameter(torch.ones(2)))
-
-    monkeypatch.setattr(Method, "create_weights", create)
+    with_unknown_parameter(monkeypatch, Method)
     with pytest.raises(moec.NotSupported, match="does not know the parameters w13_new_scale of UnquantizedFusedMoEMethod"):
         layers.build(vllm_engine, BF16, "cpu")

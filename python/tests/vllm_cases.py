@@ -6,16 +6,22 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from engine_layers import OF_BF16, OF_CODES, OF_WEIGHTS, Case
+from engine_cases import (
+    BF16,
+    CHANNEL,
+    INT4,
+    PACKED,
+    TOKEN,
+    compressed_config,
+    compressed_fp8_cases,
+    compressed_integer_cases,
+    fp8_cases,
+)
+from engine_layers import OF_CODES, OF_WEIGHTS, Case
 from engine_schemes import (
-    dynamic_tensor,
     int8_rows,
     nvfp4_groups,
-    of_groups,
     of_tensor,
-    store_bf16,
-    store_fp8_block,
-    store_fp8_channel,
     store_fp8_tensor,
     store_int8_channel,
     store_integers,
@@ -34,15 +40,7 @@ def _of(module: str, name: str, **config: Any) -> Callable[[], Any]:
 
 
 def _compressed(kind: str, weights: dict[str, Any], inputs: dict[str, Any] | None) -> Callable[[], Any]:
-    group = {"targets": ["Linear"], "weights": {"dynamic": False, "symmetric": True, **weights}, "input_activations": inputs}
-    return _of(
-        "compressed_tensors.compressed_tensors",
-        "CompressedTensorsConfig",
-        quant_method="compressed-tensors",
-        format=kind,
-        config_groups={"group_0": group},
-        ignore=[],
-    )
+    return _of("compressed_tensors.compressed_tensors", "CompressedTensorsConfig", **compressed_config(kind, weights, inputs))
 
 
 def _fp8(**config: Any) -> Callable[[], Any]:
@@ -59,47 +57,14 @@ def _modelopt(kind: str, algorithm: str, **more: Any) -> Callable[[], Any]:
 
 
 _AWQ = _of("auto_awq", "AutoAWQConfig", quant_method="awq", bits=4, group_size=32, zero_point=True, version="gemm")
-_TOKEN = {"num_bits": 8, "type": "float", "strategy": "token", "symmetric": True, "dynamic": True}
-_CHANNEL = {"num_bits": 8, "type": "float", "strategy": "channel"}
-_TENSOR = {"num_bits": 8, "type": "float", "strategy": "tensor", "symmetric": True}
-_BLOCK = {"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 128]}
-_FP8_GROUP = {"num_bits": 8, "type": "float", "strategy": "group", "group_size": 128, "symmetric": True, "dynamic": True}
-_INT4 = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32}
 _NVFP4 = {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}
 _MODELOPT_NVFP4 = ("weight", "weight_scale_2", "input_scale")
 _CT_NVFP4 = ("weight_packed", "weight_global_scale", "input_global_scale")
 _CT_FP8, _CT_WNA16 = "CompressedTensorsW8A8Fp8MoEMethod", "CompressedTensorsWNA16MoEMethod"
-_PACKED = "pack-quantized"
 
 CASES = (
-    Case("bf16", "bf16", "UnquantizedFusedMoEMethod", lambda: None, store_bf16, to_bf16, OF_BF16),
-    Case(
-        "fp8 block",
-        "fp8_block",
-        "Fp8MoEMethod",
-        _fp8(activation_scheme="dynamic", weight_block_size=[128, 128]),
-        store_fp8_block("weight_scale_inv"),
-        of_groups(128),
-        OF_CODES,
-    ),
-    Case(
-        "fp8 tensor, dynamic",
-        "fp8_tensor_dynamic",
-        "Fp8MoEMethod",
-        _fp8(activation_scheme="dynamic"),
-        store_fp8_tensor(None),
-        dynamic_tensor,
-        OF_CODES,
-    ),
-    Case(
-        "fp8 tensor, static",
-        "fp8_tensor",
-        "Fp8MoEMethod",
-        _fp8(activation_scheme="static"),
-        store_fp8_tensor(0.01),
-        of_tensor(0.01),
-        OF_CODES,
-    ),
+    BF16,
+    *fp8_cases(_fp8),
     Case(
         "ModelOpt fp8",
         "fp8_tensor",
@@ -109,38 +74,12 @@ CASES = (
         of_tensor(0.01),
         OF_CODES,
     ),
-    Case(
-        "compressed fp8 channel",
-        "fp8_channel",
-        _CT_FP8,
-        _compressed("float-quantized", _CHANNEL, _TOKEN),
-        store_fp8_channel,
-        of_groups(0),
-        OF_CODES,
-    ),
-    Case(
-        "compressed fp8 tensor, static",
-        "fp8_tensor",
-        _CT_FP8,
-        _compressed("float-quantized", _TENSOR, _TENSOR | {"dynamic": False}),
-        store_fp8_tensor(0.01),
-        of_tensor(0.01),
-        OF_CODES,
-    ),
-    Case(
-        "compressed fp8 block",
-        "fp8_block",
-        _CT_FP8,
-        _compressed("float-quantized", _BLOCK, _FP8_GROUP),
-        store_fp8_block("weight_scale"),
-        of_groups(128),
-        OF_CODES,
-    ),
+    *compressed_fp8_cases(_compressed, _CT_FP8),
     Case(
         "compressed int8 channel",
         "int8_channel",
         "CompressedTensorsW8A8Int8MoEMethod",
-        _compressed("int-quantized", _CHANNEL | {"type": "int"}, _TOKEN | {"type": "int"}),
+        _compressed("int-quantized", CHANNEL | {"type": "int"}, TOKEN | {"type": "int"}),
         store_int8_channel,
         int8_rows,
         OF_CODES,
@@ -149,30 +88,13 @@ CASES = (
     Case("GPTQ int8", "int8_w8a16", "AutoGPTQMoEMethod", _gptq(8, 32), store_integers("gptq", 32, bits=8), to_bf16, OF_WEIGHTS),
     Case("GPTQ by channel", "int4_w4a16", "AutoGPTQMoEMethod", _gptq(4, -1), store_integers("gptq", -1), to_bf16, OF_WEIGHTS),
     Case("AWQ", "int4_zp_w4a16", "AutoAWQMoEMethod", _AWQ, store_integers("awq", 32, zero_points=True), to_bf16, OF_WEIGHTS),
-    Case(
-        "compressed int4",
-        "int4_w4a16",
-        _CT_WNA16,
-        _compressed(_PACKED, _INT4, None),
-        store_integers("rows", 32),
-        to_bf16,
-        OF_WEIGHTS,
-    ),
+    *compressed_integer_cases(_compressed, _CT_WNA16),
     Case(
         "compressed int4, zero points",
         "int4_zp_w4a16",
         _CT_WNA16,
-        _compressed(_PACKED, _INT4 | {"symmetric": False}, None),
+        _compressed(PACKED, INT4 | {"symmetric": False}, None),
         store_integers("rows", 32, zero_points=True),
-        to_bf16,
-        OF_WEIGHTS,
-    ),
-    Case(
-        "compressed int8",
-        "int8_w8a16",
-        _CT_WNA16,
-        _compressed(_PACKED, _INT4 | {"num_bits": 8}, None),
-        store_integers("rows", 32, bits=8),
         to_bf16,
         OF_WEIGHTS,
     ),

@@ -26,8 +26,9 @@ Result<QuantizedX> quantizeX(const Layer &layer, const Inputs &inputs,
   const int64_t step = layer.weightOnInput ? 1 : pairs;
   for (int64_t pair = 0; pair < inputs.tokens * pairs; pair += step)
     firstHalf.quantize(pair, made);
-  if (layer.a1Scaling.ofTensor())
-    made.scales.resize(std::min<size_t>(made.scales.size(), 1));
+  // Every pair has the same scale.
+  if (layer.a1Scaling.ofTensor() && !made.scales.empty())
+    made.scales.erase(made.scales.begin() + 1, made.scales.end());
   return made;
 }
 

@@ -159,6 +159,18 @@ static void compareQuantized(const reference::Layer &layer,
                             expected.codes.size(), expected.scales.size());
 }
 
+/// Takes over what the comparison of rows says, but for a text that is there.
+static void addReport(const reference::Report &report, CaseResult &result) {
+  result.bound = report.bound;
+  result.error = report.whole;
+  result.worstRow = report.worstRow;
+  result.worstElement = report.worstElement;
+  if (!report.passed)
+    result.fail(report.text);
+  else if (result.text.empty())
+    result.text = report.text;
+}
+
 /// The outputs of a part, whose routing has been compared.
 static Result<void> comparePart(const LoadedLayer &loaded,
                                 const reference::Inputs &inputs,
@@ -184,14 +196,7 @@ static Result<void> comparePart(const LoadedLayer &loaded,
   const auto report = reference::compareRows(
       rows, list, layer.hidden, find<std::byte>(outputs, "out"),
       *layer.outputType, layer.hidden, bound, layer.valuesPerRow());
-  result.bound = report.bound;
-  result.error = report.whole;
-  result.worstRow = report.worstRow;
-  result.worstElement = report.worstElement;
-  if (!report.passed)
-    result.fail(report.text);
-  else
-    result.text = report.text;
+  addReport(report, result);
   return {};
 }
 
@@ -236,13 +241,6 @@ Result<void> moec::run::compareWithReference(const LoadedLayer &loaded,
     report = compare();
     noteRoundings(adopted, report, result);
   }
-  result.bound = report.bound;
-  result.error = report.whole;
-  result.worstRow = report.worstRow;
-  result.worstElement = report.worstElement;
-  if (!report.passed)
-    result.fail(report.text);
-  else if (result.text.empty())
-    result.text = report.text;
+  addReport(report, result);
   return {};
 }

@@ -91,11 +91,15 @@ TEST(LayerShape, Refused) {
             "redundant experts");
 }
 
-TEST(WeightLoader, FloatsAreQuantizedOnce) {
-  const std::string path = testing::TempDir() + "floats.safetensors";
+static Result<Checkpoint> withoutTensors(const std::string &name) {
+  const std::string path = testing::TempDir() + name;
   std::ofstream(path, std::ios::binary)
       << std::string("\2\0\0\0\0\0\0\0{}", 10);
-  Result<Checkpoint> checkpoint = Checkpoint::open(path);
+  return Checkpoint::open(path);
+}
+
+TEST(WeightLoader, FloatsAreQuantizedOnce) {
+  Result<Checkpoint> checkpoint = withoutTensors("floats.safetensors");
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   Manifest manifest;
   manifest.layer = layer();
@@ -111,10 +115,7 @@ TEST(WeightLoader, FloatsAreQuantizedOnce) {
 }
 
 TEST(WeightLoader, PartsAreRefused) {
-  const std::string path = testing::TempDir() + "parts.safetensors";
-  std::ofstream(path, std::ios::binary)
-      << std::string("\2\0\0\0\0\0\0\0{}", 10);
-  Result<Checkpoint> checkpoint = Checkpoint::open(path);
+  Result<Checkpoint> checkpoint = withoutTensors("parts.safetensors");
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   Manifest manifest;
   manifest.layer = layer();
