@@ -18,7 +18,7 @@ transformers = importlib.import_module("transformers")
 
 import transformers_checkpoints  # noqa: E402
 import transformers_models as models  # noqa: E402
-from transformers_models import EXPERTS, HIDDEN, INNER, LIMIT, TOP_K, eager, error, routed, same_bytes, tokens_of  # noqa: E402
+from transformers_models import HIDDEN, LIMIT, TOP_K, eager, error, routed, same_bytes, tokens_of  # noqa: E402
 
 import moec.integrations.transformers as integration  # noqa: E402
 from moec.integrations.transformers import check  # noqa: E402
@@ -36,10 +36,10 @@ pytestmark = pytest.mark.usefixtures("no_gradients")
     ],
 )
 def test_fp8_experts(options: Any, scheme: str) -> None:
-    config = small_config(moe_intermediate_size=128)
+    config = models.fp8_config(moe_intermediate_size=128)
     experts = models.fp8_module(config, **options)
     x, ids, shares = routed(33)
-    expected = of_fp8(experts, x, ids, shares, group=128 if options["block_size"] else HIDDEN)
+    expected = models.of_fp8(experts, x, ids, shares, group=128 if options["block_size"] else HIDDEN)
     floats = check.own_output(experts, x, ids, shares)
     before = {name: tensor.clone() for name, tensor in experts.state_dict().items()}
     report = integration.attach(experts, top_k=TOP_K, max_tokens=64)
@@ -55,11 +55,11 @@ def test_fp8_experts(options: Any, scheme: str) -> None:
 
 
 def test_fp4_experts() -> None:
-    config = small_config(moe_intermediate_size=128, expert_dtype="fp4")
+    config = models.fp8_config(moe_intermediate_size=128, expert_dtype="fp4")
     more = {} if "expert_dtype" not in inspect.signature(fp8_class().__init__).parameters else {"expert_dtype": "fp4"}
     experts = models.fp8_module(config, block_size=(128, 128), scale_fmt="ue8m0", **more)
     x, ids, shares = routed(33)
-    expected = of_fp8(experts, x, ids, shares, group=128)
+    expected = models.of_fp8(experts, x, ids, shares, group=128)
     integration.attach(experts, top_k=TOP_K, max_tokens=64)
     # Activations are emulated: some of the intermediate round to another code.
     assert error(experts(x, ids, shares), expected) < 2e-2
@@ -71,28 +71,12 @@ def fp8_class() -> Any:
     return FP8Experts
 
 
-def small_config(**fields: Any) -> Any:
-    sizes = {"hidden_size": HIDDEN, "num_experts": EXPERTS, "num_experts_per_tok": TOP_K, "moe_intermediate_size": INNER}
-    return transformers.Qwen3MoeConfig(dtype=torch.bfloat16, **sizes | fields)
-
-
-def of_fp8(experts: Any, x: Any, ids: Any, shares: Any, *, group: int) -> Any:
-    """The output of FP8Experts, with activations rounded for each token and group."""
-    wide = check.in_f32(experts, slice(0, EXPERTS))
-    out = torch.zeros(x.shape)
-    for token in range(len(x)):
-        for expert, share in zip(ids[token], shares[token].float(), strict=True):
-            inner = wide._apply_gate(wide.gate_up_proj[expert] @ models.round_to_fp8(x[token], group))
-            out[token] += share * (wide.down_proj[expert] @ models.round_to_fp8(inner, group))
-    return out
-
-
 def test_fp8_refuses() -> None:
-    static = models.fp8_module(small_config(moe_intermediate_size=128), block_size=None, activation_scheme="static")
+    static = models.fp8_module(models.fp8_config(moe_intermediate_size=128), block_size=None, activation_scheme="static")
     static.gate_up_proj_activation_scale[3] = 1
     with pytest.raises(moec.InvalidArgument, match="expected one number for all experts, since moec uses one; got several"):
         integration.attach(static, top_k=TOP_K)
-    across = models.fp8_module(small_config(), block_size=(128, 128))
+    across = models.fp8_module(models.fp8_config(), block_size=(128, 128))
     with pytest.raises(moec.InvalidArgument, match="expected an intermediate size that is a multiple of 128, got 96"):
         integration.attach(across, top_k=TOP_K)
 

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 import transformers
 
+from moec.integrations.transformers import check
+
 HIDDEN, INNER, EXPERTS, TOP_K = 128, 96, 16, 4
 # eager rounds to bf16 more often than moec.
 LIMIT = 1.5e-2
@@ -149,6 +151,23 @@ def round_to_fp8(x: Any, group: int) -> Any:
     padded = torch.nn.functional.pad(x.float(), (0, -columns % group)).unflatten(-1, (-1, group))
     scale = padded.abs().amax(-1, keepdim=True).clamp(min=1e-10) / 448
     return ((padded / scale).to(torch.float8_e4m3fn).float() * scale).flatten(-2)[..., :columns]
+
+
+def of_fp8(experts: Any, x: Any, ids: Any, shares: Any, *, group: int) -> Any:
+    """The output of FP8Experts in f32, with activations rounded for each token and group."""
+    wide = check.in_f32(experts, slice(0, EXPERTS))
+    out = torch.zeros(x.shape, device=x.device)
+    for expert in ids.unique().tolist():
+        token, which = torch.where(ids == expert)
+        inner = wide._apply_gate(round_to_fp8(x[token], group) @ wide.gate_up_proj[expert].T)
+        rows = round_to_fp8(inner, group) @ wide.down_proj[expert].T
+        out.index_add_(0, token, rows * shares[token, which, None].float())
+    return out
+
+
+def fp8_config(**fields: Any) -> Any:
+    sizes = {"hidden_size": HIDDEN, "num_experts": EXPERTS, "num_experts_per_tok": TOP_K, "moe_intermediate_size": INNER}
+    return transformers.Qwen3MoeConfig(dtype=torch.bfloat16, **sizes | fields)
 
 
 def fp8_module(config: Any, **options: Any) -> Any:
