@@ -149,7 +149,9 @@ def round_to_fp8(x: Any, group: int) -> Any:
     """x in f32 as activations in e4m3 with a scale for each group of columns give it."""
     columns = x.shape[-1]
     padded = torch.nn.functional.pad(x.float(), (0, -columns % group)).unflatten(-1, (-1, group))
-    scale = padded.abs().amax(-1, keepdim=True).clamp(min=1e-10) / 448
+    largest = padded.abs().amax(-1, keepdim=True).clamp(min=1e-10)
+    # A GPU multiplies by the reciprocal where the divisor is a number: ties of codes round elsewhere.
+    scale = largest / torch.full_like(largest, 448)
     return ((padded / scale).to(torch.float8_e4m3fn).float() * scale).flatten(-2)[..., :columns]
 
 
