@@ -76,12 +76,11 @@ std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
   return std::nullopt;
 }
 
-std::optional<std::string> compiler::whyGroupsApart(const std::string &engine,
-                                                    int64_t tileRows,
-                                                    int64_t columns,
-                                                    bool gated) {
+std::optional<std::string>
+compiler::whyGroupsApart(const std::string &engine,
+                         const GroupedResult &result) {
   const Engine *found = findEngine(engine);
-  return found ? found->whyGroupsApart(tileRows, columns, gated)
+  return found ? found->whyGroupsApart(result)
                : fmt::format("engine '{}' has no grouped matmul", engine);
 }
 

@@ -51,6 +51,21 @@ struct TiledLayer {
   bool takesRegisters = false;
   /// Biases, or weights of no whole tiles of 256 rows, take a few.
   bool takesFewRegisters = false;
+  /// Scales of activations change along k.
+  bool groupScales = false;
+  int64_t firstBytes = 0; ///< of an expert's first weight, as it is multiplied
+};
+
+/// A result that is to be quantized by groups of so many columns.
+struct GroupedResult {
+  int64_t tileRows = 0, columns = 0;
+  bool gated = false;
+  /// A kernel gathers the rows of the lhs from tokens.
+  bool gathers = false;
+  /// Rows of an expert in the mean, with the most tokens of the variant, and
+  /// bytes of an expert's first weight.
+  double meanRows = 0;
+  int64_t firstBytes = 0;
 };
 
 /// Tiles of `rows` serve up to `most` rows an expert in the mean. Rows beyond
@@ -61,6 +76,9 @@ struct TileRule {
   int64_t elementBytes = 0; ///< of operands; 0: any
   int64_t rows = 0;
   double most = kAnyRows;
+  /// In place of `most`, where scales of groups along k multiply and the first
+  /// weight has at most kSmallFirst bytes; 0: `most`.
+  double mostOfSmall = 0;
   /// Serves layers alone that allow sums without totals (accumulate = fast). A
   /// rule for any operands serves both.
   bool addsFast = false;
@@ -73,6 +91,13 @@ struct TileRule {
   std::string_view weights = "";
   bool leavesFewRegisters = false;
 
+  /// First weights that few tokens fill tiles of.
+  static constexpr int64_t kSmallFirst = 64 << 20;
+
+  double mostRows(const TiledLayer &layer) const {
+    const bool small = layer.groupScales && layer.firstBytes <= kSmallFirst;
+    return small && mostOfSmall > 0 ? mostOfSmall : most;
+  }
   bool serves(const TiledLayer &layer) const {
     if (!weights.empty() &&
         (!catalog::hasWord(weights, layer.weights) || layer.takesRegisters ||
@@ -128,7 +153,7 @@ public:
   virtual std::optional<std::string>
   whyIllegal(const MatmulProblem &problem, const Schedule &schedule) const = 0;
   virtual std::optional<std::string>
-  whyGroupsApart(int64_t tileRows, int64_t columns, bool gated) const = 0;
+  whyGroupsApart(const GroupedResult &result) const = 0;
   /// Whether a cluster shares the k of a tile where a run touches so few
   /// experts that there are no more tiles than that (templates'
   /// skeleton/split.cuh).
@@ -179,12 +204,10 @@ std::optional<std::string> whyIllegal(const MatmulProblem &problem,
                                       const Hardware &hardware);
 
 /// A sentence saying why kernels of `engine` leave it to a launch of its own to
-/// quantize a result of which so many columns share a scale, with m tiles of so
-/// many rows; nullopt where a CTA's tile has whole groups and its epilogue does
-/// it. Every such problem has candidates.
+/// quantize a result; nullopt where a CTA's tile has whole groups and its
+/// epilogue does it. Every such problem has candidates.
 std::optional<std::string> whyGroupsApart(const std::string &engine,
-                                          int64_t tileRows, int64_t columns,
-                                          bool gated);
+                                          const GroupedResult &result);
 
 /// Legal schedules of the engine, ctasPerSm filled in. Never empty for a
 /// problem with a tile row count that its rules have on a catalog GPU.

@@ -40,14 +40,14 @@ static constexpr TileRule kTileRules[] = {
 
 std::span<const TileRule> Multistage::tileRules() const { return kTileRules; }
 
-std::optional<std::string> Multistage::whyGroupsApart(int64_t, int64_t columns,
-                                                      bool gated) const {
-  const int64_t rows = columns * (gated ? 2 : 1);
+std::optional<std::string>
+Multistage::whyGroupsApart(const GroupedResult &result) const {
+  const int64_t rows = result.columns * (result.gated ? 2 : 1);
   if (rows >= 1 && kMostRowsOfGroup % rows == 0)
     return std::nullopt;
   return fmt::format("{} columns that share a scale are {} weight rows; engine "
                      "'{}' quantizes a divisor of {}",
-                     columns, rows, row.name, kMostRowsOfGroup);
+                     result.columns, rows, row.name, kMostRowsOfGroup);
 }
 
 std::optional<std::string> Multistage::whyIllegal(const MatmulProblem &problem,

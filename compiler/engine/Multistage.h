@@ -32,8 +32,8 @@ public:
   std::optional<std::string>
   whyIllegal(const MatmulProblem &problem,
              const Schedule &schedule) const override;
-  std::optional<std::string> whyGroupsApart(int64_t tileRows, int64_t columns,
-                                            bool gated) const override;
+  std::optional<std::string>
+  whyGroupsApart(const GroupedResult &result) const override;
   bool isPersistent() const override { return false; }
   int64_t sharedBytes(const MatmulProblem &problem,
                       const Schedule &schedule) const override;

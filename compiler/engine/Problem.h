@@ -59,6 +59,14 @@ struct MatmulProblem : StoredCodes {
   int64_t groupColumns = 0;
 
   bool quantizesGroups() const { return groupColumns > 0; }
+  /// The result is quantized with a scale that is given, or emulated.
+  bool quantizesOtherwise = false;
+  bool hasBias = false;
+
+  /// Rows of an expert in the mean, with the most tokens of the variant.
+  double meanRows() const {
+    return double(maxTokens) * double(pairs) / double(experts);
+  }
 
   /// Elements of k after which sums are promoted, where they are.
   int64_t promoteK = 128;

@@ -53,11 +53,11 @@ int64_t Schedule::registersOfCta() const {
 }
 
 std::optional<std::string>
-WarpSpecialized::whyGroupsApart(int64_t tileRows, int64_t columns, bool) const {
-  if (columns != kScaledColumns)
+WarpSpecialized::whyGroupsApart(const GroupedResult &result) const {
+  if (result.columns != kScaledColumns)
     return fmt::format("engine '{}' quantizes groups of {} columns, not {}",
-                       row.name, kScaledColumns, columns);
-  if (tileRows < 1 || tileRows > kGroupedTileRows)
+                       row.name, kScaledColumns, result.columns);
+  if (result.tileRows < 1 || result.tileRows > kGroupedTileRows)
     return fmt::format("engine '{}' quantizes groups in tiles of up to {} rows",
                        row.name, kGroupedTileRows);
   return std::nullopt;
@@ -90,8 +90,12 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
            "is quantized by groups";
   int64_t made = s.tileN / (problem.gated ? 2 : 1);
   if (problem.quantizesGroups() && problem.groupColumns != kScaledColumns)
-    return whyGroupsApart(s.tileM, problem.groupColumns, problem.gated);
-  if (problem.quantizesGroups() && made > kScaledColumns)
+    return whyGroupsApart({s.tileM, problem.groupColumns, problem.gated});
+  if (problem.quantizesGroups() && !s.swap && made % kScaledColumns != 0)
+    return fmt::format("tile n {} makes {} columns; {} share a scale, and "
+                       "tokens as rows take whole groups",
+                       s.tileN, made, kScaledColumns);
+  if (problem.quantizesGroups() && s.swap && made > kScaledColumns)
     return fmt::format("tile n {} makes {} columns; {} share a scale", s.tileN,
                        made, kScaledColumns);
   if (s.tileK * problem.elementBytes != kRowBytes)
@@ -174,12 +178,16 @@ int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
   int64_t staging = tokens * (columns * problem.resultBytes + 16);
   staging *= schedule.tileN / rows;
   if (!schedule.swap)
-    staging = schedule.consumerWarps * 8 *
-              (schedule.tileN / (problem.gated ? 2 : 1) + 8) *
-              problem.resultBytes;
-  // One of f32 for all warpgroups.
+    staging =
+        schedule.consumerWarps * 8 *
+        (std::min<int64_t>(schedule.tileN, 128) / (problem.gated ? 2 : 1) + 8) *
+        problem.resultBytes;
+  // Codes of a group of 8 tokens for each warp, or one of f32 for all
+  // warpgroups.
   if (problem.quantizesGroups())
-    staging = schedule.tileM * kScaledColumns * 4;
+    staging = schedule.swap
+                  ? schedule.tileM * kScaledColumns * 4
+                  : schedule.consumerWarps * 8 * (kScaledColumns + 16);
   int64_t scales =
       problem.groupScales ? schedule.stages * schedule.tileM * 4 : 0;
   return ring + staging + 2 * kSlot + scales +

@@ -27,8 +27,8 @@ public:
   std::optional<std::string>
   whyIllegal(const MatmulProblem &problem,
              const Schedule &schedule) const override;
-  std::optional<std::string> whyGroupsApart(int64_t tileRows, int64_t columns,
-                                            bool gated) const override;
+  std::optional<std::string>
+  whyGroupsApart(const GroupedResult &result) const override;
   bool maySplit(const MatmulProblem &problem, const Schedule &schedule,
                 const Hardware &hardware) const override;
   bool isPersistent() const override { return true; }

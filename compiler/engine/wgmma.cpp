@@ -13,13 +13,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 using namespace moec;
 using namespace moec::compiler;
 
 namespace {
 constexpr Measured kTiles = {"bench/notes/wgmma-h100.md", "2026-11-21"};
 constexpr Measured kLarge = {"bench/notes/large-matmuls-h100.md", "2026-11-21"};
+constexpr Measured kWide = {"bench/notes/large-matmuls-h100.md", "2026-11-26"};
 constexpr Measured kDecode = {"bench/notes/decode-h100.md", "2026-11-21"};
+
+/// Rows of an expert in the mean, up to which tiles of 8-bit operands have 128
+/// weight rows, and where TileRule::mostOfSmall counts. Beyond it they have
+/// 256, with tokens as an instruction's rows: half as many copies, and whole
+/// groups of the result.
+constexpr double kNarrow = 128, kNarrowOfSmall = 64;
 
 /// A large tile is multiplied by the rows that it really has, so that tiles may
 /// be alike: a short last one reads as much weight as a full one, and later
@@ -30,10 +39,12 @@ constexpr Measured kDecode = {"bench/notes/decode-h100.md", "2026-11-21"};
 constexpr TileRule kTileRules[] = {
     {.elementBytes = 1, .rows = 16, .most = 8, .measured = kTiles},
     {.elementBytes = 1, .rows = 64, .most = 48, .measured = kTiles},
-    {.elementBytes = 1, .rows = 128, .measured = kTiles},
+    {.elementBytes = 1, .rows = 128, .most = kNarrow, .mostOfSmall = kNarrowOfSmall, .measured = kTiles},
+    {.elementBytes = 1, .rows = 128, .measured = kWide},
     {.elementBytes = 1, .rows = 16, .most = 8, .addsFast = true, .measured = kLarge},
     {.elementBytes = 1, .rows = 64, .most = 48, .addsFast = true, .measured = kLarge},
-    {.elementBytes = 1, .rows = 192, .addsFast = true, .measured = kLarge},
+    {.elementBytes = 1, .rows = 192, .most = kNarrow, .addsFast = true, .measured = kLarge},
+    {.elementBytes = 1, .rows = 128, .addsFast = true, .measured = kWide},
     {.elementBytes = 2, .rows = 16, .most = 8, .measured = kTiles},
     {.elementBytes = 2, .rows = 64, .most = 48, .measured = kTiles},
     {.elementBytes = 2, .rows = 192, .most = 160, .step = 16, .measured = kTiles},
@@ -54,6 +65,7 @@ struct Row {
   bool ofGroups = false;      ///< results alone that are quantized by groups
   /// Scales of groups along k alone, with tokens as an instruction's rows.
   bool tokensAsRows = false;
+  bool wide = false; ///< tiles alone of 256 weight rows: see kNarrow
   bool behindOthers = false;
   int64_t tileN = 128, stages = 0, ctasPerSm = 1, groupM = 1;
   int64_t warpgroupRows = 64; ///< see Schedule::rowsOfWarpgroup
@@ -97,6 +109,9 @@ constexpr Row kRows[] = {
     {.elementBytes = 1, .tileM = 64, .tileN = 64, .stages = 5, .ctasPerSm = 2, .measured = kTiles},
     {.elementBytes = 1, .tileM = 64, .stages = 8, .measured = kTiles},
     {.elementBytes = 1, .tileM = 128, .secondBelow = 8 << 20, .stages = 3, .ctasPerSm = 2, .warpgroupRows = 128, .measured = kLarge},
+    {.elementBytes = 1, .tileM = 128, .firstAbove = 64 << 20, .tokensAsRows = true, .wide = true, .tileN = 256, .stages = 4, .groupM = 4, .measured = kWide},
+    {.elementBytes = 1, .tileM = 128, .tokensAsRows = true, .wide = true, .tileN = 256, .stages = 4, .measured = kWide},
+    {.elementBytes = 1, .tileM = 128, .tokensAsRows = true, .wide = true, .tileN = 256, .stages = 3, .measured = kWide},
     {.elementBytes = 1, .tileM = 128, .firstAbove = 64 << 20, .tokensAsRows = true, .stages = 6, .groupM = 4, .measured = kLarge},
     {.elementBytes = 1, .tileM = 128, .tokensAsRows = true, .stages = 6, .measured = kLarge},
     {.elementBytes = 1, .tileM = 128, .tokensAsRows = true, .stages = 5, .measured = kLarge},
@@ -107,10 +122,17 @@ constexpr Row kRows[] = {
 };
 // clang-format on
 
+/// firstBytes: of an expert's first weight.
+bool isWide(bool groupScales, int64_t firstBytes, double meanRows) {
+  const bool small = groupScales && firstBytes <= TileRule::kSmallFirst;
+  return meanRows > (small ? kNarrowOfSmall : kNarrow);
+}
+
 bool serves(const Row &r, const MatmulProblem &p) {
   const int64_t weight = p.n * p.k * p.elementBytes;
   // Rows that come by expert were measured with swapped operands alone.
-  const bool mayTakeTokens = p.groupScales && (!p.first || p.gather);
+  const bool mayTakeTokens =
+      (p.groupScales || r.wide) && (!p.first || p.gather);
   return r.elementBytes == p.elementBytes && r.tileM == p.tileRows &&
          (!r.firstAbove || (p.first && weight > r.firstAbove)) &&
          (!r.secondBelow || (!p.first && weight < r.secondBelow)) &&
@@ -118,7 +140,9 @@ bool serves(const Row &r, const MatmulProblem &p) {
           (!p.first && p.k * p.elementBytes <= r.secondRowBytes)) &&
          (!r.mostFirst || (p.first ? weight : 2 * weight) <= r.mostFirst) &&
          (!r.ofGroups || p.quantizesGroups()) &&
-         (!r.tokensAsRows || mayTakeTokens);
+         (!r.tokensAsRows || mayTakeTokens) &&
+         (!r.wide ||
+          isWide(p.groupScales, p.first ? weight : 2 * weight, p.meanRows()));
 }
 
 class Wgmma final : public WarpSpecialized {
@@ -131,6 +155,13 @@ public:
                                      : "multiples of 16 up to 256";
   }
   bool hasSlices() const override { return true; }
+  std::optional<std::string>
+  whyGroupsApart(const GroupedResult &result) const override {
+    if (result.columns == kScaledColumns && result.tileRows == 128 &&
+        result.gathers && isWide(true, result.firstBytes, result.meanRows))
+      return std::nullopt;
+    return WarpSpecialized::whyGroupsApart(result);
+  }
 
   std::vector<GoodSchedule> goodSchedules(const MatmulProblem &problem,
                                           const Hardware &) const override {
@@ -170,6 +201,8 @@ private:
     // The skeleton can be instantiated with up to 256; these ran on a GPU.
     if (s.tileN != 64 && s.tileN != 128 && s.tileN != 256)
       return fmt::format("tile n {}; 64, 128 and 256 are possible", s.tileN);
+    if (!s.swap && s.tileN == 256)
+      return whyNotWide(problem, s);
     if (!s.swap && (!problem.groupScales || problem.quantizesGroups()))
       return "operands are swapped but for scales of groups along k and a "
              "result that is not quantized";
@@ -182,6 +215,18 @@ private:
     return std::nullopt;
   }
 
+  static std::optional<std::string> whyNotWide(const MatmulProblem &problem,
+                                               const Schedule &s) {
+    if (problem.elementBytes != 1 || problem.quantizesOtherwise)
+      return "operands are swapped but for those of 8 bits and a result that "
+             "is not quantized, or by groups";
+    if (s.tileM != 128)
+      return fmt::format("tile m {}; 128 tokens as rows of an instruction take "
+                         "256 weight rows",
+                         s.tileM);
+    return std::nullopt;
+  }
+
   Sums sums(const MatmulProblem &problem, const Schedule &s) const override {
     // A warpgroup with the sums of 128 rows promotes those of 64 at a time, and
     // tokens as rows take no buffers: there 24 suffice beside them.
@@ -189,8 +234,15 @@ private:
     const int64_t columns = s.swap ? s.tileM : s.tileN;
     Sums taken{columns / 2 * (s.rowsOfWarpgroup() / 64),
                whole || !s.swap ? 24 : 64, "accumulators"};
+    // Results of 32 bits are stored from more addresses, and so are biases.
+    if (!s.swap && s.tileN == 256 && problem.resultBytes == 4 &&
+        !problem.quantizesGroups() &&
+        (problem.hasBias ||
+         (!problem.gated && (problem.first || !problem.groupScales))))
+      taken.others += 24;
     if (isPromoted(problem)) {
-      taken.registers += columns / 2;
+      // A piece of 128 columns is summed at a time.
+      taken.registers += std::min<int64_t>(columns, 128) / 2;
       taken.words = "sums, totals and scales";
     }
     if (problem.groupScales && s.swap && !whole)

@@ -158,7 +158,7 @@ static std::string launchResultName(OpResult result, const Group &group) {
     return returned.str();
   // Partials come in two types, so that no value has two.
   if (group.name == "down")
-    return "y_" + elementTypeOf(result);
+    return fmt::format("y_{}", elementTypeOf(result));
   return "h";
 }
 
@@ -196,14 +196,24 @@ static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
   if (quantize.isEmulated() && descriptor.getRule().empty())
     return "scales that are no powers of two are divided by, which a launch of "
            "its own does faster";
-  int64_t tileRows = 0;
+  GroupedResult result;
+  result.columns = descriptor.getGroup()[1];
   for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
-    tileRows = permute.getTileRows();
+    result.tileRows = permute.getTileRows();
   for (auto batch : variant.getBody().getOps<moe::BatchOp>())
-    tileRows = batch.getTileRows();
+    result.tileRows = batch.getTileRows();
   auto activate = quantize.getInput().getDefiningOp<moe::ActivateOp>();
-  return whyGroupsApart(engine.str(), tileRows, descriptor.getGroup()[1],
-                        activate && activate.getActivation().isGated())
+  result.gated = activate && activate.getActivation().isGated();
+  result.meanRows = double(variant.getMaxTokens()) *
+                    double(rowsOfToken(program)) /
+                    double(storedExperts(program));
+  for (auto matmul : variant.getBody().getOps<moe::GroupedMatmulOp>())
+    if (matmul.isFirst()) {
+      result.gathers = bool(matmul.getRows());
+      result.firstBytes = matmul.getN() * matmul.getK() *
+                          elementBytes(elementTypeOf(matmul.getLhs()));
+    }
+  return whyGroupsApart(engine.str(), result)
       .value_or(asked ? "as asked for" : "");
 }
 

@@ -69,6 +69,9 @@ compiler::TiledLayer tiledLayer(moe::VariantOp variant,
         matmul.getRhsZeroPoint() || matmul.getRhsSecondScale() ||
         matmul.getRealization() == moe::Realization::Emulated;
     layer.takesFewRegisters |= matmul.getBias() || matmul.getN() % kWidest;
+    layer.groupScales |= matmul.scalesByGroup();
+    if (matmul.isFirst())
+      layer.firstBytes = matmul.getN() * matmul.getK() * layer.elementBytes;
   }
   for (auto activate : variant.getBody().getOps<moe::ActivateOp>())
     layer.takesRegisters |= activate.getActivation().takesManyRegisters();
@@ -87,8 +90,9 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
                       double(compiler::storedExperts(program));
   SmallVector<Range> ranges;
   SmallVector<TileRule> rules;
+  compiler::TiledLayer layer;
   if (engine) {
-    const compiler::TiledLayer layer = tiledLayer(stages, *engine);
+    layer = tiledLayer(stages, *engine);
     for (const TileRule &rule : engine->tileRules())
       if (rule.serves(layer))
         rules.push_back(rule);
@@ -108,7 +112,8 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
   for (const TileRule &rule : rules) {
     int64_t last = maxTokens;
     if (rule.most < kAnyRows) {
-      const auto tokens = static_cast<uint64_t>(rule.most / rowsPerToken);
+      const auto tokens =
+          static_cast<uint64_t>(rule.mostRows(layer) / rowsPerToken);
       if (tokens == 0)
         continue;
       last = static_cast<int64_t>(llvm::bit_floor(tokens));

@@ -104,6 +104,9 @@ MatmulProblem compiler::problemOf(moe::KernelOp kernel) {
       activate && activate.getActivation().takesManyRegisters();
   problem.groupScales = matmul.scalesByGroup();
   problem.groupColumns = columnsOfGroup(kernel);
+  problem.quantizesOtherwise =
+      findStage<moe::QuantizeOp>(kernel) && !problem.quantizesGroups();
+  problem.hasBias = bool(matmul.getBias());
   return problem;
 }
 

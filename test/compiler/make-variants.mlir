@@ -63,10 +63,12 @@ moe.layer @few {
 // CHECK-LABEL: moe.program @slices_sm_90a
 // CHECK-NOT: multiprocessors
 // WGMMA-LABEL: moe.program @slices_sm_90a
+// WGMMA: moe.variant @up_to_2048 tokens[1025, 2048] {
+// WGMMA: moe.permute experts = 256 tile_rows = 128 {{.*}}tensor<9xi32>
 // WGMMA: moe.variant @slices_up_to_4096 tokens[3077, 4096] multiprocessors 132 {
 // WGMMA: moe.permute experts = 256 tile_rows = 128 {{.*}}tensor<9xi32>
 // WGMMA: moe.variant @slices_up_to_8192 tokens[4097, 8192] multiprocessors 132 {
-// WGMMA: moe.variant @up_to_65536 tokens[1025, 65536] {
+// WGMMA: moe.variant @up_to_65536 tokens[2049, 65536] {
 // WGMMA: moe.permute experts = 256 tile_rows = 128 {{.*}}tensor<9xi32>
 // WGMMA-NOT: moe.variant
 moe.layer @slices {
@@ -90,7 +92,10 @@ moe.layer @no_slices {
 // WGMMA: moe.variant @up_to_1 tokens[1, 1] engine "gemv"
 // WGMMA: tile_rows = 16
 // WGMMA: tile_rows = 64
-// WGMMA: moe.variant @up_to_65536 tokens[513, 65536]
+// More than 64 rows an expert in the mean: tiles have 256 weight rows.
+// WGMMA: moe.variant @up_to_1024 tokens[513, 1024]
+// WGMMA: moe.permute experts = 128 tile_rows = 128 block_tokens = 0
+// WGMMA: moe.variant @up_to_65536 tokens[1025, 65536]
 // WGMMA: moe.permute experts = 128 tile_rows = 128 block_tokens = 0
 // WGMMA-NOT: moe.variant
 moe.layer @bytes {

@@ -19,9 +19,11 @@
 // CHECK-NEXT: static constexpr int kTileN = 256;
 // CHECK-NEXT: static constexpr int kTileK = 128;
 // CHECK: ---- sm_90a/up_to_4096_gate_up.cu
-// CHECK: using Mma = moe::mma::Wgmma<moe::e4m3, false, 1, 128>;
+// CHECK: using Mma = moe::mma::Wgmma<moe::e4m3, false, 1, 256>;
 // CHECK-NEXT: struct Schedule {
 // CHECK-NEXT: static constexpr int kTileM = 128;
+// CHECK-NEXT: static constexpr int kTileN = 256;
+// CHECK: using Scaling = moe::quant::Group128;
 // PLAIN: moe::mma::MmaSync<moe::e4m3>
 
 // Powers of two: weight scales become f32 when they are packed, scales of

@@ -8,8 +8,8 @@
 // The last step of both epilogues. A Config with the type Scaling leaves its
 // result quantized: with one given scale, the largest of the static scales of
 // all experts, as kernel quantize takes it; with one for each 128 columns, or
-// emulated (quantize_groups.cuh, store_emulated.cuh). Such a result is f32
-// until then.
+// emulated (quantize_groups.cuh, quantize_row_groups.cuh, store_emulated.cuh).
+// Such a result is f32 until then.
 //
 //===----------------------------------------------------------------------===//
 

@@ -32,13 +32,51 @@ template <class Config> struct RowStaging {
   static constexpr int kTileColumns =
       kGated ? Config::Schedule::kTileN / 2 : Config::Schedule::kTileN;
   static constexpr int kColumns = kGated ? Config::kN / 2 : Config::kN;
+  /// Columns that are staged at a time: those of 128 weight rows.
+  static constexpr int kParts = ceilDiv(int(Config::Schedule::kTileN), 128);
+  static constexpr int kStagedColumns = kTileColumns / kParts;
   /// Rows begin in other banks: four lanes write 32 or 16 neighbouring bytes.
   static constexpr int kRowBytes =
-      kTileColumns * int(sizeof(Result)) + 8 * int(sizeof(Result));
+      kStagedColumns * int(sizeof(Result)) + 8 * int(sizeof(Result));
   static constexpr int kWarpBytes = kTokens * kRowBytes;
   static constexpr int kBytes = Config::Schedule::kConsumerWarps * kWarpBytes;
   static_assert(kColumns * int(sizeof(Result)) % 16 == 0,
                 "result rows must be whole 16-byte chunks");
+};
+
+/// The sums of a Fragment whose rows are tokens, with their bias. Each lane of
+/// a warp reads the biases of every 32nd weight row of the tile, and hands them
+/// over. firstN, bias: see storeRows. Made and called by whole warps.
+template <class Config, class Fragment> struct RowSums {
+  static constexpr int kOfLane = Config::Schedule::kTileN / 32;
+  const Fragment &fragment;
+  float biases[Config::kBias ? kOfLane : 1];
+
+  template <class Bias>
+  __device__ __forceinline__ RowSums(const Fragment &fragment, int lane,
+                                     int firstN, const Bias *bias)
+      : fragment(fragment) {
+    if constexpr (Config::kBias) {
+      constexpr bool kTail = Config::kN % Config::Schedule::kTileN != 0;
+#pragma unroll
+      for (int j = 0; j < kOfLane; ++j) {
+        int n = firstN + lane + j * 32;
+        bool exists = isBias<Config>(bias) && (!kTail || n < Config::kN);
+        biases[j] = exists ? toFloat(bias[storedRow<Config>(n)]) : 0.0f;
+      }
+    }
+  }
+
+  __device__ __forceinline__ float operator()(int i) const {
+    float value = fragment.value(i);
+    if constexpr (Config::kBias) {
+      // The column of the quad's first lane.
+      int column = i % Fragment::kAtomSize / 4 * 8 + i % 2;
+      value += __shfl_sync(0xffffffffu, biases[column / 32],
+                           column % 32 + fragment.firstCol);
+    }
+    return value;
+  }
 };
 
 /// Stores tokens [0, rows) of the tile. shared: RowStaging::kWarpBytes of this
@@ -57,26 +95,17 @@ storeRows(const Fragment &fragment, unsigned shared, int lane, int rows,
   using Result = typename Config::Result;
   /// Sums of a block of 8 result columns and two rows.
   constexpr int kBlockSums = S::kGated ? 8 : 4;
-  constexpr int kBlocks = Fragment::kAtomSize / kBlockSums;
+  constexpr int kBlocks = Fragment::kAtomSize / S::kParts / kBlockSums;
   constexpr bool kTail = Config::kN % Config::Schedule::kTileN != 0;
 
-  auto sum = [&](int i) {
-    float value = fragment.value(i);
-    if constexpr (Config::kBias) {
-      int n = firstN + fragment.col(i);
-      if (isBias<Config>(bias) && (!kTail || n < Config::kN))
-        value += toFloat(bias[storedRow<Config>(n)]);
-    }
-    return value;
-  };
-  auto finished = finishedOf<Fragment>(activation, sum);
+  auto finished = finishedOf<Fragment>(
+      activation, RowSums<Config, Fragment>(fragment, lane, firstN, bias));
   unsigned own = shared + unsigned(lane / 4 * S::kRowBytes +
                                    lane % 4 * 2 * int(sizeof(Result)));
-  constexpr int kChunks = S::kTileColumns / kPerVector<Result>;
+  constexpr int kChunks = S::kStagedColumns / kPerVector<Result>;
   constexpr int kRowsAtOnce = 32 / kChunks;
   int chunkRow = lane / kChunks, chunk = lane % kChunks;
   int column = (S::kGated ? firstN / 2 : firstN) + chunk * kPerVector<Result>;
-  bool inN = !kTail || column < S::kColumns;
   unsigned from = shared + unsigned(chunkRow * S::kRowBytes + chunk * 16);
 #pragma unroll
   for (int half = 0; half < Fragment::kSize / Fragment::kAtomSize * 2; ++half) {
@@ -86,25 +115,30 @@ storeRows(const Fragment &fragment, unsigned shared, int lane, int rows,
     if (row >= rows)
       break;
 #pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
-      int i = first + block * kBlockSums;
-      unsigned at = own + unsigned(block * 8 * int(sizeof(Result)));
-      if constexpr (sizeof(Result) == 4)
-        ptx::storeSharedPair(at, finished(i), finished(i + 1));
-      else
-        ptx::storeShared(at, packPair<Result>(finished(i), finished(i + 1)));
-    }
-    __syncwarp();
-    Result *to = result + (long long)(row + chunkRow) * S::kColumns + column;
+    for (int part = 0; part < S::kParts; ++part) {
 #pragma unroll
-    for (int token = 0; token < S::kTokens; token += kRowsAtOnce) {
-      Vector16 vector;
-      ptx::loadShared(from + unsigned(token * S::kRowBytes), vector.words);
-      if (inN && row + chunkRow + token < rows)
-        *reinterpret_cast<Vector16 *>(to + (long long)token * S::kColumns) =
-            vector;
+      for (int block = 0; block < kBlocks; ++block) {
+        int i = first + (part * kBlocks + block) * kBlockSums;
+        unsigned at = own + unsigned(block * 8 * int(sizeof(Result)));
+        if constexpr (sizeof(Result) == 4)
+          ptx::storeSharedPair(at, finished(i), finished(i + 1));
+        else
+          ptx::storeShared(at, packPair<Result>(finished(i), finished(i + 1)));
+      }
+      __syncwarp();
+      int at = column + part * S::kStagedColumns;
+      bool inN = !kTail || at < S::kColumns;
+      Result *to = result + (long long)(row + chunkRow) * S::kColumns + at;
+#pragma unroll
+      for (int token = 0; token < S::kTokens; token += kRowsAtOnce) {
+        Vector16 vector;
+        ptx::loadShared(from + unsigned(token * S::kRowBytes), vector.words);
+        if (inN && row + chunkRow + token < rows)
+          *reinterpret_cast<Vector16 *>(to + (long long)token * S::kColumns) =
+              vector;
+      }
+      __syncwarp();
     }
-    __syncwarp();
   }
 }
 

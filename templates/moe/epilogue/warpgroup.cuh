@@ -17,6 +17,7 @@
 
 #include "moe/core/ptx_async.cuh"
 #include "moe/epilogue/quantize_groups.cuh"
+#include "moe/epilogue/quantize_row_groups.cuh"
 #include "moe/epilogue/store_chunk.cuh"
 #include "moe/epilogue/store_rows.cuh"
 #include "moe/epilogue/store_swapped.cuh"
@@ -108,9 +109,34 @@ template <class Config> struct GroupEpilogue {
   }
 };
 
+/// Rows are tokens, and 128 columns of the result share a scale.
+template <class Config> struct RowGroupEpilogue {
+  using Staging = RowGroupStaging<Config>;
+  static constexpr int kBytes = Staging::kBytes;
+  static constexpr int kInTurn = 1;
+  static __device__ __forceinline__ unsigned scratch(unsigned shared,
+                                                     int warpgroup) {
+    return shared + unsigned(warpgroup * 4 * Staging::kWarpBytes);
+  }
+  template <class Fragment, class Args, class Bias, class Activation>
+  static __device__ __forceinline__ void
+  store(const Fragment &fragment, const Args &args, const StoredTile &at,
+        const Bias *bias, const Activation &activation) {
+    storeRowGroups<Config>(
+        fragment,
+        scratch(at.shared, at.warpgroup) +
+            unsigned(at.thread / 32 * Staging::kWarpBytes),
+        at.thread % 32, at.rows, at.firstN, bias,
+        args.data + (long long)at.firstRow * Staging::kColumns,
+        args.scale + (long long)at.firstRow * Staging::kGroups, activation);
+  }
+};
+
 namespace detail {
 template <class Config> constexpr auto epilogueOf() {
-  if constexpr (quantizesGroups<Config>)
+  if constexpr (quantizesGroups<Config> && !Config::Mma::kSwapped)
+    return RowGroupEpilogue<Config>();
+  else if constexpr (quantizesGroups<Config>)
     return GroupEpilogue<Config>();
   else if constexpr (Config::Mma::kSwapped)
     return SwappedEpilogue<Config>();

@@ -41,6 +41,7 @@ inline float fminf(float a, float b) { return a < b || b != b ? a : b; }
 /// IEEE's, to nearest even.
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 /// To nearest even, saturated; a NaN becomes 0.
 inline int __float2int_rn(float value) {
   if (value != value)

@@ -21,6 +21,30 @@ namespace moe::quant {
 /// The largest value of e4m3.
 inline constexpr float kLargestE4m3 = 448.0f;
 
+/// Divides values by one scale: the quotient that IEEE rounds to nearest even,
+/// by three instructions. Valid for scales from 2^-126 to 2^126 whose values
+/// are at most 2^9 times the scale; smaller quotients than 2^-60 may differ in
+/// their last bit. A product with the rounded reciprocal is corrected by its
+/// exact remainder (P. Markstein, Computation of elementary functions on the
+/// IBM RISC System/6000 processor, theorem 7). An infinite scale divides as
+/// IEEE says.
+class Divisor {
+public:
+  explicit __device__ __forceinline__ Divisor(float scale)
+      : scale(isInfinite(scale) ? 0.0f : scale),
+        reciprocal(__fdiv_rn(1.0f, scale)) {}
+  __device__ __forceinline__ float quotient(float value) const {
+    float near = __fmul_rn(value, reciprocal);
+    return __fmaf_rn(__fmaf_rn(-near, scale, value), reciprocal, near);
+  }
+
+private:
+  static __device__ __forceinline__ bool isInfinite(float scale) {
+    return __float_as_uint(scale) == 0x7f800000u;
+  }
+  float scale, reciprocal;
+};
+
 /// Values stay as they are.
 struct Unscaled {};
 

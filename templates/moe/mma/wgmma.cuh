@@ -8,11 +8,12 @@
 // Engine wgmma: asynchronous multiplies of a warpgroup out of shared memory,
 // bf16, f16 or e4m3 with f32 sums, on sm_90a. Swapped: weight rows fill the 64
 // rows of an instruction and tokens its columns, as many as the tile really
-// has, by 64 or 128 weight rows of a warpgroup. Or tokens fill the rows, where
-// scales of groups along k change with the token: a thread then has two tokens
-// of each 64 and multiplies few scales. A gate and its up value (8 weight rows
-// apart) lie in one thread. Sums of e4m3 are of one stage (128 of k) and are
-// then added to f32 totals, unless the layer wants them fast.
+// has, by 64 or 128 weight rows of a warpgroup. Or tokens fill the rows of
+// e4m3, and 128 or 256 weight rows are the columns: a thread then has two
+// tokens of each 64. It multiplies few scales where groups along k have some,
+// and four threads have all columns of a token. A gate and its up value (8
+// weight rows apart) lie in one thread. Sums of e4m3 are of one stage (128 of
+// k) and are then added to f32 totals, unless the layer wants them fast.
 //
 //===----------------------------------------------------------------------===//
 

@@ -114,9 +114,14 @@ struct WeightScales {
   /// Two rows, 8 apart, of each 64; of codes in slabs the scales of their
   /// scales, which are the same in all 64 if they are not of rows.
   static constexpr bool kSecond = takesSlabs<typename Config::Mma>;
+  /// Rows are tokens: a lane has every 32nd weight row of the tile.
+  static constexpr bool kByLane =
+      requires { requires !Config::Mma::kSwapped; } && !kSecond;
   static constexpr int count() {
     if constexpr (kSecond && !scalesRowsTwice<Config>)
       return 2;
+    else if constexpr (kByLane)
+      return Config::Schedule::kTileN / 32;
     else if constexpr (kSecond)
       return 2 * (Config::Mma::kRows / 64);
     else if constexpr (Layout::kScaled)
@@ -137,8 +142,8 @@ struct WeightScales {
           args.rhs_scale + (long long)expert * Layout::kPerExpert;
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
-        int n = minimum(weightRow + j / 2 * 64 + j % 2 * 8, Config::kN - 1);
-        ofRows[j] = ofExpert[Layout::rhsIndex(n)];
+        int row = weightRow + (kByLane ? j * 32 : j / 2 * 64 + j % 2 * 8);
+        ofRows[j] = ofExpert[Layout::rhsIndex(minimum(row, Config::kN - 1))];
       }
     }
   }
@@ -146,13 +151,20 @@ struct WeightScales {
 };
 
 /// The same of a group along k. next: of the group that was asked for, of a row
-/// and of the up row of a gate.
+/// and of the up row of a gate, or of each block of 128 rows of a tile whose
+/// rows are tokens.
 template <class Config> struct WeightScales<Config, true> {
   using Layout = ScaleLayout<Config>;
   static constexpr int kParts = Layout::kParts;
+  static constexpr int kBlocks =
+      kParts == 1 && !Config::Mma::kSwapped
+          ? ceilDiv(int(Config::Schedule::kTileN), 128)
+          : 1;
   const float *rhs; ///< all, and where this thread's begin
   unsigned at;
-  float next[kParts];
+  unsigned toNext = 0; ///< from a block to the next, if there is one
+  static constexpr int kNext = maximum(kParts, kBlocks);
+  float next[kNext];
 
   /// weightRow: the thread's first, a gate's if there are some, or the tile's
   /// where rows are tokens. With swapped operands, rows that do not exist take
@@ -166,11 +178,16 @@ template <class Config> struct WeightScales<Config, true> {
     if constexpr (Config::Mma::kSwapped)
       weightRow = minimum(weightRow, kLast);
     at = unsigned(expert * Layout::kPerExpert + Layout::rhsIndex(weightRow));
+    if constexpr (kBlocks > 1)
+      toNext = weightRow + 128 < Config::kN ? unsigned(Layout::kGroups) : 0;
   }
   /// Begins to read those of a group.
   __device__ __forceinline__ void fetch(int group) {
     const float *from = rhs + (at + unsigned(group));
     next[0] = from[0];
+    static_assert(kBlocks <= 2, "a tile has at most 256 weight rows");
+    if constexpr (kBlocks == 2)
+      next[1] = from[toNext];
     // The up row of a gate lies in the same block of the other part.
     if constexpr (kParts == 2)
       next[1] = from[Layout::kToUp];

@@ -6,9 +6,12 @@
 //===----------------------------------------------------------------------===//
 //
 // The scales of a warpgroup's Fragment whose rows are tokens and whose columns
-// are weight rows, for groups of 128 along k. A thread has two tokens, 8 apart,
-// of each 64, and the weight rows of a tile share one scale, or one of gates
-// and one of ups: two products or four serve all sums of 64 tokens.
+// are weight rows. A thread has two tokens, 8 apart, of each 64.
+// * Groups of 128 along k: 128 weight rows share a scale, or 128 gates and
+// their
+//   ups share two. Two products or four serve all partial sums of 64 tokens.
+// * Whole rows and columns: each lane of a warp reads the scales of every 32nd
+//   weight row before the multiplies, and hands them over at the end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,16 +28,29 @@ namespace moe {
 
 template <class Config, class Fragment> struct RowScales {
   using Layout = ScaleLayout<Config>;
-  static_assert(Layout::kByGroup && Config::Schedule::kTileN == 128,
-                "weight rows of a tile lie in one block of 128, or one of "
-                "gates and one of ups");
+  using Weights = WeightScales<Config>;
+  static constexpr int kTileN = Config::Schedule::kTileN;
+  static_assert(kTileN == 128 || kTileN == 256,
+                "a tile's weight rows are one block of 128 or two, or blocks "
+                "of gates and ups");
   static constexpr int kParts = Layout::kParts;
   static constexpr int kProducers = 32 * Config::Schedule::kProducerWarps;
-  WeightScales<Config> weights;
-  float rhsScale[kParts];
+  static constexpr int kAtoms = Config::Mma::kRows / 64;
+  static constexpr bool kOfTokens = Layout::kLhs == quant::LhsScale::Token;
+  Weights weights;
+  /// Scales of a group of k: see WeightScales::next.
+  static constexpr int ofOneGroup() {
+    if constexpr (Layout::kByGroup)
+      return Weights::kNext;
+    else
+      return 1;
+  }
+  static constexpr int kOfGroup = ofOneGroup();
+  float rhsScale[kOfGroup];
+  /// Scales of this thread's whole tokens.
+  float own[Layout::kByGroup ? 1 : 2 * kAtoms];
 
-  __device__
-      __forceinline__ explicit RowScales(const WeightScales<Config> &weights)
+  __device__ __forceinline__ explicit RowScales(const Weights &weights)
       : weights(weights) {}
 
   /// Begins to read the weights' scales of a group of 128 along k.
@@ -43,45 +59,89 @@ template <class Config, class Fragment> struct RowScales {
   }
   /// The scales that were asked for are now those of the weights.
   __device__ __forceinline__ void nextWeights(int) {
+    if constexpr (Layout::kByGroup)
 #pragma unroll
-    for (int part = 0; part < kParts; ++part)
-      rhsScale[part] = weights.next[part];
+      for (int i = 0; i < kOfGroup; ++i)
+        rhsScale[i] = weights.next[i];
   }
 
   /// All sums of a piece take their scales at a time.
   static constexpr int kChunk = Fragment::kPieceSize;
   static constexpr int kChunks = 1;
-  static constexpr int kAhead = 1, kReleased = 0;
+  static constexpr int kAhead = Layout::kByGroup ? 1 : 0;
+  static constexpr int kReleased = Layout::kByGroup ? 0 : -1;
   struct OfTokens {
     float scales[2];
   };
+  /// This thread's first row of the tile. The index is computed anew if
+  /// registers are few.
+  static __device__ __forceinline__ int firstRow() {
+    return Fragment::rowOfThread(ptx::threadIndex() - kProducers);
+  }
   /// The begin of this thread's scales of a piece. shared: those of the tile.
   static __device__ __forceinline__ unsigned
   ofThread(unsigned shared, int piece, const Fragment &fragment) {
-    int row = fragment.firstRow;
-    // The index is computed anew if registers are few.
-    if constexpr (Config::Mma::kRows > 64)
-      row = Fragment::rowOfThread(ptx::threadIndex() - kProducers);
-    return shared + unsigned(row + piece * 64) * 4;
+    bool few = Config::Mma::kRows > 64 || kTileN > 128;
+    int row = few ? firstRow() : fragment.firstRow;
+    return shared + unsigned(row + piece / Fragment::kPiecesOfAtom * 64) * 4;
   }
   /// from: see ofThread.
   __device__ __forceinline__ void fetchTokens(unsigned from, int,
                                               OfTokens &to) const {
+    if constexpr (Layout::kByGroup)
 #pragma unroll
-    for (int slot = 0; slot < 2; ++slot)
-      to.scales[slot] =
-          __uint_as_float(ptx::loadShared(from + unsigned(slot * 8 * 4)));
+      for (int slot = 0; slot < 2; ++slot)
+        to.scales[slot] =
+            __uint_as_float(ptx::loadShared(from + unsigned(slot * 8 * 4)));
   }
-  /// The factor of partial sum i.
-  __device__ __forceinline__ float ofGroup(const OfTokens &of, int i) const {
-    int part = kParts == 2 && !Fragment::isGate(i) ? 1 : 0;
+  /// The factor of partial sum i of a piece.
+  __device__ __forceinline__ float ofGroup(const OfTokens &of, int piece,
+                                           int i) const {
+    if constexpr (!Layout::kByGroup)
+      return 1.0f;
+    int part = kParts == 2 ? !Fragment::isGate(i)
+                           : piece % Fragment::kPiecesOfAtom *
+                                 Fragment::kPieceColumns / 128;
     return of.scales[i % 4 / 2] * rhsScale[part];
   }
 
-  /// No scale is of a whole row or column.
+  /// Begins to read the scales of whole tokens. source(r): which row of lhs is
+  /// token r of the tile. Tokens that do not exist take the scale of one that
+  /// does.
   template <class Args, class Source>
-  __device__ __forceinline__ void fetchOwn(const Args &, int, int, Source) {}
-  __device__ __forceinline__ void finish(Fragment &, unsigned, int, int) {}
+  __device__ __forceinline__ void fetchOwn(const Args &args, int, int rows,
+                                           Source source) {
+    if constexpr (!Layout::kByGroup)
+#pragma unroll
+      for (int slot = 0; slot < 2 * kAtoms; ++slot) {
+        int row = firstRow() + slot / 2 * 64 + slot % 2 * 8;
+        own[slot] =
+            args.lhs_scale[kOfTokens ? source(row < rows ? row : 0) : 0];
+      }
+  }
+
+  /// Multiplies the results where scales are of whole rows and columns. Called
+  /// by whole warps.
+  __device__ __forceinline__ void finish(Fragment &fragment, unsigned, int,
+                                         int) {
+    if constexpr (!Layout::kByGroup) {
+      int quad = ptx::threadIndex() % 4;
+#pragma unroll
+      for (int column = 0; column < Fragment::kAtomSize; column += 4)
+#pragma unroll
+        for (int next = 0; next < 2; ++next) {
+          // Weight row column * 2 + quad * 2 + next of the tile.
+          float ofWeight =
+              __shfl_sync(0xffffffffu, weights.ofRows[column * 2 / 32],
+                          column * 2 % 32 + quad * 2 + next);
+#pragma unroll
+          for (int slot = 0; slot < 2 * kAtoms; ++slot)
+            fragment.scale(slot / 2 * Fragment::kAtomSize + column +
+                               slot % 2 * 2 + next,
+                           own[slot] * ofWeight);
+        }
+    }
+  }
 };
 
 /// The scales of a Fragment's sums. weights: of which the first group is asked

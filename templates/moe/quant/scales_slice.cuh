@@ -55,7 +55,8 @@ struct SliceScales : SwappedScales<Config, Fragment> {
     if constexpr (Layout::kByGroup)
       to.pair = ptx::loadSharedPair(from + unsigned(chunk * kChunk * 2) * 4);
   }
-  __device__ __forceinline__ float ofGroup(const OfTokens &of, int i) const {
+  __device__ __forceinline__ float ofGroup(const OfTokens &of, int,
+                                           int i) const {
     if constexpr (Layout::kByGroup)
       return (i % 2 == 0 ? of.pair.x : of.pair.y) * ofWeights;
     else

@@ -169,8 +169,9 @@ struct SwappedScales : TokenScales<Config, Fragment> {
       load(from + unsigned(chunk * kChunk * 2 * 4), to.scales);
   }
 
-  /// The factor of partial sum i of a chunk.
-  __device__ __forceinline__ float ofGroup(const OfTokens &of, int i) const {
+  /// The factor of partial sum i of a chunk of a piece.
+  __device__ __forceinline__ float ofGroup(const OfTokens &of, int,
+                                           int i) const {
     if constexpr (Layout::kByGroup)
       return of.scales[i / 4 * 2 + i % 2] * rhsScale[i % 4 / 2];
     else

@@ -107,7 +107,7 @@ struct Promote {
             operands.giveBack(ring.stage);
           worker.template add<Scales::kChunk>(
               piece, chunk * Scales::kChunk,
-              [&](int i) { return scales.ofGroup(some[chunk], i); });
+              [&](int i) { return scales.ofGroup(some[chunk], piece, i); });
         }
       }
       ring.advance();

@@ -87,10 +87,11 @@ template <class Config> struct Specialized {
   static_assert(!Mma::kSwapped || (Schedule::kTileN % Mma::kRows == 0 &&
                                    Schedule::kTileN <= 256),
                 "kTileN must be 64 or 128 rows for each warpgroup");
-  static_assert(Mma::kSwapped || (Schedule::kTileM % Mma::kRows == 0 &&
-                                  !quantizesResult<Config>),
-                "kTileM must be 64 or 128 tokens for each warpgroup, and the "
-                "result is not quantized, where rows are tokens");
+  static_assert(Mma::kSwapped ||
+                    (Schedule::kTileM % Mma::kRows == 0 &&
+                     (!quantizesResult<Config> || quantizesGroups<Config>)),
+                "kTileM must be 64 or 128 tokens for each warpgroup, and a "
+                "result is quantized by groups alone, where rows are tokens");
   static_assert(Schedule::kProducerWarps == 4 &&
                     Schedule::kConsumerWarps == 4 * kGroups,
                 "one warpgroup produces, others consume");

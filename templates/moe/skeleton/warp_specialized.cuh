@@ -15,7 +15,8 @@
 // rows take turns, or leave the tensor cores to the warpgroup of a second CTA.
 // Producers run into the next tile while consumers store the last one. Where
 // 128 columns of the result share a scale, a tile is all column tiles of such a
-// group, one after the other (quantize_groups.cuh).
+// group, one after the other (quantize_groups.cuh), or has whole groups
+// (quantize_row_groups.cuh).
 //
 // The weights of the first tile are fetched while the predecessor still runs,
 // if it did not write the tile list. Where tiles are few, clusters of two may
@@ -272,7 +273,10 @@ template <class Config> struct WarpSpecialized {
   __device__ __forceinline__ WeightScales<Config>
   firstScales(const SlotTile &tile, int warpgroup, int thread) const {
     using Worker = typename Config::Mma::template Worker<Schedule::kTileM>;
-    int row = kSwapped ? Worker::rowOfThread(warpgroup * 128 + thread) : 0;
+    // Rows are tokens: see WeightScales::kByLane.
+    int row = kSwapped ? Worker::rowOfThread(warpgroup * 128 + thread)
+              : ScaleLayout<Config>::kByGroup ? 0
+                                              : thread % 32;
     WeightScales<Config> scales(tiles.args, tile.expert, tile.firstN + row);
     scales.fetch(tiles.steps(tile).first);
     return scales;

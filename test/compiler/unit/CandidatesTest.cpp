@@ -221,23 +221,31 @@ TEST(Candidates, GroupsAreTakenWhole) {
 }
 
 TEST(Candidates, WhyGroupsAreQuantizedApart) {
-  EXPECT_EQ(whyGroupsApart("wgmma", 64, 128, true), std::nullopt);
-  EXPECT_EQ(whyGroupsApart("wgmma", 128, 128, true),
+  EXPECT_EQ(whyGroupsApart("wgmma", {64, 128, true}), std::nullopt);
+  // Tiles of 256 weight rows have whole groups. They gather rows of x.
+  EXPECT_EQ(whyGroupsApart("wgmma", {128, 128, true, true, 65, 64 << 20}),
+            std::nullopt);
+  for (const GroupedResult &result :
+       {GroupedResult{128, 128, true, true, 64, 64 << 20},
+        GroupedResult{128, 128, true, true, 128, (64 << 20) + 1},
+        GroupedResult{128, 128, true, false, 65, 64 << 20}})
+    EXPECT_NE(whyGroupsApart("wgmma", result), std::nullopt);
+  EXPECT_EQ(whyGroupsApart("wgmma", {128, 128, true}),
             "engine 'wgmma' quantizes groups in tiles of up to 64 rows");
-  EXPECT_EQ(whyGroupsApart("wgmma", 16, 32, true),
+  EXPECT_EQ(whyGroupsApart("wgmma", {16, 32, true}),
             "engine 'wgmma' quantizes groups of 128 columns, not 32");
   for (int64_t rows : {16, 64, 128})
     for (const char *engine : {"mma_sync", "simt"}) {
-      EXPECT_EQ(whyGroupsApart(engine, rows, 16, true), std::nullopt);
-      EXPECT_EQ(whyGroupsApart(engine, rows, 32, true), std::nullopt);
-      EXPECT_EQ(whyGroupsApart(engine, rows, 64, false), std::nullopt);
+      EXPECT_EQ(whyGroupsApart(engine, {rows, 16, true}), std::nullopt);
+      EXPECT_EQ(whyGroupsApart(engine, {rows, 32, true}), std::nullopt);
+      EXPECT_EQ(whyGroupsApart(engine, {rows, 64, false}), std::nullopt);
     }
-  EXPECT_EQ(whyGroupsApart("mma_sync", 16, 128, true),
+  EXPECT_EQ(whyGroupsApart("mma_sync", {16, 128, true}),
             "128 columns that share a scale are 256 weight rows; engine "
             "'mma_sync' quantizes a divisor of 64");
-  EXPECT_NE(whyGroupsApart("simt", 128, 128, false), std::nullopt);
+  EXPECT_NE(whyGroupsApart("simt", {128, 128, false}), std::nullopt);
   // 48 divide no tile.
-  EXPECT_NE(whyGroupsApart("mma_sync", 128, 48, false), std::nullopt);
+  EXPECT_NE(whyGroupsApart("mma_sync", {128, 48, false}), std::nullopt);
 }
 
 /// Groups that the epilogue quantizes have tiles that hold them.
@@ -249,7 +257,7 @@ TEST(Candidates, EveryGroupThatFitsHasATile) {
       for (bool gated : {false, true})
         for (bool ofCodes : {false, true})
           for (int64_t columns : {16, 32, 64, 128}) {
-            if (whyGroupsApart("mma_sync", rows, columns, gated))
+            if (whyGroupsApart("mma_sync", {rows, columns, gated}))
               continue;
             MatmulProblem p = gateUp(1, 1024, rows);
             p.gated = gated, p.resultBytes = 4;

@@ -101,7 +101,7 @@ TEST(KnownGood, ShortRowsOfTheSecondMatmulAreMultipliedBesideAnEpilogue) {
 }
 
 TEST(KnownGood, ScalesOfGroupsTakeTokensAsRows) {
-  MatmulProblem p = ofBytes(gateUp(1024, 65536, 128));
+  MatmulProblem p = ofBytes(gateUp(513, 1024, 128));
   Schedule s = *knownGood(p, {"wgmma"}, h100());
   EXPECT_FALSE(s.swap);
   EXPECT_EQ(describe(s), "wgmma 128x128x128 stages 6 warps 4+8 of tokens");
@@ -145,6 +145,67 @@ TEST(KnownGood, ScalesOfGroupsTakeTokensAsRows) {
   EXPECT_TRUE(knownGood(p, {"wgmma"}, h100())->swap);
   p.tileRows = 128, p.groupScales = false;
   EXPECT_TRUE(knownGood(p, {"wgmma"}, h100())->swap);
+}
+
+/// Tiles of 256 weight rows serve many rows an expert in the mean.
+TEST(KnownGood, ManyRowsTakeWideTiles) {
+  // 8 of 128 experts: 64 rows in the mean at 1024 tokens.
+  MatmulProblem p = ofBytes(gateUp(1025, 65536, 128));
+  const std::string wide = "wgmma 128x256x128 stages 4 warps 4+8 of tokens";
+  const auto chosen = [&] {
+    return describe(*knownGood(p, {"wgmma"}, h100()));
+  };
+  EXPECT_EQ(chosen(), wide);
+  // Quantized groups are staged as codes, one of 8 tokens for each of 8 warps.
+  p.groupColumns = kScaledColumns;
+  EXPECT_EQ(chosen(), wide);
+  EXPECT_EQ(sharedBytes(p, *knownGood(p, {"wgmma"}, h100())),
+            4 * (384 * 128 + 128 * 4) + 8 * 8 * (128 + 16) + 2 * 16 + 12 * 8);
+  p.groupColumns = 0;
+  // Scales of whole rows: from 128 rows on.
+  p.groupScales = false;
+  EXPECT_EQ(chosen(), wide);
+  p.maxTokens = 2048;
+  EXPECT_NE(chosen(), wide);
+  p.maxTokens = 2049;
+  EXPECT_EQ(chosen(), wide);
+  // So do groups along k where the first weight is large.
+  p.groupScales = true, p.n = 28672, p.k = 4096, p.maxTokens = 2048;
+  EXPECT_NE(chosen(), wide);
+  p.maxTokens = 2049;
+  EXPECT_EQ(chosen(), wide);
+  p.gather = false;
+  EXPECT_NE(chosen(), wide);
+}
+
+TEST(KnownGood, WideTilesAreRefusedWithAReason) {
+  MatmulProblem p = ofBytes(gateUp(1025, 65536, 128));
+  const Schedule wide = *knownGood(p, {"wgmma"}, h100());
+  EXPECT_EQ(wide.tileN, 256);
+  auto why = [&](auto change) {
+    MatmulProblem other = p;
+    Schedule changed = wide;
+    change(other, changed);
+    return whyIllegal(other, changed, h100());
+  };
+  using Problem = MatmulProblem;
+  EXPECT_EQ(why([](Problem &, Schedule &) {}), std::nullopt);
+  EXPECT_EQ(why([](Problem &p, Schedule &s) {
+              p.tileRows = s.tileM = 64;
+              s.setRoles();
+            }),
+            "tile m 64; 128 tokens as rows of an instruction take 256 weight "
+            "rows");
+  EXPECT_EQ(why([](Problem &p, Schedule &) { p.quantizesOtherwise = true; }),
+            "operands are swapped but for those of 8 bits and a result that is "
+            "not quantized, or by groups");
+  EXPECT_EQ(
+      why([](Problem &p, Schedule &) { p.groupColumns = kScaledColumns; }),
+      std::nullopt);
+  // Biases and results of 32 bits take registers.
+  EXPECT_EQ(
+      why([](Problem &p, Schedule &) { p.resultBytes = 4, p.hasBias = true; }),
+      "192 sums, totals and scales a thread; 224 registers hold 176");
 }
 
 TEST(KnownGood, RowsByExpertTakeSwappedWarpgroupsOf64) {
