@@ -108,22 +108,23 @@ __device__ __forceinline__ void storeGroup(unsigned shared, int thread,
 #pragma unroll
     for (int distance = 8; distance > 0; distance /= 2)
       largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
-    float divisor = Config::Scaling::scale(largest);
+    float ofGroup = Config::Scaling::scale(largest);
+    quant::Divisor divisor(ofGroup);
     unsigned codes[2];
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
-      codes[half] = ptx::e4m3Pair(__fdiv_rn(values[half][0], divisor),
-                                  __fdiv_rn(values[half][1], divisor)) |
-                    ptx::e4m3Pair(__fdiv_rn(values[half][2], divisor),
-                                  __fdiv_rn(values[half][3], divisor))
-                        << 16;
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        values[half][i] = divisor.quotient(values[half][i]);
+      codes[half] = packBytes<e4m3>(values[half]);
+    }
     e4m3 *to = data + (long long)row * G::kColumns;
     if (exists && hasFirst)
       *reinterpret_cast<unsigned *>(to + first) = codes[0];
     if (exists && hasSecond)
       *reinterpret_cast<unsigned *>(to + second) = codes[1];
     if (exists && lane == 0)
-      scale[(long long)row * G::kGroups] = divisor;
+      scale[(long long)row * G::kGroups] = ofGroup;
   }
 }
 

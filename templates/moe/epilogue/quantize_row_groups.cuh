@@ -84,16 +84,16 @@ storeRowGroups(const Fragment &fragment, unsigned shared, int lane, int rows,
       for (int distance = 1; distance < 4; distance *= 2)
         largest =
             fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
-      float divisor = Config::Scaling::scale(largest);
-      quant::Divisor divide(divisor);
+      float ofGroup = Config::Scaling::scale(largest);
+      quant::Divisor divisor(ofGroup);
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block)
         ptx::storeShared(own + unsigned(block * 8),
                          (unsigned short)ptx::e4m3Pair(
-                             divide.quotient(values[2 * block]),
-                             divide.quotient(values[2 * block + 1])));
+                             divisor.quotient(values[2 * block]),
+                             divisor.quotient(values[2 * block + 1])));
       if (lane % 4 == 0 && row + lane / 4 < rows && group < S::kGroups)
-        scale[(long long)(row + lane / 4) * S::kGroups + group] = divisor;
+        scale[(long long)(row + lane / 4) * S::kGroups + group] = ofGroup;
       __syncwarp();
       bool inN = S::kColumns % 128 == 0 || column + lane % 8 * 16 < S::kColumns;
       if (S::kTileGroups > 1)

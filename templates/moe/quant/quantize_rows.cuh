@@ -150,9 +150,10 @@ template <class Config> struct Quantize {
     unsigned lanes = 0xffffu << (threadIdx.x & 16u);
     float scale =
         Config::Scaling::scale(quant::largestOfLanes<kLanes>(values, lanes));
+    quant::Divisor divisor(scale);
 #pragma unroll
     for (int i = 0; i < kWide; ++i)
-      values[i] = __fdiv_rn(values[i], scale);
+      values[i] = divisor.quotient(values[i]);
     if (exists)
       store8(values, args.data + row * kColumns + column);
     if (threadIdx.x % kLanes == 0)
@@ -177,11 +178,12 @@ template <class Config> struct Quantize {
     int row = block * kRowsPerCta + int(threadIdx.x) / kRowThreads;
     int thread = int(threadIdx.x) % kRowThreads;
     bool exists = row < rows && isRow(args, row);
-    // Short rows stay in registers, and all of their reads are on their way at
-    // a time.
+    // Rows stay in registers where those of the CTA suffice, and all of their
+    // reads are on their way at a time.
     constexpr int kStep = kRowThreads * kWide;
     constexpr int kSteps = ceilDiv(kColumns, kStep);
-    constexpr int kKept = kSteps <= 2 ? kSteps : 1;
+    constexpr int kMostKept = Config::kThreads <= 256 ? 8 : 2;
+    constexpr int kKept = kSteps <= kMostKept ? kSteps : 1;
     float kept[kKept][kWide] = {};
     float largest = 0.0f;
     auto take = [&](int step, float (&values)[kWide]) {
@@ -207,17 +209,26 @@ template <class Config> struct Quantize {
     }
     float scale = Config::Scaling::scale(
         groupMaximum<Config::kThreads, kRowThreads>(largest));
-#pragma unroll 2
-    for (int step = 0; step < kSteps; ++step) {
-      float (&values)[kWide] = kept[kKept == kSteps ? step : 0];
+    quant::Divisor divisor(scale);
+    auto put = [&](int step, float (&values)[kWide]) {
       int c = thread * kWide + step * kStep;
-      if constexpr (kKept != kSteps)
-        take(step, values);
 #pragma unroll
       for (int i = 0; i < kWide; ++i)
-        values[i] = __fdiv_rn(values[i], scale);
+        values[i] = divisor.quotient(values[i]);
       if (exists && (kColumns % kStep == 0 || c < kColumns))
         store8(values, args.data + (long long)row * kColumns + c);
+    };
+    if constexpr (kKept == kSteps) {
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step)
+        put(step, kept[step]);
+    } else {
+#pragma unroll 2
+      for (int step = 0; step < kSteps; ++step) {
+        float values[kWide] = {};
+        take(step, values);
+        put(step, values);
+      }
     }
     if (exists && thread == 0)
       args.scale[row] = scale;
