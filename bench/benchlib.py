@@ -17,6 +17,7 @@ ROOT = BENCH.parent
 RATES = {"bandwidth_gbs": 3150, "matmul_tflops": 781, "fp8_tflops": 1402}  # of an H100 SXM, as in the catalog's row
 RATES_H200 = {"bandwidth_gbs": 4583, "matmul_tflops": 762, "fp8_tflops": 1498}  # as in bench/Floor.cpp
 GPUS = {"NVIDIA H100 80GB HBM3": "h100_sxm", "NVIDIA H200": "h200_sxm"}  # by the driver's name
+RATES_OF_GPU = {"h100_sxm": RATES, "h200_sxm": RATES_H200}
 # Columns of K that share a scale, bytes of the scale.
 FOUR_BITS = {"int4_w4a16": (128, 2), "int4_w4afp8": (128, 2), "mxfp4_w4a16": (32, 1), "nvfp4_w4a16": (16, 1)}
 KEYS = ("num_experts", "top_k", "hidden_size", "intermediate_size_per_partition", "local_experts")

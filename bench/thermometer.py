@@ -10,8 +10,9 @@
   bench/thermometer.py [--json] [--out=FILE]
 
 * Two cells of torch._grouped_mm, both matmuls of a layer in one CUDA graph, cold weights, random data, near-uniform rows:
-  one that the memory bounds and one that the matrix units bound, beside what the baseline's card took for the same.
-* The matmul rates of cuBLAS (bf16) and cuBLASLt (fp8 by row), 8192^3, beside those of the floor.
+  one that the memory bounds and one that the matrix units bound, beside what the baseline's card took for the same, where
+  that was measured.
+* The matmul rates of cuBLAS (bf16) and cuBLASLt (fp8 by row), 8192^3, beside those of this GPU's floor.
 
 Exit status 77 and one line where there is no PyTorch, no GPU or no torch._grouped_mm."""
 
@@ -23,32 +24,36 @@ import time
 
 import benchlib
 
-# expected_us: the sum of both grouped matmuls in the baseline's profile of `gmm` (bench/baseline/README.md).
+# expected_us: by GPU, the sum of both grouped matmuls in the baseline's profile of `gmm` (bench/baseline/README.md).
 CELLS = (
     {"name": "qwen3-30b-a3b, 512 tokens", "bound": "memory", "experts": 128, "top_k": 8, "hidden": 2048, "width": 768,
-     "tokens": 512, "expected_us": 474.5},
+     "tokens": 512, "expected_us": {"h100_sxm": 474.5}},
     {"name": "mixtral-8x7b, 2048 tokens", "bound": "matmul", "experts": 8, "top_k": 2, "hidden": 4096, "width": 14336,
-     "tokens": 2048, "expected_us": 2331.3},
+     "tokens": 2048, "expected_us": {"h100_sxm": 2331.3}},
 )
 TOLERANCE = 0.05
 SIDE = 8192
 
 
-def off(value, expected):
-    return abs(value / expected - 1) > TOLERANCE
+def compared(value, expected):
+    """The ratio to what is expected, and whether it is off; None and False where nothing is."""
+    if expected is None:
+        return {"ratio": None, "off": False}
+    return {"ratio": value / expected, "off": abs(value / expected - 1) > TOLERANCE}
 
 
 def flops_of(cell):
     return 6 * cell["tokens"] * cell["top_k"] * cell["hidden"] * cell["width"]
 
 
-def row_of(cell, us):
-    return {"name": cell["name"], "bound": cell["bound"], "us": us, "expected_us": cell["expected_us"],
-            "ratio": us / cell["expected_us"], "tflops": flops_of(cell) / us / 1e6, "off": off(us, cell["expected_us"])}
+def row_of(cell, us, gpu):
+    expected = cell["expected_us"].get(gpu)
+    return {"name": cell["name"], "bound": cell["bound"], "us": us, "expected_us": expected, **compared(us, expected),
+            "tflops": flops_of(cell) / us / 1e6}
 
 
 def rate_row(name, tflops, expected):
-    return {"name": name, "tflops": tflops, "floor_tflops": expected, "ratio": tflops / expected, "off": off(tflops, expected)}
+    return {"name": name, "tflops": tflops, "floor_tflops": expected, **compared(tflops, expected)}
 
 
 class Timer:
@@ -93,7 +98,7 @@ class Timer:
         return statistics.median(medians)
 
 
-def time_cell(torch, timer, cell):
+def time_cell(torch, timer, cell, gpu):
     def random(*extents):
         return torch.randn(*extents, device="cuda", dtype=torch.bfloat16)
 
@@ -109,13 +114,14 @@ def time_cell(torch, timer, cell):
         return (torch._grouped_mm(lhs, first.transpose(-2, -1), offs=ends),
                 torch._grouped_mm(middle, second.transpose(-2, -1), offs=ends))
 
-    return row_of(cell, timer.us(work))
+    return row_of(cell, timer.us(work), gpu)
 
 
-def time_rates(torch, timer):
+def time_rates(torch, timer, gpu):
     flops = 2 * SIDE**3
+    floor = benchlib.RATES_OF_GPU.get(gpu, {})
     a, b = (torch.randn(SIDE, SIDE, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    rates = [rate_row("cuBLAS bf16 8192^3", flops / timer.us(lambda: a @ b, 60) / 1e6, benchlib.RATES["matmul_tflops"])]
+    rates = [rate_row("cuBLAS bf16 8192^3", flops / timer.us(lambda: a @ b, 60) / 1e6, floor.get("matmul_tflops"))]
     a, b = (matrix.to(torch.float8_e4m3fn) for matrix in (a, b))
     by_row = torch.ones(SIDE, 1, device="cuda")
     by_column = torch.ones(1, SIDE, device="cuda")
@@ -123,7 +129,7 @@ def time_rates(torch, timer):
     def fp8():
         return torch._scaled_mm(a, b.t(), scale_a=by_row, scale_b=by_column, out_dtype=torch.bfloat16, use_fast_accum=True)
 
-    rates.append(rate_row("cuBLASLt fp8 8192^3 by row", flops / timer.us(fp8, 60) / 1e6, benchlib.RATES["fp8_tflops"]))
+    rates.append(rate_row("cuBLASLt fp8 8192^3 by row", flops / timer.us(fp8, 60) / 1e6, floor.get("fp8_tflops")))
     return rates
 
 
@@ -132,28 +138,34 @@ def measure(torch):
     timer = Timer(torch)
     result = {"moec_thermometer": 1, "device": torch.cuda.get_device_name(0), "torch": torch.__version__, "cells": [],
               "rates": [], "errors": []}
+    gpu = benchlib.GPUS.get(result["device"])
     for cell in CELLS:
         try:
-            result["cells"].append(time_cell(torch, timer, cell))
+            result["cells"].append(time_cell(torch, timer, cell, gpu))
         except RuntimeError as error:
             result["errors"].append(f"{cell['name']}: {str(error).splitlines()[0]}")
         torch.cuda.empty_cache()
     try:
-        result["rates"] = time_rates(torch, timer)
+        result["rates"] = time_rates(torch, timer, gpu)
     except RuntimeError as error:
         result["errors"].append(f"rates: {str(error).splitlines()[0]}")
     result["off"] = any(row["off"] for row in result["cells"] + result["rates"])
     return result
 
 
+def verdict(row, expected, what):
+    if row["ratio"] is None:
+        return f"no {what} for this GPU"
+    return f"{expected} ({100 * (row['ratio'] - 1):+.1f} %){' MORE THAN 5 % OFF' if row['off'] else ''}"
+
+
 def lines(result):
     for row in result["cells"]:
-        yield (f"torch._grouped_mm, {row['name']} ({row['bound']} bound): {row['us']:.1f} us, "
-               f"{row['expected_us']:.1f} us on the baseline's card ({100 * (row['ratio'] - 1):+.1f} %)"
-               f"{' MORE THAN 5 % OFF' if row['off'] else ''}")
+        expected = verdict(row, f"{row['expected_us']} us on the baseline's card", "time of the baseline")
+        yield f"torch._grouped_mm, {row['name']} ({row['bound']} bound): {row['us']:.1f} us, {expected}"
     for row in result["rates"]:
-        yield (f"{row['name']}: {row['tflops']:.0f} TFLOP/s, floor by {row['floor_tflops']} ({100 * (row['ratio'] - 1):+.1f} %)"
-               f"{' MORE THAN 5 % OFF' if row['off'] else ''}")
+        expected = verdict(row, f"floor by {row['floor_tflops']}", "rate of the floor")
+        yield f"{row['name']}: {row['tflops']:.0f} TFLOP/s, {expected}"
     for error in result["errors"]:
         yield f"not timed: {error}"
 

@@ -83,7 +83,7 @@ TEST(BenchTargets, CellsHaveTargets) {
   EXPECT_EQ(targets->find("h100_sxm", "mixtral-8x7b", "bf16", 16384), nullptr);
   EXPECT_EQ(targets->find("h100_sxm", "mixtral-8x7b", "int4", 8), nullptr);
   EXPECT_EQ(targets->find("", "mixtral-8x7b", "bf16", 8), nullptr);
-  EXPECT_EQ(targets->find("h200_sxm", "mixtral-8x7b", "bf16", 8), nullptr);
+  EXPECT_EQ(targets->find("h200_sxm", "mixtral-8x7b", "bf16", 16384), nullptr);
 }
 
 TEST(BenchTargets, EachGpuHasItsOwn) {
@@ -101,6 +101,17 @@ TEST(BenchTargets, EachGpuHasItsOwn) {
   ASSERT_TRUE(cell->best);
   EXPECT_EQ(cell->best->version, "0.1.19");
   EXPECT_DOUBLE_EQ(cell->target, 2.362);
+}
+
+TEST(BenchTargets, AnH200IsComparedWithWhatRanOnAnH200) {
+  Result<Targets> targets = ofTheTree();
+  ASSERT_TRUE(targets) << targets.error().message;
+  const Target *cell =
+      targets->find("h200_sxm", "mixtral-8x7b", "fp8_block", 8192);
+  ASSERT_NE(cell, nullptr);
+  ASSERT_TRUE(cell->best);
+  EXPECT_EQ(cell->best->name, "dg");
+  EXPECT_EQ(cell->best->version, "2.6.1");
 }
 
 TEST(BenchTargets, CellsThatNoOtherSystemWasMeasuredInHaveTheTable) {

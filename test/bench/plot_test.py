@@ -49,7 +49,7 @@ class PlotTest(unittest.TestCase):
         path, = plot.plot(other, self.root)
         self.assertEqual(path.name, "qwen3_30b_a3b-bf16.svg")
         self.assertNotIn("best of today", path.read_text(encoding="utf-8"))
-        self.result["bench"]["device"] = "NVIDIA H200"
+        self.result["bench"]["device"] = "NVIDIA GH200 480GB"
         for path in plot.plot(self.result, self.root):
             self.assertNotIn("best of today", path.read_text(encoding="utf-8"))
 

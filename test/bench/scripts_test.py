@@ -59,7 +59,7 @@ class DataTest(unittest.TestCase):
         self.assertEqual(len(keys), 111)
 
     def test_every_row_of_a_baseline_is_a_cell(self):
-        for gpu, cells in (("h100_sxm", 167), ("h200_sxm", 56)):
+        for gpu, cells in (("h100_sxm", 167), ("h200_sxm", 167)):
             self.assertEqual(set(benchlib.baseline(gpu)) - set(self.cells(gpu)), set())
             self.assertEqual(len(self.cells(gpu)), cells)
         self.assertEqual(benchlib.baseline("h20"), {})
@@ -69,7 +69,11 @@ class DataTest(unittest.TestCase):
                  for gpu in ("h100_sxm", "h200_sxm")}
         nobody = ("qwen3-30b-a3b", "nvfp4_w4a16")
         self.assertEqual(alone["h100_sxm"], [("qwen3-30b-a3b", "mxfp4_w4a16"), nobody])
-        self.assertEqual(alone["h200_sxm"], [("deepseek-v3-tp8", "int4_w4afp8"), ("gpt-oss-120b", "mxfp4_w4a16"), nobody])
+        self.assertEqual([key for key in alone["h200_sxm"] if key[1] not in SCHEMES],
+                         [("deepseek-v3-tp8", "int4_w4afp8"), ("gpt-oss-120b", "mxfp4_w4a16"), nobody])
+        # Cells of 16 and 8 bits: those of the most tokens.
+        self.assertEqual({key[2] for key, cell in self.cells("h200_sxm").items() if key[1] in SCHEMES and "baseline" not in cell},
+                         {16384})
 
     def test_every_file_of_cells_is_a_shape(self):
         self.assertEqual({path.stem for path in (BENCH / "cells").glob("*.json")}, {row["shape"] for row in benchlib.shapes()})
@@ -120,7 +124,9 @@ class FloorTest(unittest.TestCase):
                     numbers = shape(name)
                     pairs = tokens * numbers["top_k"] * numbers["local_experts"] / numbers["num_experts"]
                     floor = benchlib.floor_us(numbers, scheme, tokens, numbers["local_experts"], pairs, rates)
-                    self.assertAlmostEqual(floor / row["floor_us"], 1, delta=0.006, msg=(gpu, name, scheme, tokens))
+                    # The pairs of a part of the experts scatter.
+                    delta = 0.006 if pairs == tokens * numbers["top_k"] else 0.02
+                    self.assertAlmostEqual(floor / row["floor_us"], 1, delta=delta, msg=(gpu, name, scheme, tokens))
 
     def test_floors_of_the_first_result(self):
         bench = benchlib.read(RESULT)["bench"]
@@ -231,9 +237,9 @@ def scope(*_):
     yield
 
 
-def torch_stand_in(**replaced):
+def torch_stand_in(device="NVIDIA H100 80GB HBM3", **replaced):
     cuda = types.SimpleNamespace(Stream=Anything, CUDAGraph=Anything, Event=Event, stream=scope, graph=scope,
-                                 synchronize=Anything.made, empty_cache=Anything.made, get_device_name=lambda _: "a GPU")
+                                 synchronize=Anything.made, empty_cache=Anything.made, get_device_name=lambda _: device)
     made = types.SimpleNamespace(cuda=cuda, __version__="2.x", bfloat16=None, float8_e4m3fn=None, int32=None)
     for name in ("randn", "bincount", "ones", "manual_seed", "_grouped_mm", "_scaled_mm"):
         setattr(made, name, replaced.get(name, lambda *_, **__: Anything()))
@@ -248,6 +254,18 @@ class ThermometerTest(unittest.TestCase):
         self.assertAlmostEqual(result["rates"][0]["tflops"], 2819.3, places=1)
         self.assertEqual((len(result["rates"]), result["errors"], result["off"]), (2, [], True))
 
+    def test_each_gpu_has_its_own_rates(self):
+        result = thermometer.measure(torch_stand_in("NVIDIA H200"))
+        self.assertEqual([row["floor_tflops"] for row in result["rates"]], [762, 1498])
+        said = list(thermometer.lines(result))
+        self.assertIn("390.0 us, no time of the baseline for this GPU", said[0])
+        self.assertIn("2819 TFLOP/s, floor by 762 (+270.0 %) MORE THAN 5 % OFF", said[2])
+
+    def test_an_unknown_gpu_is_compared_with_nothing(self):
+        result = thermometer.measure(torch_stand_in("a GPU"))
+        self.assertFalse(result["off"])
+        self.assertIn("2819 TFLOP/s, no rate of the floor for this GPU", list(thermometer.lines(result))[2])
+
     def test_what_fails_is_said_and_the_rest_is_timed(self):
         def refuse(*_, **__):
             raise RuntimeError("no grouped matmul\nmore")
@@ -259,15 +277,15 @@ class ThermometerTest(unittest.TestCase):
 
     def test_off_by_more_than_five_percent(self):
         cell = thermometer.CELLS[0]
-        row = thermometer.row_of(cell, 480.0)
+        row = thermometer.row_of(cell, 480.0, "h100_sxm")
         self.assertFalse(row["off"])
         # 6 * 512 * 8 * 2048 * 768 flops in 480 us.
         self.assertAlmostEqual(row["tflops"], 80.53, places=2)
-        self.assertTrue(thermometer.row_of(cell, 510.0)["off"])
+        self.assertTrue(thermometer.row_of(cell, 510.0, "h100_sxm")["off"])
         self.assertTrue(thermometer.rate_row("x", 700, 781)["off"])
 
     def test_lines(self):
-        result = {"cells": [thermometer.row_of(thermometer.CELLS[0], 510.0)], "rates": [thermometer.rate_row("cuBLAS", 781, 781)],
+        result = {"cells": [thermometer.row_of(thermometer.CELLS[0], 510.0, "h100_sxm")], "rates": [thermometer.rate_row("cuBLAS", 781, 781)],
                   "errors": ["rates: none"]}
         said = list(thermometer.lines(result))
         self.assertIn("510.0 us, 474.5 us on the baseline's card (+7.5 %) MORE THAN 5 % OFF", said[0])
