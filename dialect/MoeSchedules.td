@@ -40,6 +40,8 @@ def Moe_ScheduleAttr : AttrInterface<"ScheduleAttr"> {
       "int64_t", "getBlockTokens", (ins), "", "return 0;">,
     InterfaceMethod<"CTAs of a multiprocessor at least, as __launch_bounds__ says.",
       "int64_t", "getCtasPerSm", (ins), "", "return 1;">,
+    InterfaceMethod<"The same, with the CTAs of the next kernel that find room beside them.",
+      "int64_t", "getResidentCtas", (ins), "", "return $_attr.getCtasPerSm();">,
     InterfaceMethod<"CTAs of a cluster in x, y and z; empty without clusters.",
       "::llvm::ArrayRef<int64_t>", "getCluster", (ins), "", "return {};">,
     InterfaceMethod<"Roles of the warps; null where all do the same.",
@@ -196,7 +198,9 @@ def Moe_GemvScheduleAttr : Moe_NamedScheduleDef<"Gemv", "gemv"> {
   let summary = "how a kernel of a few tokens routes and multiplies";
   let description = [{
     Each of its `threads` has `stages` pieces of weight rows on their way, for up
-    to `block_tokens` tokens. The kernel is persistent.
+    to `block_tokens` tokens. The kernel is persistent. With `beside_next` its CTA
+    takes at most half of the registers of a multiprocessor, so that a CTA of the
+    next kernel begins beside it.
 
     ```mlir
     #gemv = #moe.gemv_schedule<stages = 6, block_tokens = 4, threads = 512, programmatic>
@@ -207,6 +211,7 @@ def Moe_GemvScheduleAttr : Moe_NamedScheduleDef<"Gemv", "gemv"> {
     ::llvm::StringRef getEngine() const { return "gemv"; }
     int64_t getThreads() const { return getFields().threads; }
     int64_t getCtasPerSm() const { return getFields().ctasPerSm; }
+    int64_t getResidentCtas() const { return getCtasPerSm() * (getFields().besideNext ? 2 : 1); }
     int64_t getStages() const { return getFields().stages; }
     int64_t getBlockTokens() const { return getFields().blockTokens; }
     bool getPersistent() const { return true; }

@@ -112,7 +112,7 @@ void Emitter::begin(const Expression &grid) {
   for (auto [i, extent] : llvm::enumerate(schedule.getCluster()))
     if (i < 3)
       out.cluster[i] = extent;
-  out.text.minCtasPerSm = schedule.getCtasPerSm();
+  out.text.minCtasPerSm = schedule.getResidentCtas();
   out.text.sharedBytes = plan.getSharedBytes();
   out.tile = plan.getLabel();
   out.grid.persistent = schedule.getPersistent();

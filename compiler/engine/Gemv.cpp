@@ -29,10 +29,14 @@ static int64_t staticBytes(const GemvProblem &problem) {
 static constexpr Measured kMeasured = {"bench/notes/gemv-h100.md",
                                        "2026-11-21"};
 
+static constexpr Measured kBeside = {"bench/notes/gemv-h100.md", "2026-11-27"};
+
 /// Best first, for a kernel with two weight rows a result; one with a single
 /// row has twice the stages. Less on its way is slower than the kernels for
-/// more tokens.
+/// more tokens, but where the second kernel routes and asks for its weights
+/// while the first one still multiplies.
 static constexpr GemvSchedule kGemvSchedules[] = {
+    {.warps = 16, .stages = 4, .besideUpTo = 8 << 20, .measured = kBeside},
     {.warps = 16, .stages = 6, .measured = kMeasured},
     {.warps = 16, .stages = 4, .measured = kMeasured},
 };
@@ -77,6 +81,17 @@ int64_t compiler::sharedBytes(const GemvProblem &problem,
   return operand + schedule.warps * schedule.stages * problem.parts * row;
 }
 
+/// Two CTAs of such a schedule fit a multiprocessor. bytes: of shared memory.
+static bool servesBeside(const GemvProblem &problem,
+                         const GemvSchedule &schedule, int64_t bytes,
+                         const Hardware &hardware) {
+  const int64_t first = problem.weightBytes * (problem.first ? 1 : 2);
+  return problem.tokens == 1 && problem.elementBytes == 1 && first > 0 &&
+         first <= schedule.besideUpTo &&
+         2 * (bytes + kReservedPerCta) <= hardware.sharedPerSm &&
+         2 * schedule.threads() <= hardware.threadsPerSm;
+}
+
 std::optional<GemvSchedule> compiler::gemvSchedule(const GemvProblem &problem,
                                                    const Hardware &hardware) {
   const bool isSlabs = problem.codeBits > 0;
@@ -85,6 +100,9 @@ std::optional<GemvSchedule> compiler::gemvSchedule(const GemvProblem &problem,
                : std::span<const GemvSchedule>(kGemvSchedules)) {
     schedule.stages *= problem.parts == 1 && !isSlabs ? 2 : 1;
     const int64_t bytes = sharedBytes(problem, schedule) + staticBytes(problem);
+    if (schedule.isBeside() &&
+        !servesBeside(problem, schedule, bytes, hardware))
+      continue;
     if (bytes <= hardware.sharedPerBlock &&
         schedule.ctasPerSm * (bytes + kReservedPerCta) <=
             hardware.sharedPerSm &&

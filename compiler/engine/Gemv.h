@@ -24,7 +24,8 @@ namespace moec::compiler {
 
 /// Pairs of a token and an expert that a CTA keeps (routing/few.cuh).
 inline constexpr int64_t kFewPairs = 64;
-/// Rows of an expert that are multiplied at a time (routing/few.cuh).
+/// Rows of an expert that are multiplied at a time, of a kernel for so many
+/// tokens or more (routing/few.cuh).
 inline constexpr int64_t kFewTileRows = 4;
 
 /// Operands of so many bytes go through these kernels for so many tokens at
@@ -71,12 +72,18 @@ struct GemvProblem : StoredCodes {
   bool groupScales = false; ///< of lhs, one for each 128 columns
   int64_t tokens = 1, pairs = 1;
   bool first = true; ///< of the layer's two matmuls
+  int64_t weightBytes =
+      0; ///< of an expert, as they are multiplied; 0: not known
 };
 
 struct GemvSchedule {
   int64_t warps = 0, stages = 0, ctasPerSm = 1;
+  /// A CTA of the layer's other kernel fits beside this one's. Serves one token
+  /// and first weights of at most so many bytes, second ones of half of that.
+  int64_t besideUpTo = 0;
   Measured measured = {};
   int64_t threads() const { return 32 * warps; }
+  bool isBeside() const { return besideUpTo > 0; }
 };
 
 /// Dynamic shared memory; what the kernel's sharedBytes() says.

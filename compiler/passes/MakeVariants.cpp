@@ -372,7 +372,7 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages) {
     variant.setMaxTokens(few.tokens);
     variant.setEngine(few.engine);
     for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
-      permute.setTileRows(compiler::kFewTileRows);
+      permute.setTileRows(std::min(few.tokens, compiler::kFewTileRows));
     first = few.tokens + 1;
   }
   const auto clone = [&](std::string name, int64_t least, int64_t most,

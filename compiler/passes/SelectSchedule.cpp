@@ -27,6 +27,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace moec::compiler {
@@ -118,7 +120,8 @@ static MatmulProblem problemOf(moe::KernelOp kernel,
   p.elementType = elementTypeOf(matmul.getLhs());
   if (matmul.getRealization() != moe::Realization::Native) {
     // What was measured of plain weights says nothing of these.
-    p.elementType += " " + elementTypeOf(matmul.getRhs());
+    p.elementType =
+        fmt::format("{} {}", p.elementType, elementTypeOf(matmul.getRhs()));
     const int64_t group = matmul.getRhsDescriptor()->getGroup()[1];
     if (matmul.getRealization() == moe::Realization::Codes && group > 0)
       p.promoteK = group;
@@ -353,7 +356,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
              << hardware.arch << " with " << tokens << " tokens";
     return attribute<moe::GemvScheduleAttr>(
         {chosen->stages, tokens, chosen->threads(), chosen->ctasPerSm,
-         isProgrammatic(program)});
+         chosen->isBeside(), isProgrammatic(program)});
   }
 
   template <typename Attr>

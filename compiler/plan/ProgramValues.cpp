@@ -122,6 +122,7 @@ GemvProblem compiler::gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens) {
   problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
   problem.scaled = bool(matmul.getLhsScale());
   problem.groupScales = matmul.scalesByGroup();
+  problem.weightBytes = matmul.getN() * matmul.getK() * problem.elementBytes;
   return problem;
 }
 

@@ -13,8 +13,10 @@
 // CHECK-NEXT: moe::bf16 *out;
 // CHECK: using Scaling = moe::quant::Group128;
 // CHECK-NEXT: using Input = float;
-// CHECK: static constexpr int kStages = 12;
+// CHECK: static constexpr int kStages = 8;
 // CHECK: static constexpr bool kRouteEarly = true;
+// The other kernel's CTAs find room beside this one's.
+// CHECK: __launch_bounds__(512, 2)
 // CHECK: ---- sm_90a/up_to_1_route_gate_up.cu
 // CHECK: int *ids;
 // CHECK-NEXT: float *weights;

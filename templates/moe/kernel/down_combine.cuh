@@ -94,14 +94,15 @@ template <class Config> struct DownCombine {
         reinterpret_cast<float *>(dynamic + kRowCapacity * Operand::kRowBytes);
     Stage stage{args.lhs, Config::kK, pairs.rows,
                 reinterpret_cast<typename Config::Weight *>(dynamic), scales};
-    stage.measure(stageShared, pairs.rows);
+    typename Stage::Kept kept;
+    stage.measure(stageShared, pairs.rows, kept);
     __syncthreads();
     if constexpr (!kSame<typename Config::Scaling, quant::Unscaled> &&
                   !quant::ofGroup<typename Config::Scaling>) {
       const float *staticScale = nullptr;
       if constexpr (kSame<typename Config::Scaling, quant::StaticTensor>)
         staticScale = args.static_scale;
-      stage.template finish<Config::kScales>(stageShared, staticScale);
+      stage.template finish<Config::kScales>(stageShared, staticScale, kept);
       __syncthreads();
     }
     Operand lhs{dynamic, scales};

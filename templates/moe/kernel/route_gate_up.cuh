@@ -134,7 +134,8 @@ template <class Config> struct RouteGateUp : GateUpResults<Config> {
     __syncthreads();
     awaitPredecessor<Config>();
     int valid = Results::route(args, pairs);
-    stage.measure(stageShared, valid);
+    typename Stage::Kept kept;
+    stage.measure(stageShared, valid, kept);
     __syncthreads();
     routing::arrangeFew<Config>(args, pairs);
 
@@ -157,7 +158,7 @@ template <class Config> struct RouteGateUp : GateUpResults<Config> {
       const float *staticScale = nullptr;
       if constexpr (kSame<typename Config::Scaling, quant::StaticTensor>)
         staticScale = args.static_scale;
-      stage.template finish<Config::kScales>(stageShared, staticScale);
+      stage.template finish<Config::kScales>(stageShared, staticScale, kept);
       __syncthreads();
     }
     Operand lhs{dynamic, scales};
@@ -219,8 +220,7 @@ template <class Config> struct RouteGateUpSlabs : GateUpResults<Config> {
   using Args = typename Config::Args;
   using Results = GateUpResults<Config>;
   using Pairs = typename Results::Pairs;
-  static constexpr int kColumns =
-      minimum(Config::kTokens, routing::kFewTileRows);
+  static constexpr int kColumns = routing::kTileRowsOf<Config>;
   using G = SlabGemv<Config, kColumns>;
   static constexpr int kBytes = G::kBytes;
   static constexpr int kParts = Config::Activation::kGated ? 2 : 1;

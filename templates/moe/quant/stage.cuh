@@ -33,6 +33,17 @@ struct Stage {
     int largest[kByRow ? kMaxRows : 1]; ///< bits: none is negative
   };
 
+  /// Pieces of 256 values of a row, of which a warp takes every kWarps-th.
+  static constexpr int kPieces = ceilDiv(kK, 32 * kWide);
+  static constexpr int kPiecesOfWarp = ceilDiv(kMaxRows * kPieces, kWarps);
+  /// A thread keeps the values of its pieces between measure and finish, where
+  /// registers suffice. A second read would wait behind the weights that the
+  /// caller asked for between the two.
+  static constexpr bool kKeeps = kDynamic && kPiecesOfWarp <= 8;
+  struct Kept {
+    float values[kKeeps ? kPiecesOfWarp : 1][kWide];
+  };
+
   const Source *source;
   long long stride;
   int rows;
@@ -66,9 +77,37 @@ struct Stage {
     *reinterpret_cast<Vector8 *>(data + row * kK + column) = vector;
   }
 
+  /// This thread's first column of a piece.
+  static __device__ __forceinline__ int columnOf(int piece) {
+    int lane = (kThreads - 1 - int(threadIdx.x)) % 32;
+    return (piece % kPieces * 32 + lane) * kWide;
+  }
+
+  /// Stores values divided by the scale of their row, or of all.
+  struct Scaled {
+    const Stage &stage;
+    const Shared &shared;
+    float scale, inverse;
+    __device__ __forceinline__ void store(int row, int column,
+                                          float (&values)[kWide]) const {
+      float ofRow = scale;
+      if constexpr (kByRow)
+        ofRow = Scaling::scale(__int_as_float(shared.largest[row]));
+      Divisor divisor(ofRow);
+#pragma unroll
+      for (int j = 0; j < kWide; ++j)
+        values[j] = kByRow ? divisor.quotient(values[j])
+                           : __fmul_rn(values[j], inverse);
+      stage.store(row, column, values);
+      if (kByRow && column == 0)
+        stage.scales[row] = ofRow;
+    }
+  };
+
   /// Copies (Unscaled), quantizes (of groups), or finds maxima of the first
   /// `counted` rows. The last warps begin, since the first ones route.
-  __device__ __forceinline__ void measure(Shared &shared, int counted) const {
+  __device__ __forceinline__ void measure(Shared &shared, int counted,
+                                          Kept &kept) const {
     int thread = kThreads - 1 - int(threadIdx.x);
     if constexpr (kSame<Scaling, Unscaled>) {
       static_assert(kSame<Source, To>);
@@ -92,13 +131,34 @@ struct Stage {
         if (exists)
           load(row, column, values);
         float scale = Scaling::scale(largestOfLanes<kLanes>(values, lanes));
+        Divisor divisor(scale);
 #pragma unroll
         for (int i = 0; i < kWide; ++i)
-          values[i] = __fdiv_rn(values[i], scale);
+          values[i] = divisor.quotient(values[i]);
         if (exists)
           store(row, column, values);
         if (thread % kLanes == 0)
           scales[item] = scale;
+      }
+    } else if constexpr (kKeeps) {
+      int warp = thread / 32;
+#pragma unroll
+      for (int i = 0; i < kPiecesOfWarp; ++i) {
+        int piece = warp + i * kWarps, row = piece / kPieces;
+        int column = columnOf(piece);
+        bool exists = row < rows && column < kK;
+#pragma unroll
+        for (int j = 0; j < kWide; ++j)
+          kept.values[i][j] = 0.0f;
+        if (exists)
+          load(row, column, kept.values[i]);
+      }
+#pragma unroll
+      for (int i = 0; i < kPiecesOfWarp; ++i) {
+        int row = (warp + i * kWarps) / kPieces;
+        float largest = ptx::warpMaximum(largestOfLanes<1>(kept.values[i]));
+        if (row < counted && thread % 32 == 0)
+          atomicMax(&shared.largest[kByRow ? row : 0], __float_as_int(largest));
       }
     } else if constexpr (kDynamic) {
       // A warp takes 1024 values of a row at a time.
@@ -126,8 +186,8 @@ struct Stage {
   /// Quantizes what measure has not. staticScale: kScales of them
   /// (StaticTensor), of which the largest is taken.
   template <int kScales>
-  __device__ __forceinline__ void finish(const Shared &shared,
-                                         const float *staticScale) const {
+  __device__ __forceinline__ void
+  finish(const Shared &shared, const float *staticScale, Kept &kept) const {
     if constexpr (kDynamic || kSame<Scaling, StaticTensor>) {
       float scale = 1.0f;
       if constexpr (kSame<Scaling, StaticTensor>) {
@@ -138,21 +198,24 @@ struct Stage {
       } else if constexpr (!kByRow) {
         scale = Scaling::scale(__int_as_float(shared.largest[0]));
       }
-      float inverse = __fdiv_rn(1.0f, scale);
-#pragma unroll 2
-      for (int i = int(threadIdx.x); i < rows * kPerRow; i += kThreads) {
-        int row = i / kPerRow, column = i % kPerRow * kWide;
-        float values[kWide];
-        load(row, column, values);
-        if constexpr (kByRow)
-          scale = Scaling::scale(__int_as_float(shared.largest[row]));
+      Scaled scaled{*this, shared, scale, __fdiv_rn(1.0f, scale)};
+      if constexpr (kKeeps) {
+        int warp = (kThreads - 1 - int(threadIdx.x)) / 32;
 #pragma unroll
-        for (int j = 0; j < kWide; ++j)
-          values[j] = kByRow ? __fdiv_rn(values[j], scale)
-                             : __fmul_rn(values[j], inverse);
-        store(row, column, values);
-        if (kByRow && column == 0)
-          scales[row] = scale;
+        for (int i = 0; i < kPiecesOfWarp; ++i) {
+          int piece = warp + i * kWarps, row = piece / kPieces;
+          int column = columnOf(piece);
+          if (row < rows && column < kK)
+            scaled.store(row, column, kept.values[i]);
+        }
+      } else {
+#pragma unroll 2
+        for (int i = int(threadIdx.x); i < rows * kPerRow; i += kThreads) {
+          int row = i / kPerRow, column = i % kPerRow * kWide;
+          float values[kWide];
+          load(row, column, values);
+          scaled.store(row, column, values);
+        }
       }
       if (!kByRow && threadIdx.x == 0)
         scales[0] = scale;

@@ -28,8 +28,13 @@ namespace moe::routing {
 
 /// Most pairs of a CTA.
 inline constexpr int kFewPairs = 64;
-/// Rows of a tile: the weights of its expert are read once for all of them.
+/// Rows of a tile at most: the weights of its expert are read once for all of
+/// them.
 inline constexpr int kFewTileRows = 4;
+/// The same of a Config's kernel. A caller's ids may name an expert twice for a
+/// token: then it has more tiles.
+template <class Config>
+inline constexpr int kTileRowsOf = minimum(Config::kTokens, kFewTileRows);
 
 /// Sorted rows of the pairs of one CTA's tokens. kPairs: most of them.
 template <int kPairs> struct FewPairs {
@@ -108,6 +113,7 @@ __device__ __forceinline__ void arrangeFew(const typename Config::Args &args,
   constexpr unsigned kAll = 0xffffffffu;
   constexpr int kWords = FewPairsOf<Config>::kWords;
   constexpr int kWarps = Config::kThreads / 32;
+  constexpr int kTileRows = kTileRowsOf<Config>;
   int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
   int pairs = args.tokens * kPairsOf<Config>;
   auto localOf = [&](int pair) {
@@ -137,9 +143,9 @@ __device__ __forceinline__ void arrangeFew(const typename Config::Args &args,
     shared.rowToken[row] = pair / kPairsOf<Config>;
     shared.rowPair[row] = pair;
     shared.rowWeight[row] = shared.weight[pair];
-    if (rank % kFewTileRows == 0) {
+    if (rank % kTileRows == 0) {
       shared.rowTile[row] =
-          make_int4(own, row, min(row + kFewTileRows, smaller + same), 0);
+          make_int4(own, row, min(row + kTileRows, smaller + same), 0);
       atomicOr(&shared.firsts[row / 32], 1u << row % 32);
     }
   }

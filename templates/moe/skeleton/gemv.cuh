@@ -85,7 +85,7 @@ template <class Config> struct Gemv {
   using Layout = ScaleLayout<Config>;
   using Schedule = typename Config::Schedule;
   MOE_REQUIRE_VALUE(Schedule, kOutputs, "results of a lane");
-  static constexpr int kTileRows = routing::kFewTileRows;
+  static constexpr int kTileRows = routing::kTileRowsOf<Config>;
   static constexpr int kWarps = Config::kThreads / 32;
   static constexpr int kStages = Schedule::kStages;
   static constexpr int kVectors = Config::kK * int(sizeof(Weight)) / 16;

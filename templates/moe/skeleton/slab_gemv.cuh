@@ -40,8 +40,7 @@ template <class Config, int kColumns> struct SlabGemv {
   using Numbers = SlabNumbers<Config>;
   using Codes = typename Numbers::Codes;
   static constexpr int kRows = Codes::kSlabRows;
-  static constexpr int kTileRows =
-      minimum(Config::kTokens, routing::kFewTileRows);
+  static constexpr int kTileRows = routing::kTileRowsOf<Config>;
   static constexpr int kWarps = Config::kThreads / 32;
   static constexpr int kStages = Config::Schedule::kStages;
   /// Items of a tile, slabs of a step, slabs and steps of an item and a tile.

@@ -91,6 +91,31 @@ TEST(Gemv, TakesTheBestScheduleThatFits) {
             4 * 2048 + 4 * 16 * 4 + 16 * 6 * 2 * 640);
 }
 
+/// The second kernel of one token begins beside the first, if both are small.
+TEST(Gemv, LeavesHalfOfAMultiprocessorToTheNextKernel) {
+  GemvProblem up{{}, 1, 2048, 2, 1, true, true};
+  up.weightBytes = 1536 * 2048;
+  auto found = gemvSchedule(up, h100());
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(found->isBeside());
+  EXPECT_EQ(found->stages, 4);
+  GemvProblem down{{}, 8, 768, 1, 1, true, true, 1, 8, false, 2048 * 768};
+  found = gemvSchedule(down, h100());
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(found->isBeside());
+  EXPECT_EQ(found->stages, 8);
+  const auto isBeside = [&](auto change) {
+    GemvProblem other = up;
+    change(other);
+    return gemvSchedule(other, h100())->isBeside();
+  };
+  EXPECT_FALSE(isBeside([](GemvProblem &p) { p.weightBytes = (8 << 20) + 1; }));
+  EXPECT_FALSE(isBeside([](GemvProblem &p) { p.tokens = 2; }));
+  EXPECT_FALSE(isBeside([](GemvProblem &p) { p.elementBytes = 2; }));
+  // More of x than half of the shared memory leaves.
+  EXPECT_FALSE(isBeside([](GemvProblem &p) { p.k = 40960; }));
+}
+
 TEST(Gemv, GivesUpStagesAndThenRows) {
   Hardware small = h100();
   small.sharedPerBlock = 101376;
