@@ -99,20 +99,6 @@ Result<std::vector<char>> moec::bench::randomElements(const std::string &type,
   return data;
 }
 
-Result<std::vector<char>> moec::bench::randomLogits(const std::string &type,
-                                                    int64_t count,
-                                                    uint64_t seed) {
-  Result<const reference::Element *> element = floatType(type);
-  if (!element)
-    return element.takeError();
-  std::vector<char> data(size_t(count * (*element)->bytes));
-  std::mt19937_64 random(seed);
-  std::normal_distribution<double> normal;
-  for (int64_t i = 0; i < count; ++i)
-    reference::store(**element, data.data(), i, normal(random));
-  return data;
-}
-
 /// Elements of so many bytes.
 static Result<std::vector<char>>
 randomBlock(const std::string &type, int64_t bytes, Kind kind, uint64_t seed) {

@@ -54,11 +54,6 @@ private:
 Result<std::vector<char>> randomElements(const std::string &type, int64_t count,
                                          Kind kind, uint64_t seed);
 
-/// Independent normal logits, deviation 1: every set of experts is as likely
-/// as any other.
-Result<std::vector<char>> randomLogits(const std::string &type, int64_t count,
-                                       uint64_t seed);
-
 } // namespace moec::bench
 
 #endif // MOEC_BENCH_RANDOMDATA_H

@@ -29,14 +29,6 @@ Result<void> check(moec_status status) {
   return Error{static_cast<ErrorCode>(status), moec_last_error()};
 }
 
-/// The mean number of routed local experts that get a row, where every set of
-/// experts is as likely as any other.
-double expectedTouched(int64_t tokens, int64_t topK, int64_t experts,
-                       int64_t local) {
-  return double(local) *
-         (1 - std::pow(1 - double(topK) / double(experts), double(tokens)));
-}
-
 } // namespace
 
 /// Inputs and outputs of one layer of a graph.
@@ -236,8 +228,8 @@ Result<Workload::Run> Workload::makeRun(int64_t tokens, int index) {
     return ok.takeError();
   std::string type = manifestJson["layer"].value("logits_type", "bf16");
   Result<std::vector<char>> logits =
-      randomLogits(type, tokens * numExperts,
-                   options.seed * 1000003 + uint64_t(index) * 131 + 2);
+      routingLogits(options.routing, type, {tokens, numExperts, topK},
+                    options.seed * 1000003 + uint64_t(index) * 131 + 2);
   if (!logits)
     return logits.takeError();
   if (std::ssize(*logits) != run.logits.bytes())
@@ -290,6 +282,14 @@ Result<Workload::Touched> Workload::countTouched(Run &run, int64_t tokens) {
   return touched;
 }
 
+int Workload::repeatsFor(double perExpert, const Touched &touched) const {
+  // A rank may have no pair at all.
+  const double bytes =
+      perExpert * double(std::max<int64_t>(touched.experts, 1));
+  return int(
+      std::clamp(std::ceil(double(options.touchedBytes) / bytes), 1.0, 64.0));
+}
+
 Result<Measurement> Workload::measure(int64_t tokens) {
   Measurement result;
   result.tokens = tokens;
@@ -325,25 +325,16 @@ Result<Measurement> Workload::measure(int64_t tokens) {
 
   double perExpert = double(weightBytes) / double(localExperts);
   result.repeats = options.repeats;
-  if (result.repeats < 1) {
-    double experts =
-        double(sharedExperts) +
-        expectedTouched(tokens, topK, numExperts, localExperts - sharedExperts);
-    double bytes = perExpert * experts;
-    result.repeats =
-        device.onHost()
-            ? 1
-            : int(std::clamp(std::ceil(double(options.touchedBytes) / bytes),
-                             1.0, 64.0));
-  }
   std::vector<Run> runs;
-  for (int i = 0; i < result.repeats; ++i) {
+  for (int i = 0; i == 0 || i < result.repeats; ++i) {
     Result<Run> run = makeRun(tokens, i);
     if (!run)
       return run.takeError();
     Result<Touched> touched = countTouched(*run, tokens);
     if (!touched)
       return touched.takeError();
+    if (result.repeats < 1)
+      result.repeats = device.onHost() ? 1 : repeatsFor(perExpert, *touched);
     result.touchedExperts += double(touched->experts) / result.repeats;
     result.localPairs += double(touched->pairs) / result.repeats;
     runs.push_back(std::move(*run));

@@ -15,6 +15,7 @@
 #define MOEC_BENCH_WORKLOAD_H
 
 #include "bench/RandomData.h"
+#include "bench/Routing.h"
 #include "moec/moec.h"
 #include "tools/device/Device.h"
 
@@ -27,6 +28,7 @@ namespace moec::bench {
 
 struct WorkloadOptions {
   uint64_t seed = 1;
+  Routing routing;
   int32_t rank = -1; ///< of the package; -1: its only one
   /// Weights that a graph touches at least, so that none is in the L2 cache.
   uint64_t touchedBytes = 400'000'000;
@@ -80,6 +82,8 @@ private:
   Result<Run> makeRun(int64_t tokens, int index);
   Result<void> queue(const Run &run, int64_t tokens);
   Result<Touched> countTouched(Run &run, int64_t tokens);
+  /// Layers of a graph, if each is like this one. perExpert: bytes.
+  int repeatsFor(double perExpert, const Touched &touched) const;
   Result<uint64_t> bytesOf(const char *name, int64_t tokens) const;
   /// At most as many dimensions as any value has.
   using Shape = std::array<int64_t, 8>;

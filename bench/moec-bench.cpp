@@ -41,6 +41,7 @@ struct Options {
   std::vector<std::string> packages, cells;
   std::vector<int64_t> tokens; ///< none: those of the shape
   std::string targets;
+  std::string routing = "uniform";
   WorkloadOptions work;
   GivenRates rates;
   bool host = false, json = false;
@@ -366,6 +367,8 @@ Result<bool> benchAll(const Options &options) {
                          {"after_gbs", 0},
                          {"suspect", timed && isOff(*before, rates)},
                          {"seed", options.work.seed},
+                         {"routing", options.routing},
+                         {"dealt", options.work.routing.dealt},
                          {"packages", ordered_json::array()}};
   bool failed = false;
   for (const std::string &folder : options.packages) {
@@ -419,6 +422,13 @@ static int runMain(int argc, char **argv) {
       ->check(CLI::NonNegativeNumber);
   app.add_option("--variant", options.work.variant, "forces a variant");
   app.add_option("--seed", options.work.seed)->capture_default_str();
+  app.add_option("--routing", options.routing,
+                 "which experts tokens choose: uniform, zipf:EXPONENT, "
+                 "hot:EXPERTS (every token's first ones) or used:FRACTION (of "
+                 "the experts)")
+      ->capture_default_str();
+  app.add_flag("--dealt", options.work.routing.dealt,
+               "the same experts, each with equally many tokens");
   app.add_option("--repeats", options.work.repeats,
                  "layers in a graph; 0: until 400 MB of weights are touched")
       ->capture_default_str();
@@ -443,6 +453,13 @@ static int runMain(int argc, char **argv) {
     return app.exit(error, std::cout, std::cerr) == 0 ? 0 : 2;
   }
   options.host = device == "host";
+  Result<Routing> routing = parseRouting(options.routing);
+  if (!routing) {
+    fmt::print(stderr, "moec-bench: {}\n", routing.error().message);
+    return 2;
+  }
+  options.work.routing.pattern = routing->pattern;
+  options.work.routing.value = routing->value;
   Result<bool> done = benchAll(options);
   if (!done)
     fmt::print(stderr, "moec-bench: {}\n", done.error().message);

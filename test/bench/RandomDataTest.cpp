@@ -82,24 +82,11 @@ TEST(BenchRandomData, KindsByName) {
   EXPECT_EQ(kindOfWeight("a1_scale"), Kind::InputScale);
 }
 
-TEST(BenchRandomData, LogitsAreNormalAndOfTheirSeed) {
-  Result<std::vector<char>> first = randomLogits("f32", 100'000, 1);
-  Result<std::vector<char>> again = randomLogits("f32", 100'000, 1);
-  Result<std::vector<char>> other = randomLogits("f32", 100'000, 2);
-  ASSERT_TRUE(first && again && other);
-  EXPECT_EQ(*first, *again);
-  EXPECT_NE(*first, *other);
-  Moments moments = momentsOf("f32", *first);
-  EXPECT_NEAR(moments.mean, 0, 0.02);
-  EXPECT_NEAR(moments.deviation, 1, 0.02);
-}
-
 TEST(BenchRandomData, IntegersAreRefused) {
   Result<std::vector<char>> data = randomElements("i32", 4, Kind::Weight, 1);
   ASSERT_FALSE(data);
   EXPECT_EQ(data.error().message,
             "no random data for element type 'i32': expected a float");
-  EXPECT_FALSE(randomLogits("no_type", 4, 1));
 }
 
 TEST(BenchRandomData, CodesAreAnyBits) {
