@@ -76,7 +76,7 @@ static std::vector<int64_t> randomOrder(int64_t experts, uint64_t seed) {
   return order;
 }
 
-/// What is added to random logits of the expert at this place of the order.
+/// The shift of random logits of the expert at this place of the order.
 static double shiftOf(const Routing &routing, int64_t place, int64_t experts) {
   switch (routing.pattern) {
   case Routing::Pattern::Uniform:

@@ -40,7 +40,7 @@ struct Routing {
 /// Reads "uniform", "zipf:EXPONENT", "hot:EXPERTS" or "used:FRACTION".
 Result<Routing> parseRouting(std::string_view text);
 
-/// What logits are for.
+/// The layer and the tokens that logits are for.
 struct LogitsShape {
   int64_t tokens = 0, experts = 0, topK = 0;
 };

@@ -76,12 +76,15 @@ struct TileRule {
   int64_t elementBytes = 0; ///< of operands; 0: any
   int64_t rows = 0;
   double most = kAnyRows;
-  /// In place of `most`, where scales of groups along k multiply and the first
-  /// weight has at most kSmallFirst bytes; 0: `most`.
+  /// In place of `most`, where the first weight has at most kSmallFirst bytes;
+  /// 0: `most`.
   double mostOfSmall = 0;
   /// Serves layers alone that allow sums without totals (accumulate = fast). A
   /// rule for any operands serves both.
   bool addsFast = false;
+  /// Serves layers alone whose scales are of groups along k, or others alone;
+  /// none: both.
+  std::optional<bool> groupScales = std::nullopt;
   /// An expert's tiles are alike, in steps of so many rows; 0: full ones and a
   /// last one.
   int64_t step = 0;
@@ -95,13 +98,15 @@ struct TileRule {
   static constexpr int64_t kSmallFirst = 64 << 20;
 
   double mostRows(const TiledLayer &layer) const {
-    const bool small = layer.groupScales && layer.firstBytes <= kSmallFirst;
-    return small && mostOfSmall > 0 ? mostOfSmall : most;
+    const bool isSmall = layer.firstBytes <= kSmallFirst;
+    return isSmall && mostOfSmall > 0 ? mostOfSmall : most;
   }
   bool serves(const TiledLayer &layer) const {
     if (!weights.empty() &&
         (!catalog::hasWord(weights, layer.weights) || layer.takesRegisters ||
          (layer.takesFewRegisters && !leavesFewRegisters)))
+      return false;
+    if (groupScales && *groupScales != layer.groupScales)
       return false;
     return elementBytes == 0 ||
            (elementBytes == layer.elementBytes && addsFast == layer.addsFast);

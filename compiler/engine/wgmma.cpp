@@ -22,6 +22,7 @@ namespace {
 constexpr Measured kTiles = {"bench/notes/wgmma-h100.md", "2026-11-21"};
 constexpr Measured kLarge = {"bench/notes/large-matmuls-h100.md", "2026-11-21"};
 constexpr Measured kWide = {"bench/notes/large-matmuls-h100.md", "2026-11-26"};
+constexpr Measured kSkewed = {"bench/notes/skewed-h100.md", "2026-11-27"};
 constexpr Measured kDecode = {"bench/notes/decode-h100.md", "2026-11-21"};
 
 /// Rows of an expert in the mean, up to which tiles of 8-bit operands have 128
@@ -30,23 +31,24 @@ constexpr Measured kDecode = {"bench/notes/decode-h100.md", "2026-11-21"};
 /// groups of the result.
 constexpr double kNarrow = 128, kNarrowOfSmall = 64;
 
-/// A large tile is multiplied by the rows that it really has, so that tiles may
-/// be alike: a short last one reads as much weight as a full one, and later
-/// than its neighbours, when the L2 has forgotten it. Tiles of 192 rows leave
-/// shared memory for a deeper ring where few experts have more. Operands of 8
-/// bits leave room for totals beside the sums.
+/// A tile is multiplied by the rows that it really has, by 16 at least. So rows
+/// follow from the experts that get most tokens, not from the mean alone. Large
+/// tiles may be alike: a short last one reads as much weight as a full one, and
+/// later than its neighbours, when the L2 has forgotten it. Tiles of 192 rows
+/// leave shared memory for a deeper ring where few experts have more. Operands
+/// of 8 bits leave room for totals beside the sums.
 // clang-format off
 constexpr TileRule kTileRules[] = {
-    {.elementBytes = 1, .rows = 16, .most = 8, .measured = kTiles},
-    {.elementBytes = 1, .rows = 64, .most = 48, .measured = kTiles},
-    {.elementBytes = 1, .rows = 128, .most = kNarrow, .mostOfSmall = kNarrowOfSmall, .measured = kTiles},
+    {.elementBytes = 1, .rows = 32, .most = 8, .groupScales = true, .measured = kSkewed},
+    {.elementBytes = 1, .rows = 64, .most = 48, .mostOfSmall = 8, .measured = kSkewed},
+    {.elementBytes = 1, .rows = 128, .most = kNarrow, .mostOfSmall = kNarrowOfSmall, .groupScales = true, .measured = kTiles},
+    {.elementBytes = 1, .rows = 128, .most = kNarrow, .groupScales = false, .measured = kSkewed},
     {.elementBytes = 1, .rows = 128, .measured = kWide},
-    {.elementBytes = 1, .rows = 16, .most = 8, .addsFast = true, .measured = kLarge},
-    {.elementBytes = 1, .rows = 64, .most = 48, .addsFast = true, .measured = kLarge},
+    {.elementBytes = 1, .rows = 32, .most = 8, .addsFast = true, .groupScales = true, .measured = kSkewed},
+    {.elementBytes = 1, .rows = 64, .most = 48, .addsFast = true, .measured = kSkewed},
     {.elementBytes = 1, .rows = 192, .most = kNarrow, .addsFast = true, .measured = kLarge},
     {.elementBytes = 1, .rows = 128, .addsFast = true, .measured = kWide},
-    {.elementBytes = 2, .rows = 16, .most = 8, .measured = kTiles},
-    {.elementBytes = 2, .rows = 64, .most = 48, .measured = kTiles},
+    {.elementBytes = 2, .rows = 64, .most = 8, .measured = kSkewed},
     {.elementBytes = 2, .rows = 192, .most = 160, .step = 16, .measured = kTiles},
     {.elementBytes = 2, .rows = 256, .step = 16, .measured = kTiles},
 };
@@ -93,6 +95,7 @@ constexpr Row kRows[] = {
     {.elementBytes = 2, .tileM = 16, .mostFirst = 8 << 20, .stages = 10, .measured = kDecode},
     {.elementBytes = 2, .tileM = 16, .behindOthers = true, .stages = 10, .measured = kTiles},
     {.elementBytes = 2, .tileM = 32, .stages = 8, .measured = kTiles},
+    {.elementBytes = 2, .tileM = 64, .stages = 9, .measured = kSkewed},
     {.elementBytes = 2, .tileM = 64, .stages = 8, .measured = kTiles},
     {.elementBytes = 2, .tileM = 128, .stages = 6, .measured = kTiles},
     {.elementBytes = 2, .tileM = 192, .firstAbove = 64 << 20, .stages = 5, .groupM = 4, .measured = kTiles},
@@ -104,6 +107,9 @@ constexpr Row kRows[] = {
     {.elementBytes = 1, .tileM = 16, .secondRowBytes = 384, .tileN = 256, .stages = 6, .measured = kDecode},
     {.elementBytes = 1, .tileM = 16, .ofGroups = true, .tileN = 256, .stages = 6, .measured = kDecode},
     {.elementBytes = 1, .tileM = 16, .stages = 10, .measured = kTiles},
+    {.elementBytes = 1, .tileM = 32, .secondRowBytes = 384, .tileN = 256, .stages = 5, .measured = kSkewed},
+    {.elementBytes = 1, .tileM = 32, .ofGroups = true, .tileN = 256, .stages = 5, .measured = kSkewed},
+    {.elementBytes = 1, .tileM = 32, .stages = 10, .measured = kSkewed},
     {.elementBytes = 1, .tileM = 32, .stages = 8, .measured = kTiles},
     {.elementBytes = 1, .tileM = 64, .secondRowBytes = 384, .stages = 4, .ctasPerSm = 2, .warpgroupRows = 128, .measured = kLarge},
     {.elementBytes = 1, .tileM = 64, .tileN = 64, .stages = 5, .ctasPerSm = 2, .measured = kTiles},

@@ -33,8 +33,8 @@ static Value boundTo(moe::LaunchOp launch, moe::KernelOp kernel,
 }
 
 /// Rows of a tile at most. With more, each tile's look at its counter costs
-/// what the end of the first matmul saves (bench/notes/decode-h100.md).
-static constexpr int64_t kOverlappedTileRows = 16;
+/// what the end of the first matmul saves (bench/notes/skewed-h100.md).
+static constexpr int64_t kOverlappedTileRows = 64;
 
 /// Whether the kernel is a persistent matmul that can run beside another, and
 /// nothing else.

@@ -22,9 +22,8 @@
 // WGMMA: moe.variant @up_to_4 tokens[1, 4] engine "gemv" {
 // WGMMA: moe.permute experts = 128 tile_rows = 4 block_tokens = 0
 // WGMMA: moe.variant @up_to_128 tokens[5, 128] {
-// WGMMA: tile_rows = 16
-// WGMMA: moe.permute experts = 128 tile_rows = 64 block_tokens = 0
-// WGMMA: moe.variant @up_to_2048 tokens[513, 2048]
+// WGMMA: tile_rows = 64
+// WGMMA: moe.variant @up_to_2048 tokens[129, 2048]
 // WGMMA: moe.permute experts = 128 tile_rows = 192 row_step = 16 block_tokens = 0
 // WGMMA: moe.variant @up_to_65536 tokens[2049, 65536]
 // WGMMA: moe.permute experts = 128 tile_rows = 256 row_step = 16 block_tokens = 0
@@ -63,7 +62,7 @@ moe.layer @few {
 // CHECK-LABEL: moe.program @slices_sm_90a
 // CHECK-NOT: multiprocessors
 // WGMMA-LABEL: moe.program @slices_sm_90a
-// WGMMA: moe.variant @up_to_2048 tokens[1025, 2048] {
+// WGMMA: moe.variant @up_to_2048 tokens[257, 2048] {
 // WGMMA: moe.permute experts = 256 tile_rows = 128 {{.*}}tensor<9xi32>
 // WGMMA: moe.variant @slices_up_to_4096 tokens[3077, 4096] multiprocessors 132 {
 // WGMMA: moe.permute experts = 256 tile_rows = 128 {{.*}}tensor<9xi32>
@@ -90,10 +89,9 @@ moe.layer @no_slices {
 // CHECK-LABEL: moe.program @bytes_sm_90a
 // WGMMA-LABEL: moe.program @bytes_sm_90a
 // WGMMA: moe.variant @up_to_1 tokens[1, 1] engine "gemv"
-// WGMMA: tile_rows = 16
-// WGMMA: tile_rows = 64
+// WGMMA: tile_rows = 32
 // More than 64 rows an expert in the mean: tiles have 256 weight rows.
-// WGMMA: moe.variant @up_to_1024 tokens[513, 1024]
+// WGMMA: moe.variant @up_to_1024 tokens[129, 1024]
 // WGMMA: moe.permute experts = 128 tile_rows = 128 block_tokens = 0
 // WGMMA: moe.variant @up_to_65536 tokens[1025, 65536]
 // WGMMA: moe.permute experts = 128 tile_rows = 128 block_tokens = 0

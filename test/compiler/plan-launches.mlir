@@ -15,19 +15,19 @@
 // CHECK: moe.kernel @up_to_128_route_permute
 // CHECK-NEXT: plan #moe.plan<grid = "8", label = "16">
 // CHECK: moe.kernel @up_to_128_gate_up
-// CHECK-NEXT: plan #moe.plan<grid = "12 * min(rows, ceildiv(rows, 16) + 128)", shared_bytes = {{[0-9]+}}, cursor = 1, counts = true, label = "16x128x64">
+// CHECK-NEXT: plan #moe.plan<grid = "12 * min(rows, ceildiv(rows, 64) + 128)", shared_bytes = {{[0-9]+}}, cursor = 1, counts = true, label = "64x128x64">
 // CHECK: moe.kernel @up_to_128_down
-// CHECK-NEXT: plan #moe.plan<grid = "16 * min(rows, ceildiv(rows, 16) + 128)", shared_bytes = {{[0-9]+}}, early = true, cursor = 2, awaits = 12, label = "16x128x64">
+// CHECK-NEXT: plan #moe.plan<grid = "16 * min(rows, ceildiv(rows, 64) + 128)", shared_bytes = {{[0-9]+}}, early = true, cursor = 2, awaits = 12, label = "64x128x64">
 // CHECK: moe.kernel @up_to_128_combine
 // CHECK-NEXT: plan #moe.plan<grid = "tokens * 4", early = true, column_blocks = 4, label = "1x512">
 
 // Larger tiles are not awaited one by one.
-// CHECK: moe.kernel @up_to_512_permute
-// CHECK-NEXT: plan #moe.plan<grid = "ceildiv(tokens, 16)", label = "16x64">
-// CHECK: moe.kernel @up_to_512_gate_up
-// CHECK-NEXT: cursor = 1, label = "64x128x64">
-// CHECK: moe.kernel @up_to_512_down
-// CHECK-NEXT: early = true, cursor = 2, label = "64x128x64">
+// CHECK: moe.kernel @up_to_2048_permute
+// CHECK-NEXT: plan #moe.plan<grid = "ceildiv(tokens, 16)", label = "16x192">
+// CHECK: moe.kernel @up_to_2048_gate_up
+// CHECK-NEXT: cursor = 1, label = "192x128x64">
+// CHECK: moe.kernel @up_to_2048_down
+// CHECK-NEXT: early = true, cursor = 2, label = "192x128x64">
 
 // An arch without programmatic launches reads nothing early, and no kernel is
 // persistent.

@@ -61,7 +61,7 @@ HGMMA = {0x9f0, 0xdf0}
 QGMMA = {0x9f3, 0xdf3}
 UTMALDG = 0x5b4
 # The version of this file's rules; a kernel that passed an older version is judged again.
-RULES = "6"
+RULES = "7"
 
 _library = None
 
@@ -201,6 +201,17 @@ def opcodes(cubin):
                 yield struct.unpack_from("<H", cubin, at)[0] & 0xfff
 
 
+def multiplies(schedule):
+    """The most multiplies of 64 rows and 32 bytes of k that a tile of engine wgmma has in its kernel's text."""
+    tokens, weights, _ = schedule["tile"]
+    warpgroups = schedule["consumer_warps"] // 4
+    if not schedule.get("swap"):
+        return tokens // warpgroups // 64 * max(1, weights // 128)
+    # Sizes that skeleton/ring.cuh chooses from: 16, 32, 64 and then steps of 32 or 64.
+    sizes = 1 + sum(size < tokens for size in (16, 32, 64, 96, 128, 160, 192))
+    return sizes * (weights // warpgroups // 64)
+
+
 def check_instructions(cubin, schedule):
     """None, or what is wrong. A tile of engine wgmma is multiplied in steps of 32 bytes, unrolled for each number of tokens
     that the kernel may choose at run time, and has its weights brought by the copy engine; nothing else does either."""
@@ -220,7 +231,7 @@ def check_instructions(cubin, schedule):
     if schedule["engine"] == "wgmma_rs":  # its weights are no tensor of the copy engine
         return None if counts[name] and counts[name] % steps == 0 and not (counts[other] or counts["UTMALDG"]) else \
             f"{counts}; expected a multiple of {steps} {name} alone"
-    most = schedule["tile"][0] // 16 * steps
+    most = multiplies(schedule) * steps
     if not counts[name] or counts[name] % steps or counts[name] > most:
         return f"{counts[name]} {name}; expected a multiple of {steps} up to {most}"
     if counts[other]:

@@ -8,7 +8,7 @@
 // RUN: moec compile %s --arch=sm_120a --engine=mma_sync --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=NATIVE
 // NATIVE-COUNT-2: using Mma = moe::mma::MmaSync<moe::e4m3, true, true>;
 
-// RUN: moec compile %s --arch=sm_90a --engine=wgmma --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=GROUPS
+// RUN: moec compile %s --arch=sm_90a --engine=wgmma --max-tokens=32 --emit=cuda | FileCheck %s --check-prefix=GROUPS
 
 // A scale of each weight row is read beside one of all activations, and a scale
 // of a whole weight is repeated for its rows when it is packed.

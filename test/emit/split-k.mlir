@@ -14,9 +14,9 @@
 // CHECK: ---- sm_90a/up_to_128_gate_up.cu
 // CHECK: static constexpr int kSplit = 2;
 // CHECK-NEXT: static constexpr int kSplitTiles = 33;
-// CHECK: ---- sm_90a/up_to_128_quantize_t.cu
+// CHECK: ---- sm_90a/up_to_128_route_permute.cu
 
-// Not in the second matmul, nor where tiles have more rows.
+// Not in the second matmul, nor where tiles have more than 64 rows.
 // ONCE-COUNT-1: kSplit =
 // ONCE-NOT: kSplit =
 
@@ -27,5 +27,5 @@
 // WHOLE-NOT: kSplit
 
 moe.layer @narrow {experts = 256, top_k = 8, hidden = 7168, intermediate = 256,
-  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_channel>,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -28,10 +28,10 @@
 // CHECK: static constexpr int kThreads = 384;
 // CHECK: using Mma = moe::mma::Wgmma<moe::bf16>;
 // CHECK-NEXT: struct Schedule {
-// CHECK-NEXT: static constexpr int kTileM = 16;
+// CHECK-NEXT: static constexpr int kTileM = 64;
 // CHECK-NEXT: static constexpr int kTileN = 128;
 // CHECK-NEXT: static constexpr int kTileK = 64;
-// CHECK-NEXT: static constexpr int kStages = 10;
+// CHECK-NEXT: static constexpr int kStages = 9;
 // CHECK-NEXT: static constexpr int kGroupM = 1;
 // CHECK-NEXT: static constexpr int kProducerWarps = 4;
 // CHECK-NEXT: static constexpr int kConsumerWarps = 8;
@@ -59,7 +59,7 @@
 // MANIFEST-NEXT: "swizzle": "128b",
 // MANIFEST-NEXT: "l2_promotion": "256b",
 // MANIFEST-NEXT: "out_of_bounds_fill": "zeros"
-// MANIFEST: "persistent": true, "tiles": "min(rows, ceildiv(rows, 16) + 8)", "ctas_per_sm": 1
+// MANIFEST: "persistent": true, "tiles": "min(rows, ceildiv(rows, 64) + 8)", "ctas_per_sm": 1
 
 // Not forced, the same; both read the same weights.
 // MIXED: ---- sm_90a/up_to_1024_gate_up.cu
@@ -67,7 +67,7 @@
 // MIXED: static constexpr int kTileM = 256;
 // MIXED: ---- sm_90a/up_to_32_gate_up.cu
 // MIXED: moe::mma::Wgmma<moe::bf16>
-// MIXED: static constexpr int kTileM = 16;
+// MIXED: static constexpr int kTileM = 64;
 
 moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
   input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>,

@@ -15,7 +15,7 @@
 // CHECK: using Quant = moe::quant::Fp8Block;
 // CHECK: using Mma = moe::mma::Wgmma<moe::e4m3>;
 // CHECK-NEXT: struct Schedule {
-// CHECK-NEXT: static constexpr int kTileM = 16;
+// CHECK-NEXT: static constexpr int kTileM = 32;
 // CHECK-NEXT: static constexpr int kTileN = 256;
 // CHECK-NEXT: static constexpr int kTileK = 128;
 // CHECK: ---- sm_90a/up_to_4096_gate_up.cu

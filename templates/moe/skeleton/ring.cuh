@@ -43,16 +43,17 @@ template <int kStages> struct RingBarriers {
 };
 
 /// The fewest tokens that an instruction multiplies.
-inline constexpr int kFewestTokens = 32;
+inline constexpr int kFewestTokens = 16;
 
 /// How many tokens the instruction multiplies for a tile of `rows`: a few
 /// sizes, so that a tile costs little more than its rows and a kernel compiles
 /// in about a second. Calls body.template run<kTokens>().
 template <int kTileM, int kTokens = kFewestTokens, class Body>
 __device__ __forceinline__ void withTokens(int rows, Body &body) {
-  constexpr int kStep = kTokens == 64 && kTileM > 160 ? 64
-                        : kTokens < 192               ? 32
-                                                      : 64;
+  constexpr int kStep = kTokens == 16                   ? 16
+                        : kTokens == 64 && kTileM > 160 ? 64
+                        : kTokens < 192                 ? 32
+                                                        : 64;
   if constexpr (kTokens >= kTileM)
     body.template run<kTileM>();
   else if (rows <= kTokens)
