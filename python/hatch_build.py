@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Puts the component `python` of a build, stripped, into the wheel, and names the wheel's platform.
 
-MOEC_BUILD is the folder of the build, else ../build. The component is libmoec.so.
-The library is the same for every Python, so the wheel is, too.
+MOEC_BUILD is the folder of the build, else ../build. The component is libmoec.so and
+moec-nvrtc. They are the same for every Python, so the wheel is, too.
 """
 
 import os
@@ -18,6 +18,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # The glibc that test/lint/linkage.py holds the library to.
 PLATFORM = "manylinux_2_34"
+FILES = ("libmoec.so", "moec-nvrtc")
 
 
 class Library(BuildHookInterface[Any]):
@@ -33,13 +34,14 @@ class Library(BuildHookInterface[Any]):
                 f"{build} has no lib/libmoec.so: run ./bootstrap build, or set MOEC_BUILD to the folder of a build"
             )
         self.folder = tempfile.mkdtemp(prefix="moec-wheel-")
-        installed = pathlib.Path(self.folder, "moec", "libmoec.so")
         command: list[str | pathlib.Path] = ["cmake", "--install", build, "--component", "python", "--prefix", self.folder]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        subprocess.run(["strip", "--strip-unneeded", installed], check=True)
+        for name in FILES:
+            installed = pathlib.Path(self.folder, "moec", name)
+            subprocess.run(["strip", "--strip-unneeded", installed], check=True)
+            build_data["force_include"][str(installed)] = f"moec/{name}"
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{PLATFORM}_{platform.machine()}"
-        build_data["force_include"][str(installed)] = "moec/libmoec.so"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         shutil.rmtree(getattr(self, "folder", ""), ignore_errors=True)

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The wheel: its tag, its size, the symbols of its library, and nothing of the machine that built it."""
 
+import json
 import pathlib
 import re
 import subprocess
 import zipfile
 
 import pytest
-from conftest import BUILD, SOURCE, WHEEL
+from conftest import BUILD, SMALL, SOURCE, WHEEL, run_python
 
 MOST_BYTES = 5 * 2**20
 NEWEST_GLIBC = (2, 34)
@@ -37,7 +38,7 @@ def test_files() -> None:
         names = set(archive.namelist())
     root = SOURCE / "python"
     sources = {str(path.relative_to(root)) for path in (root / "moec").rglob("*") if path.is_file() and path.suffix != ".pyc"}
-    assert {name for name in names if name.startswith("moec/")} - sources == {"moec/libmoec.so"}
+    assert {name for name in names if name.startswith("moec/")} - sources == {"moec/libmoec.so", "moec/moec-nvrtc"}
     assert sources <= names
     assert {"LICENSE", "THIRD-PARTY.txt"} <= {pathlib.Path(name).name for name in names}
 
@@ -73,6 +74,18 @@ def test_symbols(library: pathlib.Path) -> None:
     defined = [line.split()[-1] for line in listed.splitlines() if ".text" in line]
     assert defined
     assert all(name.startswith("moec_") for name in defined)
+
+
+def test_workers_compile() -> None:
+    code = """
+import json, tempfile, moec
+files = moec.compile(json.loads(LAYER), arch="sm_90a", max_tokens=1)
+with tempfile.TemporaryDirectory() as cache:
+    report = moec.load(files, prebuild=True, arch="sm_90a", cache_dir=cache).load_report
+print(report["workers"], {kernel["source"] for kernel in report["kernels"]})
+"""
+    done = run_python(f"LAYER = {json.dumps(SMALL)!r}\n{code}", MOEC_JOBS="3", MOEC_LOG="info")
+    assert done.stdout == "3 {'compiled'}\n", done.stderr
 
 
 def test_no_path_of_the_builder(library: pathlib.Path) -> None:

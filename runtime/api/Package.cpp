@@ -251,6 +251,7 @@ std::string LoadReport::json() const {
       {"nvrtc", jit.nvrtcPath},
       {"nvrtc_found_by", jit.nvrtcFoundBy},
       {"jobs", jit.jobs},
+      {"workers", jit.workers},
   };
   auto list = nlohmann::ordered_json::array();
   for (const KernelLine &kernel : kernels) {

@@ -5,13 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Threads take kernels from one list in the order of the manifest;
-// NVRTC compiles in parallel inside one process.
+// Threads take kernels from one list. Each has its own compiler: see
+// Compilers.h.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/jit/CompilePool.h"
 
+#include "runtime/jit/CompileOrder.h"
+#include "runtime/jit/Compilers.h"
 #include "runtime/jit/Nvrtc.h"
 #include "runtime/support/Env.h"
 #include "runtime/support/Files.h"
@@ -29,7 +31,6 @@
 #include <cerrno>
 #include <chrono>
 #include <fstream>
-#include <mutex>
 #include <thread>
 
 using namespace moec;
@@ -159,35 +160,6 @@ static const std::string *packageCubin(const PackageFiles &files,
   return &file->second;
 }
 
-namespace {
-/// Opens NVRTC at the first miss and not before.
-class LazyNvrtc {
-public:
-  LazyNvrtc(const Result<NvrtcLocation> &location) : location(location) {}
-
-  Result<const Nvrtc *> get() {
-    std::lock_guard lock(mutex);
-    if (nvrtc)
-      return nvrtc;
-    if (!location)
-      return location.error();
-    bool wasOpen = Nvrtc::everOpened();
-    nvrtc = TRY(Nvrtc::open(*location));
-    summary.nvrtcPath = location->library;
-    summary.nvrtcFoundBy = location->foundBy;
-    summary.nvrtcOpenMilliseconds = wasOpen ? 0 : nvrtc->openMilliseconds();
-    return nvrtc;
-  }
-
-  CompileSummary summary;
-
-private:
-  const Result<NvrtcLocation> &location;
-  std::mutex mutex;
-  const Nvrtc *nvrtc = nullptr;
-};
-} // namespace
-
 /// MOEC_DUMP_DIR: what was compiled, for people. Failures are warnings.
 static void dump(const Recipe &recipe, const std::string &cubin) {
   std::string folder = envString("MOEC_DUMP_DIR");
@@ -254,23 +226,24 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
   if (location)
     for (size_t i : misses)
       recipes[i].compiler = location->identity;
-  LazyNvrtc nvrtc(location);
   auto jobs = TRY(chooseJobs(settings.jobs, misses.size()));
+  Compilers compilers(location, jobs);
+  orderByTime(misses, target);
 
   KernelCache cache(cacheFolder);
-  auto compile = [&](const Recipe &recipe) -> Result<Cubin> {
-    auto compiler = TRY(nvrtc.get());
-    auto cubin = compiler->compile(recipe);
-    if (cubin)
-      dump(recipe, cubin->bytes);
-    return cubin;
-  };
   std::vector<std::optional<Error>> errors(target.kernels.size());
   std::atomic<size_t> next = 0;
   Progress progress(
       fmt::format("{}: kernels for {}", files.manifest.name, target.arch),
       static_cast<int64_t>(misses.size()));
   auto work = [&] {
+    Compilers::OfThread compiler(compilers);
+    auto compile = [&](const Recipe &recipe) {
+      auto cubin = compiler.compile(recipe);
+      if (cubin)
+        dump(recipe, cubin->bytes);
+      return cubin;
+    };
     for (size_t at = next++; at < misses.size();
          at = next++, progress.advance()) {
       size_t i = misses[at];
@@ -294,7 +267,7 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
     if (error)
       return *error;
 
-  outcome.summary = nvrtc.summary;
+  static_cast<CompilersUsed &>(outcome.summary) = compilers.used();
   outcome.summary.jobs = jobs;
   outcome.summary.compileMilliseconds = since(start);
   return outcome;

@@ -16,6 +16,7 @@
 #define MOEC_RUNTIME_JIT_COMPILEPOOL_H
 
 #include "runtime/jit/Cache.h"
+#include "runtime/jit/Compilers.h"
 #include "runtime/package/Package.h"
 #include "runtime/support/Result.h"
 
@@ -47,10 +48,8 @@ struct CompiledKernel {
 };
 
 /// What happened, for reports.
-struct CompileSummary {
-  std::string nvrtcPath, nvrtcFoundBy; ///< "" when NVRTC was not opened
-  double nvrtcOpenMilliseconds = 0;    ///< 0 when it was open already
-  double compileMilliseconds = 0;      ///< wall time of the whole step
+struct CompileSummary : CompilersUsed {
+  double compileMilliseconds = 0; ///< wall time of the whole step
   int jobs = 1;
 };
 

@@ -13,6 +13,7 @@
 #include "runtime/jit/BuildId.h"
 #include "runtime/jit/CacheFiles.h"
 #include "runtime/jit/Nvrtc.h"
+#include "runtime/jit/OwnBinary.h"
 #include "runtime/support/Env.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/PerProcess.h"
@@ -22,7 +23,6 @@
 
 #include <climits>
 #include <dlfcn.h>
-#include <filesystem>
 #include <glob.h>
 #include <link.h>
 
@@ -170,19 +170,10 @@ static std::string loadedNvrtc() {
 /// build is compiled in, which elsewhere might name a file of someone else's;
 /// and the file counts only if nobody else may write it.
 static std::string pathOfBuild() {
-  Dl_info self = {};
-  link_map *map = nullptr;
-  if (!dladdr1(reinterpret_cast<void *>(&pathOfBuild), &self,
-               reinterpret_cast<void **>(&map), RTLD_DL_LINKMAP) ||
-      !map || !map->l_name)
+  const std::string binary = pathOfOwnBinary();
+  if (binary.empty())
     return "";
-  // The program itself has no name there.
-  const char *name = map->l_name[0] ? map->l_name : "/proc/self/exe";
-  std::error_code failed;
-  auto binary = std::filesystem::canonical(name, failed);
-  if (failed)
-    return "";
-  const std::string path = binary.parent_path() / "nvrtc-path";
+  const std::string path = joinPath(parentFolder(binary), "nvrtc-path");
   Result<Descriptor> file = openRegular(path);
   if (!file || !foreignOwner(*file).empty() || !openToOthers(*file).empty())
     return "";

@@ -37,8 +37,8 @@ struct NvrtcLocation {
 /// error, as is finding none: NoCompiler with the places searched.
 Result<NvrtcLocation> findNvrtc(const std::string &given = "");
 
-/// The opened library. Compiling is thread-safe, several at once run in
-/// parallel.
+/// The opened library. Compiling is thread-safe. Several at once run in
+/// parallel, but for the parsing, a fifth of a compile: see CompileWorker.h.
 class Nvrtc {
 public:
   /// Opens it once a process; a second location gives a second instance.

@@ -15,6 +15,8 @@
 #include <charconv>
 #include <cstdlib>
 
+#include <unistd.h>
+
 using namespace moec;
 
 std::string moec::envString(EnvName name) {
@@ -45,6 +47,8 @@ Result<int64_t> moec::envInteger(EnvName name) {
         name.variable().name, value);
   return number;
 }
+
+char *const *moec::envBlock() { return ::environ; }
 
 Result<std::string> moec::envCacheFolder() {
   if (std::string folder = envString("MOEC_CACHE_DIR"); !folder.empty())

@@ -43,8 +43,12 @@ inline constexpr EnvVariable kEnvVariables[] = {
     {"MOEC_CUDA_DRIVER_PATH", "path", "",
      "The libcuda.so.1 to open; default: as the loader finds it."},
     {"MOEC_JOBS", "integer", "0",
-     "Threads that compile kernels or run the host device; 0 means one for "
-     "each core."},
+     "Kernels that compile at once, or threads of the host device; 0 means one "
+     "for each core."},
+    {"MOEC_WORKER", "path", "",
+     "The program moec-nvrtc, which compiles kernels in processes of its own; "
+     "off: threads of the process that loads compile them; default: beside "
+     "the library."},
     {"MOEC_SPIN_DEADLINE", "integer", "0",
      "Milliseconds after which a kernel that waits for other threads ends "
      "with an assertion that names the wait; 0: never. Kernels are compiled "
@@ -91,6 +95,9 @@ Result<bool> envFlag(EnvName name);
 
 /// A decimal integer >= 0; anything else is InvalidArgument.
 Result<int64_t> envInteger(EnvName name);
+
+/// All variables, for a program to be started.
+char *const *envBlock();
 
 /// The cache's folder by MOEC_CACHE_DIR, XDG_CACHE_HOME and HOME; an error if
 /// none of them is set.

@@ -6,6 +6,7 @@ starting the programs."""
 
 import argparse
 import ctypes
+import json
 import os
 import pathlib
 import re
@@ -18,6 +19,8 @@ import unittest
 CONSUMER = pathlib.Path(__file__).resolve().parent / "consumer"
 VERSION = 100  # 0.1.0
 CMAKE_TARGETS = {"moec": "moec::moec", "moec-runtime": "moec::runtime"}
+SMALL = {"moec_layer": 1, "name": "small", "num_experts": 16, "experts_per_token": 4, "hidden_dim": 256, "intermediate_size": 96,
+         "in_dtype": "bf16", "routing_method": "renormalize", "activation": "silu", "quant_config": "bf16"}
 PROGRAMS = {"moec": ["moec", "moec-opt"], "moec-runtime": ["moec-run"]}
 
 
@@ -81,7 +84,7 @@ class Installed(unittest.TestCase):
     def test_the_runtime_alone(self):
         prefix, files = self.install_part("runtime")
         self.assertFalse([file for file in files if "libmoec.so" in file or file in ("bin/moec", "bin/moec-opt")])
-        for name in ("bin/moec-run", "include/moec/moec.h", "include/moec/moec.hpp"):
+        for name in ("bin/moec-run", "libexec/moec/moec-nvrtc", "include/moec/moec.h", "include/moec/moec.hpp"):
             self.assertIn(name, files)
         self.assertEqual(self.configure(prefix, "moec::runtime", "REQUIRED"), "")
         self.assertEqual(self.configure(prefix, "moec::runtime", "REQUIRED COMPONENTS runtime OPTIONAL_COMPONENTS compiler"), "")
@@ -98,7 +101,7 @@ class Installed(unittest.TestCase):
         self.assertTrue({"bin/moec", "bin/moec-opt"} <= files)
         self.assertFalse([file for file in files if "runtime" in file])
         prefix, files = self.install_part("python")
-        self.assertEqual(files, {"moec/libmoec.so"})
+        self.assertEqual(files, {"moec/libmoec.so", "moec/moec-nvrtc"})
         self.assertFalse((prefix / "moec" / "libmoec.so").is_symlink())
         self.assertEqual(ctypes.CDLL(str(prefix / "moec" / "libmoec.so")).moec_version(), VERSION)
         # A wheel takes it by its component alone.
@@ -125,6 +128,22 @@ class Installed(unittest.TestCase):
         for library in options.libraries:
             for program in PROGRAMS[library]:
                 self.assertIn("--help", output_of(self.prefix / "bin" / program, "--help"))
+
+    def test_workers(self):
+        """moec-run finds moec-nvrtc in the tree that was moved."""
+        package = self.work / "small.moec"
+        program = options.build / "bin" / "moec"
+        if "moec" not in options.libraries:
+            self.skipTest("the compiler is not built")
+        layer = self.work / "small.json"
+        layer.write_text(json.dumps(SMALL), encoding="utf-8")
+        output_of(program, "compile", layer, "--arch=sm_90a", "--no-cubin", "-o", package)
+        nvrtc = (options.build / "bin" / "nvrtc-path").read_text(encoding="utf-8").strip()
+        if not nvrtc:
+            self.skipTest("the build has no NVRTC")
+        report = json.loads(output_of(self.prefix / "bin" / "moec-run", package, "--prebuild", "--json", MOEC_JOBS="3",
+                                      MOEC_NVRTC_PATH=nvrtc, MOEC_CACHE_DIR=str(self.work / "cache")))
+        self.assertEqual(report["load"]["workers"], 3)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""The programs and libraries of --build need nothing but the C library where they run; the libraries also need libgcc_s.so.1.
-The libraries load with glibc 2.34. They export nothing but the C ABI (moec_*), so that they live beside another LLVM in one
-process. No program and no library holds a path of the machine that built it."""
+"""The programs and libraries of --build need nothing but the C library where they run; the libraries and moec-nvrtc also need
+libgcc_s.so.1. These load with glibc 2.34. The libraries export nothing but the C ABI (moec_*), so that they live beside
+another LLVM in one process. No program and no library holds a path of the machine that built it."""
 
 import pathlib
 import re
@@ -21,7 +21,10 @@ NEEDED = re.compile(r"^(libc\.so\.6|libm\.so\.6|libdl\.so\.2|librt\.so\.1|libpth
 # Every system has it. Its archive needs glibc 2.35.
 NEEDED_BY_LIBRARIES = "libgcc_s.so.1"
 NEWEST_GLIBC = (2, 34)
-PROGRAMS = ("bin/moec", "bin/moec-opt", "bin/moec-run", "bin/moec-check", "lib/libmoec.so", "lib/libmoec-runtime.so")
+PROGRAMS = ("bin/moec", "bin/moec-opt", "bin/moec-run", "bin/moec-check", "lib/libmoec.so", "lib/libmoec-runtime.so",
+            "libexec/moec/moec-nvrtc")
+# They go into a wheel.
+OLD_GLIBC = (".so", "moec-nvrtc")
 
 
 def lines_of(*command):
@@ -35,13 +38,15 @@ def check(root, files, options):
     for path in found:
         for line in lines_of("readelf", "--dynamic", "--wide", str(path)):
             match = re.search(r"\(NEEDED\).*\[(.*)\]", line)
-            if match and not NEEDED.match(match.group(1)) and not (path.suffix == ".so" and match.group(1) == NEEDED_BY_LIBRARIES):
+            allowed = path.name.endswith(OLD_GLIBC) and match and match.group(1) == NEEDED_BY_LIBRARIES
+            if match and not NEEDED.match(match.group(1)) and not allowed:
                 yield Finding(path, 1, f"needs {match.group(1)} where it runs; link it statically or open it with dlopen")
         if path.suffix == ".so":
             for line in lines_of("nm", "--dynamic", "--defined-only", str(path)):
                 symbol = line.split()[-1].split("@")[0]
                 if not symbol.startswith("moec_") and " A " not in line:
                     yield Finding(path, 1, f"exports {symbol}; the version script must hide it")
+        if path.name.endswith(OLD_GLIBC):
             for line in lines_of("objdump", "-T", str(path)):
                 match = re.search(r"GLIBC_(\d+)\.(\d+)\S*\s+(\S+)$", line)
                 if match and (int(match.group(1)), int(match.group(2))) > NEWEST_GLIBC:

@@ -114,9 +114,10 @@ static void printLoad(const runtime::LoadReport &load,
   for (const auto &variant : load.unfit)
     fmt::print("variant {} is not taken: {}\n", variant.name, variant.reason);
   if (!load.jit.nvrtcPath.empty())
-    fmt::print("NVRTC: {} (found by {}), opened in {:.1f} ms, {} jobs\n",
-               load.jit.nvrtcPath, load.jit.nvrtcFoundBy,
-               load.jit.nvrtcOpenMilliseconds, load.jit.jobs);
+    fmt::print(
+        "NVRTC: {} (found by {}), opened in {:.1f} ms, {} jobs, {} workers\n",
+        load.jit.nvrtcPath, load.jit.nvrtcFoundBy,
+        load.jit.nvrtcOpenMilliseconds, load.jit.jobs, load.jit.workers);
 }
 
 void moec::run::printTable(const RunReport &report, bool timed, bool checked) {

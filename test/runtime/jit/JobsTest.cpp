@@ -6,14 +6,15 @@
 //===----------------------------------------------------------------------===//
 //
 // The jobs asked for, then MOEC_JOBS, then the threads that the affinity mask
-// leaves; never more than there is work.
+// leaves; never more than there is work. The order in which kernels begin.
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/jit/CompileOrder.h"
 #include "runtime/jit/CompilePool.h"
 #include "runtime/support/Threads.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cstdlib>
 #include <sched.h>
@@ -60,4 +61,19 @@ TEST(JobsTest, theEnvironmentAndTheCallerAreStronger) {
 TEST(JobsTest, neverMoreThanWork) {
   EXPECT_EQ(*chooseJobs(8, 2), 2);
   EXPECT_EQ(*chooseJobs(8, 0), 1);
+}
+
+TEST(JobsTest, theLongestKernelsBeginFirst) {
+  Target target;
+  for (size_t headers : {2, 3, 3, 1, 2}) {
+    Kernel kernel;
+    kernel.headers.resize(headers);
+    target.kernels.push_back(kernel);
+  }
+  std::vector<size_t> some = {0, 1, 2, 3, 4};
+  orderByTime(some, target);
+  EXPECT_THAT(some, testing::ElementsAre(2, 1, 4, 0, 3));
+  some = {0, 1, 3};
+  orderByTime(some, target);
+  EXPECT_THAT(some, testing::ElementsAre(1, 0, 3));
 }

@@ -1,0 +1,25 @@
+//===- CompileOrder.cpp - which kernels compile first ---------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The longest first.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/jit/CompileOrder.h"
+
+#include <algorithm>
+#include <functional>
+
+using namespace moec::runtime;
+
+void moec::runtime::orderByTime(std::vector<size_t> &kernels,
+                                const Target &target) {
+  std::ranges::reverse(kernels);
+  std::ranges::stable_sort(kernels, std::greater(), [&](size_t i) {
+    return target.kernels[i].headers.size();
+  });
+}

@@ -1,0 +1,282 @@
+//===- CompileWorker.cpp - a process that compiles kernels ----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Finding the program, starting it, asking it, ending it; and what it does.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/jit/CompileWorker.h"
+
+#include "runtime/jit/Nvrtc.h"
+#include "runtime/jit/OwnBinary.h"
+#include "runtime/support/Env.h"
+#include "runtime/support/Files.h"
+#include "runtime/support/Paths.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+using namespace moec;
+using namespace moec::runtime;
+
+using Clock = std::chrono::steady_clock;
+
+//===----------------------------------------------------------------------===//
+// Finding
+//===----------------------------------------------------------------------===//
+
+/// Why a program beside `binary` is not started; "" if it may be. It needs the
+/// trust of the binary itself: nobody may write it who may not write that.
+static std::string distrust(const struct stat &program,
+                            const struct stat &binary) {
+  if (program.st_uid != 0 && program.st_uid != ::geteuid() &&
+      program.st_uid != binary.st_uid)
+    return fmt::format("it belongs to user {}", program.st_uid);
+  mode_t others = program.st_mode & (S_IWGRP | S_IWOTH);
+  if (program.st_gid == binary.st_gid)
+    others &= ~(binary.st_mode & S_IWGRP);
+  if (others)
+    return fmt::format("others may write it (mode {:04o})",
+                       program.st_mode & 07777);
+  return "";
+}
+
+Result<std::string> moec::runtime::workerBeside(const std::string &own) {
+  struct stat binary;
+  if (::stat(own.c_str(), &binary) != 0)
+    return Error(ErrorCode::NoCompiler, "the path of this library is unknown");
+  std::vector<std::string> searched;
+  for (const char *place : {"", "/../libexec/moec", "/../../libexec/moec"}) {
+    std::string path = parentFolder(own) + place + "/moec-nvrtc";
+    struct stat program;
+    if (::stat(path.c_str(), &program) != 0 || !S_ISREG(program.st_mode)) {
+      searched.push_back(path);
+      continue;
+    }
+    if (std::string why = distrust(program, binary); !why.empty())
+      return Error(ErrorCode::NoCompiler, "{} is not started: {}", path, why);
+    return path;
+  }
+  return Error(ErrorCode::NoCompiler, "there is no {}",
+               fmt::join(searched, ", no "));
+}
+
+Result<std::string> moec::runtime::findWorker() {
+  std::string given = envString("MOEC_WORKER");
+  if (given == "off")
+    return Error(ErrorCode::NoCompiler, "MOEC_WORKER is off");
+  if (!given.empty())
+    return given;
+  return workerBeside(pathOfOwnBinary());
+}
+
+//===----------------------------------------------------------------------===//
+// Starting
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The orders to posix_spawn: descriptors and signals of the worker.
+class Spawning {
+public:
+  Spawning() {
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawnattr_init(&attributes);
+  }
+  ~Spawning() {
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::posix_spawnattr_destroy(&attributes);
+  }
+  Spawning(const Spawning &) = delete;
+  Spawning &operator=(const Spawning &) = delete;
+
+  /// Its standard input is the socket. Nothing else of the host is open, no
+  /// signal is blocked, ignored or handled, and none of the terminal comes.
+  int prepare(int socket) {
+    sigset_t none, all;
+    ::sigemptyset(&none);
+    ::sigfillset(&all);
+    int failed = ::posix_spawn_file_actions_adddup2(&actions, socket, 0);
+    for (int output : {STDOUT_FILENO, STDERR_FILENO})
+      if (!failed)
+        failed = ::posix_spawn_file_actions_addopen(&actions, output,
+                                                    "/dev/null", O_WRONLY, 0);
+    if (!failed)
+      failed = ::posix_spawn_file_actions_addclosefrom_np(&actions,
+                                                          STDERR_FILENO + 1);
+    if (!failed)
+      failed = ::posix_spawnattr_setflags(
+          &attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                           POSIX_SPAWN_SETSIGDEF);
+    if (!failed)
+      failed = ::posix_spawnattr_setsigmask(&attributes, &none);
+    if (!failed)
+      failed = ::posix_spawnattr_setsigdefault(&attributes, &all);
+    if (!failed)
+      failed = ::posix_spawnattr_setpgroup(&attributes, 0);
+    return failed;
+  }
+
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+};
+} // namespace
+
+/// Whether something comes from the socket in time.
+static bool awaitBytes(int socket, std::chrono::milliseconds patience) {
+  const auto end = Clock::now() + patience;
+  for (;;) {
+    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        end - Clock::now());
+    pollfd asked = {socket, POLLIN, 0};
+    int ready = ::poll(&asked, 1, std::max(0, static_cast<int>(left.count())));
+    if (ready >= 0 || errno != EINTR)
+      return ready > 0;
+  }
+}
+
+Result<CompileWorker> CompileWorker::start(const std::string &program) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return fileError("cannot make", "a socket");
+  Descriptor ours(ends[0]), theirs(ends[1]);
+  Spawning spawning;
+  std::string name = program;
+  char *arguments[] = {name.data(), nullptr};
+  pid_t process = -1;
+  int failed = spawning.prepare(theirs.get());
+  if (!failed)
+    failed = ::posix_spawn(&process, program.c_str(), &spawning.actions,
+                           &spawning.attributes, arguments, envBlock());
+  if (failed) {
+    errno = failed;
+    return fileError("cannot start", program);
+  }
+  CompileWorker worker(program, process, std::move(ours));
+  theirs = Descriptor();
+  // A worker greets within milliseconds; a disk may be slow.
+  constexpr auto kPatience = std::chrono::seconds(10);
+  const WorkerMessage expected = workerGreeting();
+  std::optional<WorkerMessage> greeting;
+  if (awaitBytes(worker.socket.get(), kPatience))
+    greeting = receiveMessage(worker.socket.get());
+  if (greeting == expected)
+    return worker;
+  std::string how = worker.end();
+  if (!greeting)
+    return Error(ErrorCode::NoCompiler,
+                 "'{}' says nothing of what moec-nvrtc says first ({})",
+                 program, how);
+  return Error(ErrorCode::NoCompiler, "'{}' is '{}'; expected '{}'", program,
+               fmt::join(*greeting, " "), fmt::join(expected, " "));
+}
+
+CompileWorker::CompileWorker(CompileWorker &&other) noexcept
+    : program(std::move(other.program)),
+      process(std::exchange(other.process, -1)),
+      socket(std::move(other.socket)), hasCrashed(other.hasCrashed) {}
+
+//===----------------------------------------------------------------------===//
+// Asking and ending
+//===----------------------------------------------------------------------===//
+
+Result<WorkerAnswer> CompileWorker::compile(const WorkerJob &job) {
+  std::optional<WorkerAnswer> answer;
+  if (sendMessage(socket.get(), toMessage(job)))
+    if (auto message = receiveMessage(socket.get()))
+      answer = answerOf(std::move(*message));
+  if (answer)
+    return *std::move(answer);
+  std::string how = end();
+  return Error(ErrorCode::CompileFailed,
+               "kernel {}: '{}' ended before it had compiled it ({})",
+               job.recipe.entry, program, how);
+}
+
+std::string CompileWorker::end() {
+  // Not by close() alone: a forked child of the host may have the socket, too.
+  ::shutdown(socket.get(), SHUT_RDWR);
+  socket = Descriptor();
+  const pid_t ended = std::exchange(process, -1);
+  constexpr auto kPatience = std::chrono::seconds(2);
+  constexpr auto kPause = std::chrono::microseconds(500);
+  const auto late = Clock::now() + kPatience;
+  bool killed = false;
+  int status = 0;
+  for (;;) {
+    pid_t got = ::waitpid(ended, &status, WNOHANG);
+    if (got == ended)
+      break;
+    if (got < 0 && errno != EINTR) {
+      // The host ignores SIGCHLD, or its handler waits for every child.
+      hasCrashed = true;
+      return "the host process has taken its exit status";
+    }
+    if (!killed && Clock::now() > late) {
+      ::kill(ended, SIGKILL);
+      killed = true;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  if (killed)
+    return "it did not end by itself";
+  if (!WIFSIGNALED(status))
+    return fmt::format("exit status {}", WEXITSTATUS(status));
+  hasCrashed = true;
+  const char *name = ::sigdescr_np(WTERMSIG(status));
+  return fmt::format("signal {}, {}", WTERMSIG(status),
+                     name ? name : "unknown");
+}
+
+CompileWorker::~CompileWorker() {
+  if (process >= 0)
+    end();
+}
+
+//===----------------------------------------------------------------------===//
+// The program
+//===----------------------------------------------------------------------===//
+
+static Result<Cubin> compileJob(const WorkerJob &job, WorkerAnswer &answer) {
+  auto nvrtc = TRY(Nvrtc::open(job.nvrtc));
+  answer.openMilliseconds = nvrtc->openMilliseconds();
+  return nvrtc->compile(job.recipe);
+}
+
+int moec::runtime::serveCompiles(int socket) {
+  if (!sendMessage(socket, workerGreeting()))
+    return 1;
+  while (auto message = receiveMessage(socket)) {
+    auto job = jobOf(std::move(*message));
+    if (!job)
+      return 1;
+    WorkerAnswer answer;
+    setLogSink(
+        [&](LogLevel level, std::string_view text) {
+          answer.log.emplace_back(level, text);
+        },
+        job->level);
+    answer.cubin = compileJob(*job, answer);
+    setLogSink({}, LogLevel::None);
+    if (!sendMessage(socket, toMessage(answer)))
+      return 1;
+  }
+  return 0;
+}

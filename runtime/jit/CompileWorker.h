@@ -1,0 +1,77 @@
+//===- CompileWorker.h - a process that compiles kernels --------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// NVRTC holds one lock of the process while it parses, a fifth of a compile:
+// more than a few threads wait for each other. The program moec-nvrtc takes
+// one kernel after the other; several of them share no lock.
+//
+// The host process may be anything: Python, an engine with handlers of signals
+// and with forks. A worker therefore has nothing of it but the environment, the
+// folder and one socket: no descriptor, no signal mask, no handler, no
+// terminal. It is a process group of its own, and ends with the thread that
+// started it. Only its own process id is waited for.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_JIT_COMPILEWORKER_H
+#define MOEC_RUNTIME_JIT_COMPILEWORKER_H
+
+#include "runtime/jit/WorkerMessages.h"
+#include "runtime/support/Descriptor.h"
+#include "runtime/support/Result.h"
+
+#include <string>
+
+#include <sys/types.h>
+
+namespace moec::runtime {
+
+/// The program moec-nvrtc: MOEC_WORKER, else what lies beside this library or
+/// program. An error says why there is none.
+Result<std::string> findWorker();
+
+/// The moec-nvrtc of a binary: in its folder (a wheel), or in libexec/moec of
+/// a prefix whose bin/, lib/ or lib/<triplet>/ has it. One that others than
+/// those of the binary may write is an error.
+Result<std::string> workerBeside(const std::string &binary);
+
+/// One worker. The thread that starts it keeps it: with that thread it ends.
+class CompileWorker {
+public:
+  /// Starts `program` and hears its greeting. An error says why this process
+  /// has to compile.
+  static Result<CompileWorker> start(const std::string &program);
+  CompileWorker(CompileWorker &&other) noexcept;
+  CompileWorker &operator=(CompileWorker &&) = delete;
+  /// Ends the process and waits for its end.
+  ~CompileWorker();
+
+  /// An error where there is no answer; `crashed` then says whether a signal
+  /// ended it. What NVRTC says is in the answer.
+  Result<WorkerAnswer> compile(const WorkerJob &job);
+  bool crashed() const { return hasCrashed; }
+
+private:
+  CompileWorker(std::string program, pid_t process, Descriptor socket)
+      : program(std::move(program)), process(process),
+        socket(std::move(socket)) {}
+  /// Ends it; how it ended, "exit status 3" say.
+  std::string end();
+
+  std::string program;
+  pid_t process = -1;
+  Descriptor socket;
+  bool hasCrashed = false;
+};
+
+/// The program moec-nvrtc: greets, and answers jobs until the other end of the
+/// socket is gone. Gives its exit status.
+int serveCompiles(int socket);
+
+} // namespace moec::runtime
+
+#endif // MOEC_RUNTIME_JIT_COMPILEWORKER_H

@@ -1,0 +1,129 @@
+//===- Compilers.cpp - who compiles the kernels of one load ---------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Workers where they gain time, else this process.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/jit/Compilers.h"
+
+#include "runtime/support/Env.h"
+#include "runtime/support/Log.h"
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::runtime;
+
+/// Two threads wait little for NVRTC's lock, and start no process.
+static constexpr int kFewestJobsOfWorkers = 3;
+
+//===----------------------------------------------------------------------===//
+// What threads share
+//===----------------------------------------------------------------------===//
+
+void Compilers::noteOpen(double milliseconds) {
+  if (summary.nvrtcPath.empty()) {
+    summary.nvrtcPath = location->library;
+    summary.nvrtcFoundBy = location->foundBy;
+    summary.nvrtcOpenMilliseconds = milliseconds;
+  }
+}
+
+Result<const Nvrtc *> Compilers::openNvrtc() {
+  std::lock_guard lock(mutex);
+  if (nvrtc)
+    return nvrtc;
+  if (!location)
+    return location.error();
+  bool wasOpen = Nvrtc::everOpened();
+  nvrtc = TRY(Nvrtc::open(*location));
+  noteOpen(wasOpen ? 0 : nvrtc->openMilliseconds());
+  return nvrtc;
+}
+
+std::optional<CompileWorker> Compilers::startWorker() {
+  std::string path;
+  {
+    std::lock_guard lock(mutex);
+    if (!searched) {
+      searched = true;
+      if (Result<std::string> found = findWorker())
+        program = *found;
+      else
+        log(LogLevel::Info, "threads of this process compile: {}",
+            found.error().message);
+    }
+    if (!program)
+      return std::nullopt;
+    path = *program;
+  }
+  // Threads start theirs side by side.
+  Result<CompileWorker> worker = CompileWorker::start(path);
+  std::lock_guard lock(mutex);
+  if (worker) {
+    ++summary.workers;
+    return *std::move(worker);
+  }
+  if (program)
+    log(LogLevel::Warning, "threads of this process compile: {}",
+        worker.error().message);
+  program.reset();
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// One thread
+//===----------------------------------------------------------------------===//
+
+static LogLevel shownLevel() {
+  LogLevel level = LogLevel::Debug;
+  while (level != LogLevel::None && !logs(level))
+    level = static_cast<LogLevel>(static_cast<int>(level) - 1);
+  return level;
+}
+
+std::optional<Result<Cubin>>
+Compilers::OfThread::compileInWorker(const Recipe &recipe) {
+  if (!all.location || all.jobs < kFewestJobsOfWorkers)
+    return std::nullopt;
+  if (!worker) {
+    auto started = all.startWorker();
+    if (!started)
+      return std::nullopt;
+    worker.emplace(*std::move(started));
+  }
+  auto answer = worker->compile({*all.location, recipe, shownLevel()});
+  if (!answer) {
+    const bool crashed = worker->crashed();
+    worker.reset();
+    // The kernel that ends a worker by a signal would end this process, too.
+    if (crashed)
+      return Error(answer.error().code,
+                   "{}; MOEC_WORKER=off compiles it in the process that loads",
+                   answer.error().message);
+    log(LogLevel::Warning, "{}; this process compiles it",
+        answer.error().message);
+    std::lock_guard lock(all.mutex);
+    all.program.reset();
+    return std::nullopt;
+  }
+  for (const auto &[level, text] : answer->log)
+    logMessage(level, text);
+  if (answer->openMilliseconds > 0) {
+    std::lock_guard lock(all.mutex);
+    all.noteOpen(answer->openMilliseconds);
+  }
+  return std::move(answer->cubin);
+}
+
+Result<Cubin> Compilers::OfThread::compile(const Recipe &recipe) {
+  if (auto cubin = compileInWorker(recipe))
+    return *std::move(cubin);
+  auto nvrtc = TRY(all.openNvrtc());
+  return nvrtc->compile(recipe);
+}

@@ -1,0 +1,31 @@
+//===- OwnBinary.cpp - the file that holds this code ----------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The loader says which of its files holds an address.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/jit/OwnBinary.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <filesystem>
+
+std::string moec::runtime::pathOfOwnBinary() {
+  Dl_info self = {};
+  link_map *map = nullptr;
+  if (!dladdr1(reinterpret_cast<void *>(&pathOfOwnBinary), &self,
+               reinterpret_cast<void **>(&map), RTLD_DL_LINKMAP) ||
+      !map || !map->l_name)
+    return "";
+  // The program itself has no name there.
+  const char *name = map->l_name[0] ? map->l_name : "/proc/self/exe";
+  std::error_code failed;
+  auto binary = std::filesystem::canonical(name, failed);
+  return failed ? "" : binary.string();
+}

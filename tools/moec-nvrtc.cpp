@@ -1,0 +1,37 @@
+//===- moec-nvrtc.cpp - compiles kernels for a process that loads them ----===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The libraries and moec-run start it (runtime/jit/CompileWorker.h). Jobs come
+// by the socket that is its standard input, and answers go there.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/jit/CompileWorker.h"
+#include "runtime/support/Guard.h"
+
+#include <cstdio>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int main() {
+  // A compile that nobody waits for ends with the thread that asked for it.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  int type = 0;
+  socklen_t size = sizeof type;
+  if (::getsockopt(STDIN_FILENO, SOL_SOCKET, SO_TYPE, &type, &size) != 0) {
+    std::fputs("moec-nvrtc: expected a socket as standard input; moec's "
+               "libraries start this program where they compile kernels\n",
+               stderr);
+    return 2;
+  }
+  int status = moec::guarded(
+      "moec-nvrtc", [] { return moec::runtime::serveCompiles(STDIN_FILENO); });
+  // Destructors of NVRTC would only cost time.
+  ::_exit(status);
+}
