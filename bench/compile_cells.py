@@ -21,7 +21,7 @@ import sys
 
 import benchlib
 
-SCRIPTS = ("benchlib.py", "counters.py", "counters_note.py", "run_all.sh", "short_table.py", "shapes.json", "targets.json",
+SCRIPTS = ("benchlib.py", "counters.py", "counters_note.py", "run_all.sh", "short_table.py", "skew.py", "shapes.json", "targets.json",
            "thermometer.py")
 
 
@@ -68,6 +68,8 @@ def main():
     copy_program(options.build, "moec-bench", options.out)
     for name in SCRIPTS:
         shutil.copy2(benchlib.BENCH / name, options.out / name)
+    for path in (benchlib.BENCH / "baseline").glob("*-skew.csv"):
+        shutil.copy2(path, options.out / path.name)
     made = 0
     for shape, scheme in chosen:
         package = options.out / f"{shape}-{scheme}.moec"

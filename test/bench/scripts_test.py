@@ -22,6 +22,7 @@ sys.path.insert(0, str(BENCH))
 import benchlib  # noqa: E402
 import compile_cells  # noqa: E402
 import short_table  # noqa: E402
+import skew  # noqa: E402
 import summarize  # noqa: E402
 import targets  # noqa: E402
 import thermometer  # noqa: E402
@@ -160,6 +161,25 @@ class TargetTest(unittest.TestCase):
 
 
 class TableTest(unittest.TestCase):
+    def test_skew_table(self):
+        key = ("qwen3-30b-a3b", "bf16", 512)
+        runs = {("uniform", False): {key: 100.0}, ("hot:8", False): {key: 52.0}, ("hot:8", True): {key: 40.0}}
+        lines = list(skew.lines(runs, 1.25, {(*key, "hot:8"): 50.0}))
+        self.assertIn("100.0 (-)", lines[1])
+        self.assertIn("52.0 (1.30!, 1.04)", lines[1])
+        self.assertEqual(lines[2], "1 cells beside dealt ones, 1 above 1.25")
+        runs["hot:8", False] = {key: 50.0}
+        self.assertIn("50.0 (1.25)", list(skew.lines(runs, 1.25, {}))[1])
+
+    def test_skew_has_peers_of_one_gpu(self):
+        folder, cells = BENCH / "baseline", benchlib.read(BENCH / "shapes.json")["skew"]
+        peers = skew.baseline(folder, "h200_sxm")
+        self.assertEqual(skew.baseline(folder, "h100_sxm"), {})
+        self.assertEqual(skew.baseline(folder, ""), {})
+        self.assertEqual({key[3] for key in peers}, set(cells["routings"]))
+        self.assertEqual({key[2] for key in peers}, set(cells["tokens"]))
+        self.assertEqual(len(peers), 60)
+
     def test_short_table(self):
         lines = list(short_table.lines([report(), report(name="hot", ratio=1.6, suspect=True)]))
         self.assertIn("1.20 (0.80)", lines[2])
