@@ -9,7 +9,8 @@ Mutants of templates/ are packages with patched headers and the cubins of those;
 
 Groups: rows (every scheme, backend and engine), random (layers drawn from the whole language), types (of logits and given
 weights, by methods that route in different ways), parts (of layers: every method routes, every scheme quantizes, sets of options
-finalize), ranks (each rank of a package of all), models, limits (offsets beyond 32 bits), mutants, sanitizers.
+finalize), ranks (each rank of a package of all), models, limits (offsets beyond 32 bits, very many tokens),
+mutants, sanitizers.
 """
 
 import concurrent.futures
@@ -72,12 +73,16 @@ PLANTED = [
     ("initcheck", "template-tail-row-off-by-one"),
     ("synccheck", "template-barrier-of-half-a-warp"),
 ]
-# tokens * K * H and E * 2I * H beyond 2^31 and 2^32.
+# tokens * K * H and E * 2I * H beyond 2^31 and 2^32; blocks of tokens that grow, and have more pairs than 16 bits count.
 LIMITS = [
     ("many-tokens", {"num_experts": 64, "experts_per_token": 8, "hidden_dim": 7168, "intermediate_size": 256},
-     ["--tokens=40960", "--sample=64"]),
+     ["--tokens=40960", "--sample=64"], []),
     ("large-weights", {"num_experts": 152, "experts_per_token": 8, "hidden_dim": 7168, "intermediate_size": 2048},
-     ["--tokens=33,500", "--sample=16"]),
+     ["--tokens=33,500", "--sample=16"], []),
+    ("very-many-tokens", {"num_experts": 16, "experts_per_token": 4, "hidden_dim": 64, "intermediate_size": 64},
+     ["--tokens=16384,16385,65536,262144,1048576", "--sample=4"], ["--max-tokens=1048576"]),
+    ("very-many-pairs", {"num_experts": 64, "experts_per_token": 32, "hidden_dim": 64, "intermediate_size": 64},
+     ["--tokens=600000", "--sample=4"], ["--max-tokens=1048576"]),
 ]
 # Layers that read logits in different ways: few tokens in two launches, more of them in clusters and in blocks.
 TYPED_SHAPE = {"num_experts": 96, "experts_per_token": 4, "hidden_dim": 256, "intermediate_size": 128}
@@ -155,6 +160,7 @@ MUTANT_LAYERS = {
                                                    "quant_config": SECOND_OF_ROWS}, 2048),
     "second_of_rows_sync": ("int4_w4afp8", "mma_sync", {"hidden_dim": 384, "intermediate_size": 256, "stored_layout": "rows",
                                                         "quant_config": SECOND_OF_ROWS}, 2048),
+    "many_tokens": ("bf16", "mma_sync", {"num_experts": 16, "experts_per_token": 4, "hidden_dim": 64, "intermediate_size": 64}, 1 << 20),
     "split": ("fp8_channel", "wgmma", {"num_experts": 16, "experts_per_token": 2, "hidden_dim": 1536, "intermediate_size": 256}, 512),
 }
 
@@ -377,12 +383,12 @@ class Maker:
             self.add("models", f"{name}-simt", [["--tokens=1,33,500", "--routing=skewed", sampled]])
 
     def make_limits(self):
-        for name, shape, run in LIMITS:
+        for name, shape, run, words in LIMITS:
             if not self.named(name):
                 continue
             layer = self.write_layer(name, testing.layer_json(name, shape, self.scheme("bf16"), self.rows["activations"][0],
                                                               self.rows["routing"][1], False))
-            if self.compile(name, layer, []):
+            if self.compile(name, layer, words):
                 self.add("limits", name, [run])
 
     def make_sanitizers(self):
