@@ -94,9 +94,11 @@ def Moe_CountOp : Moe_StageOp<"count", [Pure], ["addStageAttributes"]> {
   let summary = "how many pairs each expert has, per block of tokens";
   let description = [{
     From ids [tokens, pairs] to counts [blocks, experts], a block being
-    `block_tokens` tokens; 0 is not decided yet. A rank holds `local` experts
-    (absent: all); the first of them is known when it runs. The leading `?` of the ids is tokens, of
-    the counts ceildiv(tokens, block_tokens).
+    `block_tokens` tokens; 0 is not decided yet. With `most_blocks` there are at
+    most so many: a block has the smallest multiple of `block_tokens` tokens
+    with which these suffice. A rank holds `local` experts (absent: all); the
+    first of them is known when it runs. The leading `?` of the ids is tokens,
+    of the counts blocks.
 
     ```mlir
     func.func private @count(%ids: tensor<?x8xi32>) {
@@ -108,13 +110,14 @@ def Moe_CountOp : Moe_StageOp<"count", [Pure], ["addStageAttributes"]> {
   let arguments = (ins
     Moe_IntAttr:$experts,
     Moe_IntAttr:$block_tokens,
+    OptionalAttr<Moe_IntAttr>:$most_blocks,
     OptionalAttr<Moe_IntAttr>:$local_experts,
     AnyRankedTensor:$topk_ids
   );
   let results = (outs AnyRankedTensor:$block_counts);
   let assemblyFormat = [{
     `experts` `=` $experts `block_tokens` `=` $block_tokens
-    (`local` `=` $local_experts^)? $topk_ids
+    (`most_blocks` `=` $most_blocks^)? (`local` `=` $local_experts^)? $topk_ids
     attr-dict `:` functional-type(operands, results)
   }];
   let members = [{
@@ -146,7 +149,8 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure], ["addStageAttributes"]> {
       other;
     * `counts` [local]: rows of each local expert.
 
-    `capacity` bounds the number of rows, as an expression over tokens.
+    `block_tokens` and `most_blocks` are those of the counts. `capacity` bounds
+    the number of rows, as an expression over tokens.
 
     ```mlir
     func.func private @permute(%ids: tensor<?x8xi32>, %counts: tensor<?x128xi32>) {
@@ -161,6 +165,7 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure], ["addStageAttributes"]> {
     Moe_IntAttr:$tile_rows,
     OptionalAttr<Moe_IntAttr>:$row_step,
     Moe_IntAttr:$block_tokens,
+    OptionalAttr<Moe_IntAttr>:$most_blocks,
     OptionalAttr<Moe_IntAttr>:$local_experts,
     OptionalAttr<StrAttr>:$capacity,
     AnyRankedTensor:$topk_ids,
@@ -171,7 +176,7 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure], ["addStageAttributes"]> {
     AnyRankedTensor:$tile_count, AnyRankedTensor:$counts);
   let assemblyFormat = [{
     `experts` `=` $experts `tile_rows` `=` $tile_rows (`row_step` `=` $row_step^)?
-    `block_tokens` `=` $block_tokens (`local` `=` $local_experts^)?
+    `block_tokens` `=` $block_tokens (`most_blocks` `=` $most_blocks^)? (`local` `=` $local_experts^)?
     (`capacity` `=` $capacity^)? $topk_ids `,` $block_counts attr-dict `:` functional-type(operands, results)
   }];
   let members = [{

@@ -123,7 +123,9 @@ template <typename Op> static ParseResult verifyLocal(Op op) {
 }
 
 LogicalResult CountOp::verify() {
-  if (expectPositive(*this, "experts", getExperts()))
+  if (expectPositive(*this, "experts", getExperts()) ||
+      (getMostBlocks() &&
+       expectPositive(*this, "most_blocks", *getMostBlocks())))
     return failure();
   if (getBlockTokens() < 0)
     return emitOpError() << "'block_tokens' must not be negative, got "
@@ -145,7 +147,9 @@ static ParseResult verifyRowStep(Operation *op, int64_t tileRows,
 }
 
 LogicalResult PermuteOp::verify() {
-  if (expectPositive(*this, "experts", getExperts()))
+  if (expectPositive(*this, "experts", getExperts()) ||
+      (getMostBlocks() &&
+       expectPositive(*this, "most_blocks", *getMostBlocks())))
     return failure();
   if (getTileRows() < 0 || getBlockTokens() < 0)
     return emitOpError() << "'tile_rows' and 'block_tokens' must not be "

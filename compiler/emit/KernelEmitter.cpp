@@ -212,6 +212,7 @@ void Emitter::emitRoute() {
   config.number("kExperts", experts);
   config.number("kTopK", topK);
   config.number("kBlockTokens", count.getBlockTokens());
+  config.number("kMostBlocks", count.getMostBlocks().value_or(0));
   config.flag("kPermute", bool(permute));
   config.number("kCluster", out.cluster[0]);
   config.number("kTileRows", permute ? int64_t(permute.getTileRows()) : 1);

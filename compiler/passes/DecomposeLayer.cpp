@@ -295,7 +295,7 @@ private:
     return moe::CountOp::create(
         builder, location, tensor({kAny, experts}, builder.getI32Type()),
         builder.getI64IntegerAttr(experts), builder.getI64IntegerAttr(0),
-        localExperts(), route.getTopkIds());
+        /*most_blocks=*/IntegerAttr(), localExperts(), route.getTopkIds());
   }
 
   void addStages() {
@@ -313,8 +313,9 @@ private:
                   tensor({local}, i32)},
         builder.getI64IntegerAttr(experts), builder.getI64IntegerAttr(0),
         /*row_step=*/IntegerAttr(), builder.getI64IntegerAttr(0),
-        localExperts(), builder.getStringAttr("tokens * " + Twine(pairs)),
-        route.getTopkIds(), count.getBlockCounts());
+        /*most_blocks=*/IntegerAttr(), localExperts(),
+        builder.getStringAttr("tokens * " + Twine(pairs)), route.getTopkIds(),
+        count.getBlockCounts());
     const Rows sorted = {permute.getTiles(), permute.getTileCount(),
                          permute.getOffsets(), Value()};
     const bool onInput = layer.getApplyRouterWeightOnInput();

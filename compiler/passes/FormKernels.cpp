@@ -55,6 +55,10 @@ static int64_t blockTokensFor(int64_t maxTokens, bool fused, bool clusters) {
   return maxTokens <= 2048 ? 16 : maxTokens <= 8192 ? 32 : 64;
 }
 
+/// More blocks than these grow instead: the counts that all CTAs of the
+/// permutation sum are then as many for any number of tokens.
+static constexpr int64_t kMostBlocks = 256;
+
 /// Rows that a CTA quantizes where no block of maxima says it.
 static constexpr int64_t kRowsOfCta = 16;
 
@@ -376,13 +380,21 @@ static void decideBlocks(moe::ProgramOp program, moe::VariantOp variant,
   bool clusters = program.getTarget().getArchRow().has("clusters") &&
                   !group.kind->routesItself;
   int64_t tokens = blockTokensFor(variant.getMaxTokens(), fused, clusters);
+  const bool many =
+      !fused && int64_t(variant.getMaxTokens()) > kMostBlocks * tokens;
+  const auto decide = [&](auto op, bool summed) {
+    if (!fused && op.getBlockTokens() != 0)
+      return;
+    op.setBlockTokens(tokens);
+    if (many && summed)
+      op.setMostBlocks(kMostBlocks);
+  };
   for (Operation *stage : group.stages) {
+    // Nobody sums the counts in a part of a layer.
     if (auto count = dyn_cast<moe::CountOp>(stage))
-      if (fused || count.getBlockTokens() == 0)
-        count.setBlockTokens(tokens);
+      decide(count, !count.getBlockCounts().use_empty());
     if (auto permute = dyn_cast<moe::PermuteOp>(stage))
-      if (fused || permute.getBlockTokens() == 0)
-        permute.setBlockTokens(tokens);
+      decide(permute, true);
   }
 }
 

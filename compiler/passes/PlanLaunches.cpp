@@ -48,6 +48,7 @@ public:
 
 private:
   void planRoute();
+  void planPermute();
   void planMatmul();
   void planFewTokens();
   void planSlices();
@@ -89,8 +90,7 @@ void Planner::planRoute() {
   auto count = findStage<moe::CountOp>(kernel);
   grid = kernel.getKind() == "route_permute"
              ? Expression(cluster())
-             : ceilDiv(symbol("tokens"),
-                       Expression(int64_t(count.getBlockTokens())));
+             : tokenBlocks(count.getBlockTokens(), count.getMostBlocks());
   if (!findStage<moe::QuantizeOp>(kernel))
     return;
   // Whole clusters quantize beside it.
@@ -98,6 +98,11 @@ void Planner::planRoute() {
   if (cluster() > 1)
     more = ceilDiv(more, Expression(cluster())) * Expression(cluster());
   grid = grid + more;
+}
+
+void Planner::planPermute() {
+  auto permute = findStage<moe::PermuteOp>(kernel);
+  grid = tokenBlocks(permute.getBlockTokens(), permute.getMostBlocks());
 }
 
 void Planner::planMatmul() {
@@ -230,6 +235,7 @@ FailureOr<moe::PlanAttr> Planner::plan() {
   static constexpr Row rows[] = {{"route", &Planner::planRoute},
                                  {"route_permute", &Planner::planRoute},
                                  {"route_pairs", &Planner::planRoute},
+                                 {"permute", &Planner::planPermute},
                                  {"grouped_matmul", &Planner::planMatmul},
                                  {"route_gate_up", &Planner::planFewTokens},
                                  {"down_combine", &Planner::planFewTokens},

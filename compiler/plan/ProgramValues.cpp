@@ -203,6 +203,15 @@ Expression WorkspaceValue::bytes() const {
   return varying * Expression(constant);
 }
 
+Expression compiler::tokenBlocks(int64_t blockTokens,
+                                 std::optional<int64_t> mostBlocks) {
+  const Expression tokens = Expression::symbol("tokens");
+  Expression block(blockTokens);
+  if (mostBlocks)
+    block = block * ceilDiv(tokens, Expression(blockTokens * *mostBlocks));
+  return ceilDiv(tokens, block);
+}
+
 Expression compiler::tileCapacity(int64_t tileRows, int64_t experts) {
   Expression rows = Expression::symbol("rows");
   return min(rows, ceilDiv(rows, Expression(tileRows)) + Expression(experts));
@@ -217,6 +226,9 @@ namespace {
 struct Smallest {
   int64_t tileRows = std::numeric_limits<int64_t>::max();
   int64_t blockTokens = std::numeric_limits<int64_t>::max();
+  /// No variant has more blocks; said where one has a bound of its own.
+  int64_t mostBlocks = 0;
+  bool isBounded = false;
 };
 } // namespace
 
@@ -227,8 +239,11 @@ static Expression leadingExtent(Value inKernel, const Smallest &smallest) {
   const bool ofTokens =
       cast<moe::StageOpInterface>(op).isOfTokens(cast<OpResult>(inKernel));
   const Expression known = ofTokens ? tokens : rows;
-  if (isa<moe::CountOp>(op))
-    return ceilDiv(tokens, Expression(smallest.blockTokens));
+  if (isa<moe::CountOp>(op)) {
+    const Expression blocks = tokenBlocks(smallest.blockTokens, {});
+    return smallest.isBounded ? min(blocks, Expression(smallest.mostBlocks))
+                              : blocks;
+  }
   if (auto amax = dyn_cast<moe::AmaxOp>(op))
     return ceilDiv(known, Expression(int64_t(amax.getBlockRows())));
   if (auto batch = dyn_cast<moe::BatchOp>(op))
@@ -270,10 +285,20 @@ std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
     if (auto batch = dyn_cast<moe::BatchOp>(op))
       smallest.tileRows =
           std::min<int64_t>(smallest.tileRows, batch.getTileRows());
-    if (auto count = dyn_cast<moe::CountOp>(op);
-        count && leaves(count.getBlockCounts()))
-      smallest.blockTokens =
-          std::min<int64_t>(smallest.blockTokens, count.getBlockTokens());
+  });
+  program.walk([&](moe::LaunchOp launch) {
+    moe::KernelOp kernel = launch.getKernelOp();
+    auto count = kernel ? findStage<moe::CountOp>(kernel) : moe::CountOp();
+    if (!count || !leaves(count.getBlockCounts()))
+      return;
+    const int64_t blockTokens = count.getBlockTokens();
+    const int64_t most =
+        launch->getParentOfType<moe::VariantOp>().getMaxTokens();
+    smallest.blockTokens = std::min(smallest.blockTokens, blockTokens);
+    smallest.mostBlocks = std::max<int64_t>(
+        smallest.mostBlocks,
+        count.getMostBlocks().value_or(llvm::divideCeil(most, blockTokens)));
+    smallest.isBounded |= count.getMostBlocks().has_value();
   });
   std::vector<WorkspaceValue> values;
   program.walk([&](moe::LaunchOp launch) {

@@ -19,6 +19,7 @@
 #include "dialect/Moe.h"
 #include "runtime/package/Expression.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,10 @@ inline constexpr llvm::StringLiteral kSlices = "slices";
 
 /// The workspace of a program whose kernels are formed, by first use.
 std::vector<WorkspaceValue> workspaceValues(moe::ProgramOp program);
+
+/// The blocks of `blockTokens` of the tokens, or of the smallest multiple with
+/// which `mostBlocks` suffice.
+Expression tokenBlocks(int64_t blockTokens, std::optional<int64_t> mostBlocks);
 
 /// Bound on the tiles of the rows of `experts` experts, of `rows`.
 Expression tileCapacity(int64_t tileRows, int64_t experts);

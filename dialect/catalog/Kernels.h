@@ -70,9 +70,8 @@ inline constexpr KernelKind kKernelKinds[] = {
      .stages = "permute",
      .arguments = "topk_ids block_counts local_begin tokens rows positions "
                   "offsets tiles tile_count counts",
-     .members = "experts local_experts pairs block_tokens "
+     .members = "experts local_experts pairs block_tokens most_blocks=0 "
                 "tile_rows row_step=tile_rows counters=2",
-     .grid = "ceildiv(tokens, {block_tokens})",
      .label = "{block_tokens}x{tile_rows}"},
     {.name = "batch",
      .header = "batch.cuh",

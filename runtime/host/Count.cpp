@@ -18,8 +18,8 @@ using namespace moec::host;
 
 Result<void> stages::count(KernelRun &run) {
   int64_t experts = run.integer("experts");
-  int64_t blockTokens = run.integer("block_tokens");
   int64_t size = TRY(run.size("tokens"));
+  int64_t blockTokens = KernelRun::blockTokens(*run.stage, size);
   int64_t pairs = TRY(run.columnsOf("topk_ids"));
   if (experts < 1 || blockTokens < 1)
     return run.fail(

@@ -103,6 +103,14 @@ int64_t KernelRun::ctas() const {
   return multiply(multiply(grid[0], grid[1]), grid[2]);
 }
 
+int64_t KernelRun::blockTokens(const Stage &stage, int64_t tokens) {
+  const int64_t least = integer(stage, "block_tokens");
+  const int64_t covered = multiply(least, integer(stage, "most_blocks"));
+  return covered > 0 && tokens > covered
+             ? multiply(least, (tokens - 1) / covered + 1)
+             : least;
+}
+
 int64_t KernelRun::coveredTokens(int64_t tokens, int64_t blockTokens) const {
   if (blockTokens < 1)
     return tokens;
@@ -113,7 +121,7 @@ Result<int64_t> moec::host::tokensOfBlocks(const KernelRun &run) {
   const int64_t size = TRY(run.size("tokens"));
   int64_t tokens = size;
   for (const Stage &other : run.kernel.stages)
-    if (const int64_t block = KernelRun::integer(other, "block_tokens"))
+    if (const int64_t block = KernelRun::blockTokens(other, size))
       tokens = run.coveredTokens(size, block);
   return tokens;
 }

@@ -106,6 +106,8 @@ public:
 
   /// All CTAs of the grid.
   int64_t ctas() const;
+  /// Tokens of a block of a stage that splits `tokens`, 0 where none does.
+  static int64_t blockTokens(const Stage &stage, int64_t tokens);
   /// Tokens that the grid's blocks cover when each has `blockTokens`.
   int64_t coveredTokens(int64_t tokens, int64_t blockTokens) const;
 

@@ -23,13 +23,13 @@ Result<void> stages::permute(KernelRun &run) {
   int64_t localBegin = TRY(run.ofRank("local_begin", 0));
   int64_t local = run.integer("local_experts");
   int64_t pairs = run.integer("pairs");
-  int64_t blockTokens = run.integer("block_tokens");
+  int64_t size = TRY(run.size("tokens"));
+  int64_t blockTokens = KernelRun::blockTokens(*run.stage, size);
   if (local < 1 || localBegin < 0 || localBegin + local > experts ||
       pairs < 1 || blockTokens < 1)
     return run.fail("expected local experts within {} and pairs and "
                     "block_tokens of at least 1, got {}+{}, {}, {}",
                     experts, localBegin, local, pairs, blockTokens);
-  int64_t size = TRY(run.size("tokens"));
   int64_t tokens = run.coveredTokens(size, blockTokens);
   int64_t allBlocks = (size + blockTokens - 1) / blockTokens;
   int64_t blocks = (tokens + blockTokens - 1) / blockTokens;

@@ -45,16 +45,20 @@ inline constexpr StageKind kStageKinds[] = {
      "output_scale:number~ table_rows:integer~ "
      "physical_experts:integer~ replica_slots:integer~ shared:integer~ "
      "zero:integer~"},
+    // most_blocks: a block has the smallest multiple of block_tokens tokens
+    // with
+    // which so many suffice; no bound where it is missing.
     {"count", "topk_ids", "block_counts",
-     "experts:integer local_experts:integer block_tokens:integer"},
+     "experts:integer local_experts:integer block_tokens:integer "
+     "most_blocks:integer~"},
     // row_step: an expert's tiles are alike, in steps of so many rows.
     // counters: zeros behind the number of tiles, 2 where it is missing.
     // local_begin: the first of local_experts; 0 where a rank holds all.
     {"permute", "topk_ids block_counts local_begin?",
      "rows positions offsets tiles tile_count counts?",
      "experts:integer local_experts:integer pairs:integer "
-     "block_tokens:integer tile_rows:integer row_step:integer~ "
-     "counters:integer~"},
+     "block_tokens:integer most_blocks:integer~ tile_rows:integer "
+     "row_step:integer~ counters:integer~"},
     // Rows in the order of pairs; local_begin as of permute.
     {"pair_rows", "topk_ids local_begin?", "positions",
      "experts:integer local_experts:integer pairs:integer"},

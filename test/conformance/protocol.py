@@ -10,7 +10,10 @@ others by barriers of shared memory. So stores may follow such a barrier in plac
 taken is free at once, and there must be an acquire of a counter. No counter is read by a weak load, which would race with
 those who count. Ends and launch_dependents keep to the rule.
 
-A group of wgmma that reads weights from registers begins with a fence, which orders what was written to them before."""
+A group of wgmma that reads weights from registers begins with a fence, which orders what was written to them before.
+
+What a CTA with a copy engine stores to its shared memory and tells its cluster is fenced before the barrier behind: the engine may
+write there then. A relaxed load of a counter has a fence behind it."""
 
 import re
 
@@ -24,6 +27,12 @@ LAUNCH = "griddepcontrol.launch_dependents"
 FENCE, COMMIT = "wgmma.fence", "wgmma.commit_group"
 # Sums and weights are lists of registers.
 MULTIPLY = re.compile(r"wgmma\.mma_async\S* \{[^{}]*\}, \{")
+# An entry that may say that rows are there; the fence without which it does not say so.
+COUNTED, COUNT_FENCE = re.compile(r"ld\.relaxed\.gpu\.global\.v4\b"), "fence.acq_rel.gpu"
+ENGINE, ENGINE_FENCE = "cp.async.bulk", "fence.proxy.async"
+CLUSTER_ARRIVE = "barrier.cluster.arrive"
+# Behind these, what was stored before is not what a cluster is told.
+MET = re.compile(r"(bar|barrier)\.sync|mbarrier\.|wgmma\.")
 LABEL = re.compile(r"^([\w$]+):$")
 
 
@@ -98,6 +107,41 @@ def violations(ptx, awaits_counters=False):
         jumps = name == "bra" or name.startswith("bra.")
         ends = not guarded and (jumps or name in ("ret", "exit", "trap"))
         return ([place(operands.strip(), blocks)] if jumps else []) + ([] if ends else [i + 1])
+
+    def walk(starts, step):
+        """Follows all ways from (statement, state); step(text, name, state) is the state behind a statement, None where the way
+        is of no more interest."""
+        seen, pending = set(), list(starts)
+        while pending:
+            i, state = pending.pop()
+            if (i, state) in seen or i >= len(code):
+                continue
+            seen.add((i, state))
+            if code[i][0] == "code":
+                state = step(code[i][2], parts(i)[1], state)
+            if state is not None:
+                pending += [(next_one, state) for next_one in followers(i)]
+
+    counted = [(i, "") for i, (kind, _, text) in enumerate(code) if kind == "code" and COUNTED.match(text)]
+    fences = []
+    walk(counted, lambda text, name, state: fences.append(name) if name.startswith(COUNT_FENCE) else state)
+    if awaits_counters and counted and not fences:
+        found.append(f"an entry's counter is read, and no {COUNT_FENCE} follows")
+
+    def of_exchange(text, name, state):
+        """A store is "stored", and "told" when the cluster has met."""
+        if name.startswith("st.shared") and "::cluster" not in name:
+            return state or "stored"
+        if state == "stored" and MET.match(name) or name.startswith(ENGINE_FENCE):
+            return ""
+        if name.startswith(CLUSTER_ARRIVE):
+            if state == "told":
+                found.append(f"stores are told to a cluster without {ENGINE_FENCE} behind them")
+            return "told" if state else ""
+        return state
+
+    if any(ENGINE in text for _, _, text in code):
+        walk([(0, "")], of_exchange)
 
     # Statements that are reached without a wait behind them; with whether a barrier told that a counter was seen.
     seen, pending = set(), [(0, False)]

@@ -60,6 +60,26 @@ $L__BB0_2:
             self.assertEqual(len(found), 1, found)
             self.assertIn("begins a group without wgmma.fence", found[0])
 
+    def test_stores_that_a_cluster_is_told_are_fenced(self):
+        engine = "  cp.async.bulk.tensor.3d.shared::cluster.global [%r5], [%rd1, {%r1, %r2, %r3}], [%r6];\n"
+        store, arrive = "  st.shared.b32 [%r5], %r1;\n", "  barrier.cluster.arrive.release.aligned;\n"
+        fence, end = "  fence.proxy.async.shared::cta;\n", "  griddepcontrol.wait;\n  ret;"
+        wrong = store + store + arrive + arrive
+        self.assertIn("without fence.proxy.async", said(engine + wrong + end)[0])
+        # Without a copy engine, or with the fence, or where the CTA met, or told once: nothing is wrong.
+        for right in (wrong, engine + store + arrive + fence + arrive, engine + store + "  bar.sync 1, 128;\n" + arrive + arrive,
+                      engine + store + arrive, engine + arrive + arrive):
+            self.assertEqual(said(right + end), [], right)
+
+    def test_a_counted_entry_has_a_fence(self):
+        counter = "  ld.acquire.gpu.global.b32 %r1, [%rd1];\n"
+        entry = "  ld.relaxed.gpu.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1];\n"
+        fence, end = "  @%p1 bra $L;\n  fence.acq_rel.gpu;\n$L:\n", "  griddepcontrol.wait;\n  ret;"
+        self.assertEqual(said(counter + entry + fence + end, True), [])
+        for wrong in (counter + entry + end, counter + fence + entry + end):
+            self.assertEqual(said(wrong, True), ["an entry's counter is read, and no fence.acq_rel.gpu follows"], wrong)
+        self.assertEqual(said(entry + end), [])
+
     def test_writes_before_the_wait(self):
         for write in ("st.global.v4.u32 [%rd1], {%r1, %r2, %r3, %r4}", "st.u32 [%rd1], %r1", "red.global.add.u32 [%rd1], %r1",
                       "atom.global.add.u32 %r1, [%rd1], 1", "@%p1 st.global.u32 [%rd1], %r1",
@@ -92,7 +112,7 @@ $L__BB0_2:
         # An entry whose last word is a counter; nobody counts up what other loads read, or where none is declared.
         entry = "  ld.global.cg.v4.b32 {%r1, %r2, %r3, %r4}, [%rd1];\n"
         self.assertIn("by a weak load", said(entry + sound + end, True)[0])
-        self.assertEqual(said(entry.replace("ld.global.cg", "ld.relaxed.gpu.global") + sound + end, True), [])
+        self.assertEqual(said(entry.replace("ld.global.cg", "ld.relaxed.gpu.global") + "  fence.acq_rel.gpu;\n" + sound + end, True), [])
         self.assertEqual(said(entry + end), [])
         self.assertTrue(protocol.declares_counters("static constexpr int kAwaited = 12;"))
         self.assertFalse(protocol.declares_counters("static constexpr int kAwaited = 0;"))

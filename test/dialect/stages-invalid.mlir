@@ -136,6 +136,14 @@ func.func private @f(%i: tensor<?x2xi32>) {
 
 // -----
 
+func.func private @f(%i: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.count' op 'most_blocks' must be positive, got 0}}
+  %c = moe.count experts = 4 block_tokens = 64 most_blocks = 0 %i : (tensor<?x2xi32>) -> tensor<?x4xi32>
+  return
+}
+
+// -----
+
 func.func private @f(%i: tensor<?x2xi64>) {
   // expected-error@+1 {{'moe.count' op 'topk_ids' must be 'tensor<?x2xi32>', got 'tensor<?x2xi64>'}}
   %c = moe.count experts = 4 block_tokens = 64 %i : (tensor<?x2xi64>) -> tensor<?x4xi32>
@@ -147,6 +155,14 @@ func.func private @f(%i: tensor<?x2xi64>) {
 func.func private @f(%i: tensor<?x2xi32>) {
   // expected-error@+1 {{'moe.count' op 'block_counts' must be 'tensor<?x4xi32>', got 'tensor<?x5xi32>'}}
   %c = moe.count experts = 4 block_tokens = 64 %i : (tensor<?x2xi32>) -> tensor<?x5xi32>
+  return
+}
+
+// -----
+
+func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
+  // expected-error@+1 {{'moe.permute' op 'most_blocks' must be positive, got -1}}
+  %p:6 = moe.permute experts = 4 tile_rows = 16 block_tokens = 64 most_blocks = -1 %i, %c : (tensor<?x2xi32>, tensor<?x4xi32>) -> (tensor<?xi32>, tensor<?x2xi32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4xi32>)
   return
 }
 

@@ -9,12 +9,14 @@
 // CHECK: ---- sm_90a/{{.*}}route_permute.cu
 // CHECK: kThreads = 512;
 // CHECK: kBlockTokens = 13;
+// CHECK-NEXT: static constexpr int kMostBlocks = 0;
 // CHECK-NEXT: static constexpr bool kPermute = true;
 // CHECK-NEXT: static constexpr int kCluster = 8;
 
 // ALONE: ---- sm_80/{{.*}}route_permute.cu
 // ALONE: kThreads = 1024;
 // ALONE: kBlockTokens = 100;
+// ALONE-NEXT: static constexpr int kMostBlocks = 0;
 // ALONE-NEXT: static constexpr bool kPermute = true;
 // ALONE-NEXT: static constexpr int kCluster = 1;
 

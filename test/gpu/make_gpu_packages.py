@@ -9,7 +9,8 @@ Mutants of templates/ are packages with patched headers and the cubins of those;
 
 Groups: rows (every scheme, backend and engine), random (layers drawn from the whole language), types (of logits and given
 weights, by methods that route in different ways), parts (of layers: every method routes, every scheme quantizes, sets of options
-finalize), ranks (each rank of a package of all), models, limits (offsets beyond 32 bits), mutants, sanitizers.
+finalize), ranks (each rank of a package of all), models, limits (offsets beyond 32 bits, very many tokens), delays (kernels that read
+before their predecessor has written), mutants, sanitizers.
 """
 
 import concurrent.futures
@@ -72,12 +73,16 @@ PLANTED = [
     ("initcheck", "template-tail-row-off-by-one"),
     ("synccheck", "template-barrier-of-half-a-warp"),
 ]
-# tokens * K * H and E * 2I * H beyond 2^31 and 2^32.
+# tokens * K * H and E * 2I * H beyond 2^31 and 2^32; blocks of tokens that grow, and have more pairs than 16 bits count.
 LIMITS = [
     ("many-tokens", {"num_experts": 64, "experts_per_token": 8, "hidden_dim": 7168, "intermediate_size": 256},
-     ["--tokens=40960", "--sample=64"]),
+     ["--tokens=40960", "--sample=64"], []),
     ("large-weights", {"num_experts": 152, "experts_per_token": 8, "hidden_dim": 7168, "intermediate_size": 2048},
-     ["--tokens=33,500", "--sample=16"]),
+     ["--tokens=33,500", "--sample=16"], []),
+    ("very-many-tokens", {"num_experts": 16, "experts_per_token": 4, "hidden_dim": 64, "intermediate_size": 64},
+     ["--tokens=16384,16385,65536,262144,1048576", "--sample=4"], ["--max-tokens=1048576"]),
+    ("very-many-pairs", {"num_experts": 64, "experts_per_token": 32, "hidden_dim": 64, "intermediate_size": 64},
+     ["--tokens=600000", "--sample=4"], ["--max-tokens=1048576"]),
 ]
 # Layers that read logits in different ways: few tokens in two launches, more of them in clusters and in blocks.
 TYPED_SHAPE = {"num_experts": 96, "experts_per_token": 4, "hidden_dim": 256, "intermediate_size": 128}
@@ -111,6 +116,18 @@ MUTANT_SHAPE = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 328, "i
 MUTANT_SHAPE_OF_BYTES = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 336, "intermediate_size": 208}
 # Experts for engine wgmma: more tiles than CTAs, so that each CTA takes some in turn.
 MUTANT_EXPERTS = {"wgmma": 60}
+# Seeded faults run with these arguments, if they name none.
+USUAL = ["--tokens=1,7,33,500", "--routing=uniform,skewed", "--seed=5"]
+# Each kernel is slow, so that its successor runs beside it.
+SLOW = HERE / "slow-predecessor.patch"
+# Layers of slow kernels: scheme, engine, a row of MUTANT_LAYERS. Between them they have every read before the wait.
+DELAYED = [
+    ("bf16", "gemv", ""), ("int4_zp_w4a16", "gemv", "slabs_int4"), ("bf16", "mma_sync", ""), ("bf16", "wgmma", ""),
+    ("fp8_block", "wgmma", ""), ("fp8_channel", "wgmma", "split"), ("fp8_block", "wgmma", "slices"),
+    ("int4_zp_w4a16", "wgmma_rs", "slabs_int4"), ("int4_zp_w4a16", "mma_sync", "slabs_sync_int4"),
+    ("bf16", "mma_sync", "zero_experts"), ("bf16", "mma_sync", "rank_of_experts"),
+]
+EARLY = {"kTilesEarly", "kRouteEarly", "kPlacesEarly"}
 # Kernels whose waits fail after so many milliseconds.
 DEADLINE = {"MOEC_SPIN_DEADLINE": "2000"}
 # Schedules differ between GPUs of an arch, and some faults are of one schedule: the GPU that packages are made for.
@@ -155,6 +172,7 @@ MUTANT_LAYERS = {
                                                    "quant_config": SECOND_OF_ROWS}, 2048),
     "second_of_rows_sync": ("int4_w4afp8", "mma_sync", {"hidden_dim": 384, "intermediate_size": 256, "stored_layout": "rows",
                                                         "quant_config": SECOND_OF_ROWS}, 2048),
+    "many_tokens": ("bf16", "mma_sync", {"num_experts": 16, "experts_per_token": 4, "hidden_dim": 64, "intermediate_size": 64}, 1 << 20),
     "split": ("fp8_channel", "wgmma", {"num_experts": 16, "experts_per_token": 2, "hidden_dim": 1536, "intermediate_size": 256}, 512),
 }
 
@@ -377,13 +395,29 @@ class Maker:
             self.add("models", f"{name}-simt", [["--tokens=1,33,500", "--routing=skewed", sampled]])
 
     def make_limits(self):
-        for name, shape, run in LIMITS:
+        for name, shape, run, words in LIMITS:
             if not self.named(name):
                 continue
             layer = self.write_layer(name, testing.layer_json(name, shape, self.scheme("bf16"), self.rows["activations"][0],
                                                               self.rows["routing"][1], False))
-            if self.compile(name, layer, []):
+            if self.compile(name, layer, words):
                 self.add("limits", name, [run])
+
+    def make_delays(self):
+        """Layers whose kernels begin long before their predecessors write. Each kind of read before the wait must be in one."""
+        early = set()
+        for scheme, engine, layer in DELAYED:
+            if not self.named(self.sound_name(scheme, engine, layer, True)):
+                continue
+            package = self.sound_package(scheme, engine, layer, True)
+            if not package:
+                continue
+            for source in (self.out / "packages" / package).rglob("*.cu"):
+                early.update(re.findall(r"\b(k\w+Early) = true", source.read_text()))
+            self.add("delays", package, [USUAL, ["--tokens=1,7,33,500", "--seed=5", "--capture"],
+                                         ["--tokens=1,7,33,500", "--seed=5", "--chain"]])
+        if self.names.pattern == "" and early != EARLY:
+            self.failures.append(f"delays: expected kernels with {sorted(EARLY)}, got {sorted(early)}")
 
     def make_sanitizers(self):
         # First what shows that the tools see kernels: a fault for each that must be flagged.
@@ -430,15 +464,27 @@ class Maker:
 
     @staticmethod
     def kind_of(mutant):
-        """The layer that a fault is planted in: scheme, engine and what else it needs."""
+        """The layer that a fault is planted in: scheme, engine, what else it needs, and whether predecessors are slow."""
         layer = mutant.fields.get("Layer", "")
         scheme, engine = MUTANT_LAYERS[layer][:2] if layer else ("bf16", "mma_sync")
-        return mutant.fields.get("Scheme", scheme), mutant.fields.get("Engine", engine), layer
+        return mutant.fields.get("Scheme", scheme), mutant.fields.get("Engine", engine), layer, mutant.fields.get("Slow") == "yes"
 
-    def sound_package(self, scheme_name, engine, layer_name):
+    @staticmethod
+    def sound_name(scheme_name, engine, layer_name, slow):
+        return (f"mutant-none-{scheme_name}" + ("" if engine == "mma_sync" else f"-{engine}") +
+                (f"-{layer_name}" if layer_name else "") + ("-slow" if slow else ""))
+
+    def sound_package(self, scheme_name, engine, layer_name, slow):
         """The name of a package without fault, made once; None after noting a failure."""
-        name = f"mutant-none-{scheme_name}" + ("" if engine == "mma_sync" else f"-{engine}") + (f"-{layer_name}" if layer_name else "")
+        name = self.sound_name(scheme_name, engine, layer_name, slow)
         if name in self.mutant_packages:
+            return self.mutant_packages[name]
+        if slow:
+            base = self.sound_package(scheme_name, engine, layer_name, False)
+            failure = mutate((mutants.Mutant(SLOW), self.out / "packages", base, name)) if base else None
+            if failure:
+                self.failures.append(f"{name}: {failure}")
+            self.mutant_packages[name] = name if base and not failure else None
             return self.mutant_packages[name]
         scheme = self.scheme(scheme_name)
         shape = MUTANT_SHAPE if testing.is_plain(scheme) else MUTANT_SHAPE_OF_BYTES
@@ -459,7 +505,7 @@ class Maker:
             self.mutant_packages[name] = None
             base = self.sound_package(*self.kind_of(mutant))
             if base:
-                self.note_mutant(mutant, mutate((mutant, self.out / "packages", base)))
+                self.note_mutant(mutant, mutate((mutant, self.out / "packages", base, name)))
         return self.mutant_packages[name]
 
     def note_mutant(self, mutant, failure):
@@ -471,13 +517,12 @@ class Maker:
     def make_mutants_at_once(self, wanted):
         """The packages of these faults, by processes side by side: NVRTC is slow under threads."""
         bases = [(mutant, self.sound_package(*self.kind_of(mutant))) for mutant in wanted]
-        jobs = [(mutant, self.out / "packages", base) for mutant, base in bases if base]
+        jobs = [(mutant, self.out / "packages", base, f"mutant-{mutant.name}") for mutant, base in bases if base]
         with concurrent.futures.ProcessPoolExecutor(self.jobs) as pool:
-            for (mutant, _, _), failure in zip(jobs, pool.map(mutate, jobs)):
+            for (mutant, *_), failure in zip(jobs, pool.map(mutate, jobs)):
                 self.note_mutant(mutant, failure)
 
     def make_mutants(self):
-        usual = ["--tokens=1,7,33,500", "--routing=uniform,skewed", "--seed=5"]
         kinds = {}  # in order: the runs of each
         wanted = [mutant for mutant in mutants.load_mutants() if mutant.kind == "template" and self.named(f"mutant-{mutant.name}")]
         self.make_mutants_at_once(wanted)
@@ -485,8 +530,8 @@ class Maker:
             package = self.mutant_package(mutant)
             if not package:
                 continue
-            arguments = mutant.fields.get("Arguments", "").split() or usual
-            runs = kinds.setdefault(self.kind_of(mutant), [usual])
+            arguments = mutant.fields.get("Arguments", "").split() or USUAL
+            runs = kinds.setdefault(self.kind_of(mutant), [USUAL])
             if arguments not in runs:
                 runs.append(arguments)
             says = mutant.fields.get("Deadline")
@@ -532,12 +577,12 @@ class Maker:
 
 def mutate(job):
     """None, or why there is no package with this fault."""
-    mutant, packages, base = job
+    mutant, packages, base, name = job
     path = nvrtc.find()
     if not path:
         return "no NVRTC found (MOEC_NVRTC_PATH, /usr/local/cuda)"
     try:
-        mutate_package(mutant, packages / base, packages / f"mutant-{mutant.name}", nvrtc.Nvrtc(path))
+        mutate_package(mutant, packages / base, packages / name, nvrtc.Nvrtc(path))
     except (RuntimeError, OSError) as error:
         return str(error)
     return None
@@ -580,7 +625,7 @@ def main():
     arguments = testing.parser(__doc__.splitlines()[0])
     arguments.add_argument("--out", required=True, help="the folder to fill")
     arguments.add_argument("--arch", default="sm_90a")
-    arguments.add_argument("--only", default="", help="some of rows,random,types,parts,ranks,models,limits,mutants,sanitizers")
+    arguments.add_argument("--only", default="", help="some of rows,random,types,parts,ranks,models,limits,delays,mutants,sanitizers")
     arguments.add_argument("--layers", type=int, default=300, help="how many random ones")
     arguments.add_argument("--seed", default="1", help="of the random ones")
     arguments.add_argument("--most-work", type=float, default=GPU_WORK, help="multiplications of a run of a random one")
@@ -591,7 +636,8 @@ def main():
     arguments.add_argument("--filter", default="", help="only packages with this regular expression in their name; sanitizers: all")
     options = arguments.parse_args()
     maker = Maker(options)
-    for group in ("rows", "random", "types", "parts", "ranks", "models", "limits", "mutants", "sanitizers"):
+    for group in ("rows", "random", "types", "parts", "ranks", "models", "limits", "delays", "mutants",
+                  "sanitizers"):
         if maker.wanted(group):
             getattr(maker, "make_" + group)()
             print(f"{group}: {sum(entry['group'] == group for entry in maker.entries)} packages", flush=True)

@@ -17,6 +17,7 @@ A mutant is a patch whose first lines say what it is:
     Scheme: fp8_block            (template: of the layer that must fail; absent: bf16)
     Engine: wgmma                (template: that multiplies; absent: mma_sync)
     Layer: slices                (template: what else it needs, a row of MUTANT_LAYERS of test/gpu/make_gpu_packages.py)
+    Slow: yes                    (template: each kernel begins to work late, when its successor runs already)
     Hangs: yes                   (template: a run without end counts as red)
     Deadline: WORDS              (template: kernels have a deadline, and the assertion that fails must say so)
     Sanitizer: synccheck         (template: the tool of compute-sanitizer that must flag it)

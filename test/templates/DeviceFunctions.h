@@ -16,6 +16,8 @@
 #include "templates/moe/math/host.h"
 #include "test/templates/Warps.h"
 
+#include <bit>
+
 #define __device__
 #define __forceinline__ inline
 
@@ -27,6 +29,13 @@ struct alignas(16) int4 {
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
+
+inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
+inline int __popc(unsigned bits) { return std::popcount(bits); }
+/// 1 + the lowest bit that is set, or 0.
+inline int __ffs(int bits) {
+  return bits ? 1 + std::countr_zero(unsigned(bits)) : 0;
+}
 
 // Names outside of the namespace moe.
 using moe::max;

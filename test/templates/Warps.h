@@ -24,6 +24,7 @@ namespace warps {
 struct Warp {
   std::barrier<> barrier{32};
   float told[32];
+  int integers[32];
   unsigned words[32][8]; ///< operands of an instruction of the whole warp
 };
 
@@ -52,6 +53,18 @@ template <class Body> void run(int threads, Body body) {
     });
 }
 
+/// By all lanes of a warp.
+inline void synchronize() { warp->barrier.arrive_and_wait(); }
+
+/// The result of `of` on the values of all lanes.
+template <class Of> auto exchange(int value, Of of) {
+  warp->integers[threadIndex.x % 32] = value;
+  synchronize();
+  const auto made = of(warp->integers);
+  synchronize();
+  return made;
+}
+
 } // namespace warps
 
 #define threadIdx warps::threadIndex
@@ -64,6 +77,34 @@ inline float __shfl_xor_sync(unsigned, float value, int mask) {
   const float other = warps::warp->told[lane ^ unsigned(mask)];
   warps::warp->barrier.arrive_and_wait();
   return other;
+}
+
+/// The value of the lane so many before, or the lane's own.
+inline int __shfl_up_sync(unsigned, int value, int distance) {
+  const int from = int(threadIdx.x % 32) - distance;
+  return warps::exchange(
+      value, [&](const int *told) { return from < 0 ? value : told[from]; });
+}
+inline int __shfl_sync(unsigned, int value, int lane) {
+  return warps::exchange(value, [&](const int *told) { return told[lane]; });
+}
+/// The lanes that have the same value.
+inline unsigned __match_any_sync(unsigned, int value) {
+  return warps::exchange(value, [&](const int *told) {
+    unsigned lanes = 0;
+    for (int lane = 0; lane < 32; ++lane)
+      lanes |= unsigned(told[lane] == value) << lane;
+    return lanes;
+  });
+}
+/// The lanes for which it holds.
+inline unsigned __ballot_sync(unsigned, bool holds) {
+  return warps::exchange(int(holds), [&](const int *told) {
+    unsigned lanes = 0;
+    for (int lane = 0; lane < 32; ++lane)
+      lanes |= unsigned(told[lane] != 0) << lane;
+    return lanes;
+  });
 }
 
 /// By all threads of a CTA.

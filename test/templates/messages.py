@@ -24,6 +24,8 @@ IMPOSSIBLE = [
     ("down_slices_fp8_block_64x128x128", "kConsumerRegisters = 128", "kConsumerRegisters = 136",
      "more registers than the launch allots"),
     ("wgmma_tail_f16_64x64x64", "kExperts = ", "kExperts = 1024 + ", "an expert's number must fit its slot"),
+    ("wgmma_fp8_block_down_128x128x128", "const float * lhs_scale", "const unsigned short * lhs_scale", "a token's scale must be a word"),
+    ("route_cluster_bf16", "kMostBlocks = 0", "kMostBlocks = 4", "kMostBlocks must be 0 with kPermute"),
     ("route_cluster_bf16", "kBlockTokens = ", "kBlockTokens = 8192 + ", "tokens must be at most 32767"),
     ("route_cluster_bf16", "kExperts = ", "kExperts = 1024 + ", "kExperts must be 1 to 1024"),
     ("permute", "kBlockTokens = ", "kBlockTokens = 65536 + ", "must fit the 16-bit ranks"),

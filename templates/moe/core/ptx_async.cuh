@@ -86,7 +86,8 @@ waitForBarrier(unsigned barrier, unsigned parity,
 }
 
 /// Shared memory that was written by plain instructions or cp.async, and is
-/// known to this thread, may now be read by the tensor cores for it.
+/// known to this thread, may now be read by the tensor cores for it, and
+/// written by the copy engine.
 __device__ __forceinline__ void fenceShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }

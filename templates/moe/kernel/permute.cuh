@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One CTA places the pairs of kBlockTokens tokens. It sums the block counts of
-// route over earlier blocks and over all blocks, scans the experts, and ranks
-// its own pairs in order: a stable counting sort without a global atomic.
+// One CTA places the pairs of a block of tokens (blocks.cuh). It sums the block
+// counts of route over earlier blocks and over all blocks, scans the experts,
+// and ranks its own pairs in order: a stable counting sort without a global
+// atomic. A block of more pairs than 16 bits count is placed in parts.
 //
 // Args, in order: topk_ids [tokens, kPairs], block_counts [blocks, E] (the E
 //   experts of the layer), local_begin (core/rank.cuh), int tokens, rows
@@ -25,6 +26,7 @@
 #include "moe/core/rank.cuh"
 #include "moe/core/types.cuh"
 #include "moe/routing/arrange.cuh"
+#include "moe/routing/blocks.cuh"
 
 namespace moe {
 
@@ -34,6 +36,7 @@ template <class Config> constexpr bool checkPermuteConfig() {
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
   MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a token");
   MOE_REQUIRE_VALUE(Config, kBlockTokens, "tokens of a CTA, as in route");
+  MOE_REQUIRE_VALUE(Config, kMostBlocks, "blocks at most, as in route");
   MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile of the matmuls");
   MOE_REQUIRE_VALUE(Config, kRowStep, "rows by which tiles may differ");
   MOE_REQUIRE_VALUE(Config, kCounters, "zeros behind the count of tiles");
@@ -65,7 +68,8 @@ __device__ __forceinline__ void permute(const typename Config::Args &args) {
 
   int thread = int(threadIdx.x);
   int block = int(blockIdx.x);
-  int blocks = (args.tokens + Config::kBlockTokens - 1) / Config::kBlockTokens;
+  int blockSize = routing::blockTokensOf<Config>(args.tokens);
+  int blocks = ceilDiv(args.tokens, blockSize);
 #pragma unroll 1
   for (int item = thread; item < kSlices * kLocal; item += kThreads) {
     int slice = item / kLocal, expert = item % kLocal;
@@ -93,22 +97,37 @@ __device__ __forceinline__ void permute(const typename Config::Args &args) {
     shared.total[expert] = total;
   }
 
-  int firstToken = block * Config::kBlockTokens;
-  int pairs =
-      min(Config::kBlockTokens, args.tokens - firstToken) * Config::kPairs;
+  int firstToken = block * blockSize;
   int firstPair = firstToken * Config::kPairs;
-  const int *ids = args.topk_ids + firstPair;
+  int endPair =
+      firstPair + min(blockSize, args.tokens - firstToken) * Config::kPairs;
   auto localOf = [&](int pair) {
-    return localExpertOf<Config>(args, ids[pair]);
+    return localExpertOf<Config>(args, args.topk_ids[firstPair + pair]);
   };
-  routing::countPairs<false>(shared, pairs, localOf);
-  routing::scanExperts<Config::kTileRows>(shared);
-  __syncthreads();
-  routing::placePairs(shared, pairs, localOf, [&](int pair, int row) {
+  auto place = [&](int pair, int row) {
     args.positions[firstPair + pair] = row;
     if (row >= 0)
       args.rows[row] = firstPair + pair;
-  });
+  };
+  // A block that does not grow has one part.
+  auto partOf = [&] {
+    return Config::kMostBlocks > 0 ? min(endPair - firstPair, 65535)
+                                   : endPair - firstPair;
+  };
+  int pairs = partOf();
+  routing::countPairs<false>(shared, pairs, localOf);
+  routing::scanExperts<Config::kTileRows>(shared);
+  __syncthreads();
+  routing::placePairs(shared, pairs, localOf, place);
+  if constexpr (Config::kMostBlocks > 0) {
+#pragma unroll 1
+    while ((firstPair += pairs) < endPair) {
+      routing::passPairs(shared, pairs);
+      pairs = partOf();
+      routing::countPairs<false>(shared, pairs, localOf);
+      routing::placePairs(shared, pairs, localOf, place);
+    }
+  }
   routing::writeExperts<Config::kTileRows, Config::kRowStep, Config::kCounters>(
       shared, args.tokens * Config::kPairs, block, blocks, args.offsets,
       reinterpret_cast<int4 *>(args.tiles), args.tile_count, args.counts);

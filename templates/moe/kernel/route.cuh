@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One CTA serves kBlockTokens tokens, one warp a token at a time: score, select
-// and normalize, or take the given ids and weights. Then either the block's
-// pairs are counted per expert for kernel permute, or, with kPermute, the CTAs
-// of the grid, one cluster of kCluster, put all pairs in order themselves: each
-// takes an even share of the tokens (arrange_tokens.cuh). In a part of a layer
-// nothing is counted.
+// One CTA serves a block of tokens (blocks.cuh), one warp a token at a time:
+// score, select and normalize, or take the given ids and weights. Then either
+// the block's pairs are counted per expert for kernel permute, or, with
+// kPermute, the CTAs of the grid, one cluster of kCluster, put all pairs in
+// order themselves: each takes an even share of the tokens
+// (arrange_tokens.cuh). In a part of a layer nothing is counted.
 //
 // Args, in order (null where marked): const void *logits [tokens, E] (null:
 //   given ids), ElementCode logits_type (F32, F16, BF16), const void *given_ids
@@ -40,6 +40,7 @@
 #include "moe/quant/emulate_rows.cuh"
 #include "moe/routing/arrange.cuh"
 #include "moe/routing/arrange_tokens.cuh"
+#include "moe/routing/blocks.cuh"
 #include "moe/routing/normalize.cuh"
 #include "moe/routing/place.cuh"
 #include "moe/routing/select.cuh"
@@ -54,7 +55,8 @@ template <class Config> constexpr bool checkRouteConfig() {
   MOE_REQUIRE_TYPE(Config, Normalize, "normalization policy");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of the layer");
   MOE_REQUIRE_VALUE(Config, kTopK, "experts chosen for a token");
-  MOE_REQUIRE_VALUE(Config, kBlockTokens, "tokens of a CTA");
+  MOE_REQUIRE_VALUE(Config, kBlockTokens, "tokens of a CTA, at least");
+  MOE_REQUIRE_VALUE(Config, kMostBlocks, "blocks at most, 0 for any number");
   MOE_REQUIRE_VALUE(Config, kPermute, "whether the CTAs also permute");
   MOE_REQUIRE_VALUE(Config, kCluster, "CTAs that permute together");
   MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile, where it permutes");
@@ -66,6 +68,8 @@ template <class Config> constexpr bool checkRouteConfig() {
                 "kTopK must be 1 to kExperts, and pairs at most 32 a token");
   static_assert(Config::kExperts >= 1 && Config::kExperts <= 1024,
                 "kExperts must be 1 to 1024");
+  static_assert(Config::kMostBlocks == 0 || !Config::kPermute,
+                "kMostBlocks must be 0 with kPermute");
   static_assert(Config::kCluster >= 1 && Config::kCluster <= 8 &&
                     (Config::kPermute || Config::kCluster == 1),
                 "kCluster must be 1 to 8, and 1 without kPermute");
@@ -179,10 +183,10 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   constexpr int kPairs = routing::kPairsOf<Config>;
   constexpr int kPlaces = routing::kPlacesOf<Config>;
   constexpr int kWarps = Config::kThreads / 32;
+  int blockSize = routing::blockTokensOf<Config>(args.tokens);
   if constexpr (requires { typename Config::Scaling; }) {
-    int routes = Config::kPermute ? Config::kCluster
-                                  : (args.tokens + Config::kBlockTokens - 1) /
-                                        Config::kBlockTokens;
+    int routes =
+        Config::kPermute ? Config::kCluster : ceilDiv(args.tokens, blockSize);
     if (int(blockIdx.x) >= routes) {
       awaitPredecessor<Config>();
       detail::quantizeOrEmulateRows<Config>(args, args.tokens,
@@ -209,8 +213,8 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
     if constexpr (Config::kCluster > 1)
       ptx::arriveAtCluster();
   } else {
-    firstToken = block * Config::kBlockTokens;
-    blockTokens = min(Config::kBlockTokens, args.tokens - firstToken);
+    firstToken = block * blockSize;
+    blockTokens = min(blockSize, args.tokens - firstToken);
     if constexpr (detail::countsPairs<Config>()) {
 #pragma unroll 1
       for (int e = int(threadIdx.x); e < kPlaces; e += Config::kThreads)

@@ -164,6 +164,20 @@ placePairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
   }
 }
 
+/// After placePairs, which counts in ranks: the pairs of a next part of the
+/// block come behind these. Called by all threads; synchronizes.
+template <int kLocalExperts, int kThreads>
+__device__ __forceinline__ void
+passPairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs) {
+  PairShare<Arrangement<kLocalExperts, kThreads>::kWarps> share(pairs);
+  __syncthreads();
+#pragma unroll 1
+  for (int expert = int(threadIdx.x); expert < kLocalExperts;
+       expert += kThreads)
+    shared.before[expert] += shared.ranks[share.used - 1][expert];
+  __syncthreads();
+}
+
 /// Writes the tiles of each expert's rows, and their count with kCounters zeros
 /// behind it: the cursors with which both matmuls take tiles, at least. Block
 /// `block` of `blocks` writes its share; the list is zero up to the capacity

@@ -75,29 +75,32 @@ __device__ __forceinline__ void passExchange() {
 template <int kThreads, class Worker>
 __device__ __forceinline__ bool exchangeSums(Worker &worker, unsigned shared,
                                              int thread, int barrier) {
-  bool isFirst = ptx::clusterRank() == 0;
-  if (!isFirst) {
-    // Nobody multiplies out of the ring any more, and no tile follows in this
-    // CTA (splitsTiles): the copy engine, which would not know of these stores,
-    // fills no stage again.
+  if (ptx::clusterRank() != 0) {
+    // Nobody multiplies out of the ring any more.
     ptx::synchronize(barrier, kThreads);
 #pragma unroll
     for (int i = 0; i < Worker::kSize; ++i)
       ptx::storeShared(shared + unsigned(i * kThreads + thread) * 4,
                        __float_as_uint(worker.value(i)));
+    ptx::arriveAtCluster();
+    ptx::waitForCluster();
+    // The copy engine may fill these stages behind the next barrier. The first
+    // CTA reads meanwhile, so nobody waits for the fence.
+    ptx::fenceShared();
+    ptx::arriveAtCluster();
+    ptx::waitForCluster();
+    return false;
   }
   ptx::arriveAtCluster();
   ptx::waitForCluster();
-  if (isFirst) {
-    unsigned peer = ptx::peerAddress(shared, 1);
+  unsigned peer = ptx::peerAddress(shared, 1);
 #pragma unroll
-    for (int i = 0; i < Worker::kSize; ++i)
-      worker.increase(
-          i, ptx::loadFromPeer(peer + unsigned(i * kThreads + thread) * 4));
-  }
+  for (int i = 0; i < Worker::kSize; ++i)
+    worker.increase(
+        i, ptx::loadFromPeer(peer + unsigned(i * kThreads + thread) * 4));
   ptx::arriveAtCluster();
   ptx::waitForCluster();
-  return isFirst;
+  return true;
 }
 
 } // namespace moe

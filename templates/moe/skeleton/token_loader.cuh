@@ -208,7 +208,12 @@ template <class Config> struct TokenLoader {
                   from[i], first + i, k, inK);
       }
     }
-    if constexpr (S::kStagesScales)
+    if constexpr (S::kStagesScales) {
+      // These copies go through the first-level cache, whose lines hold scales
+      // of rows that a predecessor may not have written. The acquire of a
+      // counter drops those lines.
+      static_assert(sizeof(*tiles.args.lhs_scale) == 4,
+                    "a token's scale must be a word, as copies are");
 #pragma unroll
       for (int j = 0; j < S::kScaleRows; ++j) {
         int token = int(threadIdx.x) + j * S::kProducers;
@@ -220,6 +225,7 @@ template <class Config> struct TokenLoader {
               tiles.args.lhs_scale + (scaleRow[j] + unsigned(k)),
               token < tile.rows);
       }
+    }
     ptx::arriveAfterCopies(tiles.barriers.full(stage));
     rows.advance();
   }

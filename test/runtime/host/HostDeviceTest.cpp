@@ -483,6 +483,28 @@ TEST(HostDevice, aWrongAttributeGivesOtherResults) {
   }
 }
 
+/// 40 tokens in two blocks of 24, for which 5 of 8 are too many.
+TEST(HostDevice, blocksGrowWithTheTokens) {
+  const auto bound = [](Case &c, size_t kernel, size_t stage) {
+    c.manifest.targets[0]
+        .kernels[kernel]
+        .stages[stage]
+        .attributes["most_blocks"] = 2;
+  };
+  Case c(40);
+  bound(c, 1, 1), bound(c, 2, 0);
+  ASSERT_TRUE(c.run());
+  EXPECT_LT(c.error(), 1e-2);
+  // Whoever counts and whoever sums must agree.
+  for (const auto &[kernel, stage] :
+       {std::pair<size_t, size_t>(1, 1), {2, 0}}) {
+    Case other(40);
+    bound(other, kernel, stage);
+    Result<void> done = other.run();
+    EXPECT_TRUE(!done || other.error() > 1e-2) << kernel;
+  }
+}
+
 TEST(HostDevice, scalesWithoutGroupsAreAnError) {
   Case c(40);
   Stage &down = c.manifest.targets[0].kernels[4].stages[0];

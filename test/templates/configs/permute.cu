@@ -11,6 +11,7 @@ struct Config {
   static constexpr int kLocalExperts = 128;
   static constexpr int kPairs = 8;
   static constexpr int kBlockTokens = 64;
+  static constexpr int kMostBlocks = 0;
   static constexpr int kTileRows = 16;
   static constexpr int kRowStep = 16;
   static constexpr int kCounters = 2;

@@ -14,6 +14,7 @@ struct Config {
   static constexpr int kExperts = 128;
   static constexpr int kTopK = 8;
   static constexpr int kBlockTokens = 16;
+  static constexpr int kMostBlocks = 0;
   static constexpr bool kPermute = true;
   static constexpr int kCluster = 8;
   static constexpr int kTileRows = 16;

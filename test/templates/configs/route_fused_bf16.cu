@@ -13,6 +13,7 @@ struct Config {
   static constexpr int kExperts = 128;
   static constexpr int kTopK = 8;
   static constexpr int kBlockTokens = 64;
+  static constexpr int kMostBlocks = 0;
   static constexpr bool kPermute = true;
   static constexpr int kCluster = 1;
   static constexpr int kTileRows = 16;

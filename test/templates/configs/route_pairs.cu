@@ -13,6 +13,7 @@ struct Config {
   static constexpr int kExperts = 64;
   static constexpr int kTopK = 6;
   static constexpr int kBlockTokens = 16;
+  static constexpr int kMostBlocks = 0;
   static constexpr bool kPermute = false;
   static constexpr int kCluster = 1;
   static constexpr int kTileRows = 1;
