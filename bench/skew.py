@@ -35,8 +35,8 @@ def baseline(folder, gpu):
 
 def run(packages, routing, dealt, options):
     """One report of moec-bench. A cell that fails is in its package's errors."""
-    command = [str(HERE / "moec-bench"), *map(str, packages), f"--routing={routing}", f"--tokens={options.tokens}", "--json",
-               *options.more] + (["--dealt"] if dealt else [])
+    command = [str(HERE / "moec-bench"), *map(str, packages), f"--routing={routing}", f"--tokens={options.tokens}",
+               f"--targets={HERE / 'targets.json'}", "--json", *options.more] + (["--dealt"] if dealt else [])
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if not done.stdout:
         sys.exit(f"skew.py: {' '.join(command)}: {done.stderr.strip()}")
@@ -86,10 +86,12 @@ def main():
     packages = [package for package in packages if package.is_dir()]
     if not packages:
         sys.exit(f"skew.py: {HERE} has no package of --cells={options.cells}; compile_cells.py makes them")
-    reports = [run(packages, routing, dealt, options) for routing in skew["routings"]
-               for dealt in ((False,) if routing == "uniform" else (False, True))]
-    if options.out:
-        options.out.write_text(json.dumps(reports), encoding="utf-8")
+    reports = []
+    for routing in skew["routings"]:
+        for dealt in (False,) if routing == "uniform" else (False, True):
+            reports.append(run(packages, routing, dealt, options))
+            if options.out:
+                options.out.write_text(json.dumps(reports), encoding="utf-8")
     print(reports[0]["device"])
     peers = baseline(HERE, benchlib.gpu_of(reports[0]["device"]))
     runs = {(report["routing"], report["dealt"]): times(report) for report in reports}

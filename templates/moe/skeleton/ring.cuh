@@ -42,13 +42,10 @@ template <int kStages> struct RingBarriers {
   }
 };
 
-/// The fewest tokens that an instruction multiplies.
-inline constexpr int kFewestTokens = 16;
-
 /// How many tokens the instruction multiplies for a tile of `rows`: a few
 /// sizes, so that a tile costs little more than its rows and a kernel compiles
-/// in about a second. Calls body.template run<kTokens>().
-template <int kTileM, int kTokens = kFewestTokens, class Body>
+/// in about a second. kTokens: the fewest. Calls body.template run<kTokens>().
+template <int kTileM, int kTokens, class Body>
 __device__ __forceinline__ void withTokens(int rows, Body &body) {
   constexpr int kStep = kTokens == 16                   ? 16
                         : kTokens == 64 && kTileM > 160 ? 64

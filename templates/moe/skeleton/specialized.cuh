@@ -53,6 +53,10 @@ template <class Config> struct Specialized {
   /// Token rows that the producers copy at a time, one chunk a thread.
   static constexpr int kRowsPerPass = kProducers / Layout::kChunks;
   static constexpr int kPasses = Schedule::kTileM / kRowsPerPass;
+  /// The fewest tokens that an instruction multiplies. Conversion of codes
+  /// leaves no registers for one loop more.
+  static constexpr int kFewestTokens =
+      minimum(Schedule::kTileM, takesSlabs<Mma> ? 32 : 16);
 
   static constexpr int kStaging = Schedule::kStages * kStageBytes;
   static constexpr int kSlots = kStaging + WarpgroupEpilogue<Config>::kBytes;

@@ -254,7 +254,7 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
           Consumer consumer{
               *this, own,    ring,     turn + S::kRowParts >= tiles,
               slice, thread, warpgroup};
-          withTokens<Schedule::kTileM>(own.rows, consumer);
+          withTokens<Schedule::kTileM, 32>(own.rows, consumer);
         }
         turn -= tiles;
 #pragma unroll 1

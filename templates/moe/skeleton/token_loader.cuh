@@ -143,8 +143,8 @@ template <class Config> struct TokenLoader {
   unsigned scaleRow[S::kScaleRows];
   int passes = 0; ///< that copy as many tokens as are multiplied
   /// A divisor of `passes`: the copies end at multiples of it alone.
-  static constexpr int kAlike = Schedule::kTileM % kFewestTokens == 0
-                                    ? kFewestTokens / S::kRowsPerPass
+  static constexpr int kAlike = Schedule::kTileM % S::kFewestTokens == 0
+                                    ? S::kFewestTokens / S::kRowsPerPass
                                     : 1;
 
   struct Counter {
@@ -178,7 +178,7 @@ template <class Config> struct TokenLoader {
             unsigned(ScaleLayout<Config>::kGroups);
       }
     Counter counter{passes};
-    withTokens<Schedule::kTileM>(tile.rows, counter);
+    withTokens<Schedule::kTileM, S::kFewestTokens>(tile.rows, counter);
   }
   /// The steps of k from `first` on follow.
   __device__ __forceinline__ void beginSteps(int first) {

@@ -309,7 +309,7 @@ template <class Config> struct WarpSpecialized {
         Consumer consumer{*this,  tile,      ring,        inverse,
                           thread, warpgroup, weightScales};
         if constexpr (kSwapped)
-          withTokens<Schedule::kTileM>(tile.rows, consumer);
+          withTokens<Schedule::kTileM, S::kFewestTokens>(tile.rows, consumer);
         else
           consumer.template run<Schedule::kTileM>();
         stores = consumer.stores;
