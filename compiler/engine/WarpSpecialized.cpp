@@ -125,7 +125,7 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
 bool WarpSpecialized::maySplit(const MatmulProblem &problem,
                                const Schedule &schedule,
                                const Hardware &hardware) const {
-  constexpr int64_t kMostRows = 64, kFewestSteps = 8;
+  constexpr int64_t kMostRows = 32, kFewestSteps = 8;
   // The column tiles of the second matmul fill a GPU, and its k is short.
   if (!schedule.swap || !problem.gather || schedule.ctasPerSm != 1 ||
       schedule.tileM > kMostRows || schedule.rowsOfWarpgroup() != 64 ||

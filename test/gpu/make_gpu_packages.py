@@ -123,7 +123,7 @@ SLOW = HERE / "slow-predecessor.patch"
 # Layers of slow kernels: scheme, engine, a row of MUTANT_LAYERS. Between them they have every read before the wait.
 DELAYED = [
     ("bf16", "gemv", ""), ("int4_zp_w4a16", "gemv", "slabs_int4"), ("bf16", "mma_sync", ""), ("bf16", "wgmma", ""),
-    ("fp8_block", "wgmma", ""), ("bf16", "wgmma", "split"), ("fp8_block", "wgmma", "slices"),
+    ("fp8_block", "wgmma", ""), ("fp8_block", "wgmma", "split"), ("fp8_block", "wgmma", "slices"),
     ("int4_zp_w4a16", "wgmma_rs", "slabs_int4"), ("int4_zp_w4a16", "mma_sync", "slabs_sync_int4"),
     ("bf16", "mma_sync", "zero_experts"), ("bf16", "mma_sync", "rank_of_experts"),
 ]
@@ -173,7 +173,7 @@ MUTANT_LAYERS = {
     "second_of_rows_sync": ("int4_w4afp8", "mma_sync", {"hidden_dim": 384, "intermediate_size": 256, "stored_layout": "rows",
                                                         "quant_config": SECOND_OF_ROWS}, 2048),
     "many_tokens": ("bf16", "mma_sync", {"num_experts": 16, "experts_per_token": 4, "hidden_dim": 64, "intermediate_size": 64}, 1 << 20),
-    "split": ("bf16", "wgmma", {"num_experts": 16, "experts_per_token": 2, "hidden_dim": 1536, "intermediate_size": 256}, 512),
+    "split": ("fp8_block", "wgmma", {"num_experts": 16, "experts_per_token": 2, "hidden_dim": 1536, "intermediate_size": 256}, 512),
 }
 
 

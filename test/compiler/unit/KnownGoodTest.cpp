@@ -295,7 +295,8 @@ TEST(Split, OneTileInFourCtasOfFewExperts) {
   auto splitsBy = [&](auto change) {
     return maySplit(p, with(s, change), h100());
   };
-  EXPECT_FALSE(splitsBy([](Schedule &q) { q.tileM = 32; }));
+  EXPECT_TRUE(splitsBy([](Schedule &q) { q.tileM = 32; }));
+  EXPECT_FALSE(splitsBy([](Schedule &q) { q.tileM = 48; }));
   EXPECT_FALSE(splitsBy([](Schedule &q) { q.ctasPerSm = 2; }));
   EXPECT_FALSE(splitsBy([](Schedule &q) { q.setRoles(128); }));
   // 64 tiles.
