@@ -165,6 +165,20 @@ struct Wgmma {
       else
         return sums[i / kPieceSize][i % kPieceSize];
     }
+    /// Takes the sums of a worker with as many columns or fewer. The columns
+    /// behind those are not defined.
+    template <class Part> __device__ __forceinline__ void take(const Part &part) {
+#pragma unroll
+      for (int i = 0; i < Part::kSize; ++i)
+        set(i / Part::kAtomSize * kAtomSize + i % Part::kAtomSize,
+            part.value(i));
+    }
+    __device__ __forceinline__ void set(int i, float value) {
+      if constexpr (kPromoted)
+        totals[i] = value;
+      else
+        sums[i / kPieceSize][i % kPieceSize] = value;
+    }
     /// Multiplies what value(i) gives.
     __device__ __forceinline__ void scale(int i, float factor) {
       if constexpr (kPromoted)

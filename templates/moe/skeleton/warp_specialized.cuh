@@ -171,6 +171,9 @@ template <class Config> struct WarpSpecialized {
     }
   };
 
+  /// The sums of a warpgroup for a full tile.
+  using Sums = typename Config::Mma::template Worker<Schedule::kTileM>;
+
   /// One tile of a consumer.
   struct Consumer {
     const WarpSpecialized &cta;
@@ -179,12 +182,13 @@ template <class Config> struct WarpSpecialized {
     float inverse; ///< see inverseOfScale
     int thread, warpgroup;
     const WeightScales<Config> &weightScales; ///< of the first step
+    Sums &sums;                               ///< the sums of all steps
     bool stores = true; ///< false for the second CTA of a split tile
 
+    /// Multiplies kTokens tokens. What follows is one code for all kTokens.
     template <int kTokens> __device__ __forceinline__ void run() {
       if constexpr (S::kGroups == 1)
         find();
-      const Args &args = cta.tiles.args;
       using Worker = typename Config::Mma::template Worker<kTokens>;
       Worker worker(thread, warpgroup);
       unsigned shared = cta.tiles.shared;
@@ -198,30 +202,40 @@ template <class Config> struct WarpSpecialized {
                         warpgroup,
                         warpgroup * (Config::Mma::kRows / 64),
                         S::kAllRelease || thread % 32 == 0};
-      if (!kSwapped && S::kGroups > 1 &&
-          tile.rows <= warpgroup * Config::Mma::kRows) {
-        passOver(operands);
-        return;
-      }
-      // A warpgroup that has all rows reads them here: held over the branches,
-      // they spill.
-      auto scales = scalesOf<Worker>(
-          S::kGroups == 1 ? cta.firstScales(tile, warpgroup, thread)
-                          : weightScales);
-      scales.fetchOwn(args, thread, tile.rows,
-                      [&](int r) { return cta.tiles.source(tile, r); });
+      auto scales = scalesOf<Worker>(weightScales);
       mainloopOf<Config>().run(worker, scales, operands, ring,
                                TileSource<Config>::steps(tile));
-      if (!exchange(worker))
+      if (exchange(worker))
+        sums.take(worker);
+    }
+
+    /// The whole tile.
+    __device__ __forceinline__ void runAll() {
+      if (!kSwapped && S::kGroups > 1 &&
+          tile.rows <= warpgroup * Config::Mma::kRows) {
+        passOver();
+        return;
+      }
+      const Args &args = cta.tiles.args;
+      auto scales = scalesOf<Sums>(weightScales);
+      scales.fetchOwn(args, thread, tile.rows,
+                      [&](int r) { return cta.tiles.source(tile, r); });
+      if constexpr (kSwapped)
+        withTokens<Schedule::kTileM, S::kFewestTokens>(tile.rows, *this);
+      else
+        run<Schedule::kTileM>();
+      if (!stores)
         return;
       find();
-      worker.place(thread, warpgroup);
-      scales.finish(worker, Epilogue::scratch(shared + S::kStaging, warpgroup),
+      sums.place(thread, warpgroup);
+      scales.finish(sums,
+                    Epilogue::scratch(cta.tiles.shared + S::kStaging,
+                                      warpgroup),
                     1 + warpgroup, thread);
       if constexpr (Config::kBias)
-        store(worker, biasOf(args, (long long)tile.expert * Config::kN));
+        store(biasOf(args, (long long)tile.expert * Config::kN));
       else
-        store(worker, static_cast<const Input *>(nullptr));
+        store(static_cast<const Input *>(nullptr));
     }
 
     /// Registers are few while it multiplies: what follows from the thread's
@@ -243,9 +257,8 @@ template <class Config> struct WarpSpecialized {
       return stores;
     }
 
-    template <class Worker, class Bias>
-    __device__ __forceinline__ void store(const Worker &worker,
-                                          const Bias *bias) {
+    template <class Bias>
+    __device__ __forceinline__ void store(const Bias *bias) {
       const Args &args = cta.tiles.args;
       StoredTile at{cta.tiles.shared + S::kStaging,
                     thread,
@@ -254,16 +267,18 @@ template <class Config> struct WarpSpecialized {
                     tile.rows,
                     tile.firstN,
                     inverse};
-      Epilogue::store(worker, args, at, bias,
+      Epilogue::store(sums, args, at, bias,
                       activationOf<Config>(args, tile.expert));
     }
 
     /// Gives back the stages of a tile that has no rows for this warpgroup.
-    __device__ __forceinline__ void passOver(const Operands &operands) {
+    __device__ __forceinline__ void passOver() {
+      const Barriers<Config> &barriers = cta.tiles.barriers;
 #pragma unroll 1
       for (int k = 0; k < S::kTiles; ++k) {
-        ptx::waitForBarrier(operands.barriers.full(ring.stage), ring.phase());
-        operands.giveBack(ring.stage);
+        ptx::waitForBarrier(barriers.full(ring.stage), ring.phase());
+        if (S::kAllRelease || thread % 32 == 0)
+          ptx::arrive(barriers.empty(ring.stage));
         ring.advance();
       }
     }
@@ -303,15 +318,12 @@ template <class Config> struct WarpSpecialized {
       bool stores = true;
 #pragma unroll 1
       do {
-        // Before the branches of withTokens, of which each would compute it.
         WeightScales<Config> weightScales =
             firstScales(tile, warpgroup, thread);
-        Consumer consumer{*this,  tile,      ring,        inverse,
-                          thread, warpgroup, weightScales};
-        if constexpr (kSwapped)
-          withTokens<Schedule::kTileM, S::kFewestTokens>(tile.rows, consumer);
-        else
-          consumer.template run<Schedule::kTileM>();
+        Sums sums(thread, warpgroup);
+        Consumer consumer{*this,  tile,      ring,         inverse,
+                          thread, warpgroup, weightScales, sums};
+        consumer.runAll();
         stores = consumer.stores;
         tile.firstN += Schedule::kTileN;
       } while (S::kInTurn > 1 && tile.firstN % S::kTakenN != 0);
