@@ -47,7 +47,8 @@ static double since(std::chrono::steady_clock::time_point start) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Texts of one package, hashed once though many kernels share them.
+/// Texts of one package, with the hashes of its manifest. validate() has
+/// compared those with the texts.
 class TextTable {
 public:
   explicit TextTable(const PackageFiles &files) : files(files) {}
@@ -56,11 +57,12 @@ public:
     if (auto it = texts.find(path); it != texts.end())
       return it->second;
     auto file = files.files.find(path);
-    if (file == files.files.end())
+    auto hash = files.manifest.files.find(path);
+    if (file == files.files.end() || hash == files.manifest.files.end())
       return Error(ErrorCode::DamagedPackage,
                    "kernel {} needs the file {}, which the package lacks",
                    kernel.name, path);
-    auto text = std::make_shared<const HashedText>(file->second);
+    auto text = std::make_shared<const HashedText>(file->second, hash->second);
     texts.emplace(path, text);
     return SharedText(text);
   }

@@ -21,6 +21,9 @@ using namespace moec::runtime;
 HashedText::HashedText(std::string given)
     : text(std::move(given)), hash(moec::sha256(text)) {}
 
+HashedText::HashedText(std::string given, std::string hash)
+    : text(std::move(given)), hash(std::move(hash)) {}
+
 std::string Recipe::json() const {
   nlohmann::json headerHashes = nlohmann::json::object();
   for (const auto &[name, header] : headers)

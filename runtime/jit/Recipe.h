@@ -24,6 +24,8 @@ namespace moec::runtime {
 /// A text and its hash; kernels of a package share their headers.
 struct HashedText {
   explicit HashedText(std::string text);
+  /// hash: of the text, computed before.
+  HashedText(std::string text, std::string hash);
   std::string text;
   std::string hash; ///< SHA-256, lower-case hex
 };

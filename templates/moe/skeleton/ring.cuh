@@ -43,20 +43,16 @@ template <int kStages> struct RingBarriers {
 };
 
 /// How many tokens the instruction multiplies for a tile of `rows`: a few
-/// sizes, so that a tile costs little more than its rows and a kernel compiles
-/// in about a second. kTokens: the fewest. Calls body.template run<kTokens>().
+/// sizes, since each is a main loop to compile. kTokens: the fewest. Calls
+/// body.template run<kTokens>().
 template <int kTileM, int kTokens, class Body>
 __device__ __forceinline__ void withTokens(int rows, Body &body) {
-  constexpr int kStep = kTokens == 16                   ? 16
-                        : kTokens == 64 && kTileM > 160 ? 64
-                        : kTokens < 192                 ? 32
-                                                        : 64;
   if constexpr (kTokens >= kTileM)
     body.template run<kTileM>();
   else if (rows <= kTokens)
     body.template run<kTokens>();
   else
-    withTokens<kTileM, kTokens + kStep>(rows, body);
+    withTokens<kTileM, kTokens + minimum(kTokens, 64)>(rows, body);
 }
 
 } // namespace moe

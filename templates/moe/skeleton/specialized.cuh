@@ -53,9 +53,17 @@ template <class Config> struct Specialized {
   /// Token rows that the producers copy at a time, one chunk a thread.
   static constexpr int kRowsPerPass = kProducers / Layout::kChunks;
   static constexpr int kPasses = Schedule::kTileM / kRowsPerPass;
-  /// The fewest tokens that an instruction multiplies. Conversion of codes
-  /// leaves no registers for one loop more.
+  /// The fewest tokens that an instruction multiplies. A tile of many rows
+  /// needs no narrow instruction; conversion of codes leaves no registers for
+  /// one loop more.
   static constexpr int kFewestTokens =
+      minimum(Schedule::kTileM, Schedule::kTileM > 160   ? 64
+                                : Schedule::kTileM > 64  ? 32
+                                : takesSlabs<Mma>        ? 32
+                                                         : 16);
+  /// Token rows are copied so many at a time: rows that are multiplied beyond
+  /// those are nobody's.
+  static constexpr int kCopiedTokens =
       minimum(Schedule::kTileM, takesSlabs<Mma> ? 32 : 16);
 
   static constexpr int kStaging = Schedule::kStages * kStageBytes;

@@ -141,18 +141,11 @@ template <class Config> struct TokenLoader {
   const TokenChunk<Config> &own;
   Rows rows;
   unsigned scaleRow[S::kScaleRows];
-  int passes = 0; ///< that copy as many tokens as are multiplied
+  int passes; ///< that copy the rows of the tile
   /// A divisor of `passes`: the copies end at multiples of it alone.
-  static constexpr int kAlike = Schedule::kTileM % S::kFewestTokens == 0
-                                    ? S::kFewestTokens / S::kRowsPerPass
+  static constexpr int kAlike = Schedule::kTileM % S::kCopiedTokens == 0
+                                    ? S::kCopiedTokens / S::kRowsPerPass
                                     : 1;
-
-  struct Counter {
-    int &passes;
-    template <int kTokens> __device__ __forceinline__ void run() {
-      passes = kTokens / S::kRowsPerPass;
-    }
-  };
 
   /// The 16-byte chunks of a row of lhs.
   static __device__ __forceinline__ unsigned
@@ -177,8 +170,8 @@ template <class Config> struct TokenLoader {
             unsigned(tiles.source(tile, token < tile.rows ? token : 0)) *
             unsigned(ScaleLayout<Config>::kGroups);
       }
-    Counter counter{passes};
-    withTokens<Schedule::kTileM, S::kFewestTokens>(tile.rows, counter);
+    passes = ceilDiv(tile.rows, S::kCopiedTokens) *
+             (S::kCopiedTokens / S::kRowsPerPass);
   }
   /// The steps of k from `first` on follow.
   __device__ __forceinline__ void beginSteps(int first) {
