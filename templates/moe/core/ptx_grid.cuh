@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Hints that keep in the second-level cache what CTAs that are resident
-// together read again. All of sm_90.
+// together read again, and that drop from it what nobody reads again. All of
+// sm_90.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,6 +42,17 @@ __device__ __forceinline__ uint4 loadSecondLevelOnce(const void *pointer) {
                : "l"(pointer), "l"(policy)
                : "memory");
   return value;
+}
+
+/// Bytes that discardLine drops.
+inline constexpr int kLineBytes = 128;
+
+/// Drops an aligned line that nobody reads again, so that it is not written to
+/// memory. A weak write of unknown values: threads that read the line, and
+/// those that write it again, must be ordered with it as with any store.
+__device__ __forceinline__ void discardLine(void *line) {
+  asm volatile("discard.global.L2 [%0], %1;" ::"l"(line), "n"(kLineBytes)
+               : "memory");
 }
 
 /// Stores 16 bytes that nobody reads soon.

@@ -167,7 +167,8 @@ struct Wgmma {
     }
     /// Takes the sums of a worker with as many columns or fewer. The columns
     /// behind those are not defined.
-    template <class Part> __device__ __forceinline__ void take(const Part &part) {
+    template <class Part>
+    __device__ __forceinline__ void take(const Part &part) {
 #pragma unroll
       for (int i = 0; i < Part::kSize; ++i)
         set(i / Part::kAtomSize * kAtomSize + i % Part::kAtomSize,

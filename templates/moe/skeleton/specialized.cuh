@@ -57,10 +57,10 @@ template <class Config> struct Specialized {
   /// needs no narrow instruction; conversion of codes leaves no registers for
   /// one loop more.
   static constexpr int kFewestTokens =
-      minimum(Schedule::kTileM, Schedule::kTileM > 160   ? 64
-                                : Schedule::kTileM > 64  ? 32
-                                : takesSlabs<Mma>        ? 32
-                                                         : 16);
+      minimum(Schedule::kTileM, Schedule::kTileM > 160  ? 64
+                                : Schedule::kTileM > 64 ? 32
+                                : takesSlabs<Mma>       ? 32
+                                                        : 16);
   /// Token rows are copied so many at a time: rows that are multiplied beyond
   /// those are nobody's.
   static constexpr int kCopiedTokens =

@@ -22,6 +22,36 @@
 
 namespace moe::detail {
 
+/// Drops the partial sums of the pairs from `first` to `end` of this CTA from
+/// the second-level cache. By a warp that has read them and that no other warp
+/// reads.
+///
+/// The later slice in this buffer cannot be lost: a discard is a weak write,
+/// and it precedes the next write of its line by __syncwarp(), arrive on
+/// kSummed, countUp (release), waitForCount (acquire) and arrive on kFree. A
+/// write that precedes another in causality order precedes it in coherence
+/// order.
+template <class Config>
+__device__ __forceinline__ void
+discardPartials(const StationaryExchange<Config> &cta,
+                typename Config::Result *partials, int first, int end) {
+  using Result = typename Config::Result;
+  using S = Stationary<Config>;
+  constexpr int kPerLine = ptx::kLineBytes / int(sizeof(Result));
+  constexpr int kLines = S::kSlice / kPerLine;
+  static_assert(S::kSlice % kPerLine == 0,
+                "a row of a slice must be whole lines");
+  int count = (end - first) * kLines;
+#pragma unroll 1
+  for (int i = int(threadIdx.x) % 32; i < count; i += 32) {
+    int row = int(ptx::loadShared(cta.shared + S::kPairList +
+                                  unsigned(first + i / kLines) * 8));
+    if (row >= 0)
+      ptx::discardLine(partials + unsigned(row) * unsigned(S::kSlice) +
+                       i % kLines * kPerLine);
+  }
+}
+
 /// Sums each slice as soon as all CTAs have stored it. By the threads from warp
 /// kSumWarp on that do not multiply.
 template <class Config>
@@ -57,53 +87,63 @@ sumSlices(const StationaryExchange<Config> &cta) {
         uses = slice / Config::Schedule::kBuffers;
     ptx::waitForBarrier(cta.local(Exchange::kReady, buffer),
                         unsigned(uses & 1));
-    const Result *partials =
+    Result *partials =
         args.partials + (long long)buffer * args.tokens * kPairs * S::kSlice;
+    // A warp sums whole tokens.
+    static_assert(32 % kChunks == 0, "a warp must sum whole rows of a slice");
 #pragma unroll 1
-    for (int i = thread; i < count * kChunks; i += S::kSumThreads) {
-      int token = i / kChunks, column = i % kChunks * kWidth;
-      unsigned own = pairs + unsigned(token * kPairs) * 8;
-      float sums[kWidth] = {};
+    for (int ofWarp = thread / 32 * 32; ofWarp < count * kChunks;
+         ofWarp += S::kSumThreads) {
+      int i = ofWarp + thread % 32;
+      if (i < count * kChunks) {
+        int token = i / kChunks, column = i % kChunks * kWidth;
+        unsigned own = pairs + unsigned(token * kPairs) * 8;
+        float sums[kWidth] = {};
 #pragma unroll 1
-      for (int begin = 0; begin < kPairs; begin += kBatch) {
-        Vector16 vectors[kBatch][kPartialVectors];
-        unsigned have = 0;
+        for (int begin = 0; begin < kPairs; begin += kBatch) {
+          Vector16 vectors[kBatch][kPartialVectors];
+          unsigned have = 0;
 #pragma unroll
-        for (int k = 0; k < kBatch; ++k) {
-          bool exists = kPairs % kBatch == 0 || begin + k < kPairs;
-          int row =
-              exists ? int(ptx::loadShared(own + unsigned(begin + k) * 8)) : -1;
-          have |= unsigned(row >= 0) << k;
-          const Result *source =
-              partials + unsigned(row) * unsigned(S::kSlice) + column;
+          for (int k = 0; k < kBatch; ++k) {
+            bool exists = kPairs % kBatch == 0 || begin + k < kPairs;
+            int row = exists
+                          ? int(ptx::loadShared(own + unsigned(begin + k) * 8))
+                          : -1;
+            have |= unsigned(row >= 0) << k;
+            const Result *source =
+                partials + unsigned(row) * unsigned(S::kSlice) + column;
 #pragma unroll
-          for (int v = 0; v < kPartialVectors; ++v) {
-            vectors[k][v] = Vector16{};
-            if (row < 0)
+            for (int v = 0; v < kPartialVectors; ++v) {
+              vectors[k][v] = Vector16{};
+              if (row < 0)
+                continue;
+              uint4 words =
+                  ptx::loadSecondLevelOnce(source + v * kPerVector<Result>);
+              vectors[k][v] = {{words.x, words.y, words.z, words.w}};
+            }
+          }
+#pragma unroll
+          for (int k = 0; k < kBatch; ++k) {
+            if (!(have >> k & 1))
               continue;
-            uint4 words =
-                ptx::loadSecondLevelOnce(source + v * kPerVector<Result>);
-            vectors[k][v] = {{words.x, words.y, words.z, words.w}};
+            float scale = __uint_as_float(
+                ptx::loadShared(own + unsigned(begin + k) * 8 + 4));
+            addWeighted<Result>(sums, vectors[k], scale, [](int, float *) {});
           }
         }
+        Output *out = args.out + (long long)(first + token) * Config::kN +
+                      slice * S::kSlice + column;
 #pragma unroll
-        for (int k = 0; k < kBatch; ++k) {
-          if (!(have >> k & 1))
-            continue;
-          float scale = __uint_as_float(
-              ptx::loadShared(own + unsigned(begin + k) * 8 + 4));
-          addWeighted<Result>(sums, vectors[k], scale, [](int, float *) {});
+        for (int v = 0; v < kOutputVectors; ++v) {
+          Vector16 words = pack<Output>(sums + v * kPerVector<Output>);
+          ptx::storeStreaming(out + v * kPerVector<Output>,
+                              make_uint4(words.words[0], words.words[1],
+                                         words.words[2], words.words[3]));
         }
       }
-      Output *out = args.out + (long long)(first + token) * Config::kN +
-                    slice * S::kSlice + column;
-#pragma unroll
-      for (int v = 0; v < kOutputVectors; ++v) {
-        Vector16 words = pack<Output>(sums + v * kPerVector<Output>);
-        ptx::storeStreaming(out + v * kPerVector<Output>,
-                            make_uint4(words.words[0], words.words[1],
-                                       words.words[2], words.words[3]));
-      }
+      __syncwarp();
+      discardPartials<Config>(cta, partials, ofWarp / kChunks * kPairs,
+                              minimum(count, (ofWarp + 32) / kChunks) * kPairs);
     }
     __syncwarp();
     if (thread % 32 == 0)

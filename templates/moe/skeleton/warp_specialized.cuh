@@ -228,10 +228,9 @@ template <class Config> struct WarpSpecialized {
         return;
       find();
       sums.place(thread, warpgroup);
-      scales.finish(sums,
-                    Epilogue::scratch(cta.tiles.shared + S::kStaging,
-                                      warpgroup),
-                    1 + warpgroup, thread);
+      scales.finish(
+          sums, Epilogue::scratch(cta.tiles.shared + S::kStaging, warpgroup),
+          1 + warpgroup, thread);
       if constexpr (Config::kBias)
         store(biasOf(args, (long long)tile.expert * Config::kN));
       else
