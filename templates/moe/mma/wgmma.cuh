@@ -73,8 +73,15 @@ struct Wgmma {
       return thread / 128 * kRows + thread % 128 / 32 * 16 + thread % 32 / 4;
     }
 
-    /// thread: in the warpgroup. warpgroup: which rows of the tile.
+    /// Sums are not defined before begin() or take().
+    Worker() = default;
     __device__ __forceinline__ Worker(int thread, int warpgroup) {
+      begin(thread, warpgroup);
+    }
+
+    /// Begins with sums of zero. thread: in the warpgroup. warpgroup: which
+    /// rows of the tile.
+    __device__ __forceinline__ void begin(int thread, int warpgroup) {
       place(thread, warpgroup);
 #pragma unroll
       for (int piece = 0; piece < kBuffers; ++piece)
@@ -165,14 +172,17 @@ struct Wgmma {
       else
         return sums[i / kPieceSize][i % kPieceSize];
     }
-    /// Takes the sums of a worker with as many columns or fewer. The columns
-    /// behind those are not defined.
+    /// Takes the sums of a worker with fewer columns. The columns behind those
+    /// are zero.
     template <class Part>
     __device__ __forceinline__ void take(const Part &part) {
+      static_assert(Part::kAtomSize < kAtomSize, "a part has fewer columns");
 #pragma unroll
-      for (int i = 0; i < Part::kSize; ++i)
-        set(i / Part::kAtomSize * kAtomSize + i % Part::kAtomSize,
-            part.value(i));
+      for (int i = 0; i < kSize; ++i) {
+        int atom = i / kAtomSize, j = i % kAtomSize;
+        set(i, j < Part::kAtomSize ? part.value(atom * Part::kAtomSize + j)
+                                   : 0.0f);
+      }
     }
     __device__ __forceinline__ void set(int i, float value) {
       if constexpr (kPromoted)

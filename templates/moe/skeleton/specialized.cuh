@@ -66,6 +66,11 @@ template <class Config> struct Specialized {
   static constexpr int kCopiedTokens =
       minimum(Schedule::kTileM, takesSlabs<Mma> ? 32 : 16);
 
+  /// Whether one epilogue serves all widths of the instruction, so that a
+  /// kernel compiles sooner. One warpgroup with all totals has no registers
+  /// for that.
+  static constexpr bool kOneEpilogue = !(Mma::kPromoted && kGroups == 1);
+
   static constexpr int kStaging = Schedule::kStages * kStageBytes;
   static constexpr int kSlots = kStaging + WarpgroupEpilogue<Config>::kBytes;
   /// Scales of the tokens of each stage, where they change along k.

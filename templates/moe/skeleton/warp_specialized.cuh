@@ -181,16 +181,103 @@ template <class Config> struct WarpSpecialized {
     Index &ring;
     float inverse; ///< see inverseOfScale
     int thread, warpgroup;
-    const WeightScales<Config> &weightScales; ///< of the first step
-    Sums &sums;                               ///< the sums of all steps
     bool stores = true; ///< false for the second CTA of a split tile
 
-    /// Multiplies kTokens tokens. What follows is one code for all kTokens.
-    template <int kTokens> __device__ __forceinline__ void run() {
+    __device__ __forceinline__ void run() {
+      if (!kSwapped && S::kGroups > 1 &&
+          tile.rows <= warpgroup * Config::Mma::kRows) {
+        passOver();
+        return;
+      }
       if constexpr (S::kGroups == 1)
         find();
-      using Worker = typename Config::Mma::template Worker<kTokens>;
-      Worker worker(thread, warpgroup);
+      const WeightScales<Config> ofRows =
+          cta.firstScales(tile, warpgroup, thread);
+      if constexpr (!kSwapped) {
+        runAll<Sums>(ofRows);
+      } else if constexpr (!S::kOneEpilogue) {
+        Widths widths{*this, ofRows};
+        withTokens<Schedule::kTileM, S::kFewestTokens>(tile.rows, widths);
+      } else {
+        auto scales = scalesOf<Sums>(ofRows);
+        fetchOwn(scales);
+        Sums sums;
+        Parts<decltype(scales)> parts{*this, ofRows, sums, scales};
+        withTokens<Schedule::kTileM, S::kFewestTokens>(tile.rows, parts);
+        finish(sums, scales);
+      }
+    }
+
+    /// Multiplies as many tokens as withTokens says. What follows is one code
+    /// for all of them.
+    template <class Scales> struct Parts {
+      Consumer &consumer;
+      const WeightScales<Config> &ofRows;
+      Sums &sums; ///< not defined yet
+      Scales &scales;
+
+      template <int kTokens> __device__ __forceinline__ void run() {
+        using Worker = typename Config::Mma::template Worker<kTokens>;
+        if constexpr (kTokens == Schedule::kTileM) {
+          sums.begin(consumer.thread, consumer.warpgroup);
+          consumer.multiply(sums, scales);
+        } else {
+          Worker part;
+          part.begin(consumer.thread, consumer.warpgroup);
+          auto ofPart = scalesOf<Worker>(ofRows);
+          consumer.multiply(part, ofPart);
+          sums.take(part);
+        }
+      }
+    };
+
+    /// Likewise, with code of its own for each number of tokens.
+    struct Widths {
+      Consumer &consumer;
+      const WeightScales<Config> &ofRows;
+      template <int kTokens> __device__ __forceinline__ void run() {
+        consumer
+            .template runAll<typename Config::Mma::template Worker<kTokens>>(
+                ofRows);
+      }
+    };
+
+    template <class Worker>
+    __device__ __forceinline__ void runAll(const WeightScales<Config> &ofRows) {
+      Worker worker;
+      worker.begin(thread, warpgroup);
+      auto scales = scalesOf<Worker>(ofRows);
+      fetchOwn(scales);
+      multiply(worker, scales);
+      finish(worker, scales);
+    }
+
+    template <class Scales>
+    __device__ __forceinline__ void fetchOwn(Scales &scales) {
+      scales.fetchOwn(cta.tiles.args, thread, tile.rows,
+                      [&](int r) { return cta.tiles.source(tile, r); });
+    }
+
+    /// Scales the sums and stores them.
+    template <class Worker, class Scales>
+    __device__ __forceinline__ void finish(Worker &worker, Scales &scales) {
+      if (!stores)
+        return;
+      find();
+      worker.place(thread, warpgroup);
+      scales.finish(
+          worker, Epilogue::scratch(cta.tiles.shared + S::kStaging, warpgroup),
+          1 + warpgroup, thread);
+      const Args &args = cta.tiles.args;
+      if constexpr (Config::kBias)
+        store(worker, biasOf(args, (long long)tile.expert * Config::kN));
+      else
+        store(worker, static_cast<const Input *>(nullptr));
+    }
+
+    /// The main loop, and the exchange of a tile that is split.
+    template <class Worker, class Scales>
+    __device__ __forceinline__ void multiply(Worker &worker, Scales &scales) {
       unsigned shared = cta.tiles.shared;
       unsigned own =
           shared + (kSwapped ? 0 : S::kWeightBytes) +
@@ -202,39 +289,9 @@ template <class Config> struct WarpSpecialized {
                         warpgroup,
                         warpgroup * (Config::Mma::kRows / 64),
                         S::kAllRelease || thread % 32 == 0};
-      auto scales = scalesOf<Worker>(weightScales);
       mainloopOf<Config>().run(worker, scales, operands, ring,
                                TileSource<Config>::steps(tile));
-      if (exchange(worker))
-        sums.take(worker);
-    }
-
-    /// The whole tile.
-    __device__ __forceinline__ void runAll() {
-      if (!kSwapped && S::kGroups > 1 &&
-          tile.rows <= warpgroup * Config::Mma::kRows) {
-        passOver();
-        return;
-      }
-      const Args &args = cta.tiles.args;
-      auto scales = scalesOf<Sums>(weightScales);
-      scales.fetchOwn(args, thread, tile.rows,
-                      [&](int r) { return cta.tiles.source(tile, r); });
-      if constexpr (kSwapped)
-        withTokens<Schedule::kTileM, S::kFewestTokens>(tile.rows, *this);
-      else
-        run<Schedule::kTileM>();
-      if (!stores)
-        return;
-      find();
-      sums.place(thread, warpgroup);
-      scales.finish(
-          sums, Epilogue::scratch(cta.tiles.shared + S::kStaging, warpgroup),
-          1 + warpgroup, thread);
-      if constexpr (Config::kBias)
-        store(biasOf(args, (long long)tile.expert * Config::kN));
-      else
-        store(static_cast<const Input *>(nullptr));
+      exchange(worker);
     }
 
     /// Registers are few while it multiplies: what follows from the thread's
@@ -245,19 +302,19 @@ template <class Config> struct WarpSpecialized {
       warpgroup = S::kGroups == 1 ? 0 : index / 128 - 1;
     }
 
-    /// Adds up what the CTAs of a split tile have; whether this one goes on.
+    /// Adds up what the CTAs of a split tile have.
     template <class Worker>
-    __device__ __forceinline__ bool exchange(Worker &worker) {
+    __device__ __forceinline__ void exchange(Worker &worker) {
       constexpr int kConsumers = 32 * Schedule::kConsumerWarps;
       if constexpr (S::kSplit > 1)
         if (tile.isSplit)
           stores = exchangeSums<kConsumers>(
               worker, cta.tiles.shared, ptx::threadIndex() - S::kProducers, 1);
-      return stores;
     }
 
-    template <class Bias>
-    __device__ __forceinline__ void store(const Bias *bias) {
+    template <class Worker, class Bias>
+    __device__ __forceinline__ void store(const Worker &worker,
+                                          const Bias *bias) {
       const Args &args = cta.tiles.args;
       StoredTile at{cta.tiles.shared + S::kStaging,
                     thread,
@@ -266,7 +323,7 @@ template <class Config> struct WarpSpecialized {
                     tile.rows,
                     tile.firstN,
                     inverse};
-      Epilogue::store(sums, args, at, bias,
+      Epilogue::store(worker, args, at, bias,
                       activationOf<Config>(args, tile.expert));
     }
 
@@ -317,12 +374,8 @@ template <class Config> struct WarpSpecialized {
       bool stores = true;
 #pragma unroll 1
       do {
-        WeightScales<Config> weightScales =
-            firstScales(tile, warpgroup, thread);
-        Sums sums(thread, warpgroup);
-        Consumer consumer{*this,  tile,      ring,         inverse,
-                          thread, warpgroup, weightScales, sums};
-        consumer.runAll();
+        Consumer consumer{*this, tile, ring, inverse, thread, warpgroup};
+        consumer.run();
         stores = consumer.stores;
         tile.firstN += Schedule::kTileN;
       } while (S::kInTurn > 1 && tile.firstN % S::kTakenN != 0);
