@@ -416,8 +416,9 @@ class Maker:
                 continue
             for source in (self.out / "packages" / package).rglob("*.cu"):
                 early.update(re.findall(r"\b(k\w+Early) = true", source.read_text()))
-            self.add("delays", package, [USUAL, ["--tokens=1,7,33,500", "--seed=5", "--capture"],
-                                         ["--tokens=1,7,33,500", "--seed=5", "--chain"]])
+            # Slices are of more tokens.
+            runs = [["--tokens=1,7,33,500"], *([["--tokens=3400", "--sample=64"]] if layer == "slices" else [])]
+            self.add("delays", package, [USUAL, *([*run, "--seed=5", way] for run in runs for way in ("--capture", "--chain"))])
         if self.names.pattern == "" and early != EARLY:
             self.failures.append(f"delays: expected kernels with {sorted(EARLY)}, got {sorted(early)}")
 
