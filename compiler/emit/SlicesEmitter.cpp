@@ -13,6 +13,7 @@
 #include "compiler/emit/SlicesEmitter.h"
 
 #include "compiler/engine/Slices.h"
+#include "compiler/plan/Liveness.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Schedules.h"
 #include "dialect/catalog/Engines.h"
@@ -22,6 +23,10 @@
 using mlir::StringRef;
 using namespace moec;
 using namespace moec::compiler;
+
+/// The kernel drops whole lines of the cache, and with them what else is there.
+static_assert(kRegionAlignment % 128 == 0,
+              "partial sums must begin at a line of the cache");
 
 void compiler::emitSlices(moe::KernelOp kernel,
                           llvm::function_ref<std::string(StringRef)> boundTo,

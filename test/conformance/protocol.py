@@ -13,7 +13,9 @@ those who count. Ends and launch_dependents keep to the rule.
 A group of wgmma that reads weights from registers begins with a fence, which orders what was written to them before.
 
 What a CTA with a copy engine stores to its shared memory and tells its cluster is fenced before the barrier behind: the engine may
-write there then. A relaxed load of a counter has a fence behind it."""
+write there then. A relaxed load of a counter has a fence behind it.
+
+A warp that drops lines of the cache has met between what it read and the discard, and meets again before it arrives at a barrier."""
 
 import re
 
@@ -33,6 +35,8 @@ ENGINE, ENGINE_FENCE = "cp.async.bulk", "fence.proxy.async"
 CLUSTER_ARRIVE = "barrier.cluster.arrive"
 # Behind these, what was stored before is not what a cluster is told.
 MET = re.compile(r"(bar|barrier)\.sync|mbarrier\.|wgmma\.")
+# A line that goes unwritten, what a warp may have read from it, and where the lanes of a warp meet.
+DISCARD, READ, WARP_MET, ARRIVE = "discard.", "ld.global.cg", "bar.warp.sync", "mbarrier.arrive"
 LABEL = re.compile(r"^([\w$]+):$")
 
 
@@ -40,7 +44,7 @@ def writes_global(name):
     """Whether the instruction of this name may write global memory; a generic address may be a global one."""
     if name.startswith("cp."):
         return ".global.shared" in name  # the destination stands first
-    return name.split(".")[0] in ("st", "red", "atom", "multimem") and not re.search(r"\.(shared|local|param)\b", name)
+    return name.split(".")[0] in ("st", "red", "atom", "multimem", "discard") and not re.search(r"\.(shared|local|param)\b", name)
 
 
 def statements(ptx):
@@ -142,6 +146,21 @@ def violations(ptx, awaits_counters=False):
 
     if any(ENGINE in text for _, _, text in code):
         walk([(0, "")], of_exchange)
+
+    def of_discard(text, name, state):
+        """A lane has "read" or "dropped" what others of its warp share, until they meet."""
+        if name.startswith(WARP_MET):
+            return ""
+        if name.startswith(DISCARD):
+            if state == "read":
+                found.append(f"'{text}' drops what its warp may not have read")
+            return "dropped"
+        if name.startswith(ARRIVE) and state == "dropped":
+            found.append(f"{ARRIVE} follows a discard before its warp has met")
+        return "read" if name.startswith(READ) else state
+
+    if any(DISCARD in text for _, _, text in code):
+        walk([(0, "")], of_discard)
 
     # Statements that are reached without a wait behind them; with whether a barrier told that a counter was seen.
     seen, pending = set(), [(0, False)]

@@ -80,6 +80,15 @@ $L__BB0_2:
             self.assertEqual(said(wrong, True), ["an entry's counter is read, and no fence.acq_rel.gpu follows"], wrong)
         self.assertEqual(said(entry + end), [])
 
+    def test_a_warp_meets_around_a_discard(self):
+        wait, read = "  griddepcontrol.wait;\n", "  ld.global.cg.L2::cache_hint.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1], %rd2;\n"
+        met, drop = "  bar.warp.sync -1;\n", "$D:\n  discard.global.L2 [%rd1], 128;\n  @%p1 bra $D;\n"
+        end = "  mbarrier.arrive.shared::cta.b64 _, [%r1];\n  ret;"
+        self.assertEqual(said(wait + read + met + drop + met + end), [])
+        self.assertIn("drops what its warp may not have read", said(wait + read + drop + met + end)[0])
+        self.assertIn("follows a discard before its warp has met", said(wait + read + met + drop + end)[0])
+        self.assertIn("may write global memory before", said(drop + met + wait + end)[0])
+
     def test_writes_before_the_wait(self):
         for write in ("st.global.v4.u32 [%rd1], {%r1, %r2, %r3, %r4}", "st.u32 [%rd1], %r1", "red.global.add.u32 [%rd1], %r1",
                       "atom.global.add.u32 %r1, [%rd1], 1", "@%p1 st.global.u32 [%rd1], %r1",

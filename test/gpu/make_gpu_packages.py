@@ -34,7 +34,7 @@ import moec_testing as testing  # noqa: E402
 import nvrtc  # noqa: E402
 import parts  # noqa: E402
 import run as mutants  # noqa: E402
-from language import GPU_WORK, MOST_WORK, SLICED  # noqa: E402
+from language import GPU_WORK, MOST_WORK, SLICED, SLICED_GPU, SLICED_ROWS  # noqa: E402
 
 TOKENS = "0,1,2,7,8,32,33,128,500,2048,8192"
 LARGE = "2048,8192"
@@ -63,6 +63,8 @@ SANITIZED_REAL = [
     ("sanitized-wgmma", ["--dtype=bf16", "--engine=wgmma"], ["33", "500"]),
     ("sanitized-fp8_block", ["--scheme=fp8_block"], ["1", "33"]),
 ]
+# The fewest rows whose second matmul goes in slices, and as little work as they can have.
+SANITIZED_SLICES = {"num_experts": 32, "experts_per_token": 32, "hidden_dim": 2048, "intermediate_size": 16}
 # How many layers drawn from the language run under each tool but initcheck.
 SANITIZED_LAYERS = 8
 # Faults that a tool must flag: else its silence says nothing.
@@ -414,8 +416,9 @@ class Maker:
                 continue
             for source in (self.out / "packages" / package).rglob("*.cu"):
                 early.update(re.findall(r"\b(k\w+Early) = true", source.read_text()))
-            self.add("delays", package, [USUAL, ["--tokens=1,7,33,500", "--seed=5", "--capture"],
-                                         ["--tokens=1,7,33,500", "--seed=5", "--chain"]])
+            # Slices are of more tokens.
+            runs = [["--tokens=1,7,33,500"], *([["--tokens=3400", "--sample=64"]] if layer == "slices" else [])]
+            self.add("delays", package, [USUAL, *([*run, "--seed=5", way] for run in runs for way in ("--capture", "--chain"))])
         if self.names.pattern == "" and early != EARLY:
             self.failures.append(f"delays: expected kernels with {sorted(EARLY)}, got {sorted(early)}")
 
@@ -449,6 +452,13 @@ class Maker:
                     self.add("sanitizers", f"{name}-{tokens}", [
                         [f"--tokens={count}", "--routing=skewed", "--sample=4", *self.sanitizer_arguments(sanitizer)]],
                         sanitizer=sanitizer, package=f"packages/{name}")
+        slices = self.write_layer("sanitized-slices", testing.layer_json(
+            "sanitized-slices", SANITIZED_SLICES, self.scheme("fp8_block"), self.rows["activations"][0], self.rows["routing"][1], False))
+        if self.compile("sanitized-slices", slices, [f"--gpu={SLICED_GPU}"]):
+            tokens = SLICED_ROWS[0] // SANITIZED_SLICES["experts_per_token"] + 1
+            for sanitizer in SANITIZERS:
+                self.add("sanitizers", "sanitized-slices", [
+                    [f"--tokens={tokens}", "--routing=skewed", "--sample=4", *self.sanitizer_arguments(sanitizer)]], sanitizer=sanitizer)
 
         # Drawn layers that nobody wrote down, small ones, since a tool slows a kernel down by orders of magnitude.
         for name, _ in self.draw("sanitized-random", f"sanitized {self.seed}", list(range(SANITIZED_LAYERS)), MOST_WORK):
