@@ -15,7 +15,7 @@ LARGEST = 448.0  # of e4m3
 
 
 def warps(padded):
-LARGEST = 448.0  # e4m3
+    """A program has a whole row: up to 32 columns for each thread."""
     return min(16, max(4, padded // 512))
 
 

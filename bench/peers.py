@@ -24,6 +24,7 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -224,7 +225,7 @@ def time_peers(found, cell, pairs, options):
 
 def prepare(found, cells, options):
     """{(shape, scheme, peer, tokens): message}: a relative error, or why the pair is not timed."""
-    tasks = {}
+    tasks = {(cell["shape"], cell["scheme"], "moec", 0): lambda cell=cell: warm(cell, options.tokens, options.limit) for cell in cells}
     # DeepGEMM compiles for the longest time.
     for peer in sorted(found, key=lambda name: name != "deepgemm"):
         for cell in cells:
@@ -232,8 +233,6 @@ def prepare(found, cells, options):
                 for tokens in options.tokens:
                     tasks[cell["shape"], cell["scheme"], peer, tokens] = \
                         lambda cell=cell, tokens=tokens, peer=peer: check(found[peer][0], cell, tokens)
-    for cell in cells:
-        tasks[cell["shape"], cell["scheme"], "moec", 0] = lambda cell=cell: warm(cell, options.tokens, options.limit)
     return {key: messages[-1] if messages else {"error": "no result"}
             for key, messages in processes(tasks, options.jobs, options.limit).items()}
 
@@ -330,10 +329,12 @@ def arguments():
     parser.add_argument("--limit", type=float, default=60, help="seconds that one process may take")
     parser.add_argument("--budget", type=float, default=math.inf, help="seconds after which no further package is timed")
     options = parser.parse_args()
-    options.peers = [peer for peer in options.peers.split(",") if peer]
-    unknown = [peer for peer in options.peers if peer not in PEERS]
+    words = [word for word in options.peers.split(",") if word]
+    unknown = [word for word in words if word not in PEERS]
     if unknown:
         parser.error(f"unknown peer '{unknown[0]}'; expected {', '.join(PEERS)}")
+    # In this order: vllm_h200cfg changes vLLM for the rest of its process.
+    options.peers = [peer for peer in PEERS if peer in words]
     try:
         options.tokens = [int(word) for word in options.tokens.split(",") if word]
     except ValueError:
@@ -355,20 +356,26 @@ def main():
     import peer_layers
 
     found, missing = peer_layers.load()
+    if sys.modules["torch"].cuda.is_initialized():
+        sys.exit("peers.py: an import made a context on the GPU, which processes cannot share; try --peers=torch without MOEC_PEERS")
     found, missing = ({peer: each[peer] for peer in options.peers if peer in each} for each in (found, missing))
     result = {"moec_peers": 1, "peers": {peer: version for peer, (_, version) in found.items()}, "missing": missing, "cells": []}
     prepared = prepare(found, cells, options)
     result["device"] = next((message["device"] for message in prepared.values() if "device" in message), "")
     print(f"{result['device']}, prepared in {time.monotonic() - started:.0f} s, {result['peers']}", flush=True)
-    for cell in cells:
-        if time.monotonic() - started > options.budget:
-            print(f"{cell['shape']}/{cell['scheme']}: left out, {options.budget:g} s are over")
-            continue
-        result["cells"] += cell_rows(cell, found, prepared, options)
-        if options.out:
-            options.out.write_text(json.dumps(result, indent=1), encoding="utf-8")
-        print(f"{cell['shape']}/{cell['scheme']}: timed, {time.monotonic() - started:.0f} s{clocks(result['cells'], cell)}", flush=True)
-    print("\n".join(lines(result)))
+    # A time limit of the caller ends in the table of what was timed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("peers.py: ended by SIGTERM"))
+    try:
+        for cell in cells:
+            if time.monotonic() - started > options.budget:
+                print(f"{cell['shape']}/{cell['scheme']}: left out, {options.budget:g} s are over")
+                continue
+            result["cells"] += cell_rows(cell, found, prepared, options)
+            if options.out:
+                options.out.write_text(json.dumps(result, indent=1), encoding="utf-8")
+            print(f"{cell['shape']}/{cell['scheme']}: timed, {time.monotonic() - started:.0f} s{clocks(result['cells'], cell)}", flush=True)
+    finally:
+        print("\n".join(lines(result)), flush=True)
     return 0
 
 

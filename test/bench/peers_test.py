@@ -86,6 +86,7 @@ class ChoiceTest(unittest.TestCase):
         self.assertEqual((options.tokens, options.peers, options.passes), ([512, 2048, 8192], list(peers.PEERS), 3))
         options, _ = self.arguments("--tokens=8,32", "--peers=vllm")
         self.assertEqual((options.tokens, options.peers), ([8, 32], ["vllm"]))
+        self.assertEqual(self.arguments("--peers=vllm_h200cfg,vllm")[0].peers, ["vllm", "vllm_h200cfg"])
         self.assertIn("unknown peer 'sglang'; expected torch, vllm, vllm_h200cfg, deepgemm", self.arguments("--peers=sglang")[1])
         self.assertIn("--tokens=x: expected numbers, separated by commas", self.arguments("--tokens=x")[1])
 
@@ -154,7 +155,8 @@ class ProcessTest(unittest.TestCase):
             program.chmod(0o755)
             with unittest.mock.patch.object(peers, "HERE", program.parent):
                 self.assertEqual(peers.ours(CELL, [8], 10), ({}, "moec-bench: no kernel"))
-            program.write_text(f"#!{sys.executable}\nprint({json.dumps(json.dumps({'packages': [{'cells': [{'tokens': 8, 'us': 3.0}]}]}))})\n")
+            report = json.dumps({"packages": [{"cells": [{"tokens": 8, "us": 3.0}]}]})
+            program.write_text(f"#!{sys.executable}\nprint({report!r})\n")
             with unittest.mock.patch.object(peers, "HERE", program.parent):
                 self.assertEqual(peers.ours(CELL, [8], 10)[0][8]["us"], 3.0)
 
