@@ -134,6 +134,10 @@ def processes(tasks, jobs, limit):
     return messages
 
 
+def last_messages(tasks, jobs, limit):
+    return {key: messages[-1] if messages else {"error": "no result"} for key, messages in processes(tasks, jobs, limit).items()}
+
+
 def ours(cell, tokens, limit, *more):
     """moec-bench's cells of a package by tokens, and errors as one string."""
     command = [str(HERE / "moec-bench"), str(cell["path"]), f"--tokens={','.join(map(str, tokens))}", "--json", *more]
@@ -161,6 +165,7 @@ def check(build, cell, tokens):
 
     torch.manual_seed(1)
     weights = peer_layers.random_weights(cell, cell["scheme"])
+    torch.cuda.empty_cache()  # others check beside this process
     x, _ = inputs(torch, cell, tokens)
     logits = peer_layers.distinct_logits(tokens, cell["num_experts"])
     got = build(weights)(x, logits)
@@ -226,15 +231,16 @@ def time_peers(found, cell, pairs, options):
 def prepare(found, cells, options):
     """{(shape, scheme, peer, tokens): message}: a relative error, or why the pair is not timed."""
     tasks = {(cell["shape"], cell["scheme"], "moec", 0): lambda cell=cell: warm(cell, options.tokens, options.limit) for cell in cells}
-    # DeepGEMM compiles for the longest time.
+    # DeepGEMM compiles for the longest time. Neighbors are of different cells, so that not all have the largest weights at once.
     for peer in sorted(found, key=lambda name: name != "deepgemm"):
-        for cell in cells:
-            if not refusal(peer, cell):
-                for tokens in options.tokens:
+        for tokens in options.tokens:
+            for cell in cells:
+                if not refusal(peer, cell):
                     tasks[cell["shape"], cell["scheme"], peer, tokens] = \
                         lambda cell=cell, tokens=tokens, peer=peer: check(found[peer][0], cell, tokens)
-    return {key: messages[-1] if messages else {"error": "no result"}
-            for key, messages in processes(tasks, options.jobs, options.limit).items()}
+    last = last_messages(tasks, options.jobs, options.limit)
+    again = {key: tasks[key] for key, message in last.items() if "out of memory" in message.get("error", "")}
+    return {**last, **last_messages(again, 1, options.limit)}
 
 
 def cell_rows(cell, found, prepared, options):

@@ -7,6 +7,7 @@ PyTorch, no vLLM."""
 import contextlib
 import io
 import json
+import multiprocessing
 import os
 import pathlib
 import struct
@@ -147,6 +148,23 @@ class ProcessTest(unittest.TestCase):
             rows = peers.time_peers({}, CELL, [("torch", 8), ("vllm", 8), ("deepgemm", 8)], options)
         self.assertEqual({key[0]: each.get("us", each.get("error")) for key, each in rows.items()},
                          {"torch": 2.0, "vllm": "its process ended with status 1", "deepgemm": 2.0})
+
+    def test_a_check_without_memory_is_done_again_alone(self):
+        def check(*_):
+            if running.acquire(block=False):
+                time.sleep(0.5)
+                yield {"relative_error": 0.004}
+                running.release()
+            else:
+                raise RuntimeError("CUDA out of memory")
+
+        running = multiprocessing.get_context("fork").Semaphore(1)
+        options = types.SimpleNamespace(tokens=[8, 32], jobs=2, limit=10)
+        found = {"vllm": (None, "1"), "deepgemm": (None, "1")}
+        with unittest.mock.patch.object(peers, "check", check), unittest.mock.patch.object(peers, "warm", lambda *_: iter([{}])):
+            rows = peers.prepare(found, [CELL], options)
+        self.assertEqual({key[2:]: message.get("relative_error") for key, message in rows.items()},
+                         {("moec", 0): None, ("vllm", 8): 0.004, ("vllm", 32): 0.004})
 
     def test_an_error_of_moec_bench(self):
         with tempfile.TemporaryDirectory() as folder:
