@@ -21,8 +21,8 @@ import sys
 
 import benchlib
 
-SCRIPTS = ("benchlib.py", "counters.py", "counters_note.py", "run_all.sh", "short_table.py", "skew.py", "shapes.json", "targets.json",
-           "thermometer.py")
+SCRIPTS = ("benchlib.py", "counters.py", "counters_note.py", "peer_files.py", "peer_kernels.py", "peer_layers.py", "peers.py",
+           "run_all.sh", "short_table.py", "skew.py", "shapes.json", "targets.json", "thermometer.py")
 
 
 def selected(words, shape, scheme):
