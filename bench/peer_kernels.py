@@ -145,7 +145,7 @@ class Permutation:
         bits = torch.uint8 if x.element_size() == 1 else x.dtype
         scatter_kernel[(self.ids.numel(),)](x.view(bits), scales, self.ids, self.ranks, self.starts, rows.view(bits), row_scales,
                                             self.positions, self.owners, self.ids.shape[1], hidden, triton.next_power_of_2(hidden),
-                                            scales is not None, self.owners is not None, num_warps=warps(hidden))
+                                            scales is not None, self.owners is not None, num_warps=warps(triton.next_power_of_2(hidden)))
         return rows, row_scales
 
     def combine(self, rows, weights, out):
