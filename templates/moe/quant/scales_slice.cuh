@@ -30,11 +30,17 @@ struct SliceScales : SwappedScales<Config, Fragment> {
                                          unsigned shared)
       : SwappedScales<Config, Fragment>(weights), shared(shared) {}
 
-  __device__ __forceinline__ void fetchWeights(int) {}
+  /// The lane that gives a stage back for its warp is the one that reads the
+  /// stage's scale. Others get it from there while products are on their way.
   __device__ __forceinline__ void nextWeights(int stage) {
     if constexpr (Layout::kByGroup)
-      ofWeights =
-          __uint_as_float(ptx::loadShared(shared + unsigned(stage) * 4));
+      if (threadIdx.x % 32 == 0)
+        ofWeights =
+            __uint_as_float(ptx::loadShared(shared + unsigned(stage) * 4));
+  }
+  __device__ __forceinline__ void fetchWeights(int) {
+    if constexpr (Layout::kByGroup)
+      ofWeights = __shfl_sync(0xffffffffu, ofWeights, 0);
   }
 
   /// Tokens' scales are read where they are needed, and not out of the ring.
