@@ -18,6 +18,7 @@
 #pragma once
 
 #include "moe/core/ptx.cuh"
+#include "moe/core/ptx_async.cuh"
 #include "moe/core/types.cuh"
 #include "moe/quant/scales.cuh"
 #include "moe/quant/scales_swapped.cuh"
@@ -38,31 +39,25 @@ template <class Config, class Fragment> struct RowScales {
   static constexpr int kAtoms = Config::Mma::kRows / 64;
   static constexpr bool kOfTokens = Layout::kLhs == quant::LhsScale::Token;
   Weights weights;
-  /// Scales of a group of k: see WeightScales::next.
-  static constexpr int ofOneGroup() {
-    if constexpr (Layout::kByGroup)
-      return Weights::kNext;
-    else
-      return 1;
-  }
-  static constexpr int kOfGroup = ofOneGroup();
-  float rhsScale[kOfGroup];
+  /// Scales of a group of k: see StageScales.
+  float rhsScale[2];
   /// Scales of this thread's whole tokens.
   float own[Layout::kByGroup ? 1 : 2 * kAtoms];
 
   __device__ __forceinline__ explicit RowScales(const Weights &weights)
       : weights(weights) {}
 
-  /// Begins to read the weights' scales of a group of 128 along k.
-  __device__ __forceinline__ void fetchWeights(int group) {
-    weights.fetch(group);
-  }
-  /// The scales that were asked for are now those of the weights.
-  __device__ __forceinline__ void nextWeights(int) {
-    if constexpr (Layout::kByGroup)
-#pragma unroll
-      for (int i = 0; i < kOfGroup; ++i)
-        rhsScale[i] = weights.next[i];
+  /// Reads the weights' scales of a stage. from: those in shared memory.
+  __device__ __forceinline__ void fetchWeights(unsigned from) {
+    if constexpr (Layout::kByGroup) {
+      if constexpr (StageScales<Config>::kCount == 2) {
+        float2 both = ptx::loadSharedPair(from);
+        rhsScale[0] = both.x;
+        rhsScale[1] = both.y;
+      } else {
+        rhsScale[0] = __uint_as_float(ptx::loadShared(from));
+      }
+    }
   }
 
   /// All sums of a piece take their scales at a time.
@@ -144,8 +139,7 @@ template <class Config, class Fragment> struct RowScales {
   }
 };
 
-/// The scales of a Fragment's sums. weights: of which the first group is asked
-/// for.
+/// The scales of a Fragment's sums.
 template <class Fragment, class Config>
 __device__ __forceinline__ auto scalesOf(const WeightScales<Config> &weights) {
   if constexpr (takesSlabs<typename Config::Mma> && Config::Mma::kPromoted)

@@ -23,18 +23,15 @@ namespace moe {
 template <class Config, class Fragment>
 struct SliceScales : SwappedScales<Config, Fragment> {
   using Layout = ScaleLayout<Config>;
-  unsigned shared; ///< of the stages' scales
   float ofWeights = 1.0f;
 
-  __device__ __forceinline__ SliceScales(const WeightScales<Config> &weights,
-                                         unsigned shared)
-      : SwappedScales<Config, Fragment>(weights), shared(shared) {}
+  __device__
+      __forceinline__ explicit SliceScales(const WeightScales<Config> &weights)
+      : SwappedScales<Config, Fragment>(weights) {}
 
-  __device__ __forceinline__ void fetchWeights(int) {}
-  __device__ __forceinline__ void nextWeights(int stage) {
+  __device__ __forceinline__ void fetchWeights(unsigned from) {
     if constexpr (Layout::kByGroup)
-      ofWeights =
-          __uint_as_float(ptx::loadShared(shared + unsigned(stage) * 4));
+      ofWeights = __uint_as_float(ptx::loadShared(from));
   }
 
   /// Tokens' scales are read where they are needed, and not out of the ring.

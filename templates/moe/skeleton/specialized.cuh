@@ -73,7 +73,7 @@ template <class Config> struct Specialized {
 
   static constexpr int kStaging = Schedule::kStages * kStageBytes;
   static constexpr int kSlots = kStaging + WarpgroupEpilogue<Config>::kBytes;
-  /// Scales of the tokens of each stage, where they change along k.
+  /// Scales of the tokens and weights of each stage, where they change along k.
   static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
   /// Arrivals that give a stage back: of each warp, or of each thread where all
   /// read scales or codes, so that every reader is known to be done.
@@ -91,7 +91,13 @@ template <class Config> struct Specialized {
   /// The named barrier at which consumers meet before a tile is counted.
   static constexpr int kCounted = 7;
   static constexpr int kScales = kSlots + 2 * 16;
-  static constexpr int kScaleBytes = kStagesScales ? Schedule::kTileM * 4 : 0;
+  static constexpr int scaleBytes() {
+    if constexpr (kStagesScales)
+      return Schedule::kTileM * 4 + StageScales<Config>::kBytes;
+    else
+      return 0;
+  }
+  static constexpr int kScaleBytes = scaleBytes();
   static constexpr int kScaleRows = ceilDiv(Schedule::kTileM, kProducers);
   static constexpr int kBarriers = kScales + Schedule::kStages * kScaleBytes;
   static constexpr int kBytes = kBarriers + (2 * Schedule::kStages + 4) * 8;

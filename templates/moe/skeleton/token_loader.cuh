@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The copies of a stage's tokens, and of their scales of the stage's group
-// along k. All producers gather rows of lhs with cp.async: a thread copies a
-// 16-byte chunk of every so many rows. The places of a thread's rows stay in
-// its registers. If registers are few, a lane keeps the place of one row, and
-// hands it over each time.
+// The copies of a stage's tokens, and of the scales of the stage's group along
+// k, those of the weights, too. All producers gather rows of lhs with cp.async:
+// a thread copies a 16-byte chunk of every so many rows. The places of a
+// thread's rows stay in its registers. If registers are few, a lane keeps the
+// place of one row, and hands it over each time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -141,7 +141,8 @@ template <class Config> struct TokenLoader {
   const TokenChunk<Config> &own;
   Rows rows;
   unsigned scaleRow[S::kScaleRows];
-  int passes; ///< that copy the rows of the tile
+  unsigned weightScale; ///< of the first group, that this thread copies
+  int passes;           ///< that copy the rows of the tile
   /// A divisor of `passes`: the copies end at multiples of it alone.
   static constexpr int kAlike = Schedule::kTileM % S::kCopiedTokens == 0
                                     ? S::kCopiedTokens / S::kRowsPerPass
@@ -173,9 +174,18 @@ template <class Config> struct TokenLoader {
     passes = ceilDiv(tile.rows, S::kCopiedTokens) *
              (S::kCopiedTokens / S::kRowsPerPass);
   }
-  /// The steps of k from `first` on follow.
-  __device__ __forceinline__ void beginSteps(int first) {
+  /// The steps of k from `first` on follow, of weight rows from firstN on.
+  __device__ __forceinline__ void beginSteps(int first, int firstN) {
     rows.beginSteps(tiles.args.lhs, first);
+    if constexpr (S::kStagesScales)
+      weightScale = StageScales<Config>::first(tile.expert, firstN,
+                                               int(weightScaleOfThread() == 1));
+  }
+
+  /// Which scale of the weights this thread copies: a few threads do, of a warp
+  /// that neither asks the copy engine nor takes tiles.
+  static __device__ __forceinline__ unsigned weightScaleOfThread() {
+    return threadIdx.x - 32;
   }
 
   /// Begins to copy step k, which arrives at the stage's barrier.
@@ -218,6 +228,13 @@ template <class Config> struct TokenLoader {
               tiles.args.lhs_scale + (scaleRow[j] + unsigned(k)),
               token < tile.rows);
       }
+      unsigned ofWeights = weightScaleOfThread();
+      if (ofWeights < StageScales<Config>::kCount)
+        ptx::copySmall<true, 4>(
+            tiles.shared + S::kScales +
+                unsigned(stage * S::kScaleBytes + Schedule::kTileM * 4) +
+                ofWeights * 4,
+            tiles.args.rhs_scale + (weightScale + unsigned(k)), true);
     }
     ptx::arriveAfterCopies(tiles.barriers.full(stage));
     rows.advance();

@@ -105,8 +105,8 @@ template <class Config> struct WarpSpecialized {
       int next = cursor.take();
 #pragma unroll 1
       for (int turn = 0; turn < S::kInTurn; ++turn) {
-        tokens.beginSteps(steps.first);
         int firstN = tile.firstN + turn * Schedule::kTileN;
+        tokens.beginSteps(steps.first, firstN);
 #pragma unroll 1
         for (int k = steps.first; k < steps.end; ++k) {
           cursor.handOver(next, turn, k, steps.first, ring.tiles());
@@ -134,7 +134,6 @@ template <class Config> struct WarpSpecialized {
   /// The operands of a warpgroup in the ring (mainloop.cuh).
   struct Operands {
     static constexpr bool kTakesTurns = S::kTakeTurns;
-    static constexpr int kSteps = S::kTiles;
     const Barriers<Config> &barriers;
     unsigned shared; ///< of the ring
     unsigned own;    ///< the warpgroup's rows in the first stage
@@ -158,6 +157,12 @@ template <class Config> struct WarpSpecialized {
     }
     __device__ __forceinline__ unsigned scales(int, int stage) const {
       return shared + S::kScales + unsigned(stage * S::kScaleBytes);
+    }
+    __device__ __forceinline__ unsigned weightScales(int stage) const {
+      if constexpr (S::kStagesScales)
+        return scales(0, stage) + unsigned(Schedule::kTileM * 4) +
+               (kSwapped ? StageScales<Config>::offset(block) : 0);
+      return 0;
     }
     __device__ __forceinline__ void giveBack(int stage) const {
       if (releases)
@@ -340,17 +345,14 @@ template <class Config> struct WarpSpecialized {
     }
   };
 
-  /// The scales of a thread's weight rows at the first step of a tile.
+  /// The scales of a thread's weight rows of a tile.
   __device__ __forceinline__ WeightScales<Config>
   firstScales(const SlotTile &tile, int warpgroup, int thread) const {
     using Worker = typename Config::Mma::template Worker<Schedule::kTileM>;
     // Rows are tokens: see WeightScales::kByLane.
-    int row = kSwapped ? Worker::rowOfThread(warpgroup * 128 + thread)
-              : ScaleLayout<Config>::kByGroup ? 0
-                                              : thread % 32;
-    WeightScales<Config> scales(tiles.args, tile.expert, tile.firstN + row);
-    scales.fetch(tiles.steps(tile).first);
-    return scales;
+    int row =
+        kSwapped ? Worker::rowOfThread(warpgroup * 128 + thread) : thread % 32;
+    return {tiles.args, tile.expert, tile.firstN + row};
   }
 
   /// The other warpgroups.
