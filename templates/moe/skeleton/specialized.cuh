@@ -23,6 +23,10 @@
 
 namespace moe {
 
+/// Whether rows of lhs come by a tensor map, which is the argument then.
+template <class Config>
+inline constexpr bool mapsRows = kSame<decltype(Config::Args::lhs), TensorMap>;
+
 /// The layout of shared memory for a Config.
 template <class Config> struct Specialized {
   using Schedule = typename Config::Schedule;
@@ -53,6 +57,9 @@ template <class Config> struct Specialized {
   /// Token rows that the producers copy at a time, one chunk a thread.
   static constexpr int kRowsPerPass = kProducers / Layout::kChunks;
   static constexpr int kPasses = Schedule::kTileM / kRowsPerPass;
+  /// Token rows of a box of their tensor map, if they have one: those that one
+  /// consuming warpgroup multiplies where rows are tokens.
+  static constexpr int kBoxRows = minimum(int(Schedule::kTileM), 64);
   /// The fewest tokens that an instruction multiplies. A tile of many rows
   /// needs no narrow instruction; conversion of codes leaves no registers for
   /// one loop more.
@@ -141,6 +148,10 @@ template <class Config> struct Specialized {
   static_assert(Schedule::kPersistent, "this skeleton's CTAs are persistent");
   static_assert(Config::kK % kPerVector<Input> == 0,
                 "rows must be whole 16-byte chunks");
+  static_assert(!mapsRows<Config> ||
+                    (!Config::kGather && Schedule::kTileM % kBoxRows == 0),
+                "rows that come by a tensor map lie one behind the other, and "
+                "a tile has whole boxes");
   static_assert(Config::kCursor == 1 || Config::kCursor == 2,
                 "kCursor must be 1 or 2");
   static_assert(Config::kAwaited == 0 ||

@@ -7,16 +7,16 @@
 //
 // A persistent CTA for an engine that multiplies out of shared memory. The
 // warps of the first warpgroup fill a ring of stages: one thread has the copy
-// engine bring the weights, all of them gather token rows with cp.async. Both
-// arrive at the stage's barrier `full`. Each other warpgroup multiplies its
-// weight rows by all tokens of the tile, or its tokens by all weight rows, one
-// group of multiplies in flight, and gives a stage back (barrier `empty`) one
-// step late; sums that are promoted wait for each stage, and those of weight
-// rows take turns, or leave the tensor cores to the warpgroup of a second CTA.
-// Producers run into the next tile while consumers store the last one. Where
-// 128 columns of the result share a scale, a tile is all column tiles of such a
-// group, one after the other (quantize_groups.cuh), or has whole groups
-// (quantize_row_groups.cuh).
+// engine bring the weights, all of them gather token rows with cp.async, or one
+// has the copy engine bring these, too. All arrive at the stage's barrier
+// `full`. Each other warpgroup multiplies its weight rows by all tokens of the
+// tile, or its tokens by all weight rows, one group of multiplies in flight,
+// and gives a stage back (barrier `empty`) one step late; sums that are
+// promoted wait for each stage, and those of weight rows take turns, or leave
+// the tensor cores to the warpgroup of a second CTA. Producers run into the
+// next tile while consumers store the last one. Where 128 columns of the result
+// share a scale, a tile is all column tiles of such a group, one after the
+// other (quantize_groups.cuh), or has whole groups (quantize_row_groups.cuh).
 //
 // The weights of the first tile are fetched while the predecessor still runs,
 // if it did not write the tile list. Where tiles are few, clusters of two may
@@ -143,7 +143,9 @@ template <class Config> struct WarpSpecialized {
 
     __device__ __forceinline__ void await(const Index &ring) const {
       ptx::waitForBarrier(barriers.full(ring.stage), ring.phase());
-      ptx::fenceShared();
+      // The copy engine's bytes need none.
+      if constexpr (!mapsRows<Config>)
+        ptx::fenceShared();
     }
     __device__ __forceinline__ unsigned rows(int, int stage) const {
       return own + unsigned(stage * S::kStageBytes);
@@ -403,6 +405,8 @@ warpSpecialized(const typename Config::Args &args, unsigned shared) {
                                       {args}};
   if (threadIdx.x == 0) {
     cta.weights.prefetch();
+    if constexpr (mapsRows<Config>)
+      ptx::prefetchMap(&args.lhs);
     cta.tiles.barriers.initialize();
   }
   __syncthreads();

@@ -3,7 +3,7 @@
 // archs: sm_90a
 #include "moe/kernel/grouped_matmul.cuh"
 #include "moe/mma/wgmma.cuh"
-struct Args { const moe::e4m3 * lhs; long long lhs_row_stride; const int4 * tiles; int * tile_count; moe::TensorMap rhs; const float * lhs_scale; const float * rhs_scale; moe::bf16 * result; };
+struct Args { moe::TensorMap lhs; const int4 * tiles; int * tile_count; moe::TensorMap rhs; const float * lhs_scale; const float * rhs_scale; moe::bf16 * result; };
 struct Config {
   using Args = ::Args;
   static constexpr int kThreads = 384;
