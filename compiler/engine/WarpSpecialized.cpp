@@ -188,8 +188,12 @@ int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
     staging = schedule.swap
                   ? schedule.tileM * kScaledColumns * 4
                   : schedule.consumerWarps * 8 * (kScaledColumns + 16);
+  // Whole scales of tokens that are rows come with the first stage, which is
+  // any of the ring.
   int64_t scales =
-      problem.groupScales ? schedule.stages * (schedule.tileM * 4 + 16) : 0;
+      problem.groupScales
+          ? schedule.stages * (schedule.tileM * 4 + 16)
+          : (schedule.swap ? 0 : schedule.stages * schedule.tileM * 4);
   return ring + staging + 2 * kSlot + scales +
          (2 * schedule.stages + 4) * kBarrier;
 }

@@ -10,8 +10,9 @@
 // * Groups of 128 along k: 128 weight rows share a scale, or 128 gates and
 // their
 //   ups share two. Two products or four serve all partial sums of 64 tokens.
-// * Whole rows and columns: each lane of a warp reads the scales of every 32nd
-//   weight row before the multiplies, and hands them over at the end.
+// * Whole rows and columns: tokens' scales come with the first stage. Each lane
+//   of a warp reads the scales of every 32nd weight row before the multiplies,
+//   and hands them over at the end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,7 +38,6 @@ template <class Config, class Fragment> struct RowScales {
   static constexpr int kParts = Layout::kParts;
   static constexpr int kProducers = 32 * Config::Schedule::kProducerWarps;
   static constexpr int kAtoms = Config::Mma::kRows / 64;
-  static constexpr bool kOfTokens = Layout::kLhs == quant::LhsScale::Token;
   Weights weights;
   /// Scales of a group of k: see StageScales.
   float rhsScale[2];
@@ -100,19 +100,19 @@ template <class Config, class Fragment> struct RowScales {
     return of.scales[i % 4 / 2] * rhsScale[part];
   }
 
-  /// Begins to read the scales of whole tokens. source(r): which row of lhs is
-  /// token r of the tile. Tokens that do not exist take the scale of one that
-  /// does.
   template <class Args, class Source>
-  __device__ __forceinline__ void fetchOwn(const Args &args, int, int rows,
-                                           Source source) {
-    if constexpr (!Layout::kByGroup)
+  __device__ __forceinline__ void fetchOwn(const Args &, int, int, Source) {}
+
+  /// Reads the scales of whole tokens, which come with the first stage of a
+  /// tile. from: those in shared memory.
+  __device__ __forceinline__ void readFirst(unsigned from)
+    requires(!ScaleLayout<Config>::kByGroup)
+  {
 #pragma unroll
-      for (int slot = 0; slot < 2 * kAtoms; ++slot) {
-        int row = firstRow() + slot / 2 * 64 + slot % 2 * 8;
-        own[slot] =
-            args.lhs_scale[kOfTokens ? source(row < rows ? row : 0) : 0];
-      }
+    for (int slot = 0; slot < 2 * kAtoms; ++slot) {
+      int row = firstRow() + slot / 2 * 64 + slot % 2 * 8;
+      own[slot] = __uint_as_float(ptx::loadShared(from + unsigned(row) * 4));
+    }
   }
 
   /// Multiplies the results where scales are of whole rows and columns. Called

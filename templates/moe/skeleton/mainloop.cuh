@@ -34,13 +34,26 @@
 
 namespace moe {
 
+/// Reads the scales that come with the first stage of a tile, if some do.
+template <class Scales, class Operands, class Ring>
+__device__ __forceinline__ void
+readFirst(Scales &scales, const Operands &operands, const Ring &ring, int k) {
+  if constexpr (requires { scales.readFirst(0u); }) {
+    operands.await(ring);
+    scales.readFirst(operands.scales(k, ring.stage));
+    // One lane gives the stage back for all.
+    __syncwarp();
+  }
+}
+
 /// The loop whose sums stay where instructions add to them. A group of
 /// multiplies is always in flight, so a stage is given back one step late.
 struct Accumulate {
   template <class Worker, class Scales, class Operands, class Ring>
-  static __device__ __forceinline__ void run(Worker &worker, Scales &,
+  static __device__ __forceinline__ void run(Worker &worker, Scales &scales,
                                              const Operands &operands,
                                              Ring &ring, SplitSteps steps) {
+    readFirst(scales, operands, ring, steps.first);
     int last = 0;
 #pragma unroll 1
     for (int k = steps.first; k < steps.end; ++k) {
@@ -70,6 +83,7 @@ struct Promote {
                                              Ring &ring, SplitSteps steps) {
     constexpr bool kTurns = Operands::kTakesTurns && Worker::kPieceSize >= 32;
     constexpr int kLast = Worker::kPieces - 1;
+    readFirst(scales, operands, ring, steps.first);
 #pragma unroll 1
     for (int k = steps.first; k < steps.end; ++k) {
       operands.await(ring);

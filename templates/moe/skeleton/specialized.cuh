@@ -98,11 +98,15 @@ template <class Config> struct Specialized {
   /// The named barrier at which consumers meet before a tile is counted.
   static constexpr int kCounted = 7;
   static constexpr int kScales = kSlots + 2 * 16;
+  /// Scales of whole tokens, where tokens are rows, come with the first stage
+  /// of a tile: consumers do not wait for the places of gathered rows.
+  static constexpr bool kFirstScales =
+      !Mma::kSwapped && !kStagesScales && ScaleLayout<Config>::kScaled;
   static constexpr int scaleBytes() {
     if constexpr (kStagesScales)
       return Schedule::kTileM * 4 + StageScales<Config>::kBytes;
     else
-      return 0;
+      return kFirstScales ? Schedule::kTileM * 4 : 0;
   }
   static constexpr int kScaleBytes = scaleBytes();
   static constexpr int kScaleRows = ceilDiv(Schedule::kTileM, kProducers);

@@ -253,26 +253,35 @@ template <class Config> struct TokenLoader {
   const SlotTile &tile;
   Rows rows;
   unsigned scaleRow[S::kScaleRows];
+  /// From a token's first scale to that of the next: 0 where all have one.
+  static constexpr int kScaleStride =
+      S::kStagesScales ? ScaleLayout<Config>::kGroups
+      : ScaleLayout<Config>::kLhs == quant::LhsScale::Token ? 1
+                                                            : 0;
   unsigned weightScale; ///< of the first group, that this thread copies
+  int firstStep;
 
   __device__ __forceinline__ TokenLoader(const TileSource<Config> &tiles,
                                          const SlotTile &tile,
                                          const TokenChunk<Config> &own)
       : tiles(tiles), tile(tile), rows(tiles, tile, own) {
     // Thread r copies the scales of row r, and of r + 128.
-    if constexpr (S::kStagesScales)
+    if constexpr (S::kStagesScales || S::kFirstScales)
 #pragma unroll
       for (int j = 0; j < S::kScaleRows; ++j) {
         int token = int(threadIdx.x) + j * S::kProducers;
         scaleRow[j] =
-            unsigned(tiles.source(tile, token < tile.rows ? token : 0)) *
-            unsigned(ScaleLayout<Config>::kGroups);
+            kScaleStride == 0
+                ? 0
+                : unsigned(tiles.source(tile, token < tile.rows ? token : 0)) *
+                      unsigned(kScaleStride);
       }
     rows.countPasses();
   }
   /// The steps of k from `first` on follow, of weight rows from firstN on.
   __device__ __forceinline__ void beginSteps(int first, int firstN) {
     rows.beginSteps(first);
+    firstStep = first;
     if constexpr (S::kStagesScales)
       weightScale = StageScales<Config>::first(tile.expert, firstN,
                                                int(weightScaleOfThread() == 1));
@@ -287,24 +296,29 @@ template <class Config> struct TokenLoader {
   /// Begins to copy step k, which arrives at the stage's barrier.
   __device__ __forceinline__ void copy(int k, int stage) {
     rows.copy(k, stage);
-    if constexpr (S::kStagesScales)
-      copyScales(k,
-                 tiles.shared + S::kScales + unsigned(stage * S::kScaleBytes));
-    if constexpr (!mapsRows<Config> || S::kStagesScales)
+    unsigned scales =
+        tiles.shared + S::kScales + unsigned(stage * S::kScaleBytes);
+    if constexpr (S::kStagesScales) {
+      copyScales(k, scales);
+      copyWeightScales(k, scales + unsigned(Schedule::kTileM * 4));
+    } else if constexpr (S::kFirstScales) {
+      if (k == firstStep)
+        copyScales(0, scales);
+    }
+    if constexpr (!mapsRows<Config> || S::kStagesScales || S::kFirstScales)
       ptx::arriveAfterCopies(tiles.barriers.full(stage));
     else
       ptx::arrive(tiles.barriers.full(stage));
     rows.advance();
   }
 
-  /// to: the stage's.
+  /// Scales of the tokens. to: the stage's.
   __device__ __forceinline__ void copyScales(int k, unsigned to) const {
     // These copies go through the first-level cache, whose lines hold scales
     // of rows that a predecessor may not have written. The acquire of a
     // counter drops those lines.
-    static_assert(sizeof(*tiles.args.lhs_scale) == 4 &&
-                      sizeof(*tiles.args.rhs_scale) == 4,
-                  "a scale must be a word, as copies are");
+    static_assert(sizeof(*tiles.args.lhs_scale) == 4,
+                  "a token's scale must be a word, as copies are");
 #pragma unroll
     for (int j = 0; j < S::kScaleRows; ++j) {
       int token = int(threadIdx.x) + j * S::kProducers;
@@ -315,10 +329,15 @@ template <class Config> struct TokenLoader {
             tiles.args.lhs_scale + (scaleRow[j] + unsigned(k)),
             token < tile.rows);
     }
+  }
+
+  __device__ __forceinline__ void copyWeightScales(int k, unsigned to) const {
+    static_assert(sizeof(*tiles.args.rhs_scale) == 4,
+                  "a scale of weights must be a word, as copies are");
     unsigned ofWeights = weightScaleOfThread();
     if (ofWeights < StageScales<Config>::kCount)
       ptx::copySmall<true, 4>(
-          to + unsigned(Schedule::kTileM * 4) + ofWeights * 4,
+          to + ofWeights * 4,
           tiles.args.rhs_scale + (weightScale + unsigned(k)), true);
   }
 };

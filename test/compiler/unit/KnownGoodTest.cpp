@@ -163,9 +163,11 @@ TEST(KnownGood, ManyRowsTakeWideTiles) {
             4 * (384 * 128 + 128 * 4 + 16) + 8 * 8 * (128 + 16) + 2 * 16 +
                 12 * 8);
   p.groupColumns = 0;
-  // Scales of whole rows: from 128 rows on.
+  // Scales of whole rows: from 128 rows on. A stage may be a tile's first.
   p.groupScales = false;
   EXPECT_EQ(chosen(), wide);
+  EXPECT_EQ(sharedBytes(p, *knownGood(p, {"wgmma"}, h100())),
+            4 * (384 * 128 + 128 * 4) + 8 * 8 * (64 + 8) * 4 + 2 * 16 + 12 * 8);
   p.maxTokens = 2048;
   EXPECT_NE(chosen(), wide);
   p.maxTokens = 2049;
