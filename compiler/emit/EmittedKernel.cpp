@@ -11,6 +11,7 @@
 
 #include "compiler/emit/EmittedKernel.h"
 
+#include "compiler/engine/Engine.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/Schemes.h"
@@ -150,27 +151,47 @@ void compiler::addGateUpOrder(StringRef order, ConfigPrinter &config) {
                                 ->policy));
 }
 
-void compiler::addWeightMap(moe::GroupedMatmulOp matmul,
-                            moe::ScheduleAttr schedule, std::string weight,
-                            EmittedKernel &out) {
-  int64_t n = matmul.getN(), k = matmul.getK();
+/// Adds the map of `value`, whose rows of `extents` lie one behind the other,
+/// and its argument.
+static void addMap(StringRef field, std::string value, mlir::Value of,
+                   std::vector<Expression> extents, std::vector<int64_t> box,
+                   EmittedKernel &out) {
   TensorMap map;
-  map.value = std::move(weight);
-  map.name = fmt::format("{}_{}x{}", map.value, schedule.getTileN(),
-                         schedule.getTileK());
-  map.elementType = elementTypeOf(matmul.getRhs());
-  int64_t bytes = elementBytes(map.elementType);
-  map.extents = {Expression(k), Expression(n),
-                 Expression(int64_t(matmul.getNumExperts()))};
-  map.strides = {Expression(k * bytes), Expression(n * k * bytes)};
-  map.box = {schedule.getTileK(), schedule.getTileN(), 1};
-  map.elementStrides = {1, 1, 1};
+  map.value = std::move(value);
+  map.name = fmt::format("{}_{}x{}", map.value, box[1], box[0]);
+  map.elementType = elementTypeOf(of);
+  Expression bytes(elementBytes(map.elementType));
+  for (size_t i = 0; i + 1 < extents.size(); ++i) {
+    bytes = bytes * extents[i];
+    map.strides.push_back(bytes);
+  }
+  map.elementStrides.assign(box.size(), 1);
+  map.extents = std::move(extents);
+  map.box = std::move(box);
   map.interleave = "none";
   map.swizzle = "128b";
   map.l2Promotion = "256b";
   map.outOfBoundsFill = "zeros";
-  out.text.arguments.tensorMap("rhs", map.name);
+  out.text.arguments.tensorMap(field, map.name);
   out.tensorMaps.push_back(std::move(map));
+}
+
+void compiler::addWeightMap(moe::GroupedMatmulOp matmul,
+                            moe::ScheduleAttr schedule, std::string weight,
+                            EmittedKernel &out) {
+  addMap("rhs", std::move(weight), matmul.getRhs(),
+         {Expression(int64_t(matmul.getK())),
+          Expression(int64_t(matmul.getN())),
+          Expression(int64_t(matmul.getNumExperts()))},
+         {schedule.getTileK(), schedule.getTileN(), 1}, out);
+}
+
+void compiler::addRowMap(moe::GroupedMatmulOp matmul,
+                         moe::ScheduleAttr schedule, std::string rows,
+                         EmittedKernel &out) {
+  addMap("lhs", std::move(rows), matmul.getLhs(),
+         {Expression(int64_t(matmul.getK())), Expression::symbol("rows")},
+         {schedule.getTileK(), Engine::kBoxRows}, out);
 }
 
 void compiler::addRowOrder(Stage &stage, int64_t interleave,

@@ -235,16 +235,21 @@ void Emitter::emitMatmul() {
   auto quantize = findStage<moe::QuantizeOp>(kernel);
   ArgumentLayout &args = out.text.arguments;
   const Engine &engine = *findEngine(schedule.getEngine());
+  const bool mapsRows =
+      !matmul.isFirst() && !gather &&
+      engine.mapsRows(problemOf(kernel), scheduleOf(schedule));
   for (mlir::OpOperand &operand : matmul->getOpOperands()) {
     const StringRef name = matmul.getOperandName(operand.getOperandNumber());
     if (name == "rhs" && engine.isPersistent() && !matmul.readsFragments())
       addWeightMap(matmul, schedule, boundTo(name), out);
+    else if (name == "lhs" && mapsRows)
+      addRowMap(matmul, schedule, boundTo(name), out);
     else if (name == "tiles")
       pointer(name, "int4", /*written=*/plan.getCounts());
     else
       pointer(name, cppType(operand.get()),
               /*written=*/name == "tile_count" && engine.isPersistent());
-    if (name == "lhs")
+    if (name == "lhs" && !mapsRows)
       args.rowStride("lhs_row_stride", boundTo(name));
   }
   if (matmul.getBiasOfRank())

@@ -166,6 +166,12 @@ public:
                         const Hardware &) const {
     return false;
   }
+  /// Whether rows of a second matmul, which lie one behind the other, come by a
+  /// tensor map, too: kBoxRows at a time, as the templates have it.
+  static constexpr int64_t kBoxRows = 64;
+  virtual bool mapsRows(const MatmulProblem &, const Schedule &) const {
+    return false;
+  }
   /// Slices.h serves beside it.
   virtual bool hasSlices() const { return false; }
   /// Its CTAs take tiles until none is left, and weights by a tensor map.

@@ -164,7 +164,7 @@ int64_t WarpSpecialized::weightBytes(const MatmulProblem &problem,
 
 /// Behind the ring there are a staging tile for each consuming warpgroup, or
 /// one of 8 tokens for each warp whose rows are tokens, two slots for tiles,
-/// the scales of the tokens of each stage, and the barriers.
+/// the scales of the tokens and weights of each stage, and the barriers.
 int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
                                      const Schedule &schedule) const {
   constexpr int64_t kSlot = 16, kBarrier = 8;
@@ -188,8 +188,12 @@ int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
     staging = schedule.swap
                   ? schedule.tileM * kScaledColumns * 4
                   : schedule.consumerWarps * 8 * (kScaledColumns + 16);
+  // Whole scales of tokens that are rows come with the first stage, which is
+  // any of the ring.
   int64_t scales =
-      problem.groupScales ? schedule.stages * schedule.tileM * 4 : 0;
+      problem.groupScales
+          ? schedule.stages * (schedule.tileM * 4 + 16)
+          : (schedule.swap ? 0 : schedule.stages * schedule.tileM * 4);
   return ring + staging + 2 * kSlot + scales +
          (2 * schedule.stages + 4) * kBarrier;
 }

@@ -161,6 +161,12 @@ public:
                                      : "multiples of 16 up to 256";
   }
   bool hasSlices() const override { return true; }
+  /// Tiles of fewer rows have fewer copies.
+  bool mapsRows(const MatmulProblem &problem,
+                const Schedule &s) const override {
+    return problem.elementBytes == 1 && s.tileM >= 2 * kBoxRows &&
+           s.tileM % kBoxRows == 0;
+  }
   std::optional<std::string>
   whyGroupsApart(const GroupedResult &result) const override {
     if (result.columns == kScaledColumns && result.tileRows == 128 &&

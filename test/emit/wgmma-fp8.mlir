@@ -7,7 +7,8 @@
 
 // Operands of 8 bits: engine wgmma for every tile, rows of 128 elements, and at
 // most 128 rows a tile, where tokens are the rows of an instruction.
-// Tensor maps count bytes. Without wgmma there is another.
+// Tensor maps count bytes. Without wgmma there is another. Rows of the second
+// matmul come by a map, too, where tiles have 128.
 
 // CHECK: ---- sm_90a/up_to_32_gate_up.cu
 // CHECK: const float *lhs_scale;
@@ -18,6 +19,9 @@
 // CHECK-NEXT: static constexpr int kTileM = 32;
 // CHECK-NEXT: static constexpr int kTileN = 256;
 // CHECK-NEXT: static constexpr int kTileK = 128;
+// CHECK: ---- sm_90a/up_to_4096_down.cu
+// CHECK: moe::TensorMap lhs;
+// CHECK-NEXT: const int4 *tiles;
 // CHECK: ---- sm_90a/up_to_4096_gate_up.cu
 // CHECK: using Mma = moe::mma::Wgmma<moe::e4m3, false, 1, 256>;
 // CHECK-NEXT: struct Schedule {
@@ -52,6 +56,12 @@
 // MANIFEST-NEXT: "extents": [336, 416, 8],
 // MANIFEST-NEXT: "strides": [336, 139776],
 // MANIFEST-NEXT: "box": [128, 128, 1],
+// MANIFEST: "name": "t_q_64x128",
+// MANIFEST-NEXT: "value": "t_q",
+// MANIFEST-NEXT: "element_type": "f8E4M3FN",
+// MANIFEST-NEXT: "extents": [208, "rows"],
+// MANIFEST-NEXT: "strides": [208],
+// MANIFEST-NEXT: "box": [128, 64],
 // REPORT-DAG: "engine": "wgmma"
 // REPORT-DAG: "realization": "native"
 

@@ -49,6 +49,14 @@ __device__ __forceinline__ void arriveExpecting(unsigned barrier,
       : "memory");
 }
 
+/// Announces bytes without arriving; by a thread that has yet to arrive.
+__device__ __forceinline__ void expectBytes(unsigned barrier, unsigned bytes) {
+  asm volatile(
+      "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier),
+      "r"(bytes)
+      : "memory");
+}
+
 /// Arrives as soon as all earlier cp.async copies of this thread have landed.
 __device__ __forceinline__ void arriveAfterCopies(unsigned barrier) {
   asm volatile(
@@ -90,6 +98,12 @@ waitForBarrier(unsigned barrier, unsigned parity,
 /// written by the copy engine.
 __device__ __forceinline__ void fenceShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/// Global memory that other threads wrote, and of which this thread knows, may
+/// now be read by the copy engine for it.
+__device__ __forceinline__ void fenceGlobal() {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
 /// A barrier of `threads` threads with a number of its own, 1 to 15.
@@ -178,6 +192,16 @@ __device__ __forceinline__ void copyTile(unsigned destination, const void *map,
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::"
       "complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(destination),
       "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+      : "memory");
+}
+
+/// Likewise, of a map of rank 2.
+__device__ __forceinline__ void copyRows(unsigned destination, const void *map,
+                                         int x, int y, unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::"
+      "complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(destination),
+      "l"(map), "r"(x), "r"(y), "r"(barrier)
       : "memory");
 }
 

@@ -27,7 +27,9 @@
 //   [rows, groups of 128] (Group128, warp-specialized), absent of emulated
 //   data, of which a tile has whole groups (not warp-specialized).
 //   Warp-specialized, rhs is a moe::TensorMap by value: extents [kK, kN,
-//   experts], box [kTileK, kTileN, 1], swizzle of 128 bytes, zeros outside; and
+//   experts], box [kTileK, kTileN, 1], swizzle of 128 bytes, zeros outside;
+//   lhs, unless gathered, may be one, without the row stride: extents [kK,
+//   rows], box [kTileK, kTileM, at most 64], else alike; and
 //   tile_count is written: its word kCursor counts the tiles that were taken;
 //   with kCounts tiles is, too: the last word of each, which routing left zero.
 //   An engine that takes slabs reads rhs, rhs_scale and rhs_zero_point as they

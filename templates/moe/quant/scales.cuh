@@ -147,50 +147,39 @@ struct WeightScales {
       }
     }
   }
-  __device__ __forceinline__ void fetch(int) {}
 };
 
-/// The same of a group along k. next: of the group that was asked for, of a row
-/// and of the up row of a gate, or of each block of 128 rows of a tile whose
-/// rows are tokens.
+/// Scales of groups along k are a stage's: see StageScales.
 template <class Config> struct WeightScales<Config, true> {
+  template <class Args>
+  __device__ __forceinline__ WeightScales(const Args &, int, int) {}
+};
+
+/// The weights' scales of a stage of the ring, where they change along k: of
+/// each block of 128 weight rows of a tile, or of its gates and of its ups.
+template <class Config> struct StageScales {
   using Layout = ScaleLayout<Config>;
   static constexpr int kParts = Layout::kParts;
-  static constexpr int kBlocks =
-      kParts == 1 && !Config::Mma::kSwapped
-          ? ceilDiv(int(Config::Schedule::kTileN), 128)
-          : 1;
-  const float *rhs; ///< all, and where this thread's begin
-  unsigned at;
-  unsigned toNext = 0; ///< from a block to the next, if there is one
-  static constexpr int kNext = maximum(kParts, kBlocks);
-  float next[kNext];
+  static constexpr int kTileN = Config::Schedule::kTileN;
+  static constexpr int kCount = kParts == 2 ? 2 : ceilDiv(int(kTileN), 128);
+  static_assert(kCount <= 2, "a tile has at most 256 weight rows");
+  /// Room in shared memory. Tokens' scales, which are read by fours, follow.
+  static constexpr int kBytes = 16;
 
-  /// weightRow: the thread's first, a gate's if there are some, or the tile's
-  /// where rows are tokens. With swapped operands, rows that do not exist take
-  /// the scale of one that does.
-  template <class Args>
-  __device__ __forceinline__ WeightScales(const Args &args, int expert,
-                                          int weightRow)
-      : rhs(args.rhs_scale) {
-    constexpr int kLast =
-        Config::kN - 1 - (kParts == 2 ? Config::kInterleave : 0);
-    if constexpr (Config::Mma::kSwapped)
-      weightRow = minimum(weightRow, kLast);
-    at = unsigned(expert * Layout::kPerExpert + Layout::rhsIndex(weightRow));
-    if constexpr (kBlocks > 1)
-      toNext = weightRow + 128 < Config::kN ? unsigned(Layout::kGroups) : 0;
+  /// The place in rhs_scale of the first group of scale i of a tile. A block
+  /// that does not exist takes the scale of one that does.
+  static __device__ __forceinline__ unsigned first(int expert, int firstN,
+                                                   int i) {
+    // The first up row of a tile follows its first gates.
+    int row = firstN + i * (kParts == 2 ? Config::kInterleave : 128);
+    return unsigned(expert * Layout::kPerExpert +
+                    Layout::rhsIndex(row < Config::kN ? row : firstN));
   }
-  /// Begins to read those of a group.
-  __device__ __forceinline__ void fetch(int group) {
-    const float *from = rhs + (at + unsigned(group));
-    next[0] = from[0];
-    static_assert(kBlocks <= 2, "a tile has at most 256 weight rows");
-    if constexpr (kBlocks == 2)
-      next[1] = from[toNext];
-    // The up row of a gate lies in the same block of the other part.
-    if constexpr (kParts == 2)
-      next[1] = from[Layout::kToUp];
+  /// The begin of the scales of a warpgroup whose weight rows are rows of an
+  /// instruction, from the tile's block `block` of 64 on. They lie in one block
+  /// of 128.
+  static constexpr __device__ __forceinline__ unsigned offset(int block) {
+    return kParts == 1 && kCount == 2 ? unsigned(block / 2) * 4 : 0;
   }
 };
 

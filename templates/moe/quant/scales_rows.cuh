@@ -10,14 +10,16 @@
 // * Groups of 128 along k: 128 weight rows share a scale, or 128 gates and
 // their
 //   ups share two. Two products or four serve all partial sums of 64 tokens.
-// * Whole rows and columns: each lane of a warp reads the scales of every 32nd
-//   weight row before the multiplies, and hands them over at the end.
+// * Whole rows and columns: tokens' scales come with the first stage. Each lane
+//   of a warp reads the scales of every 32nd weight row before the multiplies,
+//   and hands them over at the end.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
 #include "moe/core/ptx.cuh"
+#include "moe/core/ptx_async.cuh"
 #include "moe/core/types.cuh"
 #include "moe/quant/scales.cuh"
 #include "moe/quant/scales_swapped.cuh"
@@ -36,33 +38,26 @@ template <class Config, class Fragment> struct RowScales {
   static constexpr int kParts = Layout::kParts;
   static constexpr int kProducers = 32 * Config::Schedule::kProducerWarps;
   static constexpr int kAtoms = Config::Mma::kRows / 64;
-  static constexpr bool kOfTokens = Layout::kLhs == quant::LhsScale::Token;
   Weights weights;
-  /// Scales of a group of k: see WeightScales::next.
-  static constexpr int ofOneGroup() {
-    if constexpr (Layout::kByGroup)
-      return Weights::kNext;
-    else
-      return 1;
-  }
-  static constexpr int kOfGroup = ofOneGroup();
-  float rhsScale[kOfGroup];
+  /// Scales of a group of k: see StageScales.
+  float rhsScale[2];
   /// Scales of this thread's whole tokens.
   float own[Layout::kByGroup ? 1 : 2 * kAtoms];
 
   __device__ __forceinline__ explicit RowScales(const Weights &weights)
       : weights(weights) {}
 
-  /// Begins to read the weights' scales of a group of 128 along k.
-  __device__ __forceinline__ void fetchWeights(int group) {
-    weights.fetch(group);
-  }
-  /// The scales that were asked for are now those of the weights.
-  __device__ __forceinline__ void nextWeights(int) {
-    if constexpr (Layout::kByGroup)
-#pragma unroll
-      for (int i = 0; i < kOfGroup; ++i)
-        rhsScale[i] = weights.next[i];
+  /// Reads the weights' scales of a stage. from: those in shared memory.
+  __device__ __forceinline__ void fetchWeights(unsigned from) {
+    if constexpr (Layout::kByGroup) {
+      if constexpr (StageScales<Config>::kCount == 2) {
+        float2 both = ptx::loadSharedPair(from);
+        rhsScale[0] = both.x;
+        rhsScale[1] = both.y;
+      } else {
+        rhsScale[0] = __uint_as_float(ptx::loadShared(from));
+      }
+    }
   }
 
   /// All sums of a piece take their scales at a time.
@@ -105,19 +100,19 @@ template <class Config, class Fragment> struct RowScales {
     return of.scales[i % 4 / 2] * rhsScale[part];
   }
 
-  /// Begins to read the scales of whole tokens. source(r): which row of lhs is
-  /// token r of the tile. Tokens that do not exist take the scale of one that
-  /// does.
   template <class Args, class Source>
-  __device__ __forceinline__ void fetchOwn(const Args &args, int, int rows,
-                                           Source source) {
-    if constexpr (!Layout::kByGroup)
+  __device__ __forceinline__ void fetchOwn(const Args &, int, int, Source) {}
+
+  /// Reads the scales of whole tokens, which come with the first stage of a
+  /// tile. from: those in shared memory.
+  __device__ __forceinline__ void readFirst(unsigned from)
+    requires(!ScaleLayout<Config>::kByGroup)
+  {
 #pragma unroll
-      for (int slot = 0; slot < 2 * kAtoms; ++slot) {
-        int row = firstRow() + slot / 2 * 64 + slot % 2 * 8;
-        own[slot] =
-            args.lhs_scale[kOfTokens ? source(row < rows ? row : 0) : 0];
-      }
+    for (int slot = 0; slot < 2 * kAtoms; ++slot) {
+      int row = firstRow() + slot / 2 * 64 + slot % 2 * 8;
+      own[slot] = __uint_as_float(ptx::loadShared(from + unsigned(row) * 4));
+    }
   }
 
   /// Multiplies the results where scales are of whole rows and columns. Called
@@ -144,8 +139,7 @@ template <class Config, class Fragment> struct RowScales {
   }
 };
 
-/// The scales of a Fragment's sums. weights: of which the first group is asked
-/// for.
+/// The scales of a Fragment's sums.
 template <class Fragment, class Config>
 __device__ __forceinline__ auto scalesOf(const WeightScales<Config> &weights) {
   if constexpr (takesSlabs<typename Config::Mma> && Config::Mma::kPromoted)

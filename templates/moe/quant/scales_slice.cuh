@@ -23,24 +23,20 @@ namespace moe {
 template <class Config, class Fragment>
 struct SliceScales : SwappedScales<Config, Fragment> {
   using Layout = ScaleLayout<Config>;
-  unsigned shared; ///< of the stages' scales
   float ofWeights = 1.0f;
 
-  __device__ __forceinline__ SliceScales(const WeightScales<Config> &weights,
-                                         unsigned shared)
-      : SwappedScales<Config, Fragment>(weights), shared(shared) {}
+  __device__
+      __forceinline__ explicit SliceScales(const WeightScales<Config> &weights)
+      : SwappedScales<Config, Fragment>(weights) {}
 
   /// The lane that gives a stage back for its warp is the one that reads the
   /// stage's scale. Others get it from there while products are on their way.
-  __device__ __forceinline__ void nextWeights(int stage) {
-    if constexpr (Layout::kByGroup)
+  __device__ __forceinline__ void fetchWeights(unsigned from) {
+    if constexpr (Layout::kByGroup) {
       if (threadIdx.x % 32 == 0)
-        ofWeights =
-            __uint_as_float(ptx::loadShared(shared + unsigned(stage) * 4));
-  }
-  __device__ __forceinline__ void fetchWeights(int) {
-    if constexpr (Layout::kByGroup)
+        ofWeights = __uint_as_float(ptx::loadShared(from));
       ofWeights = __shfl_sync(0xffffffffu, ofWeights, 0);
+    }
   }
 
   /// Tokens' scales are read where they are needed, and not out of the ring.

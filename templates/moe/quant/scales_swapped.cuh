@@ -123,18 +123,18 @@ struct SwappedScales : TokenScales<Config, Fragment> {
         rhsScale[j] = weights.ofRows[j];
   }
 
-  /// Begins to read the weights' scales of a group of 128 along k.
-  __device__ __forceinline__ void fetchWeights(int group) {
-    weights.fetch(group);
-  }
-
-  /// The scales that were asked for are now those of the weights. A warpgroup's
-  /// weight rows lie in one block, or one of gates and one of ups: tiles begin
-  /// at multiples of its rows.
-  __device__ __forceinline__ void nextWeights(int) {
+  /// Reads the weights' scales of a stage. A warpgroup's weight rows lie in one
+  /// block, or one of gates and one of ups: tiles begin at multiples of its
+  /// rows. from: those in shared memory.
+  __device__ __forceinline__ void fetchWeights(unsigned from) {
     if constexpr (Layout::kByGroup) {
-      rhsScale[0] = weights.next[0];
-      rhsScale[1] = weights.next[Layout::kParts - 1];
+      if constexpr (Layout::kParts == 2) {
+        float2 both = ptx::loadSharedPair(from);
+        rhsScale[0] = both.x;
+        rhsScale[1] = both.y;
+      } else {
+        rhsScale[0] = rhsScale[1] = __uint_as_float(ptx::loadShared(from));
+      }
     }
   }
 

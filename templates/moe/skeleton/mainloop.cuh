@@ -8,13 +8,13 @@
 // The loops of a warpgroup over the steps of k of a tile. Operands say where a
 // step lies and whose turn it is:
 // * kTakesTurns: two warpgroups multiply in turn;
-// * kSteps: the steps of k of a tile;
 // * await(ring) returns when the stage is filled;
 // * rows(k, stage) is the shared address of the rows of the instruction;
 // * weights(stage) is that of the weights of the CTA, and block that of the
 // warpgroup's first block of 64 rows among them;
 // * columns(k, stage) is that of its columns;
 // * scales(k, stage) is that of the tokens' scales;
+// * weightScales(stage) is that of the scales of the warpgroup's weights;
 // * giveBack(stage) says that this warpgroup is done with the stage;
 // * beginTurn() and endTurn(), with kTakesTurns, wait for a turn and pass it
 // on.
@@ -34,13 +34,26 @@
 
 namespace moe {
 
+/// Reads the scales that come with the first stage of a tile, if some do.
+template <class Scales, class Operands, class Ring>
+__device__ __forceinline__ void
+readFirst(Scales &scales, const Operands &operands, const Ring &ring, int k) {
+  if constexpr (requires { scales.readFirst(0u); }) {
+    operands.await(ring);
+    scales.readFirst(operands.scales(k, ring.stage));
+    // One lane gives the stage back for all.
+    __syncwarp();
+  }
+}
+
 /// The loop whose sums stay where instructions add to them. A group of
 /// multiplies is always in flight, so a stage is given back one step late.
 struct Accumulate {
   template <class Worker, class Scales, class Operands, class Ring>
-  static __device__ __forceinline__ void run(Worker &worker, Scales &,
+  static __device__ __forceinline__ void run(Worker &worker, Scales &scales,
                                              const Operands &operands,
                                              Ring &ring, SplitSteps steps) {
+    readFirst(scales, operands, ring, steps.first);
     int last = 0;
 #pragma unroll 1
     for (int k = steps.first; k < steps.end; ++k) {
@@ -70,19 +83,18 @@ struct Promote {
                                              Ring &ring, SplitSteps steps) {
     constexpr bool kTurns = Operands::kTakesTurns && Worker::kPieceSize >= 32;
     constexpr int kLast = Worker::kPieces - 1;
+    readFirst(scales, operands, ring, steps.first);
 #pragma unroll 1
     for (int k = steps.first; k < steps.end; ++k) {
       operands.await(ring);
-      scales.nextWeights(ring.stage);
 #pragma unroll
       for (int piece = 0; piece <= kLast; ++piece) {
         if constexpr (kTurns)
           operands.beginTurn();
         worker.multiplyPiece(piece, operands.rows(k, ring.stage),
                              operands.columns(k, ring.stage));
-        // Behind the fence, which waits for what was asked for before.
         if (piece == 0)
-          scales.fetchWeights(minimum(k + 1, Operands::kSteps - 1));
+          scales.fetchWeights(operands.weightScales(ring.stage));
         unsigned ofTokens =
             Scales::ofThread(operands.scales(k, ring.stage), piece, worker);
         typename Scales::OfTokens some[Scales::kChunks];

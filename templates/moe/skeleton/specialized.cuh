@@ -23,6 +23,10 @@
 
 namespace moe {
 
+/// Whether rows of lhs come by a tensor map, which is the argument then.
+template <class Config>
+inline constexpr bool mapsRows = kSame<decltype(Config::Args::lhs), TensorMap>;
+
 /// The layout of shared memory for a Config.
 template <class Config> struct Specialized {
   using Schedule = typename Config::Schedule;
@@ -53,6 +57,9 @@ template <class Config> struct Specialized {
   /// Token rows that the producers copy at a time, one chunk a thread.
   static constexpr int kRowsPerPass = kProducers / Layout::kChunks;
   static constexpr int kPasses = Schedule::kTileM / kRowsPerPass;
+  /// Token rows of a box of their tensor map, if they have one: those that one
+  /// consuming warpgroup multiplies where rows are tokens.
+  static constexpr int kBoxRows = minimum(int(Schedule::kTileM), 64);
   /// The fewest tokens that an instruction multiplies. A tile of many rows
   /// needs no narrow instruction; conversion of codes leaves no registers for
   /// one loop more.
@@ -73,7 +80,7 @@ template <class Config> struct Specialized {
 
   static constexpr int kStaging = Schedule::kStages * kStageBytes;
   static constexpr int kSlots = kStaging + WarpgroupEpilogue<Config>::kBytes;
-  /// Scales of the tokens of each stage, where they change along k.
+  /// Scales of the tokens and weights of each stage, where they change along k.
   static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
   /// Arrivals that give a stage back: of each warp, or of each thread where all
   /// read scales or codes, so that every reader is known to be done.
@@ -91,7 +98,17 @@ template <class Config> struct Specialized {
   /// The named barrier at which consumers meet before a tile is counted.
   static constexpr int kCounted = 7;
   static constexpr int kScales = kSlots + 2 * 16;
-  static constexpr int kScaleBytes = kStagesScales ? Schedule::kTileM * 4 : 0;
+  /// Scales of whole tokens, where tokens are rows, come with the first stage
+  /// of a tile: consumers do not wait for the places of gathered rows.
+  static constexpr bool kFirstScales =
+      !Mma::kSwapped && !kStagesScales && ScaleLayout<Config>::kScaled;
+  static constexpr int scaleBytes() {
+    if constexpr (kStagesScales)
+      return Schedule::kTileM * 4 + StageScales<Config>::kBytes;
+    else
+      return kFirstScales ? Schedule::kTileM * 4 : 0;
+  }
+  static constexpr int kScaleBytes = scaleBytes();
   static constexpr int kScaleRows = ceilDiv(Schedule::kTileM, kProducers);
   static constexpr int kBarriers = kScales + Schedule::kStages * kScaleBytes;
   static constexpr int kBytes = kBarriers + (2 * Schedule::kStages + 4) * 8;
@@ -135,6 +152,10 @@ template <class Config> struct Specialized {
   static_assert(Schedule::kPersistent, "this skeleton's CTAs are persistent");
   static_assert(Config::kK % kPerVector<Input> == 0,
                 "rows must be whole 16-byte chunks");
+  static_assert(!mapsRows<Config> ||
+                    (!Config::kGather && Schedule::kTileM % kBoxRows == 0),
+                "rows that come by a tensor map lie one behind the other, and "
+                "a tile has whole boxes");
   static_assert(Config::kCursor == 1 || Config::kCursor == 2,
                 "kCursor must be 1 or 2");
   static_assert(Config::kAwaited == 0 ||

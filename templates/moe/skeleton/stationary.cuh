@@ -146,9 +146,8 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
   /// that stay.
   struct Operands {
     static constexpr bool kTakesTurns = false;
-    static constexpr int kSteps = S::kTiles;
     RingBarriers<Schedule::kStages> barriers;
-    unsigned weights, tokens, tokenScales;
+    unsigned weights, tokens, tokenScales, stageScales;
     bool releases; ///< this thread gives stages back
 
     __device__ __forceinline__ void await(const Index &ring) const {
@@ -162,6 +161,9 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
     }
     __device__ __forceinline__ unsigned scales(int k, int) const {
       return tokenScales + unsigned(k * S::kRows) * 4;
+    }
+    __device__ __forceinline__ unsigned weightScales(int stage) const {
+      return stageScales + unsigned(stage) * 4;
     }
     __device__ __forceinline__ void giveBack(int stage) const {
       if (releases)
@@ -185,10 +187,8 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
       int firstN = slice * S::kSlice;
       auto scales = [&] {
         if constexpr (ScaleLayout<Config>::kScaled)
-          return SliceScales<Config, decltype(worker)>(
-              WeightScales<Config>(cta.args, at.expert,
-                                   firstN + worker.firstRow),
-              cta.shared + S::kStageScales);
+          return SliceScales<Config, decltype(worker)>(WeightScales<Config>(
+              cta.args, at.expert, firstN + worker.firstRow));
         else
           return NoScales();
       }();
@@ -200,6 +200,7 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
           cta.shared + unsigned(columns() * Config::Mma::kRows * S::kRowBytes),
           cta.shared + S::kLhs + unsigned(at.place * S::kRowBytes),
           cta.shared + S::kScales + unsigned(at.place) * 4,
+          cta.shared + S::kStageScales,
           last && thread % 32 == 0};
       mainloopOf<Config>().run(worker, scales, operands, ring, {0, S::kTiles});
       scales.finish(worker, staging(), 1 + warpgroup, thread);

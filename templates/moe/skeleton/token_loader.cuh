@@ -5,11 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The copies of a stage's tokens, and of their scales of the stage's group
-// along k. All producers gather rows of lhs with cp.async: a thread copies a
-// 16-byte chunk of every so many rows. The places of a thread's rows stay in
-// its registers. If registers are few, a lane keeps the place of one row, and
-// hands it over each time.
+// The copies of a stage's tokens, and of the scales of the stage's group along
+// k, those of the weights, too. All producers gather rows of lhs with cp.async:
+// a thread copies a 16-byte chunk of every so many rows. The places of a
+// thread's rows stay in its registers. If registers are few, a lane keeps the
+// place of one row, and hands it over each time. Rows that lie one behind the
+// other may come by the copy engine, as boxes of a tensor map, of which one
+// thread asks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,6 +26,17 @@
 #include "moe/skeleton/tile_source.cuh"
 
 namespace moe {
+
+/// The chunk of a pass that a producer thread copies.
+template <class Config> struct TokenChunk {
+  using S = Specialized<Config>;
+  int row = int(threadIdx.x) / S::Layout::kChunks;
+  int chunk = int(threadIdx.x) % S::Layout::kChunks;
+  unsigned destination; ///< in the first stage
+
+  __device__ __forceinline__ explicit TokenChunk(unsigned shared)
+      : destination(shared + S::kWeightBytes + S::Layout::offset(row, chunk)) {}
+};
 
 namespace detail {
 
@@ -114,33 +127,19 @@ template <class Config> struct RowsOfThread<Config, false> {
   using Type = HandedRows<Config>;
 };
 
-} // namespace detail
-
-/// The chunk of a pass that a producer thread copies.
-template <class Config> struct TokenChunk {
-  using S = Specialized<Config>;
-  int row = int(threadIdx.x) / S::Layout::kChunks;
-  int chunk = int(threadIdx.x) % S::Layout::kChunks;
-  unsigned destination; ///< in the first stage
-
-  __device__ __forceinline__ explicit TokenChunk(unsigned shared)
-      : destination(shared + S::kWeightBytes + S::Layout::offset(row, chunk)) {}
-};
-
-/// The loader of one tile.
-template <class Config> struct TokenLoader {
+/// The copies of a stage's rows by all producers, a 16-byte chunk a thread.
+template <class Config> struct CopiedRows {
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;
   using S = Specialized<Config>;
+  using Chunk = TokenChunk<Config>;
   using Rows =
-      typename detail::RowsOfThread<Config,
-                                    (Schedule::kProducerRegisters >= 48)>::Type;
+      typename RowsOfThread<Config, (Schedule::kProducerRegisters >= 48)>::Type;
 
   const TileSource<Config> &tiles;
   const SlotTile &tile;
-  const TokenChunk<Config> &own;
+  const Chunk &own;
   Rows rows;
-  unsigned scaleRow[S::kScaleRows];
   int passes; ///< that copy the rows of the tile
   /// A divisor of `passes`: the copies end at multiples of it alone.
   static constexpr int kAlike = Schedule::kTileM % S::kCopiedTokens == 0
@@ -156,29 +155,20 @@ template <class Config> struct TokenLoader {
     return unsigned(rowStride / kPerVector<Input>);
   }
 
-  __device__ __forceinline__ TokenLoader(const TileSource<Config> &tiles,
-                                         const SlotTile &tile,
-                                         const TokenChunk<Config> &own)
+  __device__ __forceinline__ CopiedRows(const TileSource<Config> &tiles,
+                                        const SlotTile &tile, const Chunk &own)
       : tiles(tiles), tile(tile), own(own),
-        rows(tiles, tile, own.row, own.chunk, rowChunks(tiles.args)) {
-    // Thread r copies the scales of row r, and of r + 128.
-    if constexpr (S::kStagesScales)
-#pragma unroll
-      for (int j = 0; j < S::kScaleRows; ++j) {
-        int token = int(threadIdx.x) + j * S::kProducers;
-        scaleRow[j] =
-            unsigned(tiles.source(tile, token < tile.rows ? token : 0)) *
-            unsigned(ScaleLayout<Config>::kGroups);
-      }
+        rows(tiles, tile, own.row, own.chunk, rowChunks(tiles.args)) {}
+
+  __device__ __forceinline__ void countPasses() {
     passes = ceilDiv(tile.rows, S::kCopiedTokens) *
              (S::kCopiedTokens / S::kRowsPerPass);
   }
-  /// The steps of k from `first` on follow.
   __device__ __forceinline__ void beginSteps(int first) {
     rows.beginSteps(tiles.args.lhs, first);
   }
+  __device__ __forceinline__ void advance() { rows.advance(); }
 
-  /// Begins to copy step k, which arrives at the stage's barrier.
   __device__ __forceinline__ void copy(int k, int stage) {
     bool inK =
         !S::kTailK ||
@@ -201,26 +191,154 @@ template <class Config> struct TokenLoader {
                   from[i], first + i, k, inK);
       }
     }
-    if constexpr (S::kStagesScales) {
-      // These copies go through the first-level cache, whose lines hold scales
-      // of rows that a predecessor may not have written. The acquire of a
-      // counter drops those lines.
-      static_assert(sizeof(*tiles.args.lhs_scale) == 4,
-                    "a token's scale must be a word, as copies are");
+  }
+};
+
+/// The copies of a stage's rows by the copy engine: one thread asks, of a warp
+/// that has no other work. Rows behind those of the tile may come along, which
+/// nobody stores; there are zeros behind the last row and the last column.
+template <class Config> struct MappedRows {
+  using Schedule = typename Config::Schedule;
+  using S = Specialized<Config>;
+  const TileSource<Config> &tiles;
+  const SlotTile &tile;
+
+  __device__ __forceinline__ MappedRows(const TileSource<Config> &tiles,
+                                        const SlotTile &tile,
+                                        const TokenChunk<Config> &)
+      : tiles(tiles), tile(tile) {}
+
+  static __device__ __forceinline__ bool asks() { return threadIdx.x == 64; }
+
+  __device__ __forceinline__ void countPasses() {}
+  __device__ __forceinline__ void beginSteps(int) {
+    // A counter said that the rows are there.
+    if (Config::kAwaited > 0 && asks())
+      ptx::fenceGlobal();
+  }
+  __device__ __forceinline__ void advance() {}
+
+  __device__ __forceinline__ void copy(int k, int stage) {
+    if (!asks())
+      return;
+    unsigned barrier = tiles.barriers.full(stage);
+    unsigned to = tiles.shared + unsigned(stage * S::kStageBytes) +
+                  unsigned(S::kWeightBytes);
+    ptx::expectBytes(barrier, unsigned(ceilDiv(tile.rows, S::kBoxRows) *
+                                       S::kBoxRows * S::kRowBytes));
+#pragma unroll
+    for (int row = 0; row < Schedule::kTileM; row += S::kBoxRows)
+      if (row == 0 || row < tile.rows)
+        ptx::copyRows(to + unsigned(row * S::kRowBytes), &tiles.args.lhs,
+                      k * Schedule::kTileK, tile.firstRow + row, barrier);
+  }
+};
+
+template <class Config, bool kMaps> struct RowLoaderOf {
+  using Type = CopiedRows<Config>;
+};
+template <class Config> struct RowLoaderOf<Config, true> {
+  using Type = MappedRows<Config>;
+};
+
+} // namespace detail
+
+/// The loader of one tile.
+template <class Config> struct TokenLoader {
+  using Schedule = typename Config::Schedule;
+  using S = Specialized<Config>;
+  using Rows = typename detail::RowLoaderOf<Config, mapsRows<Config>>::Type;
+
+  const TileSource<Config> &tiles;
+  const SlotTile &tile;
+  Rows rows;
+  unsigned scaleRow[S::kScaleRows];
+  /// From a token's first scale to that of the next: 0 where all have one.
+  static constexpr int kScaleStride =
+      S::kStagesScales ? ScaleLayout<Config>::kGroups
+      : ScaleLayout<Config>::kLhs == quant::LhsScale::Token ? 1
+                                                            : 0;
+  unsigned weightScale; ///< of the first group, that this thread copies
+  int firstStep;
+
+  __device__ __forceinline__ TokenLoader(const TileSource<Config> &tiles,
+                                         const SlotTile &tile,
+                                         const TokenChunk<Config> &own)
+      : tiles(tiles), tile(tile), rows(tiles, tile, own) {
+    // Thread r copies the scales of row r, and of r + 128.
+    if constexpr (S::kStagesScales || S::kFirstScales)
 #pragma unroll
       for (int j = 0; j < S::kScaleRows; ++j) {
         int token = int(threadIdx.x) + j * S::kProducers;
-        if (token < Schedule::kTileM)
-          ptx::copySmall<true, 4>(
-              tiles.shared + S::kScales + unsigned(stage * S::kScaleBytes) +
-                  (Config::Mma::kSwapped ? tokenScaleOffset(token)
-                                         : unsigned(token) * 4),
-              tiles.args.lhs_scale + (scaleRow[j] + unsigned(k)),
-              token < tile.rows);
+        scaleRow[j] =
+            kScaleStride == 0
+                ? 0
+                : unsigned(tiles.source(tile, token < tile.rows ? token : 0)) *
+                      unsigned(kScaleStride);
       }
+    rows.countPasses();
+  }
+  /// The steps of k from `first` on follow, of weight rows from firstN on.
+  __device__ __forceinline__ void beginSteps(int first, int firstN) {
+    rows.beginSteps(first);
+    firstStep = first;
+    if constexpr (S::kStagesScales)
+      weightScale = StageScales<Config>::first(tile.expert, firstN,
+                                               int(weightScaleOfThread() == 1));
+  }
+
+  /// Which scale of the weights this thread copies: a few threads do, of a warp
+  /// that neither asks the copy engine nor takes tiles.
+  static __device__ __forceinline__ unsigned weightScaleOfThread() {
+    return threadIdx.x - 32;
+  }
+
+  /// Begins to copy step k, which arrives at the stage's barrier.
+  __device__ __forceinline__ void copy(int k, int stage) {
+    rows.copy(k, stage);
+    unsigned scales =
+        tiles.shared + S::kScales + unsigned(stage * S::kScaleBytes);
+    if constexpr (S::kStagesScales) {
+      copyScales(k, scales);
+      copyWeightScales(k, scales + unsigned(Schedule::kTileM * 4));
+    } else if constexpr (S::kFirstScales) {
+      if (k == firstStep)
+        copyScales(0, scales);
     }
-    ptx::arriveAfterCopies(tiles.barriers.full(stage));
+    if constexpr (!mapsRows<Config> || S::kStagesScales || S::kFirstScales)
+      ptx::arriveAfterCopies(tiles.barriers.full(stage));
+    else
+      ptx::arrive(tiles.barriers.full(stage));
     rows.advance();
+  }
+
+  /// Scales of the tokens. to: the stage's.
+  __device__ __forceinline__ void copyScales(int k, unsigned to) const {
+    // These copies go through the first-level cache, whose lines hold scales
+    // of rows that a predecessor may not have written. The acquire of a
+    // counter drops those lines.
+    static_assert(sizeof(*tiles.args.lhs_scale) == 4,
+                  "a token's scale must be a word, as copies are");
+#pragma unroll
+    for (int j = 0; j < S::kScaleRows; ++j) {
+      int token = int(threadIdx.x) + j * S::kProducers;
+      if (token < Schedule::kTileM)
+        ptx::copySmall<true, 4>(
+            to + (Config::Mma::kSwapped ? tokenScaleOffset(token)
+                                        : unsigned(token) * 4),
+            tiles.args.lhs_scale + (scaleRow[j] + unsigned(k)),
+            token < tile.rows);
+    }
+  }
+
+  __device__ __forceinline__ void copyWeightScales(int k, unsigned to) const {
+    static_assert(sizeof(*tiles.args.rhs_scale) == 4,
+                  "a scale of weights must be a word, as copies are");
+    unsigned ofWeights = weightScaleOfThread();
+    if (ofWeights < StageScales<Config>::kCount)
+      ptx::copySmall<true, 4>(
+          to + ofWeights * 4,
+          tiles.args.rhs_scale + (weightScale + unsigned(k)), true);
   }
 };
 

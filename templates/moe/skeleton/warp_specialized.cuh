@@ -7,16 +7,16 @@
 //
 // A persistent CTA for an engine that multiplies out of shared memory. The
 // warps of the first warpgroup fill a ring of stages: one thread has the copy
-// engine bring the weights, all of them gather token rows with cp.async. Both
-// arrive at the stage's barrier `full`. Each other warpgroup multiplies its
-// weight rows by all tokens of the tile, or its tokens by all weight rows, one
-// group of multiplies in flight, and gives a stage back (barrier `empty`) one
-// step late; sums that are promoted wait for each stage, and those of weight
-// rows take turns, or leave the tensor cores to the warpgroup of a second CTA.
-// Producers run into the next tile while consumers store the last one. Where
-// 128 columns of the result share a scale, a tile is all column tiles of such a
-// group, one after the other (quantize_groups.cuh), or has whole groups
-// (quantize_row_groups.cuh).
+// engine bring the weights, all of them gather token rows with cp.async, or one
+// has the copy engine bring these, too. All arrive at the stage's barrier
+// `full`. Each other warpgroup multiplies its weight rows by all tokens of the
+// tile, or its tokens by all weight rows, one group of multiplies in flight,
+// and gives a stage back (barrier `empty`) one step late; sums that are
+// promoted wait for each stage, and those of weight rows take turns, or leave
+// the tensor cores to the warpgroup of a second CTA. Producers run into the
+// next tile while consumers store the last one. Where 128 columns of the result
+// share a scale, a tile is all column tiles of such a group, one after the
+// other (quantize_groups.cuh), or has whole groups (quantize_row_groups.cuh).
 //
 // The weights of the first tile are fetched while the predecessor still runs,
 // if it did not write the tile list. Where tiles are few, clusters of two may
@@ -105,8 +105,8 @@ template <class Config> struct WarpSpecialized {
       int next = cursor.take();
 #pragma unroll 1
       for (int turn = 0; turn < S::kInTurn; ++turn) {
-        tokens.beginSteps(steps.first);
         int firstN = tile.firstN + turn * Schedule::kTileN;
+        tokens.beginSteps(steps.first, firstN);
 #pragma unroll 1
         for (int k = steps.first; k < steps.end; ++k) {
           cursor.handOver(next, turn, k, steps.first, ring.tiles());
@@ -134,7 +134,6 @@ template <class Config> struct WarpSpecialized {
   /// The operands of a warpgroup in the ring (mainloop.cuh).
   struct Operands {
     static constexpr bool kTakesTurns = S::kTakeTurns;
-    static constexpr int kSteps = S::kTiles;
     const Barriers<Config> &barriers;
     unsigned shared; ///< of the ring
     unsigned own;    ///< the warpgroup's rows in the first stage
@@ -144,7 +143,9 @@ template <class Config> struct WarpSpecialized {
 
     __device__ __forceinline__ void await(const Index &ring) const {
       ptx::waitForBarrier(barriers.full(ring.stage), ring.phase());
-      ptx::fenceShared();
+      // The copy engine's bytes need none.
+      if constexpr (!mapsRows<Config>)
+        ptx::fenceShared();
     }
     __device__ __forceinline__ unsigned rows(int, int stage) const {
       return own + unsigned(stage * S::kStageBytes);
@@ -158,6 +159,12 @@ template <class Config> struct WarpSpecialized {
     }
     __device__ __forceinline__ unsigned scales(int, int stage) const {
       return shared + S::kScales + unsigned(stage * S::kScaleBytes);
+    }
+    __device__ __forceinline__ unsigned weightScales(int stage) const {
+      if constexpr (S::kStagesScales)
+        return scales(0, stage) + unsigned(Schedule::kTileM * 4) +
+               (kSwapped ? StageScales<Config>::offset(block) : 0);
+      return 0;
     }
     __device__ __forceinline__ void giveBack(int stage) const {
       if (releases)
@@ -340,17 +347,14 @@ template <class Config> struct WarpSpecialized {
     }
   };
 
-  /// The scales of a thread's weight rows at the first step of a tile.
+  /// The scales of a thread's weight rows of a tile.
   __device__ __forceinline__ WeightScales<Config>
   firstScales(const SlotTile &tile, int warpgroup, int thread) const {
     using Worker = typename Config::Mma::template Worker<Schedule::kTileM>;
     // Rows are tokens: see WeightScales::kByLane.
-    int row = kSwapped ? Worker::rowOfThread(warpgroup * 128 + thread)
-              : ScaleLayout<Config>::kByGroup ? 0
-                                              : thread % 32;
-    WeightScales<Config> scales(tiles.args, tile.expert, tile.firstN + row);
-    scales.fetch(tiles.steps(tile).first);
-    return scales;
+    int row =
+        kSwapped ? Worker::rowOfThread(warpgroup * 128 + thread) : thread % 32;
+    return {tiles.args, tile.expert, tile.firstN + row};
   }
 
   /// The other warpgroups.
@@ -401,6 +405,8 @@ warpSpecialized(const typename Config::Args &args, unsigned shared) {
                                       {args}};
   if (threadIdx.x == 0) {
     cta.weights.prefetch();
+    if constexpr (mapsRows<Config>)
+      ptx::prefetchMap(&args.lhs);
     cta.tiles.barriers.initialize();
   }
   __syncthreads();

@@ -107,8 +107,8 @@ TEST(KnownGood, ScalesOfGroupsTakeTokensAsRows) {
   EXPECT_EQ(describe(s), "wgmma 128x128x128 stages 6 warps 4+8 of tokens");
   // A ring of 6 stages, a staging tile of 8 tokens for each of 8 warps, two
   // slots, a scale of each token of each stage, and 16 barriers.
-  EXPECT_EQ(sharedBytes(p, s),
-            6 * (256 * 128 + 128 * 4) + 8 * 8 * (64 + 8) * 4 + 2 * 16 + 16 * 8);
+  EXPECT_EQ(sharedBytes(p, s), 6 * (256 * 128 + 128 * 4 + 16) +
+                                   8 * 8 * (64 + 8) * 4 + 2 * 16 + 16 * 8);
   EXPECT_EQ(whyIllegal(p, s, h100()), std::nullopt);
   auto why = [&](auto change) {
     MatmulProblem other = p;
@@ -160,11 +160,14 @@ TEST(KnownGood, ManyRowsTakeWideTiles) {
   p.groupColumns = kScaledColumns;
   EXPECT_EQ(chosen(), wide);
   EXPECT_EQ(sharedBytes(p, *knownGood(p, {"wgmma"}, h100())),
-            4 * (384 * 128 + 128 * 4) + 8 * 8 * (128 + 16) + 2 * 16 + 12 * 8);
+            4 * (384 * 128 + 128 * 4 + 16) + 8 * 8 * (128 + 16) + 2 * 16 +
+                12 * 8);
   p.groupColumns = 0;
-  // Scales of whole rows: from 128 rows on.
+  // Scales of whole rows: from 128 rows on. A stage may be a tile's first.
   p.groupScales = false;
   EXPECT_EQ(chosen(), wide);
+  EXPECT_EQ(sharedBytes(p, *knownGood(p, {"wgmma"}, h100())),
+            4 * (384 * 128 + 128 * 4) + 8 * 8 * (64 + 8) * 4 + 2 * 16 + 12 * 8);
   p.maxTokens = 2048;
   EXPECT_NE(chosen(), wide);
   p.maxTokens = 2049;

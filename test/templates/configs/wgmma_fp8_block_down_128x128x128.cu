@@ -27,5 +27,5 @@ struct Config {
   static constexpr bool kCounts = false;
   static constexpr int kAwaited = 6;
 };
-static_assert(moe::sharedBytes<Config>() == 184976, "manifest and kernel disagree on shared memory");
+static_assert(moe::sharedBytes<Config>() == 185056, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(384, 1) moec_grouped_matmul_fp8_block_down_128x128x128(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }

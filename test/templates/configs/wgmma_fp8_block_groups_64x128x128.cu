@@ -30,5 +30,5 @@ struct Config {
   static constexpr bool kCounts = false;
   static constexpr int kAwaited = 0;
 };
-static_assert(moe::sharedBytes<Config>() == 231616, "manifest and kernel disagree on shared memory");
+static_assert(moe::sharedBytes<Config>() == 231744, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(384, 1) moec_grouped_matmul_wgmma_fp8_block_groups_64x128x128(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }

@@ -3,7 +3,7 @@
 // archs: sm_90a
 #include "moe/kernel/grouped_matmul.cuh"
 #include "moe/mma/wgmma.cuh"
-struct Args { const moe::e4m3 * lhs; long long lhs_row_stride; const int4 * tiles; int * tile_count; moe::TensorMap rhs; const float * lhs_scale; const float * rhs_scale; moe::bf16 * result; };
+struct Args { moe::TensorMap lhs; const int4 * tiles; int * tile_count; moe::TensorMap rhs; const float * lhs_scale; const float * rhs_scale; moe::bf16 * result; };
 struct Config {
   using Args = ::Args;
   static constexpr int kThreads = 384;
@@ -27,5 +27,5 @@ struct Config {
   static constexpr bool kCounts = false;
   static constexpr int kAwaited = 6;
 };
-static_assert(moe::sharedBytes<Config>() == 216192, "manifest and kernel disagree on shared memory");
+static_assert(moe::sharedBytes<Config>() == 216256, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(384, 1) moec_grouped_matmul_wgmma_wide_fp8_block_down_128x256x128(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }

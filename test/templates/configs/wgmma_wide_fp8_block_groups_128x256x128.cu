@@ -30,5 +30,5 @@ struct Config {
   static constexpr bool kCounts = false;
   static constexpr int kAwaited = 0;
 };
-static_assert(moe::sharedBytes<Config>() == 208000, "manifest and kernel disagree on shared memory");
+static_assert(moe::sharedBytes<Config>() == 208064, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(384, 1) moec_grouped_matmul_wgmma_wide_fp8_block_groups_128x256x128(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }

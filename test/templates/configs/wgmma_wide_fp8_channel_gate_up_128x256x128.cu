@@ -28,5 +28,5 @@ struct Config {
   static constexpr bool kCounts = false;
   static constexpr int kAwaited = 0;
 };
-static_assert(moe::sharedBytes<Config>() == 215168, "manifest and kernel disagree on shared memory");
+static_assert(moe::sharedBytes<Config>() == 217216, "manifest and kernel disagree on shared memory");
 extern "C" __global__ void __launch_bounds__(384, 1) moec_grouped_matmul_wgmma_wide_fp8_channel_gate_up_128x256x128(const __grid_constant__ Args args) { moe::groupedMatmul<Config>(args); }
