@@ -20,6 +20,9 @@
 using namespace moec;
 using namespace moec::compiler;
 
+/// The ring of weights begins at a multiple of it.
+static constexpr int64_t kLineBytes = 128;
+
 /// The kernels keep this besides: maxima, the pairs, and their order.
 static int64_t staticBytes(const GemvProblem &problem) {
   constexpr int64_t kMaxima = 512, kPair = 56;
@@ -74,8 +77,9 @@ int64_t compiler::sharedBytes(const GemvProblem &problem,
   int64_t operand = problem.rows * problem.k * problem.elementBytes;
   if (problem.scaled) {
     int64_t scales = problem.groupScales ? (problem.k + 127) / 128 : 1;
-    operand += (problem.rows * scales + 3) / 4 * 16;
+    operand += problem.rows * scales * 4;
   }
+  operand = (operand + kLineBytes - 1) / kLineBytes * kLineBytes;
   // A weight row of a step: 16 bytes of each lane, and a scale.
   int64_t row = problem.scaled ? 640 : 512;
   return operand + schedule.warps * schedule.stages * problem.parts * row;

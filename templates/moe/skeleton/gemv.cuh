@@ -108,6 +108,7 @@ template <class Config> struct Gemv {
   static_assert(kParts == 1 || Config::kInterleave == 8,
                 "gate and up rows must be interleaved by 8");
   static_assert(kStages >= 2 && kRows <= 8);
+  static_assert(kRowBytes % 128 == 0, "each row of a slot begins a line");
   // The 16-byte chunks of the weights are counted in 32 bits.
   static_assert((long long)Config::kLocalExperts * Config::kN * kVectors <
                     1ll << 32,
@@ -142,9 +143,12 @@ template <class Config> struct GemvOperand {
       Config::kK * int(sizeof(typename Config::Weight));
   static constexpr int kScales =
       ScaleLayout<Config>::kByGroup ? ScaleLayout<Config>::kGroups : 1;
+  static constexpr int kLineBytes = 128;
+  /// The ring lies behind them and begins a line: a sector of 32 bytes that is
+  /// copied to two sectors of shared memory is read from the L2 twice.
   static constexpr int bytes(int rows) {
-    return rows * kRowBytes +
-           (ScaleLayout<Config>::kScaled ? ceilDiv(rows * kScales, 4) * 16 : 0);
+    int scales = ScaleLayout<Config>::kScaled ? rows * kScales * 4 : 0;
+    return ceilDiv(rows * kRowBytes + scales, kLineBytes) * kLineBytes;
   }
 };
 

@@ -89,6 +89,9 @@ TEST(Gemv, TakesTheBestScheduleThatFits) {
   GemvProblem scaled{{}, 4, 2048, 2, 1, true, true};
   EXPECT_EQ(sharedBytes(scaled, {16, 6}),
             4 * 2048 + 4 * 16 * 4 + 16 * 6 * 2 * 640);
+  // The ring begins at a multiple of 128 bytes behind a single scale.
+  GemvProblem byToken{{}, 1, 2048, 2, 1, true, false};
+  EXPECT_EQ(sharedBytes(byToken, {16, 4}), 2048 + 128 + 16 * 4 * 2 * 640);
 }
 
 /// The second kernel of one token begins beside the first, if both are small.
