@@ -71,7 +71,11 @@ template <class Config> struct DownCombine {
     Stage::prepare(stageShared);
     if constexpr (!kEarly)
       awaitPredecessor<Config>();
-    routing::routeAndArrange<Config, kEarly>(args, pairs);
+    routing::FewRoute<Config, kEarly> route;
+    route.choose(args, routing::validTokens<kEarly>(args), pairs,
+                 routing::ShowNobody());
+    __syncthreads();
+    route.arrange(args, pairs);
 
     int tiles = pairs.tileCount;
     int first = warp * int(gridDim.x) + int(blockIdx.x);
@@ -87,6 +91,7 @@ template <class Config> struct DownCombine {
                               ptx::sharedAddress(dynamic + kOperandBytes),
                               units * tiles);
     stream.fill(itemOf);
+    route.weigh(args, pairs, routing::ShowNobody());
     if constexpr (kEarly)
       awaitPredecessor<Config>();
 
@@ -262,15 +267,22 @@ template <class Config> struct DownCombineSlabs {
     __shared__ Pairs pairs;
     if constexpr (!kEarly)
       awaitPredecessor<Config>();
-    routing::routeAndArrange<Config, kEarly>(args, pairs);
+    routing::FewRoute<Config, kEarly> route;
+    route.choose(args, routing::validTokens<kEarly>(args), pairs,
+                 routing::ShowNobody());
+    __syncthreads();
+    route.arrange(args, pairs);
     int first = int(blockIdx.x), ctas = int(gridDim.x);
     Items items{args, pairs,
                 first < G::kUnits ? (G::kUnits - first - 1) / ctas + 1 : 0};
     SlabStream<Config, kColumns, Items> stream(args, items, dynamic);
     stream.run(
-        [] {
+        [&] {
+          route.weigh(args, pairs, routing::ShowNobody());
           if constexpr (kEarly)
             awaitPredecessor<Config>();
+          if constexpr (routing::kWeighsLater<Config>)
+            __syncthreads();
         },
         [&](const SlabTile &tile, const float (&sums)[4], float *to) {
           add(pairs, tile, sums, to, stream.lane);

@@ -253,12 +253,14 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
           routing::routeToken(args, logits, token, lane, expert, weight);
         shown = expert;
       } else {
-        routing::takeGiven<Config, false>(args, token, lane, expert, shown,
-                                          weight);
+        routing::takeGivenIds<Config, false>(args, token, lane, expert, shown);
+        weight = routing::takeGivenWeight<Config, false>(args, token, lane);
       }
     }
-    routing::placeToken<Config, false>(args, token, lane, token < valid, expert,
-                                       shown, weight);
+    routing::placeExperts<Config, false>(args, token, lane, token < valid,
+                                         expert, shown);
+    routing::weighShared<Config, false>(args, token, lane, token < valid,
+                                        weight);
     if (lane < kPairs) {
       if constexpr (Config::kPermute) {
         int local = localExpertOf<Config>(args, expert);

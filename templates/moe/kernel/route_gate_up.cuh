@@ -51,19 +51,19 @@ template <class Config> struct GateUpResults {
   using Args = typename Config::Args;
   using Pairs = routing::FewPairsOf<Config>;
 
-  /// Routes all tokens; a barrier follows. Returns how many take part.
-  static __device__ __forceinline__ int route(const Args &args, Pairs &pairs) {
-    int valid = routing::validTokens<false>(args);
-    bool writes = blockIdx.x == 0;
-    routing::routeFew<Config, false>(args, valid, pairs,
-                                     [&](int pair, int id, float weight) {
-                                       if (writes && args.ids)
-                                         args.ids[pair] = id;
-                                       if (writes && args.weights)
-                                         args.weights[pair] = weight;
-                                     });
-    return valid;
-  }
+  /// The experts of all tokens, then a barrier and arrange; CTA 0 calls weigh.
+  using Route = routing::FewRoute<Config, false>;
+  struct Show {
+    const Args &args;
+    __device__ __forceinline__ void operator()(int pair, int id,
+                                               float weight) const {
+      bool writes = blockIdx.x == 0;
+      if (writes && args.ids)
+        args.ids[pair] = id;
+      if (writes && args.weights)
+        args.weights[pair] = weight;
+    }
+  };
 
   static __device__ __forceinline__ void countRows(const Args &args,
                                                    const Pairs &pairs) {
@@ -133,11 +133,14 @@ template <class Config> struct RouteGateUp : GateUpResults<Config> {
     Stage::prepare(stageShared);
     __syncthreads();
     awaitPredecessor<Config>();
-    int valid = Results::route(args, pairs);
+    int valid = routing::validTokens<false>(args);
+    typename Results::Route route;
+    const typename Results::Show show{args};
+    route.choose(args, valid, pairs, show);
     typename Stage::Kept kept;
     stage.measure(stageShared, valid, kept);
     __syncthreads();
-    routing::arrangeFew<Config>(args, pairs);
+    route.arrange(args, pairs);
 
     int first = warp * int(gridDim.x) + int(blockIdx.x);
     int warps = int(gridDim.x) * G::kWarps;
@@ -153,6 +156,8 @@ template <class Config> struct RouteGateUp : GateUpResults<Config> {
     GemvStream<Config> stream(
         args.rhs, rhsScale, ptx::sharedAddress(dynamic + kOperandBytes), items);
     stream.fill(itemOf);
+    if (blockIdx.x == 0)
+      route.weigh(args, pairs, show);
     if constexpr (!kSame<typename Config::Scaling, quant::Unscaled> &&
                   !quant::ofGroup<typename Config::Scaling>) {
       const float *staticScale = nullptr;
@@ -252,23 +257,28 @@ template <class Config> struct RouteGateUpSlabs : GateUpResults<Config> {
                                              unsigned char *dynamic) {
     __shared__ Pairs pairs;
     awaitPredecessor<Config>();
-    Results::route(args, pairs);
+    typename Results::Route route;
+    const typename Results::Show show{args};
+    route.choose(args, routing::validTokens<false>(args), pairs, show);
     __syncthreads();
-    routing::arrangeFew<Config>(args, pairs);
+    route.arrange(args, pairs);
     int all = pairs.tileCount * G::kUnits, first = int(blockIdx.x);
     int count = first < all ? (all - first - 1) / int(gridDim.x) + 1 : 0;
     Items items{args, pairs, count};
     SlabStream<Config, kColumns, Items> stream(args, items, dynamic);
-    stream.run([] {},
-               [&](const SlabTile &, const float (&sums)[4], float *to) {
-                 int row = stream.lane / 4, column = stream.lane % 4 * 2;
+    stream.run(
+        [&] {
+          if (blockIdx.x == 0)
+            route.weigh(args, pairs, show);
+        },
+        [&](const SlabTile &, const float (&sums)[4], float *to) {
+          int row = stream.lane / 4, column = stream.lane % 4 * 2;
 #pragma unroll
-                 for (int i = 0; i < 4; ++i)
-                   if (column + i % 2 < kColumns)
-                     to[(row + i / 2 * 8) * kColumns + column + i % 2] =
-                         sums[i];
-               },
-               [&](int item) { finish(stream, items.tile(item, 0), item); });
+          for (int i = 0; i < 4; ++i)
+            if (column + i % 2 < kColumns)
+              to[(row + i / 2 * 8) * kColumns + column + i % 2] = sums[i];
+        },
+        [&](int item) { finish(stream, items.tile(item, 0), item); });
     Results::countRows(args, pairs);
   }
 

@@ -91,11 +91,13 @@ __device__ __forceinline__ void routeFew(const typename Config::Args &args,
           routeToken<Config, kFresh>(args, logits, token, lane, expert, weight);
         shown = expert;
       } else {
-        takeGiven<Config, kFresh>(args, token, lane, expert, shown, weight);
+        takeGivenIds<Config, kFresh>(args, token, lane, expert, shown);
+        weight = takeGivenWeight<Config, kFresh>(args, token, lane);
       }
     }
-    placeToken<Config, kFresh>(args, token, lane, token < valid, expert, shown,
-                               weight);
+    placeExperts<Config, kFresh>(args, token, lane, token < valid, expert,
+                                 shown);
+    weighShared<Config, kFresh>(args, token, lane, token < valid, weight);
     if (lane < kPairs) {
       shared.expert[pair] = expert;
       shared.weight[pair] =
@@ -167,15 +169,146 @@ __device__ __forceinline__ void arrangeFew(const typename Config::Args &args,
   __syncthreads();
 }
 
-/// Routes all tokens and sorts their pairs, for a kernel that tells nobody.
-/// Ends with a barrier.
+/// One token, routed by the first warp: which experts' weights to ask for, and
+/// later by how much their rows count, when the weights are on their way.
+template <class Config, bool kFresh> struct FewOne {
+  static constexpr int kPairs = kPairsOf<Config>;
+  static_assert(kPairs <= 32, "a lane has a pair of the token");
+  TokenLogits<Config> logits;
+  float maximum = 0.0f, sum = 1.0f, logit = 0.0f;
+  int expert = -1; ///< as routing chose it
+  int shown = -1;
+  int row = -1;
+  bool isValid = false;
+
+  template <class Show>
+  __device__ __forceinline__ void choose(const typename Config::Args &args,
+                                         int valid, FewPairsOf<Config> &shared,
+                                         const Show &) {
+    if (threadIdx.x >= 32)
+      return;
+    int lane = int(threadIdx.x);
+    isValid = valid > 0;
+    int place = -1;
+    if (isValid) {
+      if (hasLogits<Config>(args)) {
+        if constexpr (!kIsGiven<typename Config::Select>) {
+          logits.template load<kFresh>(args, 0, lane);
+          float values[TokenLogits<Config>::kPerLane];
+          takeValues(args, logits, 0, lane, values);
+          if constexpr (kHasRoutingBias<Config>)
+            sumValues<Config>(values, maximum, sum);
+          chooseExperts<Config, kFresh>(args, values, maximum, sum, 0, lane,
+                                        expert, logit);
+        }
+        place = shown = expert;
+      } else {
+        takeGivenIds<Config, kFresh>(args, 0, lane, place, shown);
+      }
+    }
+    placeExperts<Config, kFresh>(args, 0, lane, isValid, place, shown);
+    order(args, lane < kPairs * args.tokens ? place : -1, shared);
+  }
+
+  /// A row for each pair with a local expert, by expert, then by pair. Each is
+  /// a tile.
+  __device__ __forceinline__ void order(const typename Config::Args &args,
+                                        int place, FewPairsOf<Config> &shared) {
+    int lane = int(threadIdx.x), local = localExpertOf<Config>(args, place);
+    // Behind all others: a pair whose expert is elsewhere.
+    unsigned key = unsigned(local) << 5 | unsigned(lane);
+    int before = 0;
+#pragma unroll
+    for (int other = 0; other < kPairs; ++other)
+      before += __shfl_sync(0xffffffffu, key, other) < key;
+    unsigned rows = __ballot_sync(0xffffffffu, local >= 0);
+    if (lane < kPairs)
+      shared.expert[lane] = place;
+    if (local >= 0) {
+      row = before;
+      shared.rowToken[row] = 0;
+      shared.rowPair[row] = lane;
+      shared.tiles[row] = make_int4(local, row, row + 1, 0);
+    }
+    if (lane == 0)
+      shared.tileCount = shared.rows = __popc(rows);
+  }
+
+  static __device__ __forceinline__ void arrange(const typename Config::Args &,
+                                                 FewPairsOf<Config> &) {}
+
+  template <class Show>
+  __device__ __forceinline__ void weigh(const typename Config::Args &args,
+                                        FewPairsOf<Config> &shared,
+                                        const Show &show) {
+    if (threadIdx.x >= 32)
+      return;
+    int lane = int(threadIdx.x);
+    float weight = 0.0f;
+    if (isValid) {
+      if (hasLogits<Config>(args)) {
+        if constexpr (!kIsGiven<typename Config::Select>) {
+          float values[TokenLogits<Config>::kPerLane];
+          takeValues(args, logits, 0, lane, values);
+          if constexpr (!kHasRoutingBias<Config>)
+            sumValues<Config>(values, maximum, sum);
+          if constexpr (!kFindsLogits<Config>)
+            logit = logits.of(args.logits_type, expert);
+          weight = weighExpert<Config>(args, values, maximum, sum, lane, expert,
+                                       logit);
+        }
+      } else {
+        weight = takeGivenWeight<Config, kFresh>(args, 0, lane);
+      }
+    }
+    weighShared<Config, kFresh>(args, 0, lane, isValid, weight);
+    if (row >= 0)
+      shared.rowWeight[row] =
+          lane < Config::kTopK ? scaledForOutput<Config>(weight) : weight;
+    if (lane < kPairs * args.tokens)
+      show(lane, shown, weight);
+  }
+};
+
+/// Several tokens, each with a warp: weights come with the experts.
+template <class Config, bool kFresh> struct FewTokens {
+  template <class Show>
+  static __device__ __forceinline__ void
+  choose(const typename Config::Args &args, int valid,
+         FewPairsOf<Config> &shared, const Show &show) {
+    routeFew<Config, kFresh>(args, valid, shared, show);
+  }
+  static __device__ __forceinline__ void
+  arrange(const typename Config::Args &args, FewPairsOf<Config> &shared) {
+    arrangeFew<Config>(args, shared);
+  }
+  template <class Show>
+  static __device__ __forceinline__ void
+  weigh(const typename Config::Args &, FewPairsOf<Config> &, const Show &) {}
+};
+
+template <class Config, bool kFresh, bool kOne> struct FewRouteOf {
+  using Type = FewTokens<Config, kFresh>;
+};
+template <class Config, bool kFresh> struct FewRouteOf<Config, kFresh, true> {
+  using Type = FewOne<Config, kFresh>;
+};
+
+/// Whether routing weights are known after the experts: behind weigh and a
+/// barrier.
+template <class Config>
+inline constexpr bool kWeighsLater = Config::kTokens == 1;
+
+/// The routing of a CTA. Three calls by all threads: choose, with a barrier
+/// behind it, arrange, and weigh. show(pair, id, weight) is called once for
+/// each pair.
 template <class Config, bool kFresh>
-__device__ __forceinline__ void
-routeAndArrange(const typename Config::Args &args, FewPairsOf<Config> &shared) {
-  int valid = validTokens<kFresh>(args);
-  routeFew<Config, kFresh>(args, valid, shared, [](int, int, float) {});
-  __syncthreads();
-  arrangeFew<Config>(args, shared);
-}
+using FewRoute =
+    typename FewRouteOf<Config, kFresh, kWeighsLater<Config>>::Type;
+
+/// For a kernel that tells nobody.
+struct ShowNobody {
+  __device__ __forceinline__ void operator()(int, int, float) const {}
+};
 
 } // namespace moe::routing

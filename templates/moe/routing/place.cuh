@@ -61,29 +61,38 @@ inline constexpr int kPairsOf = Config::kTopK + sharedOf<Config>();
 template <class Config>
 inline constexpr int kPlacesOf = physicalOf<Config>() + sharedOf<Config>();
 
-/// Lane k < kTopK gets the k-th of the experts and weights of a token that the
-/// caller gives: `expert` is -1 where the id is not of an expert, `shown` the
-/// id as it is, or -1 where 32 bits do not hold it. kFresh: see routeFew.
+/// Lane k < kTopK gets the k-th of the experts of a token that the caller
+/// gives: `expert` is -1 where the id is not of an expert, `shown` the id as it
+/// is, or -1 where 32 bits do not hold it. kFresh: see routeFew.
 template <class Config, bool kFresh>
-__device__ __forceinline__ void takeGiven(const typename Config::Args &args,
-                                          int token, int lane, int &expert,
-                                          int &shown, float &weight) {
+__device__ __forceinline__ void takeGivenIds(const typename Config::Args &args,
+                                             int token, int lane, int &expert,
+                                             int &shown) {
   if (lane >= Config::kTopK)
     return;
   long long at = (long long)token * Config::kTopK + lane;
   long long id = loadId<kFresh>(args.given_ids, args.given_ids_type, at);
   shown = id == int(id) ? int(id) : -1;
   expert = id >= 0 && id < Config::kExperts ? shown : -1;
-  weight = loadFloat<kFresh>(args.given_weights, args.given_weights_type, at);
+}
+
+/// The same of their weights.
+template <class Config, bool kFresh>
+__device__ __forceinline__ float
+takeGivenWeight(const typename Config::Args &args, int token, int lane) {
+  if (lane >= Config::kTopK)
+    return 0.0f;
+  return loadFloat<kFresh>(args.given_weights, args.given_weights_type,
+                           (long long)token * Config::kTopK + lane);
 }
 
 /// Lane k < kTopK has the k-th `expert` of a token, or -1, lanes behind those
 /// get the shared ones: afterwards `expert` is a place of weights, or -1, and
 /// `shown` the expert as the caller knows it. kFresh: see routeFew.
 template <class Config, bool kFresh>
-__device__ __forceinline__ void
-placeToken(const typename Config::Args &args, int token, int lane, bool valid,
-           int &expert, int &shown, float &weight) {
+__device__ __forceinline__ void placeExperts(const typename Config::Args &args,
+                                             int token, int lane, bool valid,
+                                             int &expert, int &shown) {
   constexpr int kTopK = Config::kTopK;
   auto read = [](const auto *pointer) {
     if constexpr (kFresh)
@@ -115,6 +124,17 @@ placeToken(const typename Config::Args &args, int token, int lane, bool valid,
       return;
     expert = physicalOf<Config>() + lane - kTopK;
     shown = Config::kExperts + lane - kTopK;
+  }
+}
+
+/// The weights of the shared experts of a token, in the lanes of these.
+template <class Config, bool kFresh>
+__device__ __forceinline__ void weighShared(const typename Config::Args &args,
+                                            int token, int lane, bool valid,
+                                            float &weight) {
+  if constexpr (sharedOf<Config>() > 0) {
+    if (lane < Config::kTopK || lane >= kPairsOf<Config> || !valid)
+      return;
     weight = 1.0f;
     if constexpr (requires { args.shared_gate; })
       weight = weightOfGate(

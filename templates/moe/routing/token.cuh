@@ -76,6 +76,18 @@ template <class Config> struct TokenLogits {
       });
   }
 
+  /// The logit of an expert, another one in each lane; 0 of none.
+  __device__ __forceinline__ float of(ElementCode type, int expert) const {
+    unsigned own = 0;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      unsigned its = __shfl_sync(0xffffffffu, bits[i], expert & 31);
+      own = expert >> 5 == i ? its : own;
+    }
+    return type == ElementCode::F32 ? __uint_as_float(own)
+                                    : floatOfHalf(type, (unsigned short)own);
+  }
+
 private:
   template <bool kFresh, class T>
   __device__ __forceinline__ void loadBits(const T *logits, int lane) {
@@ -167,27 +179,34 @@ __device__ __forceinline__ float sumsByRound(const float (&values)[kPerLane],
   return result;
 }
 
-/// The experts of one token; lane k gets the k-th. kFresh: see TokenLogits.
-template <class Config, bool kFresh = false>
+/// Whether experts are found by their logits.
+template <class Config>
+inline constexpr bool kFindsLogits =
+    !Config::Select::kFromTable && !kHasRoutingBias<Config>;
+
+/// A token's logits, or what is drawn in place of them.
+template <class Config, int kPerLane>
 __device__ __forceinline__ void
-routeToken(const typename Config::Args &args, const TokenLogits<Config> &logits,
-           int token, int lane, int &expert, float &weight) {
+takeValues(const typename Config::Args &args, const TokenLogits<Config> &logits,
+           int token, int lane, float (&values)[kPerLane]) {
   using Score = typename Config::Score;
-  using Select = typename Config::Select;
-  constexpr int kPerLane = TokenLogits<Config>::kPerLane;
-  constexpr int kTopK = Config::kTopK, kExperts = Config::kExperts;
-  constexpr bool kBias = kHasRoutingBias<Config>;
-  float values[kPerLane];
-  unsigned keys[kPerLane];
   if constexpr (kIsDrawn<Score>) {
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i)
-      values[i] = Score::draw(token, i * 32 + lane, kExperts);
+      values[i] = Score::draw(token, i * 32 + lane, Config::kExperts);
   } else {
     logits.convert(args.logits_type, lane, values);
   }
-  float maximum = 0.0f, sum = 1.0f;
-  if constexpr (Score::kNeedsSum) {
+}
+
+/// The sum of a token's softmax, and the maximum that it is relative to; 1 and
+/// 0 for a score without.
+template <class Config, int kPerLane>
+__device__ __forceinline__ void sumValues(const float (&values)[kPerLane],
+                                          float &maximum, float &sum) {
+  maximum = 0.0f;
+  sum = 1.0f;
+  if constexpr (Config::Score::kNeedsSum) {
     maximum = -3.402823466e38f;
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i)
@@ -202,14 +221,19 @@ routeToken(const typename Config::Args &args, const TokenLogits<Config> &logits,
     // are 0, too, and the bias selects.
     sum = fmaxf(ptx::warpSum(sum), 1.0f);
   }
-  float logit;
-  // The logit of an expert that was not found by it.
-  auto logitOf = [&] {
-    if (lane >= kTopK || expert < 0)
-      return 0.0f;
-    return loadFloat<kFresh>(args.logits, args.logits_type,
-                             (long long)token * kExperts + expert);
-  };
+}
+
+/// The experts of one token; lane k gets the k-th, and its logit where experts
+/// are found by it. maximum and sum count where a bias is added to scores.
+template <class Config, bool kFresh, int kPerLane>
+__device__ __forceinline__ void
+chooseExperts(const typename Config::Args &args,
+              const float (&values)[kPerLane], float maximum, float sum,
+              int token, int lane, int &expert, float &logit) {
+  using Select = typename Config::Select;
+  constexpr int kTopK = Config::kTopK, kExperts = Config::kExperts;
+  logit = 0.0f;
+  unsigned keys[kPerLane];
   if constexpr (Select::kFromTable) {
     expert = -1;
     long long row = loadId<kFresh>(args.token_ids, args.token_ids_type, token);
@@ -217,12 +241,11 @@ routeToken(const typename Config::Args &args, const TokenLogits<Config> &logits,
       expert = args.hash_table[row * kTopK + lane];
     if (expert >= kExperts)
       expert = -1;
-    logit = logitOf();
-  } else if constexpr (kBias) {
+  } else if constexpr (kHasRoutingBias<Config>) {
     biasedKeys<Config>(args.routing_bias, values, maximum, sum, keys, lane);
     Select::template select<kTopK, kExperts, true>(keys, lane, expert, logit);
-    logit = logitOf();
-  } else if (!kIsDrawn<Score> && args.logits_type != ElementCode::F32) {
+  } else if (!kIsDrawn<typename Config::Score> &&
+             args.logits_type != ElementCode::F32) {
     // Key and index in one word: one comparison in place of two.
     const bool isBf16 = args.logits_type == ElementCode::BF16;
 #pragma unroll
@@ -243,6 +266,16 @@ routeToken(const typename Config::Args &args, const TokenLogits<Config> &logits,
       keys[i] = i * 32 + lane < kExperts ? keyOfLogit(values[i]) : 0u;
     Select::template select<kTopK, kExperts, false>(keys, lane, expert, logit);
   }
+}
+
+/// The routing weight of lane k's expert.
+template <class Config, int kPerLane>
+__device__ __forceinline__ float
+weighExpert(const typename Config::Args &args, const float (&values)[kPerLane],
+            float maximum, float sum, int lane, int expert, float logit) {
+  using Score = typename Config::Score;
+  using Select = typename Config::Select;
+  constexpr int kTopK = Config::kTopK;
   float score = Score::score(logit, maximum, sum);
   if constexpr (kIsByRound<Score>) {
     float left = sumsByRound<Config>(values, lane, expert, logit);
@@ -251,14 +284,36 @@ routeToken(const typename Config::Args &args, const TokenLogits<Config> &logits,
   bool active = lane < kTopK;
   if constexpr (Select::kFromTable)
     active = active && expert >= 0;
-  weight = weightOf<typename Config::Normalize, kTopK>(score, isFinite(score),
-                                                       active);
+  float weight = weightOf<typename Config::Normalize, kTopK>(
+      score, isFinite(score), active);
   if constexpr (Select::kFromTable)
     weight = active ? weight : 0.0f;
   weight = scaled<Config>(weight);
   if constexpr (kHasExpertScale<Config>)
     if (active)
       weight *= args.expert_scale[expert];
+  return weight;
+}
+
+/// The experts of one token and their weights; lane k gets the k-th. kFresh:
+/// see TokenLogits.
+template <class Config, bool kFresh = false>
+__device__ __forceinline__ void
+routeToken(const typename Config::Args &args, const TokenLogits<Config> &logits,
+           int token, int lane, int &expert, float &weight) {
+  float values[TokenLogits<Config>::kPerLane];
+  takeValues(args, logits, token, lane, values);
+  float maximum, sum, logit;
+  sumValues<Config>(values, maximum, sum);
+  chooseExperts<Config, kFresh>(args, values, maximum, sum, token, lane, expert,
+                                logit);
+  if constexpr (!kFindsLogits<Config>) {
+    logit = 0.0f;
+    if (lane < Config::kTopK && expert >= 0)
+      logit = loadFloat<kFresh>(args.logits, args.logits_type,
+                                (long long)token * Config::kExperts + expert);
+  }
+  weight = weighExpert<Config>(args, values, maximum, sum, lane, expert, logit);
 }
 
 } // namespace moe::routing
