@@ -29,6 +29,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path[:0] = [str(HERE.parent / name) for name in ("conformance", "mutants", "random")]
 import batches  # noqa: E402
+import cases  # noqa: E402
 import conformance  # noqa: E402
 import moec_testing as testing  # noqa: E402
 import nvrtc  # noqa: E402
@@ -36,147 +37,8 @@ import parts  # noqa: E402
 import run as mutants  # noqa: E402
 from language import GPU_WORK, MOST_WORK, SLICED, SLICED_GPU, SLICED_ROWS  # noqa: E402
 
-TOKENS = "0,1,2,7,8,32,33,128,500,2048,8192"
-LARGE = "2048,8192"
-MODELS = [
-    ("mixtral-8x7b", [], 24),
-    ("qwen3-30b-a3b", [], 64),
-    ("qwen3-235b-a22b", ["--tp=4"], 64),
-    ("qwen3-30b-a3b", ["--dp=5", "--ep", "--rank=3"], 64),  # 25 of 128 experts, the ranks before hold 26
-]
-# Quantized ones: (model, scheme, arguments, sample).
-QUANTIZED = [
-    ("qwen3-30b-a3b", "fp8_block", [], 64),
-    ("qwen3-30b-a3b", "fp8_channel", [], 64),
-    ("qwen3-235b-a22b", "fp8_block", ["--tp=4"], 32),
-    ("mixtral-8x7b", "fp8_tensor", [], 24),
-    # Its scale is of the whole intermediate, all of which the reference computes.
-    ("qwen3-30b-a3b", "fp8_tensor_dynamic", ["--max-tokens=2048"], 4),
-    ("qwen3-30b-a3b", "int8_channel", [], 64),
-    ("qwen3-30b-a3b", "fp8_channel", ["--accumulate=fast"], 64),
-]
-SANITIZERS = ["memcheck", "racecheck", "synccheck", "initcheck"]
-SANITIZED_TOKENS = ["0", "1", "7", "33", "500"]
-# Qwen3-30B: name, arguments, token counts.
-SANITIZED_REAL = [
-    ("sanitized-real", ["--dtype=bf16"], SANITIZED_TOKENS[1:]),
-    ("sanitized-wgmma", ["--dtype=bf16", "--engine=wgmma"], ["33", "500"]),
-    ("sanitized-fp8_block", ["--scheme=fp8_block"], ["1", "33"]),
-]
-# The fewest rows whose second matmul goes in slices, and as little work as they can have.
-SANITIZED_SLICES = {"num_experts": 32, "experts_per_token": 32, "hidden_dim": 2048, "intermediate_size": 16}
-# How many layers drawn from the language run under each tool but initcheck.
-SANITIZED_LAYERS = 8
-# Faults that a tool must flag: else its silence says nothing.
-PLANTED = [
-    ("racecheck", "template-loop-barrier-missing"),
-    ("racecheck", "template-store-barrier-missing"),
-    ("memcheck", "template-earlier-blocks-forgotten"),
-    ("initcheck", "template-tail-row-off-by-one"),
-    ("synccheck", "template-barrier-of-half-a-warp"),
-]
-# tokens * K * H and E * 2I * H beyond 2^31 and 2^32; blocks of tokens that grow, and have more pairs than 16 bits count.
-LIMITS = [
-    ("many-tokens", {"num_experts": 64, "experts_per_token": 8, "hidden_dim": 7168, "intermediate_size": 256},
-     ["--tokens=40960", "--sample=64"], []),
-    ("large-weights", {"num_experts": 152, "experts_per_token": 8, "hidden_dim": 7168, "intermediate_size": 2048},
-     ["--tokens=33,500", "--sample=16"], []),
-    ("very-many-tokens", {"num_experts": 16, "experts_per_token": 4, "hidden_dim": 64, "intermediate_size": 64},
-     ["--tokens=16384,16385,65536,262144,1048576", "--sample=4"], ["--max-tokens=1048576"]),
-    ("very-many-pairs", {"num_experts": 64, "experts_per_token": 32, "hidden_dim": 64, "intermediate_size": 64},
-     ["--tokens=600000", "--sample=4"], ["--max-tokens=1048576"]),
-]
-# Layers that read logits in different ways: few tokens in two launches, more of them in clusters and in blocks.
-TYPED_SHAPE = {"num_experts": 96, "experts_per_token": 4, "hidden_dim": 256, "intermediate_size": 128}
-TYPED = {
-    "renormalize": {},
-    "default": {"num_experts": 320, "routed_scaling_factor": 2.5},
-    "deepseek_v3": {"num_expert_group": 8, "topk_group": 4, "per_expert_scale": True},
-    "deepseek_v4": {"hash_vocabulary": 500},
-    "sparsemixer": {"num_experts": 16, "experts_per_token": 2},
-    "intern_s1": {"num_expert_group": 4},
-    "longcat": {"num_zero_experts": 32},
-    "minimax2": {"n_shared_experts": 1, "shared_expert_gate": True},
-    "llama4": {"experts_per_token": 1, "num_experts": 16},
-    "simulated": {},
-    "custom": {},
-}
-TYPED_TOKENS = "1,2,7,64,500"
-# Packages of all ranks: what adds b2, the first expert, parts of several sizes, a map of experts, what zero experts hand on.
-RANKS_SHAPE = {"num_experts": 60, "experts_per_token": 4, "hidden_dim": 512, "intermediate_size": 1024, "has_bias": True}
-RANKED = {
-    "tp2": ["--tp=2"],
-    "tp3-uneven": ["--tp=3"],
-    "ep4": ["--tp=2", "--dp=2", "--ep"],
-    "ep7-uneven": ["--dp=7", "--ep"],
-    "ep4-round-robin": ["--dp=4", "--ep", "--placement=round_robin"],
-}
-RANKED_SCHEMES = ["bf16", "fp8_block", "fp8_channel", "int4_w4a16", "mxfp4_w4a16"]
-RANKED_TOKENS = "1,2,7,33,500,2048"
-# The layer that template mutants are made of: every tail that a fault could hide in.
-MUTANT_SHAPE = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 328, "intermediate_size": 200}
-MUTANT_SHAPE_OF_BYTES = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 336, "intermediate_size": 208}
-# Experts for engine wgmma: more tiles than CTAs, so that each CTA takes some in turn.
-MUTANT_EXPERTS = {"wgmma": 60}
-# Seeded faults run with these arguments, if they name none.
-USUAL = ["--tokens=1,7,33,500", "--routing=uniform,skewed", "--seed=5"]
 # Each kernel is slow, so that its successor runs beside it.
 SLOW = HERE / "slow-predecessor.patch"
-# Layers of slow kernels: scheme, engine, a row of MUTANT_LAYERS. Between them they have every read before the wait.
-DELAYED = [
-    ("bf16", "gemv", ""), ("int4_zp_w4a16", "gemv", "slabs_int4"), ("bf16", "mma_sync", ""), ("bf16", "wgmma", ""),
-    ("fp8_block", "wgmma", ""), ("fp8_block", "wgmma", "split"), ("fp8_block", "wgmma", "slices"),
-    ("int4_zp_w4a16", "wgmma_rs", "slabs_int4"), ("int4_zp_w4a16", "mma_sync", "slabs_sync_int4"),
-    ("bf16", "mma_sync", "zero_experts"), ("bf16", "mma_sync", "rank_of_experts"),
-]
-EARLY = {"kTilesEarly", "kRouteEarly", "kPlacesEarly"}
-# Kernels whose waits fail after so many milliseconds.
-DEADLINE = {"MOEC_SPIN_DEADLINE": "2000"}
-# Schedules differ between GPUs of an arch, and some faults are of one schedule: the GPU that packages are made for.
-MUTANT_GPU = {"sm_90a": ["--gpu=h100_sxm"]}
-# Codes by tokens of 8 bits, whose groups have scales of e4m3 and whose rows have second ones.
-SECOND_OF_ROWS = {operand: {"dtype": "f8E4M3FN", "shape": [1, -1], "scale": "f32", "dynamic": True} for operand in ("a1", "a2")} | {
-    operand: {"dtype": "i4", "shape": [1, 128], "scale": "f8E4M3FN", "alpha_or_gscale": "f32", "second_per_row": True}
-    for operand in ("w1", "w2")}
-# Layers that a fault may need: (scheme, engine, changes, largest number of tokens).
-MUTANT_LAYERS = {
-    "zero_experts": ("bf16", "mma_sync", {**conformance.NO_METHOD, "routing_method": "longcat", "num_zero_experts": 9}, 2048),
-    "weight_on_input": ("fp8_block", "mma_sync", {**conformance.NO_METHOD, "routing_method": "llama4", "experts_per_token": 1}, 2048),
-    "gptq": ("int4_zp_w4a16", "mma_sync", {"stored_layout": "gptq"}, 2048),
-    "ordered": ("int4_zp_w4a16", "mma_sync", {"stored_layout": "gptq", "group_index": True}, 2048),
-    "floats": ("fp8_block", "mma_sync", {"weights_dtype": "bf16"}, 2048),
-    "quantized_x": ("nvfp4", "mma_sync", {"input_quantized": True}, 2048),
-    "awq": ("int4_zp_w4a16", "mma_sync", {"stored_layout": "awq"}, 2048),
-    "rank_of_columns": ("bf16", "mma_sync", {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1}}, 2048),
-    "rank_of_experts": ("bf16", "mma_sync", {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, 2048),
-    "rank_of_zero_experts": ("bf16", "mma_sync", {**conformance.NO_METHOD, "routing_method": "longcat", "num_zero_experts": 9,
-                                                  "moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, 2048),
-    "finalize": ("bf16", "part", {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, 2048),
-    "slices": ("fp8_block", "wgmma", {"num_experts": 16, "experts_per_token": 8, "hidden_dim": 2048, "intermediate_size": 144}, 4096),
-    "wide_block": ("fp8_block", "wgmma", {"num_experts": 6, "experts_per_token": 3, "hidden_dim": 656, "intermediate_size": 400}, 2048),
-    "wide_channel": ("fp8_channel", "wgmma", {"num_experts": 6, "experts_per_token": 3, "hidden_dim": 656, "intermediate_size": 400,
-                                                "has_bias": False}, 2048),
-    # Second matmuls of smaller weights have other tiles.
-    "wide_large_block": ("fp8_block", "wgmma", {"num_experts": 4, "experts_per_token": 2, "hidden_dim": 4112, "intermediate_size": 2064,
-                                                        "has_bias": False}, 600),
-    "wide_large_channel": ("fp8_channel", "wgmma", {"num_experts": 4, "experts_per_token": 2, "hidden_dim": 4112, "intermediate_size": 2064,
-                                                        "has_bias": False}, 600),
-    "slabs_int4": ("int4_zp_w4a16", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
-    "slabs_sync_int4": ("int4_zp_w4a16", "mma_sync", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
-    "slabs_sync_pairs": ("int4_zp_w4a16", "mma_sync", {"hidden_dim": 1024, "intermediate_size": 512}, 2048),
-    "slabs_int8": ("int8_zp_w8a16", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256, "stored_layout": "gptq"}, 2048),
-    "slabs_mxfp4": ("mxfp4_w4a16", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
-    "slabs_w4afp8": ("int4_w4afp8", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
-    "slabs_nvfp4": ("nvfp4_w4a16", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
-    "slabs_mxfp6": ("mxfp6_e3m2", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
-    "slabs_mxfp4_fp8": ("mxfp4_fp8", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
-    "second_of_rows": ("int4_w4afp8", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256, "stored_layout": "rows",
-                                                   "quant_config": SECOND_OF_ROWS}, 2048),
-    "second_of_rows_sync": ("int4_w4afp8", "mma_sync", {"hidden_dim": 384, "intermediate_size": 256, "stored_layout": "rows",
-                                                        "quant_config": SECOND_OF_ROWS}, 2048),
-    "many_tokens": ("bf16", "mma_sync", {"num_experts": 16, "experts_per_token": 4, "hidden_dim": 64, "intermediate_size": 64}, 1 << 20),
-    "split": ("fp8_block", "wgmma", {"num_experts": 16, "experts_per_token": 2, "hidden_dim": 1536, "intermediate_size": 256}, 512),
-}
 
 
 def upto(tokens, most):
@@ -323,18 +185,18 @@ class Maker:
                 self.add("rows", name, runs, both_ends=True)
 
     def make_types(self):
-        for method, changes in TYPED.items():
+        for method, changes in cases.TYPED.items():
             name = f"types-{method}"
             if not self.named(name):
                 continue
             layer = self.write_layer(name, {
-                "moec_layer": 1, "name": name.replace("-", "_"), **TYPED_SHAPE, "in_dtype": "bf16", "routing_method": method,
+                "moec_layer": 1, "name": name.replace("-", "_"), **cases.TYPED_SHAPE, "in_dtype": "bf16", "routing_method": method,
                 **changes})
             if not self.compile(name, layer, ["--max-tokens=2048"]):
                 continue
-            runs = [[f"--tokens={TYPED_TOKENS}", "--routing=uniform,ties,nan_inf", f"--logits-dtype={floats}"]
+            runs = [[f"--tokens={cases.TYPED_TOKENS}", "--routing=uniform,ties,nan_inf", f"--logits-dtype={floats}"]
                     for floats in testing.FLOATS if method != "custom"]
-            runs += [[f"--tokens={TYPED_TOKENS}", f"--inputs={ids}", f"--given-weights-dtype={floats}"]
+            runs += [[f"--tokens={cases.TYPED_TOKENS}", f"--inputs={ids}", f"--given-weights-dtype={floats}"]
                      for ids in ("ids32", "ids64") for floats in testing.FLOATS]
             self.add("types", name, runs)
             if method in ("renormalize", "longcat", "minimax2"):
@@ -350,17 +212,17 @@ class Maker:
         for words in (["--part=route"], ["--part=quantize", "--scheme=fp8_block"], ["--part=finalize"]):
             name = f"part-model-{words[0].removeprefix('--part=')}"
             if self.named(name) and self.compile(name, ROOT / "examples" / "models" / "qwen3-30b-a3b.json", words):
-                self.add("parts", name, [[f"--tokens={TOKENS}", "--sample=64"], ["--tokens=1,33,500", "--chain", "--sample=16"]])
+                self.add("parts", name, [[f"--tokens={cases.TOKENS}", "--sample=64"], ["--tokens=1,33,500", "--chain", "--sample=16"]])
                 self.add("parts", name, [["--tokens=1,33"]], sanitizer="memcheck")
 
     def make_ranks(self):
-        for scheme, (layout, extra), zero in itertools.product(RANKED_SCHEMES, RANKED.items(), (0, 4)):
+        for scheme, (layout, extra), zero in itertools.product(cases.RANKED_SCHEMES, cases.RANKED.items(), (0, 4)):
             name = f"ranks-{scheme}-{layout}{'-zero' if zero else ''}"
             # Methods give zero experts weights, whatever the scheme is.
             if not self.named(name) or (zero and scheme != "bf16"):
                 continue
             layer = self.write_layer(name, {
-                "moec_layer": 1, "name": name.replace("-", "_"), **RANKS_SHAPE, "in_dtype": "bf16", "quant_config": scheme,
+                "moec_layer": 1, "name": name.replace("-", "_"), **cases.RANKS_SHAPE, "in_dtype": "bf16", "quant_config": scheme,
                 "routing_method": "longcat" if zero else "renormalize", **({"num_zero_experts": zero} if zero else {})})
             package = self.compile(name, layer, ["--max-tokens=2048", "--all-ranks", *extra])
             if not package:
@@ -368,13 +230,13 @@ class Maker:
             index = json.loads((package / "manifest.json").read_text())
             ranks = sorted(rank for share in index["shares"] for rank in share["ranks"]) if "shares" in index else \
                 [facts["rank"] for facts in index["ranks"]]
-            self.add("ranks", name, [[f"--rank={rank}", f"--tokens={RANKED_TOKENS}", "--routing=uniform,one_expert,empty_expert"]
+            self.add("ranks", name, [[f"--rank={rank}", f"--tokens={cases.RANKED_TOKENS}", "--routing=uniform,one_expert,empty_expert"]
                                      for rank in ranks])
 
     def make_models(self):
-        kinds = [(model, dtype, [f"--dtype={dtype}", *extra], sample) for model, extra, sample in MODELS
+        kinds = [(model, dtype, [f"--dtype={dtype}", *extra], sample) for model, extra, sample in cases.MODELS
                  for dtype in ("bf16", "f16")]
-        kinds += [(model, scheme, [f"--scheme={scheme}", *extra], sample) for model, scheme, extra, sample in QUANTIZED]
+        kinds += [(model, scheme, [f"--scheme={scheme}", *extra], sample) for model, scheme, extra, sample in cases.QUANTIZED]
         for model, kind, extra, sample in kinds:
             name = f"{model}{'-ep' if '--ep' in extra else ''}-{kind}{'-fast' if '--accumulate=fast' in extra else ''}"
             if not self.named(name):
@@ -388,16 +250,16 @@ class Maker:
             sampled = f"--sample={sample}"
             most = self.manifest(name)["max_tokens"]
             self.add("models", name, [
-                [f"--tokens={upto(TOKENS, most)}", "--routing=uniform,skewed", sampled],
+                [f"--tokens={upto(cases.TOKENS, most)}", "--routing=uniform,skewed", sampled],
                 ["--tokens=33,500,2048", "--routing=one_expert,empty_expert", sampled],
                 ["--tokens=0,1,33,500", "--routing=uniform", "--capture", sampled],
                 ["--tokens=1,33,2048", "--routing=uniform", "--chain", sampled],
-                [f"--tokens={upto(LARGE, most)}", "--routing=skewed", "--sample=16", f"--against=packages/{name}-simt"],
+                [f"--tokens={upto(cases.LARGE, most)}", "--routing=skewed", "--sample=16", f"--against=packages/{name}-simt"],
             ], both_ends=True)
             self.add("models", f"{name}-simt", [["--tokens=1,33,500", "--routing=skewed", sampled]])
 
     def make_limits(self):
-        for name, shape, run, words in LIMITS:
+        for name, shape, run, words in cases.LIMITS:
             if not self.named(name):
                 continue
             layer = self.write_layer(name, testing.layer_json(name, shape, self.scheme("bf16"), self.rows["activations"][0],
@@ -408,7 +270,7 @@ class Maker:
     def make_delays(self):
         """Layers whose kernels begin long before their predecessors write. Each kind of read before the wait must be in one."""
         early = set()
-        for scheme, engine, layer in DELAYED:
+        for scheme, engine, layer in cases.DELAYED:
             if not self.named(self.sound_name(scheme, engine, layer, True)):
                 continue
             package = self.sound_package(scheme, engine, layer, True)
@@ -418,13 +280,13 @@ class Maker:
                 early.update(re.findall(r"\b(k\w+Early) = true", source.read_text()))
             # Slices are of more tokens.
             runs = [["--tokens=1,7,33,500"], *([["--tokens=3400", "--sample=64"]] if layer == "slices" else [])]
-            self.add("delays", package, [USUAL, *([*run, "--seed=5", way] for run in runs for way in ("--capture", "--chain"))])
-        if self.names.pattern == "" and early != EARLY:
-            self.failures.append(f"delays: expected kernels with {sorted(EARLY)}, got {sorted(early)}")
+            self.add("delays", package, [cases.USUAL, *([*run, "--seed=5", way] for run in runs for way in ("--capture", "--chain"))])
+        if self.names.pattern == "" and early != cases.EARLY:
+            self.failures.append(f"delays: expected kernels with {sorted(cases.EARLY)}, got {sorted(early)}")
 
     def make_sanitizers(self):
         # First what shows that the tools see kernels: a fault for each that must be flagged.
-        for sanitizer, name in PLANTED:
+        for sanitizer, name in cases.PLANTED:
             mutant = next(item for item in mutants.load_mutants() if item.name == name)
             package = self.mutant_package(mutant)
             if package:
@@ -435,34 +297,34 @@ class Maker:
             "sanitized-small", testing.SHAPES[0], self.scheme("bf16"), self.rows["activations"][0],
             self.rows["routing"][1], True))
         if self.compile("sanitized-small", small, []):
-            for sanitizer in SANITIZERS:
-                tokens = ",".join(SANITIZED_TOKENS)
+            for sanitizer in cases.SANITIZERS:
+                tokens = ",".join(cases.SANITIZED_TOKENS)
                 if sanitizer == "initcheck":
                     tokens = tokens.removeprefix("0,")  # what no run wrote would be read back
                 self.add("sanitizers", "sanitized-small", [
                     [f"--tokens={tokens}", "--routing=skewed", *self.sanitizer_arguments(sanitizer)]], sanitizer=sanitizer)
         real = ROOT / "examples" / "models" / "qwen3-30b-a3b.json"
-        for name, extra, counts in SANITIZED_REAL:
+        for name, extra, counts in cases.SANITIZED_REAL:
             if not self.compile(name, real, extra):
                 continue
             # An entry a token count, small ones first: a budget can stop between.
             for tokens in counts:
-                for sanitizer in SANITIZERS:
+                for sanitizer in cases.SANITIZERS:
                     count = f"0,{tokens}" if tokens == "1" and sanitizer != "initcheck" else tokens
                     self.add("sanitizers", f"{name}-{tokens}", [
                         [f"--tokens={count}", "--routing=skewed", "--sample=4", *self.sanitizer_arguments(sanitizer)]],
                         sanitizer=sanitizer, package=f"packages/{name}")
         slices = self.write_layer("sanitized-slices", testing.layer_json(
-            "sanitized-slices", SANITIZED_SLICES, self.scheme("fp8_block"), self.rows["activations"][0], self.rows["routing"][1], False))
+            "sanitized-slices", cases.SANITIZED_SLICES, self.scheme("fp8_block"), self.rows["activations"][0], self.rows["routing"][1], False))
         if self.compile("sanitized-slices", slices, [f"--gpu={SLICED_GPU}"]):
-            tokens = SLICED_ROWS[0] // SANITIZED_SLICES["experts_per_token"] + 1
-            for sanitizer in SANITIZERS:
+            tokens = SLICED_ROWS[0] // cases.SANITIZED_SLICES["experts_per_token"] + 1
+            for sanitizer in cases.SANITIZERS:
                 self.add("sanitizers", "sanitized-slices", [
                     [f"--tokens={tokens}", "--routing=skewed", "--sample=4", *self.sanitizer_arguments(sanitizer)]], sanitizer=sanitizer)
 
         # Drawn layers that nobody wrote down, small ones, since a tool slows a kernel down by orders of magnitude.
-        for name, _ in self.draw("sanitized-random", f"sanitized {self.seed}", list(range(SANITIZED_LAYERS)), MOST_WORK):
-            for sanitizer in SANITIZERS[:3]:
+        for name, _ in self.draw("sanitized-random", f"sanitized {self.seed}", list(range(cases.SANITIZED_LAYERS)), MOST_WORK):
+            for sanitizer in cases.SANITIZERS[:3]:
                 most = max(variant["max_tokens"] for variant in self.manifest(name)["targets"][0]["variants"])
                 self.add("sanitizers", name, [[f"--tokens=1,{min(33, most)}", "--routing=skewed", "--sample=4"]],
                          sanitizer=sanitizer)
@@ -476,7 +338,7 @@ class Maker:
     def kind_of(mutant):
         """The layer that a fault is planted in: scheme, engine, what else it needs, and whether predecessors are slow."""
         layer = mutant.fields.get("Layer", "")
-        scheme, engine = MUTANT_LAYERS[layer][:2] if layer else ("bf16", "mma_sync")
+        scheme, engine = cases.MUTANT_LAYERS[layer][:2] if layer else ("bf16", "mma_sync")
         return mutant.fields.get("Scheme", scheme), mutant.fields.get("Engine", engine), layer, mutant.fields.get("Slow") == "yes"
 
     @staticmethod
@@ -497,14 +359,14 @@ class Maker:
             self.mutant_packages[name] = name if base and not failure else None
             return self.mutant_packages[name]
         scheme = self.scheme(scheme_name)
-        shape = MUTANT_SHAPE if testing.is_plain(scheme) else MUTANT_SHAPE_OF_BYTES
-        shape = {**shape, "num_experts": MUTANT_EXPERTS.get(engine, shape["num_experts"])}
-        changes, most = MUTANT_LAYERS[layer_name][2:] if layer_name else ({}, 2048)
+        shape = cases.MUTANT_SHAPE if testing.is_plain(scheme) else cases.MUTANT_SHAPE_OF_BYTES
+        shape = {**shape, "num_experts": cases.MUTANT_EXPERTS.get(engine, shape["num_experts"])}
+        changes, most = cases.MUTANT_LAYERS[layer_name][2:] if layer_name else ({}, 2048)
         layer = self.write_layer(name, {**testing.layer_json(
             name, shape, scheme, self.rows["activations"][0], self.rows["routing"][1], True), **changes})
         # The faults are in the skeleton of this engine, or in the kernels of a part.
         words = [f"--part={layer_name}"] if engine == "part" else testing.engine_options(self.rows, engine)
-        made = self.compile(name, layer, [f"--max-tokens={most}", *MUTANT_GPU.get(self.arch, []), *words])
+        made = self.compile(name, layer, [f"--max-tokens={most}", *cases.MUTANT_GPU.get(self.arch, []), *words])
         self.mutant_packages[name] = name if made else None
         return self.mutant_packages[name]
 
@@ -540,17 +402,17 @@ class Maker:
             package = self.mutant_package(mutant)
             if not package:
                 continue
-            arguments = mutant.fields.get("Arguments", "").split() or USUAL
-            runs = kinds.setdefault(self.kind_of(mutant), [USUAL])
+            arguments = mutant.fields.get("Arguments", "").split() or cases.USUAL
+            runs = kinds.setdefault(self.kind_of(mutant), [cases.USUAL])
             if arguments not in runs:
                 runs.append(arguments)
             says = mutant.fields.get("Deadline")
             if says:
                 base = self.sound_package(*self.kind_of(mutant))
-                self.add("mutants", f"{base} with deadlines", [arguments], package=f"packages/{base}", environment=DEADLINE)
+                self.add("mutants", f"{base} with deadlines", [arguments], package=f"packages/{base}", environment=cases.DEADLINE)
             self.add("mutants", package, [arguments], expect="fail", sanitizer=mutant.fields.get("Sanitizer"),
                      repeat=int(mutant.fields.get("Repeat", "1")), hangs=mutant.fields.get("Hangs") == "yes",
-                     **({"environment": DEADLINE, "says": says} if says else {}))
+                     **({"environment": cases.DEADLINE, "says": says} if says else {}))
         # Without a fault the same checks must be green.
         for kind, runs in kinds.items():
             package = self.sound_package(*kind)

@@ -16,7 +16,7 @@ A mutant is a patch whose first lines say what it is:
     Text: FILE                   (protocol: of test/templates/configs; its PTX must break conformance/protocol.py)
     Scheme: fp8_block            (template: of the layer that must fail; absent: bf16)
     Engine: wgmma                (template: that multiplies; absent: mma_sync)
-    Layer: slices                (template: what else it needs, a row of MUTANT_LAYERS of test/gpu/make_gpu_packages.py)
+    Layer: slices                (template: what else it needs, a row of MUTANT_LAYERS of test/gpu/cases.py)
     Slow: yes                    (template: each kernel begins to work late, when its successor runs already)
     Hangs: yes                   (template: a run without end counts as red)
     Deadline: WORDS              (template: kernels have a deadline, and the assertion that fails must say so)
