@@ -90,8 +90,7 @@ template <class Config> struct Specialized {
   /// Two warpgroups that scale and add partial sums take turns, so that the
   /// one multiplies while the other adds: named barriers kTurn and kTurn + 1,
   /// behind those of the epilogue.
-  static constexpr bool kTakeTurns =
-      kStagesScales && kGroups == 2 && Mma::kSwapped;
+  static constexpr bool kTakeTurns = kStagesScales && kGroups == 2;
   static constexpr int kTurn = 5;
   /// Whether this matmul runs beside another: then a slot says more.
   static constexpr bool kBeside = Config::kCounts || Config::kAwaited > 0;

@@ -131,6 +131,15 @@ template <class Config> struct WarpSpecialized {
       awaitPredecessor<Config>();
   }
 
+  /// Waits until it is this warpgroup's turn to multiply.
+  static __device__ __forceinline__ void beginTurn(int warpgroup) {
+    ptx::synchronize(S::kTurn + warpgroup, 256);
+  }
+  /// The next turn is the other one's.
+  static __device__ __forceinline__ void endTurn(int warpgroup) {
+    ptx::arriveAt(S::kTurn + (warpgroup ^ 1), 256);
+  }
+
   /// The operands of a warpgroup in the ring (mainloop.cuh).
   struct Operands {
     static constexpr bool kTakesTurns = S::kTakeTurns;
@@ -171,10 +180,10 @@ template <class Config> struct WarpSpecialized {
         ptx::arrive(barriers.empty(stage));
     }
     __device__ __forceinline__ void beginTurn() const {
-      ptx::synchronize(S::kTurn + warpgroup, 256);
+      WarpSpecialized::beginTurn(warpgroup);
     }
     __device__ __forceinline__ void endTurn() const {
-      ptx::arriveAt(S::kTurn + (warpgroup ^ 1), 256);
+      WarpSpecialized::endTurn(warpgroup);
     }
   };
 
@@ -334,12 +343,20 @@ template <class Config> struct WarpSpecialized {
                       activationOf<Config>(args, tile.expert));
     }
 
-    /// Gives back the stages of a tile that has no rows for this warpgroup.
+    /// Gives back the stages of a tile that has no rows for this warpgroup, and
+    /// passes its turns on.
     __device__ __forceinline__ void passOver() {
       const Barriers<Config> &barriers = cta.tiles.barriers;
 #pragma unroll 1
       for (int k = 0; k < S::kTiles; ++k) {
         ptx::waitForBarrier(barriers.full(ring.stage), ring.phase());
+        // The other warpgroup multiplies each piece in its turn.
+        if constexpr (S::kTakeTurns)
+#pragma unroll
+          for (int piece = 0; piece < Sums::kPieces; ++piece) {
+            WarpSpecialized::beginTurn(warpgroup);
+            WarpSpecialized::endTurn(warpgroup);
+          }
         if (S::kAllRelease || thread % 32 == 0)
           ptx::arrive(barriers.empty(ring.stage));
         ring.advance();
