@@ -60,23 +60,28 @@ template <class Config> struct Specialized {
   /// Token rows of a box of their tensor map, if they have one: those that one
   /// consuming warpgroup multiplies where rows are tokens.
   static constexpr int kBoxRows = minimum(int(Schedule::kTileM), 64);
-  /// The fewest tokens that an instruction multiplies. A tile of many rows
-  /// needs no narrow instruction; conversion of codes leaves no registers for
-  /// one loop more.
-  static constexpr int kFewestTokens =
-      minimum(Schedule::kTileM, Schedule::kTileM > 160  ? 64
-                                : Schedule::kTileM > 64 ? 32
-                                : takesSlabs<Mma>       ? 32
-                                                        : 16);
+  /// The fewest tokens that an instruction multiplies: all where they are rows.
+  /// A tile of many rows needs no narrow instruction; conversion of codes
+  /// leaves no registers for one loop more.
+  static constexpr int fewestTokens() {
+    if (!Mma::kSwapped)
+      return Schedule::kTileM;
+    if (Schedule::kTileM > 160)
+      return 64;
+    bool needsFew = Schedule::kTileM <= 64 && !takesSlabs<Mma>;
+    return minimum(int(Schedule::kTileM), needsFew ? 16 : 32);
+  }
+  static constexpr int kFewestTokens = fewestTokens();
   /// Token rows are copied so many at a time: rows that are multiplied beyond
   /// those are nobody's.
   static constexpr int kCopiedTokens =
       minimum(Schedule::kTileM, takesSlabs<Mma> ? 32 : 16);
 
-  /// Whether one epilogue serves all widths of the instruction, so that a
-  /// kernel compiles sooner. One warpgroup with all totals has no registers
-  /// for that.
-  static constexpr bool kOneEpilogue = !(Mma::kPromoted && kGroups == 1);
+  /// Whether one epilogue serves several widths of the instruction, so that a
+  /// kernel compiles sooner. One warpgroup with all totals has no registers for
+  /// that.
+  static constexpr bool kOneEpilogue =
+      Mma::kSwapped && !(Mma::kPromoted && kGroups == 1);
 
   static constexpr int kStaging = Schedule::kStages * kStageBytes;
   static constexpr int kSlots = kStaging + WarpgroupEpilogue<Config>::kBytes;
@@ -87,6 +92,10 @@ template <class Config> struct Specialized {
   static constexpr bool kAllRelease = kStagesScales || takesSlabs<Mma>;
   static constexpr int kReleases =
       Schedule::kConsumerWarps * (kAllRelease ? 32 : 1);
+  /// Whether this thread of a warpgroup does.
+  static __device__ __forceinline__ bool releases(int thread) {
+    return kAllRelease || thread % 32 == 0;
+  }
   /// Two warpgroups that scale and add partial sums take turns, so that the
   /// one multiplies while the other adds: named barriers kTurn and kTurn + 1,
   /// behind those of the epilogue.

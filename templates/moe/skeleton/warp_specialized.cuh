@@ -209,18 +209,16 @@ template <class Config> struct WarpSpecialized {
         find();
       const WeightScales<Config> ofRows =
           cta.firstScales(tile, warpgroup, thread);
-      if constexpr (!kSwapped) {
-        runAll<Sums>(ofRows);
-      } else if constexpr (!S::kOneEpilogue) {
-        Widths widths{*this, ofRows};
-        withTokens<Schedule::kTileM, S::kFewestTokens>(tile.rows, widths);
-      } else {
+      if constexpr (S::kOneEpilogue) {
         auto scales = scalesOf<Sums>(ofRows);
         fetchOwn(scales);
         Sums sums;
         Parts<decltype(scales)> parts{*this, ofRows, sums, scales};
         withTokens<Schedule::kTileM, S::kFewestTokens>(tile.rows, parts);
         finish(sums, scales);
+      } else {
+        Widths widths{*this, ofRows};
+        withTokens<Schedule::kTileM, S::kFewestTokens>(tile.rows, widths);
       }
     }
 
@@ -304,7 +302,7 @@ template <class Config> struct WarpSpecialized {
                         own,
                         warpgroup,
                         warpgroup * (Config::Mma::kRows / 64),
-                        S::kAllRelease || thread % 32 == 0};
+                        S::releases(thread)};
       mainloopOf<Config>().run(worker, scales, operands, ring,
                                TileSource<Config>::steps(tile));
       exchange(worker);
@@ -357,7 +355,7 @@ template <class Config> struct WarpSpecialized {
             WarpSpecialized::beginTurn(warpgroup);
             WarpSpecialized::endTurn(warpgroup);
           }
-        if (S::kAllRelease || thread % 32 == 0)
+        if (S::releases(thread))
           ptx::arrive(barriers.empty(ring.stage));
         ring.advance();
       }
