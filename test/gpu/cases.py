@@ -22,6 +22,9 @@ QUANTIZED = [
     ("qwen3-30b-a3b", "fp8_tensor_dynamic", ["--max-tokens=2048"], 4),
     ("qwen3-30b-a3b", "int8_channel", [], 64),
     ("qwen3-30b-a3b", "fp8_channel", ["--accumulate=fast"], 64),
+    ("qwen3-30b-a3b", "int4_w4a16", [], 32),
+    ("qwen3-30b-a3b", "nvfp4_w4a16", [], 32),
+    ("gpt-oss-20b", "mxfp4_w4a16", [], 24),
 ]
 SANITIZERS = ["memcheck", "racecheck", "synccheck", "initcheck"]
 SANITIZED_TOKENS = ["0", "1", "7", "33", "500"]

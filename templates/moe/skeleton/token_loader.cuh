@@ -140,7 +140,9 @@ template <class Config> struct CopiedRows {
   const SlotTile &tile;
   const Chunk &own;
   Rows rows;
-  int passes; ///< that copy the rows of the tile
+  /// Those that copy the rows of the tile, and one more where kTileM ends in
+  /// the middle of kCopiedTokens.
+  int passes;
   /// A divisor of `passes`: the copies end at multiples of it alone.
   static constexpr int kAlike = Schedule::kTileM % S::kCopiedTokens == 0
                                     ? S::kCopiedTokens / S::kRowsPerPass
@@ -184,7 +186,10 @@ template <class Config> struct CopiedRows {
         from[i] = rows.place(tile, first + i);
 #pragma unroll
       for (int i = 0; i < Rows::kBatch; ++i) {
-        if ((first + i) % kAlike == 0 && first + i >= passes)
+        // The last pass of a tile may be the first of its batch: behind it lie
+        // the weights of the next stage.
+        if (first + i >= S::kPasses ||
+            ((first + i) % kAlike == 0 && first + i >= passes))
           break;
         rows.copy(tiles.args.lhs, tile,
                   to + unsigned((first + i) * S::kRowsPerPass * S::kRowBytes),
