@@ -140,9 +140,7 @@ template <class Config> struct CopiedRows {
   const SlotTile &tile;
   const Chunk &own;
   Rows rows;
-  /// Those that copy the rows of the tile, and one more where kTileM ends in
-  /// the middle of kCopiedTokens.
-  int passes;
+  int passes; ///< that copy the rows of the tile; at most one more than kPasses
   /// A divisor of `passes`: the copies end at multiples of it alone.
   static constexpr int kAlike = Schedule::kTileM % S::kCopiedTokens == 0
                                     ? S::kCopiedTokens / S::kRowsPerPass
