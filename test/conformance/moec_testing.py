@@ -301,6 +301,11 @@ def ways_on(rows, scheme, arch, formats=("standard",)):
     return [way for way in ways(rows, scheme, formats) if set(features[way[1]]) <= set(arch["features"])]
 
 
+def needs(rows, engine, feature):
+    """Whether an engine needs this feature of a GPU."""
+    return any(row["name"] == engine and feature in row["features"] for row in rows["engines"])
+
+
 def is_of_few_tokens(rows, engine):
     """Whether the engine serves variants of few tokens alone, beside the one of the others."""
     return any(row["name"] == engine and row["most_tokens"] for row in rows["engines"])

@@ -6,6 +6,9 @@ import conformance
 
 TOKENS = "0,1,2,7,8,32,33,128,500,2048,8192"
 LARGE = "2048,8192"
+# Experts whose tiles are nearly full, of any height up to 144 rows, with more steps of k than a ring has stages.
+TALL_SHAPE = {"num_experts": 4, "experts_per_token": 2, "hidden_dim": 640, "intermediate_size": 384}
+TALL_TOKENS = "66,130,190,258,266,274,284,310,500,2048"
 MODELS = [
     ("mixtral-8x7b", [], 24),
     ("qwen3-30b-a3b", [], 64),

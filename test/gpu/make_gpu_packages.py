@@ -153,6 +153,13 @@ class Maker:
                     layer = self.write_layer(name, testing.layer_json(
                         name, shape, scheme, activation, routing, i % 2 == 0, "f32" if i % 3 == 0 else None))
                     jobs.append((name, layer, backend, engine, i))
+            for backend, engine in testing.ways(self.rows, scheme):
+                name = f"row-{scheme['name']}-{backend}-{engine}-tall"
+                if self.named(name) and testing.needs(self.rows, engine, "wgmma"):
+                    activation, routing = pair_for(engine)
+                    layer = self.write_layer(name, testing.layer_json(
+                        name, testing.sized_for(self.rows, engine, cases.TALL_SHAPE, scheme), scheme, activation, routing, False))
+                    jobs.append((name, layer, backend, engine, "tall"))
             # Rows that come by expert: routing is not theirs, so one layer shows each way.
             for backend, engine in testing.ways(self.rows, scheme, ("batched",)):
                 name = f"row-{scheme['name']}-{backend}-{engine}"
@@ -171,6 +178,8 @@ class Maker:
                 runs = [["--tokens=0,1,2,7,8,33,129,500", "--routing=uniform,nan_inf"]]
                 if testing.is_of_few_tokens(self.rows, engine):
                     runs = [["--tokens=1,2,3,4", "--routing=uniform,nan_inf,one_expert"]]
+                if i == "tall":
+                    runs = [[f"--tokens={cases.TALL_TOKENS}", "--routing=uniform,skewed"]]
                 if i is None:
                     runs += [["--tokens=1,33,500", f"--routing={conformance.PATTERNS}"], ["--tokens=0,1,33", "--capture"],
                              ["--tokens=0,1,33,500", "--chain"], ["--tokens=2,33", "--row-stride=24"]]
