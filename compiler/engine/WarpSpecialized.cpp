@@ -60,6 +60,11 @@ WarpSpecialized::whyGroupsApart(const GroupedResult &result) const {
   if (result.tileRows < 1 || result.tileRows > kGroupedTileRows)
     return fmt::format("engine '{}' quantizes groups in tiles of up to {} rows",
                        row.name, kGroupedTileRows);
+  // Scales of rows are handed over where the group lies.
+  if (result.scalesRows)
+    return fmt::format("engine '{}' has no room for scales of rows beside "
+                       "groups in tiles of up to {} rows",
+                       row.name, kGroupedTileRows);
   return std::nullopt;
 }
 

@@ -9,6 +9,12 @@ LARGE = "2048,8192"
 # Experts whose tiles are nearly full, of any height up to 144 rows, with more steps of k than a ring has stages.
 TALL_SHAPE = {"num_experts": 4, "experts_per_token": 2, "hidden_dim": 640, "intermediate_size": 384}
 TALL_TOKENS = "66,130,190,258,266,274,284,310,500,2048"
+# The first matmul has scales of rows, the second one of groups: no named scheme has both.
+MIXED = {
+    "a1": {"dtype": "f8E4M3FN", "shape": [1, -1], "scale": "f32", "dynamic": True}, "w1": {"dtype": "f8E4M3FN", "shape": [1, -1], "scale": "f32"},
+    "a2": {"dtype": "f8E4M3FN", "shape": [1, 128], "scale": "f32", "dynamic": True},
+    "w2": {"dtype": "f8E4M3FN", "shape": [128, 128], "scale": "f32"},
+}
 MODELS = [
     ("mixtral-8x7b", [], 24),
     ("qwen3-30b-a3b", [], 64),

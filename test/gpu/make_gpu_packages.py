@@ -170,6 +170,11 @@ class Maker:
                                              activation, routing, True),
                         "activation_format": "batched"})
                     jobs.append((name, layer, backend, engine, None))
+        for engine in ("wgmma", "mma_sync"):
+            if self.named(name := f"row-mixed-grouped-{engine}"):
+                activation, routing = pair_for(engine)
+                layer = testing.layer_json(name, cases.TALL_SHAPE, self.scheme("fp8_block"), activation, routing, False)
+                jobs.append((name, self.write_layer(name, {**layer, "quant_config": cases.MIXED}), "grouped", engine, "mixed"))
         made = testing.parallel(lambda job: self.compile(job[0], job[1], [
             f"--backend={job[2]}", *testing.engine_options(self.rows, job[3]), "--max-tokens=2048",
             *([] if self.cubins else ["--no-cubin"])]), jobs, 2)
@@ -178,6 +183,8 @@ class Maker:
                 runs = [["--tokens=0,1,2,7,8,33,129,500", "--routing=uniform,nan_inf"]]
                 if testing.is_of_few_tokens(self.rows, engine):
                     runs = [["--tokens=1,2,3,4", "--routing=uniform,nan_inf,one_expert"]]
+                if i == "mixed":
+                    runs = [["--tokens=1,2,7,33,129,500,2048", "--routing=uniform,skewed"]]
                 if i == "tall":
                     runs = [[f"--tokens={cases.TALL_TOKENS}", "--routing=uniform,skewed"]]
                 if i is None:

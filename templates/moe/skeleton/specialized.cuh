@@ -148,6 +148,10 @@ template <class Config> struct Specialized {
                 "summed");
   static_assert(Mma::kPromoted || !kStagesScales,
                 "scales of groups along k multiply promoted sums");
+  static_assert(!(Mma::kSwapped && quantizesGroups<Config>) ||
+                    ScaleLayout<Config>::kLhs != quant::LhsScale::Token,
+                "scales of tokens are handed over where a group of the result "
+                "lies");
   // A consumer waits for registers until producers have given theirs.
   static_assert(kProducers * Schedule::kProducerRegisters +
                         32 * Schedule::kConsumerWarps *

@@ -234,6 +234,13 @@ TEST(Candidates, WhyGroupsAreQuantizedApart) {
             "engine 'wgmma' quantizes groups in tiles of up to 64 rows");
   EXPECT_EQ(whyGroupsApart("wgmma", {16, 32, true}),
             "engine 'wgmma' quantizes groups of 128 columns, not 32");
+  GroupedResult scaled{64, 128, true};
+  scaled.scalesRows = true;
+  EXPECT_EQ(whyGroupsApart("wgmma", scaled),
+            "engine 'wgmma' has no room for scales of rows beside groups in "
+            "tiles of up to 64 rows");
+  scaled = {128, 128, true, true, 65, 64 << 20, true};
+  EXPECT_EQ(whyGroupsApart("wgmma", scaled), std::nullopt);
   for (int64_t rows : {16, 64, 128})
     for (const char *engine : {"mma_sync", "simt"}) {
       EXPECT_EQ(whyGroupsApart(engine, {rows, 16, true}), std::nullopt);
