@@ -243,11 +243,13 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     int64_t getInterleave();
     /// Of the weight as stored, and of its scales and bias.
     ::llvm::StringRef getGateUpOrder() { return getGateUp().value_or("gate_first"); }
-    /// The scales of the lhs change along k.
     /// Whether the weight, its scales and zero points are in the order of
     /// fragments.
     bool readsFragments();
+    /// Whether the scales of the lhs change along k.
     bool scalesByGroup() { return getLhsScale() && getLhsDescriptor()->getGroup()[1] > 0; }
+    /// Whether each row of lhs has a scale of its own.
+    bool scalesByRow() { return getLhsScale() && !scalesByGroup() && !getLhsDescriptor()->isOfTensor(); }
   }];
   let nameResults = [{ setName(getResult(), isFirst() ? "h" : "y"); }];
   let hasVerifier = 1;

@@ -66,8 +66,8 @@ struct GroupedResult {
   /// bytes of an expert's first weight.
   double meanRows = 0;
   int64_t firstBytes = 0;
-  /// Sums are multiplied by a scale of their row of the lhs.
-  bool scalesRows = false;
+  /// Scales of the lhs: of groups along k, or one of each row.
+  bool groupScales = false, rowScales = false;
 };
 
 /// Tiles of `rows` serve up to `most` rows an expert in the mean. Rows beyond

@@ -53,6 +53,8 @@ struct MatmulProblem : StoredCodes {
   /// Scales of the lhs change along k, so each stage of a ring that scales
   /// partial sums has its own.
   bool groupScales = false;
+  /// Each row of the lhs has one scale.
+  bool rowScales = false;
   /// So many columns of the result share a scale with which it is quantized, 0:
   /// none do. A CTA computes all of such a group, in one tile or, where warps
   /// have roles, in one column tile after the other.

@@ -61,7 +61,7 @@ WarpSpecialized::whyGroupsApart(const GroupedResult &result) const {
     return fmt::format("engine '{}' quantizes groups in tiles of up to {} rows",
                        row.name, kGroupedTileRows);
   // Scales of rows are handed over where the group lies.
-  if (result.scalesRows)
+  if (result.rowScales)
     return fmt::format("engine '{}' has no room for scales of rows beside "
                        "groups in tiles of up to {} rows",
                        row.name, kGroupedTileRows);
@@ -96,6 +96,8 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
   int64_t made = s.tileN / (problem.gated ? 2 : 1);
   if (problem.quantizesGroups() && problem.groupColumns != kScaledColumns)
     return whyGroupsApart({s.tileM, problem.groupColumns, problem.gated});
+  if (problem.quantizesGroups() && s.swap && problem.rowScales)
+    return "scales of rows lie where a group of the result does";
   if (problem.quantizesGroups() && !s.swap && made % kScaledColumns != 0)
     return fmt::format("tile n {} makes {} columns; {} share a scale, and "
                        "tokens as rows take whole groups",

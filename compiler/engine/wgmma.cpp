@@ -170,7 +170,8 @@ public:
   std::optional<std::string>
   whyGroupsApart(const GroupedResult &result) const override {
     if (result.columns == kScaledColumns && result.tileRows == 128 &&
-        result.gathers && isWide(true, result.firstBytes, result.meanRows))
+        result.gathers &&
+        isWide(result.groupScales, result.firstBytes, result.meanRows))
       return std::nullopt;
     return WarpSpecialized::whyGroupsApart(result);
   }
@@ -215,7 +216,8 @@ private:
       return fmt::format("tile n {}; 64, 128 and 256 are possible", s.tileN);
     if (!s.swap && s.tileN == 256)
       return whyNotWide(problem, s);
-    if (!s.swap && (!problem.groupScales || problem.quantizesGroups()))
+    if (!s.swap && (!problem.groupScales || problem.quantizesGroups() ||
+                    problem.quantizesOtherwise))
       return "operands are swapped but for scales of groups along k and a "
              "result that is not quantized";
     if (!s.swap && s.tileM % 64)

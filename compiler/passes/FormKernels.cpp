@@ -214,8 +214,8 @@ static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
   for (auto matmul : variant.getBody().getOps<moe::GroupedMatmulOp>())
     if (matmul.isFirst()) {
       result.gathers = bool(matmul.getRows());
-      const moe::DescriptorAttr lhs = matmul.getLhsDescriptorAttr();
-      result.scalesRows = lhs && !lhs.isOfTensor() && lhs.getGroup()[1] < 1;
+      result.groupScales = matmul.scalesByGroup();
+      result.rowScales = matmul.scalesByRow();
       result.firstBytes = matmul.getN() * matmul.getK() *
                           elementBytes(elementTypeOf(matmul.getLhs()));
     }

@@ -239,6 +239,13 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
                               few.engine, missing, target.getArchRow().name));
   const moe::Realization realization = first.getRealization();
   const bool converts = realization == moe::Realization::Dequantized;
+  for (auto matmul : stages.getBody().getOps<moe::GroupedMatmulOp>())
+    if (matmul.getRealization() != realization ||
+        realization == moe::Realization::Emulated)
+      return refuse("quant_not_supported",
+                    fmt::format("engine '{}' computes both matmuls alike, and "
+                                "emulates none",
+                                few.engine));
   const std::string multiplied = compiler::elementTypeOf(first.getLhs());
   const std::string weight = compiler::elementTypeOf(first.getRhs());
   if (realization == moe::Realization::Native &&

@@ -103,6 +103,7 @@ MatmulProblem compiler::problemOf(moe::KernelOp kernel) {
   problem.takesManyRegisters =
       activate && activate.getActivation().takesManyRegisters();
   problem.groupScales = matmul.scalesByGroup();
+  problem.rowScales = matmul.scalesByRow();
   problem.groupColumns = columnsOfGroup(kernel);
   problem.quantizesOtherwise =
       findStage<moe::QuantizeOp>(kernel) && !problem.quantizesGroups();

@@ -223,23 +223,24 @@ TEST(Candidates, GroupsAreTakenWhole) {
 TEST(Candidates, WhyGroupsAreQuantizedApart) {
   EXPECT_EQ(whyGroupsApart("wgmma", {64, 128, true}), std::nullopt);
   // Tiles of 256 weight rows have whole groups. They gather rows of x.
-  EXPECT_EQ(whyGroupsApart("wgmma", {128, 128, true, true, 65, 64 << 20}),
+  EXPECT_EQ(whyGroupsApart("wgmma", {128, 128, true, true, 65, 64 << 20, true}),
             std::nullopt);
   for (const GroupedResult &result :
-       {GroupedResult{128, 128, true, true, 64, 64 << 20},
-        GroupedResult{128, 128, true, true, 128, (64 << 20) + 1},
-        GroupedResult{128, 128, true, false, 65, 64 << 20}})
+       {GroupedResult{128, 128, true, true, 64, 64 << 20, true},
+        GroupedResult{128, 128, true, true, 65, 64 << 20, false},
+        GroupedResult{128, 128, true, true, 128, (64 << 20) + 1, true},
+        GroupedResult{128, 128, true, false, 65, 64 << 20, true}})
     EXPECT_NE(whyGroupsApart("wgmma", result), std::nullopt);
   EXPECT_EQ(whyGroupsApart("wgmma", {128, 128, true}),
             "engine 'wgmma' quantizes groups in tiles of up to 64 rows");
   EXPECT_EQ(whyGroupsApart("wgmma", {16, 32, true}),
             "engine 'wgmma' quantizes groups of 128 columns, not 32");
   GroupedResult scaled{64, 128, true};
-  scaled.scalesRows = true;
+  scaled.rowScales = true;
   EXPECT_EQ(whyGroupsApart("wgmma", scaled),
             "engine 'wgmma' has no room for scales of rows beside groups in "
             "tiles of up to 64 rows");
-  scaled = {128, 128, true, true, 65, 64 << 20, true};
+  scaled = {128, 128, true, true, 129, 64 << 20, false, true};
   EXPECT_EQ(whyGroupsApart("wgmma", scaled), std::nullopt);
   for (int64_t rows : {16, 64, 128})
     for (const char *engine : {"mma_sync", "simt"}) {
