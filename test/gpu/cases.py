@@ -9,6 +9,9 @@ LARGE = "2048,8192"
 # Experts whose tiles are nearly full, of any height up to 144 rows, with more steps of k than a ring has stages.
 TALL_SHAPE = {"num_experts": 4, "experts_per_token": 2, "hidden_dim": 640, "intermediate_size": 384}
 TALL_TOKENS = "66,130,190,258,266,274,284,310,500,2048"
+# The last group of 128 columns of the intermediate is half of one.
+BIASED_SHAPE = {"num_experts": 4, "experts_per_token": 2, "hidden_dim": 384, "intermediate_size": 192}
+BIASED_TOKENS = "1,7,33,66,130,190,500"
 # The first matmul has scales of rows, the second one of groups: no named scheme has both.
 MIXED = {
     "a1": {"dtype": "f8E4M3FN", "shape": [1, -1], "scale": "f32", "dynamic": True}, "w1": {"dtype": "f8E4M3FN", "shape": [1, -1], "scale": "f32"},
@@ -130,6 +133,7 @@ MUTANT_LAYERS = {
     "rank_of_zero_experts": ("bf16", "mma_sync", {**conformance.NO_METHOD, "routing_method": "longcat", "num_zero_experts": 9,
                                                   "moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, 2048),
     "finalize": ("bf16", "part", {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, 2048),
+    "biased_groups": ("fp8_block", "wgmma", {"hidden_dim": 384, "intermediate_size": 192}, 2048),
     "slices": ("fp8_block", "wgmma", {"num_experts": 16, "experts_per_token": 8, "hidden_dim": 2048, "intermediate_size": 144}, 4096),
     "wide_block": ("fp8_block", "wgmma", {"num_experts": 6, "experts_per_token": 3, "hidden_dim": 656, "intermediate_size": 400}, 2048),
     "wide_channel": ("fp8_channel", "wgmma", {"num_experts": 6, "experts_per_token": 3, "hidden_dim": 656, "intermediate_size": 400,

@@ -154,12 +154,13 @@ class Maker:
                         name, shape, scheme, activation, routing, i % 2 == 0, "f32" if i % 3 == 0 else None))
                     jobs.append((name, layer, backend, engine, i))
             for backend, engine in testing.ways(self.rows, scheme):
-                name = f"row-{scheme['name']}-{backend}-{engine}-tall"
-                if self.named(name) and testing.needs(self.rows, engine, "wgmma"):
-                    activation, routing = pair_for(engine)
-                    layer = self.write_layer(name, testing.layer_json(
-                        name, testing.sized_for(self.rows, engine, cases.TALL_SHAPE, scheme), scheme, activation, routing, False))
-                    jobs.append((name, layer, backend, engine, "tall"))
+                for kind, shape in (("tall", cases.TALL_SHAPE), ("biased", cases.BIASED_SHAPE)):
+                    name = f"row-{scheme['name']}-{backend}-{engine}-{kind}"
+                    if self.named(name) and testing.needs(self.rows, engine, "wgmma"):
+                        activation, routing = pair_for(engine)
+                        layer = self.write_layer(name, testing.layer_json(
+                            name, testing.sized_for(self.rows, engine, shape, scheme), scheme, activation, routing, kind == "biased"))
+                        jobs.append((name, layer, backend, engine, kind))
             # Rows that come by expert: routing is not theirs, so one layer shows each way.
             for backend, engine in testing.ways(self.rows, scheme, ("batched",)):
                 name = f"row-{scheme['name']}-{backend}-{engine}"
@@ -187,6 +188,8 @@ class Maker:
                     runs = [["--tokens=1,2,7,33,129,500,2048", "--routing=uniform,skewed"]]
                 if i == "tall":
                     runs = [[f"--tokens={cases.TALL_TOKENS}", "--routing=uniform,skewed"]]
+                if i == "biased":
+                    runs = [[f"--tokens={cases.BIASED_TOKENS}", "--routing=uniform,skewed"]]
                 if i is None:
                     runs += [["--tokens=1,33,500", f"--routing={conformance.PATTERNS}"], ["--tokens=0,1,33", "--capture"],
                              ["--tokens=0,1,33,500", "--chain"], ["--tokens=2,33", "--row-stride=24"]]

@@ -103,7 +103,9 @@ __device__ __forceinline__ void storeGroup(unsigned shared, int thread,
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         values[half][i] = __uint_as_float(chunks[half][i]);
-        largest = fmaxf(largest, fabsf(values[half][i]));
+        // Columns that do not exist have no part in the scale.
+        if (half == 0 ? hasFirst : hasSecond)
+          largest = fmaxf(largest, fabsf(values[half][i]));
       }
 #pragma unroll
     for (int distance = 8; distance > 0; distance /= 2)

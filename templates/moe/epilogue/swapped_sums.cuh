@@ -15,6 +15,7 @@
 #include "moe/core/gate_up.cuh"
 #include "moe/core/rank.cuh"
 #include "moe/core/types.cuh"
+#include "moe/epilogue/store_chunk.cuh"
 
 namespace moe {
 
@@ -33,9 +34,10 @@ template <class Config, class Fragment, class Bias> struct SwappedSums {
 #pragma unroll
       for (int j = 0; j < 2 * kAtoms; ++j) {
         int n = firstN + fragment.row(j / 2 * kAtomSize + j % 2 * 2);
-        bool exists =
-            isBias<Config>(bias) &&
-            (Config::kN % Config::Schedule::kTileN == 0 || n < Config::kN);
+        // The last group of a result may have tiles behind the last column.
+        constexpr bool kWhole = Config::kN % Config::Schedule::kTileN == 0 &&
+                                !quantizesGroups<Config>;
+        bool exists = isBias<Config>(bias) && (kWhole || n < Config::kN);
         biases[j] = exists ? toFloat(bias[storedRow<Config>(n)]) : 0.0f;
       }
     }
