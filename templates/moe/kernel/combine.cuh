@@ -81,6 +81,13 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
   float scales[kBatch];
   /// The sum of the zero experts' weights, which multiplies x.
   float own = 0.0f;
+  // Ahead of the wait a line of the first-level cache may be of a run before.
+  auto ofPlace = [](const auto *from) {
+    if constexpr (Config::kPlacesEarly)
+      return ptx::loadFresh(from);
+    else
+      return *from;
+  };
   auto fetchPlaces = [&](int first) {
     long long pair = (long long)(isToken ? token : 0) * kPairs + first;
     if (kZero && first == 0)
@@ -88,13 +95,14 @@ __device__ __forceinline__ void combine(const typename Config::Args &args) {
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
       bool exists = kPairs % kBatch == 0 || first + k < kPairs;
-      rows[k] = exists ? positions[first + k] : -1;
+      rows[k] = exists ? ofPlace(positions + first + k) : -1;
       scales[k] = exists ? 1.0f : 0.0f;
       if constexpr (kWeighs)
         if (exists)
-          scales[k] = args.topk_weights[pair + k];
+          scales[k] = ofPlace(args.topk_weights + pair + k);
       if constexpr (kZero)
-        if (exists && args.topk_ids[pair + k] == routing::kIdentityPlace)
+        if (exists &&
+            ofPlace(args.topk_ids + pair + k) == routing::kIdentityPlace)
           own += scales[k];
     }
   };

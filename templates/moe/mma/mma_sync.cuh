@@ -158,7 +158,7 @@ template <class Element> struct MmaSyncSlabs {
     static constexpr int kParts = ceilDiv(kBlocks, 8);
     static constexpr int kPartBlocks = kBlocks / kParts;
     static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0 &&
-                      kPartBlocks * kParts == kBlocks &&
+                      kPartBlocks * kParts == kBlocks && kPartBlocks % 2 == 0 &&
                       kWarpM * Schedule::kWarpsM == Schedule::kTileM &&
                       kWarpN * Schedule::kWarpsN == Schedule::kTileN,
                   "a warp's share must be whole 16 x 16 blocks");

@@ -24,6 +24,7 @@ namespace moe {
 template <class Config, class R> struct LhsCopier {
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;
+  static_assert(R::kLhsPasses <= 32, "a word has a bit of each pass");
 
   const char *lhs;                ///< chunk 0 of the next stage, row 0
   unsigned lhsRow[R::kLhsPasses]; ///< each row's distance, in chunks
