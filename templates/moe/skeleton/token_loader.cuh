@@ -290,8 +290,9 @@ template <class Config> struct TokenLoader {
                                                int(weightScaleOfThread() == 1));
   }
 
-  /// Which scale of the weights this thread copies: a few threads do, of a warp
-  /// that neither asks the copy engine nor takes tiles.
+  /// The scale of the weights that this thread copies, if there are so many.
+  /// The threads are of a warp that neither asks the copy engine nor takes
+  /// tiles.
   static __device__ __forceinline__ unsigned weightScaleOfThread() {
     return threadIdx.x - 32;
   }
