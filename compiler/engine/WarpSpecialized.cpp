@@ -195,13 +195,15 @@ int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
     staging = schedule.swap
                   ? schedule.tileM * kScaledColumns * 4
                   : schedule.consumerWarps * 8 * (kScaledColumns + 16);
-  // Whole scales of tokens that are rows come with the first stage, which is
-  // any of the ring.
+  // Scales of a stage's tokens. Those of whole tokens, where tokens are rows,
+  // come with a tile's first stage, which is any of the ring.
   int64_t scales =
-      problem.groupScales
-          ? schedule.stages * (schedule.tileM * 4 + 16)
-          : (schedule.swap ? 0 : schedule.stages * schedule.tileM * 4);
-  return ring + staging + 2 * kSlot + scales +
+      problem.groupScales || !schedule.swap ? schedule.tileM * 4 : 0;
+  // And those of its weights: templates/moe/quant/scales.cuh, StageScales.
+  constexpr int64_t kWeightScales = 16;
+  if (problem.groupScales)
+    scales += kWeightScales;
+  return ring + staging + 2 * kSlot + schedule.stages * scales +
          (2 * schedule.stages + 4) * kBarrier;
 }
 
