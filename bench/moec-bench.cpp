@@ -453,13 +453,12 @@ static int runMain(int argc, char **argv) {
     return app.exit(error, std::cout, std::cerr) == 0 ? 0 : 2;
   }
   options.host = device == "host";
-  Result<Routing> routing = parseRouting(options.routing);
+  Result<RoutingPattern> routing = RoutingPattern::parse(options.routing);
   if (!routing) {
     fmt::print(stderr, "moec-bench: {}\n", routing.error().message);
     return 2;
   }
-  options.work.routing.pattern = routing->pattern;
-  options.work.routing.value = routing->value;
+  options.work.routing.pattern = *routing;
   Result<bool> done = benchAll(options);
   if (!done)
     fmt::print(stderr, "moec-bench: {}\n", done.error().message);

@@ -7,6 +7,7 @@
 
 #include "compiler/Explain.h"
 
+#include "compiler/ExplainPredictions.h"
 #include "compiler/ExplainSummary.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/Moe.h"
@@ -335,14 +336,15 @@ std::string targetText(const ordered_json &target) {
     for (const ordered_json &kernel : variant["kernels"])
       text += kernelText(kernel);
   }
-  text += summaryText(target["summary"], sizeText);
-  return text;
+  return text + predictionsText(target) +
+         summaryText(target["summary"], sizeText);
 }
 
 } // namespace
 
-ordered_json moec::compiler::explainJson(mlir::ModuleOp scheduled,
-                                         const Manifest &manifest) {
+Result<ordered_json>
+moec::compiler::explainJson(mlir::ModuleOp scheduled, const Manifest &manifest,
+                            const ExplainOptions &options) {
   ordered_json report;
   report["moec_explain"] = 1;
   report["served"] = true;
@@ -361,6 +363,7 @@ ordered_json moec::compiler::explainJson(mlir::ModuleOp scheduled,
     for (const Variant &variant : target.variants)
       json["variants"].push_back(
           variantJson(variant, manifest, target, program));
+    TRY(addPredictions(json, program, manifest.maxTokens, options));
     const catalog::Gpu *gpu =
         program ? program.getTarget().getGpuRow() : nullptr;
     json["summary"] = summaryOf(json, manifest, target, gpu ? gpu->sms : 0);

@@ -24,13 +24,15 @@ using namespace moec;
 using namespace moec::compiler;
 
 /// Reads a configuration and its options.
-static Result<CompileOptions>
-readConfig(const char *text, const char *optionsJson, Input &input) {
-  auto options = TRY(readConfigOptions(optionsJson ? optionsJson : ""));
+static Result<ConfigOptions> readConfig(const char *text,
+                                        const char *optionsJson, bool explains,
+                                        Input &input) {
+  auto options =
+      TRY(readConfigOptions(optionsJson ? optionsJson : "", explains));
   if (options.compile.gpu.empty())
     options.compile.gpu = presentGpu(options.compile.archs);
   TRY(input.readText(text, "<config>", options.import));
-  return options.compile;
+  return options;
 }
 
 /// A layer that is refused has a report, too.
@@ -38,8 +40,8 @@ static Result<std::string> explainConfig(const char *text,
                                          const char *optionsJson) {
   Input input;
   auto report = [&]() -> Result<nlohmann::ordered_json> {
-    auto options = TRY(readConfig(text, optionsJson, input));
-    return input.explain(options);
+    auto options = TRY(readConfig(text, optionsJson, true, input));
+    return input.explain(options.compile, options.explain);
   }();
   if (!report && report.error().code == ErrorCode::Refused)
     return refusalJson(input.get(), report.error().message).dump();
@@ -59,9 +61,9 @@ extern "C" moec_status moec_compile_config(const char *text,
     if (!text)
       return runtime::nullArgument("moec_compile_config", "text");
     Input input;
-    auto options = TRY(readConfig(text, options_json, input));
+    auto options = TRY(readConfig(text, options_json, false, input));
     auto handle = std::make_unique<moec_package_files>();
-    handle->shares = TRY(input.compile(options));
+    handle->shares = TRY(input.compile(options.compile));
     *files = handle.release();
     return {};
   });

@@ -76,7 +76,22 @@ static Setter list(std::vector<std::string> &into) {
   };
 }
 
-Result<ConfigOptions> compiler::readConfigOptions(std::string_view text) {
+/// One integer or an array of integers.
+static Setter integers(std::vector<int64_t> &into) {
+  return [&into](const json &value) -> std::string_view {
+    into.clear();
+    for (const json &item : value.is_array() ? value : json::array({value})) {
+      int64_t number = 0;
+      if (!integer(number)(item).empty())
+        return "an integer or an array of integers";
+      into.push_back(number);
+    }
+    return "";
+  };
+}
+
+Result<ConfigOptions> compiler::readConfigOptions(std::string_view text,
+                                                  bool explains) {
   ConfigOptions options;
   options.compile.cubins = false;
   if (text.empty())
@@ -95,6 +110,10 @@ Result<ConfigOptions> compiler::readConfigOptions(std::string_view text) {
       {"cache_dir", string(compile.cacheFolder)},
       {"cubin", boolean(compile.cubins)},
   };
+  if (explains) {
+    setters["tokens"] = integers(options.explain.tokens);
+    setters["histogram"] = string(options.explain.histogram);
+  }
   forEachImportOption(
       options.import, [&](std::string name, auto &value, std::string_view) {
         std::replace(name.begin(), name.end(), '-', '_');

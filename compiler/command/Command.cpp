@@ -134,6 +134,18 @@ static int runMain(int argc, char **argv) {
       app.add_subcommand("explain", "says what would be chosen, and why");
   addInputOptions(*explain, options);
   explain->add_flag("--json", options.json, "for programs");
+  explain
+      ->add_option("--tokens", options.explain.tokens,
+                   "token counts to predict times for, 1,64,512 say")
+      ->delimiter(',')
+      ->check(countFrom(1));
+  explain
+      ->add_option("--histogram", options.explain.histogram,
+                   "how tokens choose experts in predictions: uniform, "
+                   "zipf:EXPONENT, hot:EXPERTS (every token's first ones), "
+                   "used:FRACTION (of the experts), or a JSON file {\"rows\": "
+                   "[...]} with the rows of each expert")
+      ->capture_default_str();
 
   CLI::App *list = app.add_subcommand("list", "prints the catalog");
   list->add_option("TABLE", table, "which table; all if absent")

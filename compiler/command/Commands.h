@@ -22,6 +22,7 @@ struct CommandOptions {
   std::string input; ///< a path, or "-" for standard input
   ImportOptions import;
   CompileOptions compile;
+  ExplainOptions explain;
   Phase emit = Phase::Package;
   std::string output; ///< -o; "" = standard output, or <layer>.moec
   bool json = false;  ///< explain prints JSON

@@ -145,7 +145,8 @@ Result<void> moec::compiler::runExplain(const CommandOptions &options) {
   Input input;
   TRY(input.readFile(options.input, options.import));
   TRY(checkTarget(input, Phase::Scheduled, options.compile));
-  nlohmann::ordered_json report = TRY(input.explain(options.compile));
+  nlohmann::ordered_json report =
+      TRY(input.explain(options.compile, options.explain));
   return writeOutput(options.output, options.json ? report.dump(2) + "\n"
                                                   : explainText(report));
 }

@@ -16,6 +16,7 @@
 #include "compiler/engine/Engine.h"
 #include "compiler/engine/Slices.h"
 #include "compiler/passes/Passes.h"
+#include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Schedules.h"
 #include "compiler/plan/Tuned.h"
@@ -39,48 +40,6 @@ namespace moec::compiler {
 using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
-
-/// The token counts for which a kernel is launched.
-static std::pair<int64_t, int64_t> tokenRange(moe::KernelOp kernel) {
-  int64_t least = 0, most = 0;
-  kernel->getParentOfType<moe::ProgramOp>().walk([&](moe::LaunchOp launch) {
-    if (launch.getKernel() != kernel.getSymName())
-      return;
-    auto variant = launch->getParentOfType<moe::VariantOp>();
-    int64_t first = variant.getMinTokens(), last = variant.getMaxTokens();
-    least = least ? std::min(least, first) : first;
-    most = std::max(most, last);
-  });
-  return {std::max<int64_t>(least, 1), std::max<int64_t>(most, 1)};
-}
-
-/// The tile list's rows, known to the stage that made it. 0 where no variant
-/// has any; a refusal where variants that launch the kernel differ.
-static FailureOr<int64_t> tileRowsOf(moe::KernelOp kernel) {
-  int64_t rows = 0, others = 0;
-  auto program = kernel->getParentOfType<moe::ProgramOp>();
-  const auto add = [&](int64_t its) {
-    if (rows && rows != its)
-      others = its;
-    else
-      rows = its;
-  };
-  program.walk([&](moe::LaunchOp launch) {
-    if (launch.getKernel() != kernel.getSymName())
-      return;
-    for (auto other : launch->getBlock()->getOps<moe::LaunchOp>()) {
-      if (auto permute = findStage<moe::PermuteOp>(other.getKernelOp()))
-        add(permute.getTileRows());
-      if (auto batch = findStage<moe::BatchOp>(other.getKernelOp()))
-        add(batch.getTileRows());
-    }
-  });
-  if (others)
-    return kernel.emitError() << "variants with tiles of " << rows << " and of "
-                              << others << " rows launch this kernel; one "
-                              << "schedule serves tiles of one size";
-  return rows;
-}
 
 /// Engines that may serve a matmul of the program, the chosen one first: its
 /// backend admits them, the report refuses none, and they read the weights as
@@ -107,30 +66,6 @@ static std::vector<std::string> servingEngines(moe::ReportAttr report,
       engines.emplace_back(row.name);
   }
   return engines;
-}
-
-static MatmulProblem problemOf(moe::KernelOp kernel,
-                               moe::GroupedMatmulOp matmul, int64_t tileRows) {
-  auto program = kernel->getParentOfType<moe::ProgramOp>();
-  MatmulProblem p = compiler::problemOf(kernel);
-  std::tie(p.minTokens, p.maxTokens) = tokenRange(kernel);
-  // Slots of an expert are rows of this rank's experts alone.
-  p.experts = storedExperts(program);
-  p.pairs = rowsOfToken(program);
-  p.elementType = elementTypeOf(matmul.getLhs());
-  if (matmul.getRealization() != moe::Realization::Native) {
-    // What was measured of plain weights says nothing of these.
-    p.elementType =
-        fmt::format("{} {}", p.elementType, elementTypeOf(matmul.getRhs()));
-    const int64_t group = matmul.getRhsDescriptor()->getGroup()[1];
-    if (matmul.getRealization() == moe::Realization::Codes && group > 0)
-      p.promoteK = group;
-  }
-  p.first = matmul.isFirst();
-  p.gather = bool(matmul.getRows());
-  p.addsFast = matmul.getFast();
-  p.tileRows = tileRows;
-  return p;
 }
 
 namespace {
@@ -179,42 +114,29 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
                                             moe::GroupedMatmulOp matmul) {
     moe::ReportAttr report = program.getReportAttr();
     Hardware hardware;
-    MatmulProblem problem;
-    if (failed(hardwareOf(program, kernel, hardware)) ||
-        failed(fillProblem(kernel, matmul, problem)) ||
+    const FailureOr<MatmulProblem> problem = tiledProblem(kernel);
+    if (failed(hardwareOf(program, kernel, hardware)) || failed(problem) ||
         failed(readTuned(kernel)))
       return failure();
     std::optional<Schedule> good =
-        knownGood(problem, servingEngines(report, matmul), hardware);
+        knownGood(*problem, servingEngines(report, matmul), hardware);
     std::string engine = good ? good->engine : report.getEngine().str();
-    std::optional<Schedule> chosen = findTuned(rows, problem, engine, hardware);
+    std::optional<Schedule> chosen =
+        findTuned(rows, *problem, engine, hardware);
     if (!chosen)
       chosen = good;
     if (!chosen) {
-      std::vector<Schedule> legal = candidates(problem, engine, hardware);
+      std::vector<Schedule> legal = candidates(*problem, engine, hardware);
       if (legal.empty())
         return kernel.emitError()
                << "no schedule of engine '" << engine << "' is legal for tiles "
-               << "of " << problem.tileRows << " rows on " << hardware.arch
-               << "; " << findEngine(engine)->possibleTileRows(problem)
+               << "of " << problem->tileRows << " rows on " << hardware.arch
+               << "; " << findEngine(engine)->possibleTileRows(*problem)
                << " are";
-      chosen = best(problem, legal, hardware);
+      chosen = best(*problem, legal, hardware);
     }
     return attributeOf(&getContext(), *chosen, isProgrammatic(program),
-                       mayBeSplit(program, problem, *chosen, hardware));
-  }
-
-  static LogicalResult fillProblem(moe::KernelOp kernel,
-                                   moe::GroupedMatmulOp matmul,
-                                   MatmulProblem &problem) {
-    const FailureOr<int64_t> rows = tileRowsOf(kernel);
-    if (failed(rows))
-      return failure();
-    if (*rows == 0)
-      return kernel.emitError() << "kernel is launched by no variant that "
-                                   "has rows in tiles";
-    problem = problemOf(kernel, matmul, *rows);
-    return success();
+                       mayBeSplit(program, *problem, *chosen, hardware));
   }
 
   static bool mayBeSplit(moe::ProgramOp program, const MatmulProblem &problem,
@@ -230,9 +152,8 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
                              moe::GroupedMatmulOp matmul,
                              moe::ScheduleAttr stands) {
     Hardware hardware;
-    MatmulProblem problem;
-    if (failed(hardwareOf(program, kernel, hardware)) ||
-        failed(fillProblem(kernel, matmul, problem)))
+    const FailureOr<MatmulProblem> problem = tiledProblem(kernel);
+    if (failed(hardwareOf(program, kernel, hardware)) || failed(problem))
       return failure();
     const std::vector<std::string> engines =
         servingEngines(program.getReportAttr(), matmul);
@@ -243,11 +164,11 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
              << stands << " does not serve this matmul; the report admits "
              << llvm::join(engines, ", ");
     const Schedule s = scheduleOf(stands);
-    if (auto reason = whyIllegal(problem, s, hardware))
+    if (auto reason = whyIllegal(*problem, s, hardware))
       return kernel.emitError()
              << "the schedule that stands is not legal: " << *reason;
     const bool split = !stands.getCluster().empty() &&
-                       mayBeSplit(program, problem, s, hardware);
+                       mayBeSplit(program, *problem, s, hardware);
     return compare(
         kernel, attributeOf(&getContext(), s, isProgrammatic(program), split));
   }

@@ -503,7 +503,9 @@ moec_status moec_compile_config(const char *text, const char *options_json,
  *  `moec explain --json`. Compiles no kernel. A layer that cannot be served is
  *  a report, too: "served" is false, "message" is what moec_compile_config
  *  would say, and "targets" has the refused candidates of each target whose
- *  turn came. Any other error is a status. */
+ *  turn came. Any other error is a status. `options_json` may also have
+ * "tokens" (a count or an array) and "histogram" (as for the command), for
+ * which the report predicts times. */
 moec_status moec_explain_config(const char *text, const char *options_json,
                                 moec_text **report);
 
