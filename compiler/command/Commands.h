@@ -25,6 +25,8 @@ struct CommandOptions {
   Phase emit = Phase::Package;
   std::string output; ///< -o; "" = standard output, or <layer>.moec
   bool json = false;  ///< explain prints JSON
+  std::string html;   ///< explain writes a page here; "" = none
+  std::string bench;  ///< measured times for the page; "" = none
 };
 
 /// The whole command line: words[0] is the program. Returns the exit status
