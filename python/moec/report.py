@@ -124,6 +124,7 @@ class Report:
 
         bench: the result of `moec-bench --json`, as a dict or a file, of packages of this layer.
         """
+        given: str | None
         if isinstance(bench, (str, os.PathLike)):
             try:
                 given = pathlib.Path(bench).read_text(encoding="utf-8")

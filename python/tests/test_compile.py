@@ -128,7 +128,7 @@ def test_page_of_a_report(tmp_path: pathlib.Path) -> None:
     assert "<script" not in page
     cell = {"tokens": 1, "us": 5.0, "floor_us": 2.0, "bytes": 1e6, "flops": 1e6, "variant": "up_to_4", "kernels": []}
     layer = report.data["layer"]
-    bench = {
+    bench: dict[str, Any] = {
         "moec_bench": 3,
         "device": "NVIDIA H100 80GB HBM3",
         "packages": [{"name": "small", "arch": ARCH, "layer": layer, "cells": [cell]}],
@@ -151,7 +151,7 @@ def test_page_of_a_report(tmp_path: pathlib.Path) -> None:
 
 
 def test_frame_of_a_page() -> None:
-    frame = _html.frame("<p class=\"a\">it's</p>")
+    frame = _html.frame('<p class="a">it\'s</p>')
     assert "srcdoc='&lt;p class=&quot;a&quot;&gt;it&#x27;s&lt;/p&gt;'" in frame
     assert " sandbox " in frame
 

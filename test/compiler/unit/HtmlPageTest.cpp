@@ -37,13 +37,11 @@ TEST(HtmlPage, ShowsAllOfAReport) {
        {"<h1>small</h1>", "8, 2 a token", "96, 48 on a rank",
         "SmallForCausalLM", "1 of 4", "at most 64", "sm_90a", "h100_sxm",
         "not_requested", "another was asked", "1 to 64 tokens",
-        "2 launches, workspace 4.0 KiB at 64 tokens, predicted 25.0 µs at 64 "
-        "tokens.",
+        "2 launches, workspace 4.0 KiB at 64 tokens, predicted 25.0 µs at 64",
         "tile 64x128x64, 4 pipeline stages, warps 4+8",
         "begins before the launch above ends", "entry moec_gate_up_1",
         "in place of w13", "rows * 2",
-        "t: 4.0 KiB at offset 0 B, launches 1 "
-        "to 2"})
+        "t: 4.0 KiB at offset 0 B, launches 1 to 2"})
     EXPECT_THAT(page, HasSubstr(part));
   // Strip, two charts, shares, graph and workspace.
   EXPECT_EQ(countOf(page, "<figure"), 6u);
