@@ -101,7 +101,9 @@ std::string layerFacts(const Report &report) {
   facts.add("intermediate", part.empty() || part == whole
                                 ? whole
                                 : fmt::format("{}, {} on a rank", whole, part));
-  facts.add("scheme", nameIn(layer, "quant"));
+  // A layer that is computed as another keeps the scheme that it is stored in.
+  facts.add("scheme", nameIn(layer, layer.has("stored_quant") ? "stored_quant"
+                                                              : "quant"));
   facts.add("routing", nameIn(layer, "routing"));
   facts.add("activation", nameIn(layer, "activation"));
   const std::string input = wordOf(layer, "input_type");
@@ -132,6 +134,12 @@ std::string targetNotes(const Target &target) {
   if (target.realization == "emulated")
     out += note("Activations are emulated: quantized and dequantized at once, "
                 "then multiplied as 16 bits.");
+  if (target.realization == "weight_only")
+    out += note("Another layer: activations are not quantized, as was "
+                "allowed.");
+  for (const Choice &choice : target.choices)
+    out += note(
+        fmt::format("{}: {}, by {}", choice.option, choice.value, choice.by));
   if (!target.since.empty())
     out += note("Emulated since " + target.since + ".");
   if (!target.degraded.empty())
@@ -155,7 +163,28 @@ std::string targetFacts(const Target &target) {
   return facts.finish();
 }
 
+/// All candidates in their order.
+std::string realizations(const Target &target) {
+  std::vector<std::vector<Cell>> rows;
+  for (const Realization &row : target.realizations)
+    rows.push_back({row.state == "chosen"    ? Cell{"chosen", "yes"}
+                    : row.state == "refused" ? Cell{"refused", "no"}
+                                             : Cell{"would serve"},
+                    {row.realization},
+                    {row.computed, "code"},
+                    {row.backend, "code"},
+                    {row.engine, "code"},
+                    {row.code, "code"},
+                    {row.reason, "reason"}});
+  return "<h3>Candidates, the best first</h3>\n" +
+         table({"", "realization", "computed", "backend", "engine", "code",
+                "reason"},
+               rows, "Candidates for " + target.arch, true);
+}
+
 std::string refusals(const Target &target) {
+  if (!target.realizations.empty())
+    return realizations(target);
   std::vector<std::vector<Cell>> rows;
   if (!target.backend.empty())
     rows.push_back({{"chosen", "yes"},
@@ -217,6 +246,16 @@ std::string variantSections(const Target &target) {
   return out.empty() ? "" : "<h3>Variants</h3>\n" + out;
 }
 
+/// The source of a schedule, with the measured rows that it has or lacks.
+std::string sourceText(const Kernel &kernel) {
+  if (!kernel.measuredBy.empty())
+    return fmt::format("{}: {}", kernel.source, kernel.measuredBy);
+  if (!kernel.measuredBeside.empty())
+    return fmt::format("{}; measured for other tokens: {}", kernel.source,
+                       kernel.measuredBeside);
+  return kernel.source;
+}
+
 /// Each kernel once: variants share some.
 std::string schedules(const Target &target) {
   std::vector<std::vector<Cell>> rows;
@@ -232,7 +271,7 @@ std::string schedules(const Target &target) {
           words += (words.empty() ? "" : ", ") + word;
       rows.push_back({{kernel.name, "code", std::string(classOf(kernel.work))},
                       {kernel.engine, "code"},
-                      {kernel.source},
+                      {sourceText(kernel)},
                       {words, "reason"},
                       {std::to_string(kernel.ctasPerSm), "number"},
                       {kernel.grid, "code"}});

@@ -115,6 +115,8 @@ Kernel kernelOf(JsonReader &reader) {
   kernel.source = textOf(reader, "schedule_source");
   kernel.grid = textOf(reader, "grid");
   kernel.apart = textOf(reader, "apart");
+  kernel.measuredBy = textOf(reader, "measured_by");
+  kernel.measuredBeside = textOf(reader, "measured_beside");
   kernel.stages = words(reader, "stages");
   kernel.reads = words(reader, "reads");
   kernel.writes = words(reader, "writes");
@@ -215,6 +217,17 @@ Target targetOf(JsonReader &reader) {
     target.refused.push_back({textOf(row, "backend"), textOf(row, "engine"),
                               textOf(row, "code"), textOf(row, "reason")});
   });
+  forEach(reader, "realizations", [&](JsonReader &row) {
+    target.realizations.push_back(
+        {textOf(row, "realization"), textOf(row, "computed"),
+         textOf(row, "backend"), textOf(row, "engine"), textOf(row, "state"),
+         textOf(row, "code"), textOf(row, "reason")});
+  });
+  if (std::optional<JsonReader> choices = reader.object("choices"))
+    for (const auto &choice : choices->value().items())
+      if (std::optional<JsonReader> row = choices->object(choice.key()))
+        target.choices.push_back(
+            {choice.key(), textOf(*row, "value"), textOf(*row, "by")});
   forEach(reader, "weights", [&](JsonReader &row) {
     target.weights.push_back({row.text("name"), textOf(row, "role"),
                               textOf(row, "may_alias"), bytesOf(row, "bytes")});

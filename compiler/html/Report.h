@@ -30,6 +30,16 @@ struct Refusal {
   std::string backend, engine, code, reason;
 };
 
+/// A candidate in its place: chosen, refused, or one that would serve.
+struct Realization {
+  std::string realization, computed, backend, engine, state, code, reason;
+};
+
+/// An option that forced or excluded something, its value, and who gave it.
+struct Choice {
+  std::string option, value, by;
+};
+
 struct Weight {
   std::string name, role, mayAlias;
   std::optional<int64_t> bytes;
@@ -47,7 +57,9 @@ enum class Work { Route, Quantize, GateUp, Down, Combine, Other };
 std::string_view classOf(Work work);
 
 struct Kernel {
-  std::string name, entry, kind, engine, source, grid, apart;
+  std::string name, entry, kind, engine, grid, apart;
+  std::string source;                     ///< of the schedule
+  std::string measuredBy, measuredBeside; ///< rows that serve, and do not
   std::vector<std::string> stages, reads, writes;
   std::vector<int64_t> tile, cluster;
   int64_t columns = 0, pipelineStages = 0, blockTokens = 0;
@@ -89,6 +101,8 @@ struct Target {
   std::string arch, gpu, backend, engine, degraded, realization, part, since;
   std::optional<Hardware> hardware;
   std::vector<Refusal> refused;
+  std::vector<Realization> realizations; ///< in their order; may be absent
+  std::vector<Choice> choices;
   std::vector<Weight> weights;
   std::vector<Variant> variants;
   std::string scheme;

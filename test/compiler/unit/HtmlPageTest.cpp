@@ -149,6 +149,41 @@ TEST(HtmlPage, AnotherReportIsAnError) {
   EXPECT_THAT(pageOf(report), HasSubstr("expected a number of 0 or more"));
 }
 
+TEST(HtmlPage, CandidatesStandInTheirOrder) {
+  json report = smallReport();
+  json &target = report["targets"][0];
+  target["realizations"] = json::parse(R"json([
+    {"realization": "native", "computed": "nvfp4", "backend": "", "engine": "",
+     "state": "refused", "code": "feature_missing", "reason": "no fp4 core"},
+    {"realization": "weight_only", "computed": "w4a16", "backend": "grouped",
+     "engine": "wgmma_rs", "state": "chosen"},
+    {"realization": "emulated", "computed": "nvfp4", "backend": "grouped",
+     "engine": "simt", "state": "would_serve"}])json");
+  target["choices"]["allow"] = {{"value", "weight_only"}, {"by", "--allow"}};
+  target["realization"] = "weight_only";
+  report["layer"]["stored_quant"]["name"] = "nvfp4_stored";
+  const std::string page = pageOf(report);
+  for (const char *part :
+       {"Candidates, the best first", "no fp4 core", ">w4a16<", ">would serve<",
+        "allow: weight_only, by --allow", "activations are not quantized",
+        "<dd>nvfp4_stored</dd>"})
+    EXPECT_THAT(page, HasSubstr(part));
+  EXPECT_LT(page.find("no fp4 core"), page.find(">w4a16<"));
+  // They stand once.
+  EXPECT_THAT(page, Not(HasSubstr("another was asked")));
+}
+
+TEST(HtmlPage, MeasuredRowsAreNamed) {
+  json report = smallReport();
+  json &kernels = report["targets"][0]["variants"][0]["kernels"];
+  kernels[0]["measured_by"] = "my.json, 1 to 64 tokens";
+  kernels[1]["measured_beside"] = "128 to 256";
+  EXPECT_THAT(pageOf(report),
+              AllOf(HasSubstr("tuned: my.json, 1 to 64 tokens"),
+                    HasSubstr("default; measured for other tokens: 128 to "
+                              "256")));
+}
+
 TEST(HtmlPage, ManyTargetsHaveLinks) {
   json report = smallReport();
   report["targets"].push_back(report["targets"][0]);
