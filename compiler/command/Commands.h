@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The commands behind Command.cpp, which only reads arguments. An error is the
-// reason for exit status 1; until a command succeeds it has written nothing.
+// reason for exit status 1; until a command succeeds it has written nothing but
+// the page of a layer that is refused.
 //
 //===----------------------------------------------------------------------===//
 

@@ -25,10 +25,11 @@ import fixture
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ("qwen3-30b-a3b", "gpt-oss-20b")
 PHONE, DESK = (360, 740), (1200, 900)
+PAPER = (718, 1047)  # A4 without margins
 LEAST_CONTRAST = 4.5
 SKIPPED = 77
 
-# Texts of pictures that leave their picture; of graphs and maps also texts that lie on each other.
+# Texts of pictures that leave their picture or lie on each other.
 TEXTS = """(() => {
   const found = [];
   for (const svg of document.querySelectorAll('svg[role=img]')) {
@@ -178,6 +179,13 @@ class BrowserTest(unittest.TestCase):
             self.assertEqual(self.count("figure.chart .s-measured .hollow"), 2)
             self.assertEqual(self.count("figure.bars .region"), sum(
                 len(row["kernels"]) for variant in report["targets"][0]["variants"] for row in variant["predictions"]))
+
+    def test_paper(self):
+        report = fixture.with_times(moec.explain(ROOT / "examples/models/gpt-oss-20b.json", arch="sm_90a", gpu="h100_sxm").data)
+        path = self.written("paper", Report(report).to_html(fixture.bench_of(report)))
+        self.browser.show(path, *PAPER, dark=False, media="print")
+        self.assertLessEqual(self.browser.value("document.documentElement.scrollWidth"), PAPER[0])
+        self.assertEqual(self.browser.value("getComputedStyle(document.body).backgroundColor"), "rgb(255, 255, 255)")
 
     def test_a_refused_layer(self):
         path = self.path("refused")

@@ -89,10 +89,10 @@ class Chromium:
             self.loaded = True
         return message
 
-    def show(self, path, width, height, dark):
-        """Loads a file at this size of the window, in the light or the dark scheme."""
+    def show(self, path, width, height, dark, media=""):
+        """Loads a file at this size of the window, in the light or the dark scheme; `media` may be print."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.call("Emulation.setEmulatedMedia", media=media, features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.messages, self.loaded = [], False
         self.call("Page.navigate", url=f"file://{path}")
         until = time.monotonic() + SECONDS
