@@ -14,6 +14,7 @@
 #include "compiler/Input.h"
 #include "compiler/PresentGpu.h"
 #include "compiler/capi/ConfigOptions.h"
+#include "compiler/html/Page.h"
 #include "runtime/api/Handles.h"
 
 #include "moec/moec.h"
@@ -82,6 +83,26 @@ extern "C" moec_status moec_explain_config(const char *text,
     auto handle = std::make_unique<moec_text>();
     handle->text = TRY(explainConfig(text, options_json));
     *report = handle.release();
+    return {};
+  });
+}
+
+extern "C" moec_status moec_explain_html(const char *report_json,
+                                         const char *bench_json,
+                                         moec_text **page) {
+  if (page)
+    *page = nullptr;
+  return runtime::guarded([&]() -> Result<void> {
+    if (!page)
+      return runtime::nullArgument("moec_explain_html", "page");
+    if (!report_json)
+      return runtime::nullArgument("moec_explain_html", "report_json");
+    std::optional<html::NamedText> bench;
+    if (bench_json)
+      bench = {"<bench>", bench_json};
+    auto handle = std::make_unique<moec_text>();
+    handle->text = TRY(html::makePage(report_json, bench));
+    *page = handle.release();
     return {};
   });
 }

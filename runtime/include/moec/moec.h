@@ -509,6 +509,13 @@ moec_status moec_compile_config(const char *text, const char *options_json,
 moec_status moec_explain_config(const char *text, const char *options_json,
                                 moec_text **report);
 
+/** The report of moec_explain_config as a page of HTML with pictures. The page
+ *  needs no network and has no script. `bench_json` (NULL: none) is a result of
+ *  `moec-bench --json` that has a package of the report's layer; times of
+ *  another GPU than the report's are named and not drawn. */
+moec_status moec_explain_html(const char *report_json, const char *bench_json,
+                              moec_text **page);
+
 /** The words that a config may use, as JSON: an object of tables "schemes",
  *  "routing", "activations", "engines", "backends", "archs" and "gpus". The
  *  command `moec list` prints the same tables. */
