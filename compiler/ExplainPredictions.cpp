@@ -7,7 +7,9 @@
 
 #include "compiler/ExplainPredictions.h"
 
+#include "compiler/engine/Histogram.h"
 #include "compiler/plan/Prediction.h"
+#include "compiler/plan/ProgramValues.h"
 
 #include <fmt/format.h>
 
@@ -19,6 +21,30 @@ using namespace moec::compiler;
 using nlohmann::ordered_json;
 
 static constexpr int64_t kTokens[] = {1, 8, 32, 128, 512, 2048, 8192};
+
+/// The rows of the experts of the program's rank. Of a layer that does not
+/// route itself, every slot of an expert has a row.
+static Result<ExpertRows> expertRows(moe::ProgramOp program, int64_t tokens,
+                                     const Histogram &histogram) {
+  moe::LayerOp layer = program.getLayerOp();
+  const double local = double(localExperts(program));
+  if (isBatched(program) || !findIn<moe::PermuteOp>(program))
+    return ExpertRows(tokens, {{local, 1.0}});
+  const int64_t experts = layer.getExperts();
+  std::vector<ExpertGroup> groups =
+      TRY(histogram.chances(experts, layer.getTopK()));
+  const double shared = double(layer.getNumSharedExperts().value_or(0));
+  // Replicas share the tokens of their expert, and ranks hold equal parts.
+  const double physical = double(layer.getPhysicalExperts());
+  const double held = std::max(local - shared, 0.0) / double(experts);
+  for (ExpertGroup &group : groups) {
+    group.experts *= held;
+    group.chance *= double(experts) / physical;
+  }
+  if (shared > 0)
+    groups.push_back({std::min(shared, local), 1.0});
+  return ExpertRows(tokens, std::move(groups));
+}
 
 static double rounded(double number) { return std::round(number * 100) / 100; }
 

@@ -31,28 +31,6 @@ static constexpr double kMovingBandwidth = 0.82;
 /// The L2 cache delivers so much faster.
 static constexpr double kFromL2 = 1.7;
 
-Result<ExpertRows> compiler::expertRows(moe::ProgramOp program, int64_t tokens,
-                                        const Histogram &histogram) {
-  moe::LayerOp layer = program.getLayerOp();
-  const double local = double(localExperts(program));
-  if (isBatched(program) || !findIn<moe::PermuteOp>(program))
-    return ExpertRows(tokens, {{local, 1.0}});
-  const int64_t experts = layer.getExperts();
-  std::vector<ExpertGroup> groups =
-      TRY(histogram.chances(experts, layer.getTopK()));
-  const double shared = double(layer.getNumSharedExperts().value_or(0));
-  // Replicas share the tokens of their expert, and ranks hold equal parts.
-  const double physical = double(layer.getPhysicalExperts());
-  const double held = std::max(local - shared, 0.0) / double(experts);
-  for (ExpertGroup &group : groups) {
-    group.experts *= held;
-    group.chance *= double(experts) / physical;
-  }
-  if (shared > 0)
-    groups.push_back({std::min(shared, local), 1.0});
-  return ExpertRows(tokens, std::move(groups));
-}
-
 static double bytesOf(Value value, double leading) {
   auto type = cast<RankedTensorType>(value.getType());
   double elements = 1;

@@ -15,7 +15,6 @@
 #define MOEC_COMPILER_PLAN_PREDICTION_H
 
 #include "compiler/engine/CostModel.h"
-#include "compiler/engine/Histogram.h"
 #include "compiler/engine/Problem.h"
 #include "dialect/Moe.h"
 
@@ -39,11 +38,6 @@ struct Prediction {
   double padding = 0;
   std::vector<KernelPrediction> kernels;
 };
-
-/// The rows of the experts of the program's rank. Of a layer that does not
-/// route itself, every slot of an expert has a row.
-Result<ExpertRows> expertRows(moe::ProgramOp program, int64_t tokens,
-                              const Histogram &histogram);
 
 /// The run of a variant, whose kernels have schedules.
 Prediction predict(moe::VariantOp variant, const ExpertRows &rows,
