@@ -57,7 +57,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       codes and scales as the scheme says when they are packed (as the scheme
       has them);
     * `input_quantized`: x comes quantized, with its scales (no);
-    * `scales_swizzled`: block scales come swizzled (no);
+    * `scales_swizzled`: block scales of activations come swizzled (no);
     * `apply_router_weight_on_input`: weights multiply x in place of the
       experts' outputs, with top_k = 1 (no);
     * `routed_scale`: multiplies the routing weights (1), or with

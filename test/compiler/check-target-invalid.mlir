@@ -36,7 +36,7 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 60, intermediate = 768, input_t
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'scales_swizzled'; accepted: scales in their logical order}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'scales_swizzled'; accepted: scales of activations in their logical order; those of weights may be stored_layout scales_128x4}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, scales_swizzled}
 
 // -----
@@ -300,7 +300,7 @@ moe.layer @l {experts = 128, top_k = 33, hidden = 2048, intermediate = 768, inpu
 // -----
 
 // Every reason is said, not the first alone.
-// expected-error@+3 {{layer @l refused [option_not_supported]: no backend does option 'scales_swizzled'; accepted: scales in their logical order}}
+// expected-error@+3 {{layer @l refused [option_not_supported]: no backend does option 'scales_swizzled'; accepted: scales of activations in their logical order; those of weights may be stored_layout scales_128x4}}
 // expected-error@+2 {{layer @l refused [size_not_supported]: hidden is 2044; accepted: multiples of 8 (pieces of 16 bytes; nothing is padded)}}
 // expected-error@+1 {{layer @l refused [size_not_supported]: number of pairs of a token (top_k + num_shared_experts) is 33; accepted: at most 32}}
 moe.layer @l {experts = 128, top_k = 33, hidden = 2044, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, scales_swizzled}
