@@ -22,6 +22,8 @@ LAYERS = {
     "int8": {"quant_config": "int8_w8a16"},
     "int4": {"quant_config": "int4_w4a16", "stored_layout": "gptq", **WIDE},
     "mxfp4": {"quant_config": "mxfp4_w4a16"},
+    "held": {"quant_config": "nvfp4_w4a16", "stored_layout": "scales_128x4", "gate_up_order": "interleaved_8", **WIDE, "stored_hidden_dim": 192,
+             "stored_intermediate_size_per_partition": 136},
     "float-weights": {"quant_config": "fp8_channel", "weights_dtype": "bf16"},
     "groups": {"num_experts": 8, "experts_per_token": 2, "routing_method": "deepseek_v3", "num_expert_group": 2, "topk_group": 1},
     "ungated": {"activation": "relu2_no_mul"},
