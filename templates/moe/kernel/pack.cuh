@@ -399,14 +399,15 @@ __device__ __forceinline__ void packStored(const typename Config::Args &args) {
     return;
   }
   constexpr int kRowBytes = Config::kColumns * Config::kBits / 8;
-  constexpr int kBytes = minimum(4, kRowBytes & -kRowBytes);
+  // Four elements of 6 bits are the fewest of whole bytes.
+  constexpr bool kIsSix = Config::kBits == 6;
+  constexpr int kBytes = kIsSix ? 3 : minimum(4, kRowBytes & -kRowBytes);
   constexpr int kElements = kBytes * 8 / Config::kBits;
   constexpr int kChunks = kRowBytes / kBytes;
   constexpr long long kStoredBytes = StoredMatrix<Config>::kBytes;
-  using Chunk = typename detail::Chunk<kBytes>::Type;
-  Chunk *destination = reinterpret_cast<Chunk *>(args.destination +
-                                                 (long long)args.first_expert *
-                                                     Config::kRows * kRowBytes);
+  static_assert(kRowBytes % kBytes == 0, "rows must be whole chunks");
+  auto *destination = args.destination +
+                      (long long)args.first_expert * Config::kRows * kRowBytes;
   const long long first =
       (long long)blockIdx.x * (Config::kBytesPerCta / kBytes);
   const long long end = min(first + Config::kBytesPerCta / kBytes,
@@ -429,8 +430,16 @@ __device__ __forceinline__ void packStored(const typename Config::Args &args) {
                                          stored, column)
               << i * (kElements > 1 ? Config::kBits : 0);
     }
-    destination[((long long)expert * Config::kRows + row) * kChunks + chunk] =
-        Chunk(bits);
+    const long long at =
+        ((long long)expert * Config::kRows + row) * kChunks + chunk;
+    if constexpr (kIsSix) {
+#pragma unroll
+      for (int i = 0; i < kBytes; ++i)
+        destination[at * kBytes + i] = (unsigned char)(bits >> 8 * i);
+    } else {
+      using Chunk = typename detail::Chunk<kBytes>::Type;
+      reinterpret_cast<Chunk *>(destination)[at] = Chunk(bits);
+    }
   }
 }
 
