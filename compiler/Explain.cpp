@@ -7,6 +7,7 @@
 
 #include "compiler/Explain.h"
 
+#include "compiler/ExplainAllowed.h"
 #include "compiler/ExplainBuffers.h"
 #include "compiler/ExplainPredictions.h"
 #include "compiler/ExplainSummary.h"
@@ -388,7 +389,7 @@ std::string targetText(const ordered_json &target) {
     for (const ordered_json &kernel : variant["kernels"])
       text += kernelText(kernel);
   }
-  return text + predictionsText(target) +
+  return text + predictionsText(target) + allowedText(target) +
          summaryText(target["summary"], sizeText);
 }
 
