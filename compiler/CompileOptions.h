@@ -8,6 +8,8 @@
 #ifndef MOEC_COMPILER_COMPILEOPTIONS_H
 #define MOEC_COMPILER_COMPILEOPTIONS_H
 
+#include "compiler/plan/Choices.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,15 +21,13 @@ namespace moec::compiler {
 enum class Phase { Layer, Stages, Kernels, Scheduled, Cuda, Ptx, Package };
 
 /// Options of compiling, as opposed to options of the layer.
-struct CompileOptions {
+struct CompileOptions : Choices {
   /// Rows of the architecture table. May be empty where the module already
   /// holds programs, which carry their targets.
   std::vector<std::string> archs;
   /// A row of the GPU table, or "" for the arch row's own.
   std::string gpu;
   int64_t maxTokens = 65536;
-  std::string backend; ///< forces a backend; "" chooses
-  std::string engine;  ///< forces an engine; "" chooses
   /// A JSON file of measured schedules, read before those built in; "" none.
   std::string tunedFile;
   /// Watching the passes, on standard error: the IR behind each, and the time

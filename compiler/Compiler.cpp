@@ -163,6 +163,7 @@ static Result<void> checkNames(mlir::ModuleOp module,
   if (options.maxTokens < 1)
     return invalid(fmt::format("expected max_tokens of at least 1, got {}",
                                options.maxTokens));
+  TRY(checkChoices(options));
   for (auto layer : module.getOps<moe::LayerOp>())
     if (layer.getPart() && !options.tunedFile.empty())
       return invalid(fmt::format(
@@ -190,8 +191,7 @@ Result<void> compiler::lower(mlir::ModuleOp module, Phase phase,
   pipeline.archs = options.archs;
   pipeline.gpu = options.gpu;
   pipeline.maxTokens = options.maxTokens;
-  pipeline.backend = options.backend;
-  pipeline.engine = options.engine;
+  static_cast<Choices &>(pipeline) = options;
   pipeline.tunedFile = options.tunedFile;
   pipeline.checkPrograms = !module.getOps<moe::ProgramOp>().empty();
   mlir::PassManager manager(context, mlir::ModuleOp::getOperationName());

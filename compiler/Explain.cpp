@@ -7,11 +7,13 @@
 
 #include "compiler/Explain.h"
 
+#include "compiler/ExplainAllowed.h"
 #include "compiler/ExplainBuffers.h"
 #include "compiler/ExplainPredictions.h"
 #include "compiler/ExplainSummary.h"
 #include "compiler/html/Numbers.h"
 #include "compiler/plan/ProgramValues.h"
+#include "compiler/plan/Resolver.h"
 #include "dialect/Moe.h"
 #include "runtime/package/ElementTypes.h"
 
@@ -186,6 +188,37 @@ std::string scalesThatEmulate(moe::QuantAttr quant) {
   return text;
 }
 
+/// Every candidate in its order, and those of them that are refused.
+void addRealizations(ordered_json &target, moe::ReportAttr report) {
+  target["realizations"] = ordered_json::array();
+  bool hasChosen = report.getBackend().empty();
+  for (moe::CandidateAttr candidate : report.getCandidates()) {
+    const bool isChosen = !candidate.isRefused() && !hasChosen;
+    hasChosen |= isChosen;
+    ordered_json row = {{"realization", candidate.getRealization().str()},
+                        {"computed", candidate.getComputed().str()},
+                        {"backend", candidate.getBackend().str()},
+                        {"engine", candidate.getEngine().str()},
+                        {"state", candidate.isRefused() ? "refused"
+                                  : isChosen            ? "chosen"
+                                                        : "would_serve"}};
+    if (candidate.isRefused()) {
+      row["code"] = candidate.getCode().str();
+      row["reason"] = candidate.getReason().str();
+      target["refused"].push_back({{"backend", row["backend"]},
+                                   {"engine", row["engine"]},
+                                   {"realization", row["realization"]},
+                                   {"code", row["code"]},
+                                   {"reason", row["reason"]}});
+    }
+    target["realizations"].push_back(std::move(row));
+  }
+  target["choices"] = ordered_json::object();
+  for (moe::ChoiceAttr choice : report.getChoices())
+    target["choices"][choice.getOption().str()] = {
+        {"value", choice.getValue().str()}, {"by", choice.getBy().str()}};
+}
+
 void addReport(ordered_json &target, moe::ProgramOp program) {
   target["refused"] = ordered_json::array();
   if (program && program.getPart())
@@ -199,14 +232,10 @@ void addReport(ordered_json &target, moe::ProgramOp program) {
   target["realization"] = report.getRealization().str();
   if (report.getRealization() == "emulated")
     if (const std::string scales =
-            scalesThatEmulate(program.getLayerOp().getQuant());
+            scalesThatEmulate(program.getLayerOp().getUsersQuant());
         !scales.empty())
       target["emulated_since"] = scales;
-  for (moe::RefusalAttr refusal : report.getRefused())
-    target["refused"].push_back({{"backend", refusal.getBackend().str()},
-                                 {"engine", refusal.getEngine().str()},
-                                 {"code", refusal.getCode().str()},
-                                 {"reason", refusal.getReason().str()}});
+  addRealizations(target, report);
 }
 
 std::string textOf(const ordered_json &object, const char *key) {
@@ -283,6 +312,37 @@ std::string kernelText(const ordered_json &kernel) {
   return text;
 }
 
+/// A line for those that follow each other with the same answer.
+std::string realizationsText(const ordered_json &rows) {
+  std::string text;
+  const auto answers = [](const ordered_json &a, const ordered_json &b) {
+    for (const char *key :
+         {"realization", "computed", "state", "code", "reason"})
+      if (textOf(a, key) != textOf(b, key))
+        return false;
+    return true;
+  };
+  for (size_t i = 0; i < rows.size();) {
+    const ordered_json &first = rows[i];
+    std::vector<std::pair<std::string, std::string>> pairs;
+    for (; i < rows.size() && answers(rows[i], first); ++i)
+      if (!textOf(rows[i], "backend").empty())
+        pairs.emplace_back(textOf(rows[i], "backend"),
+                           textOf(rows[i], "engine"));
+    const std::string state = textOf(first, "state");
+    text += fmt::format("    {} {}{}{}: ", textOf(first, "realization"),
+                        textOf(first, "computed"), pairs.empty() ? "" : ", ",
+                        candidateNames(pairs));
+    text += state == "chosen" ? "chosen"
+            : state == "would_serve"
+                ? "would serve"
+                : fmt::format("refused [{}]: {}", textOf(first, "code"),
+                              textOf(first, "reason"));
+    text += "\n";
+  }
+  return text.empty() ? "" : "  realizations, the best first:\n" + text;
+}
+
 std::string targetText(const ordered_json &target) {
   std::string text = fmt::format("target {}", textOf(target, "arch"));
   if (std::string gpu = textOf(target, "gpu"); !gpu.empty())
@@ -297,6 +357,8 @@ std::string targetText(const ordered_json &target) {
     text += fmt::format("  degraded from {}\n", degraded);
   if (textOf(target, "realization") == "dequantized")
     text += "  operands are dequantized, exactly, before they are multiplied\n";
+  if (textOf(target, "realization") == "weight_only")
+    text += "  another layer: activations are not quantized, as allow says\n";
   if (textOf(target, "realization") == "emulated")
     text +=
         "  activations are emulated: quantized and dequantized at once, then "
@@ -304,13 +366,7 @@ std::string targetText(const ordered_json &target) {
   if (target.contains("emulated_since"))
     text +=
         fmt::format("  emulated since {}\n", textOf(target, "emulated_since"));
-  for (const ordered_json &refusal : target["refused"]) {
-    std::string engine = textOf(refusal, "engine");
-    text += fmt::format("  refused: backend {}{} [{}]: {}\n",
-                        textOf(refusal, "backend"),
-                        engine.empty() ? "" : ", engine " + engine,
-                        textOf(refusal, "code"), textOf(refusal, "reason"));
-  }
+  text += realizationsText(target.value("realizations", ordered_json::array()));
   for (const ordered_json &weight : target["weights"]) {
     text += fmt::format("  weight {}: {}", textOf(weight, "name"),
                         textOf(weight, "role"));
@@ -333,7 +389,7 @@ std::string targetText(const ordered_json &target) {
     for (const ordered_json &kernel : variant["kernels"])
       text += kernelText(kernel);
   }
-  return text + predictionsText(target) +
+  return text + predictionsText(target) + allowedText(target) +
          summaryText(target["summary"], sizeText);
 }
 
@@ -447,11 +503,12 @@ std::string moec::compiler::explainText(const ordered_json &report) {
       text += fmt::format("; each rank holds {} experts", held);
     }
   }
-  text +=
-      fmt::format("\n  scheme {}, routing {}, activation {}, input {}, "
-                  "output {}\n",
-                  name("quant"), name("routing"), name("activation"),
-                  textOf(layer, "input_type"), textOf(layer, "output_type"));
+  text += fmt::format(
+      "\n  scheme {}, routing {}, activation {}, input {}, "
+      "output {}\n",
+      name(layer.contains("stored_quant") ? "stored_quant" : "quant"),
+      name("routing"), name("activation"), textOf(layer, "input_type"),
+      textOf(layer, "output_type"));
   if (layer.contains("origin"))
     text += originText(layer["origin"]);
   for (const ordered_json &target : report["targets"])

@@ -35,9 +35,16 @@ static std::string operandText(const ordered_json &operand) {
 static std::string schemeText(const ordered_json &quant) {
   if (const std::string name = quant.value("name", ""); !name.empty())
     return name;
+  // Both matmuls', where they differ.
+  const auto both = [&](const char *first, const char *second) {
+    const std::string one = operandText(quant.value(first, ordered_json()));
+    const std::string other = operandText(quant.value(second, ordered_json()));
+    return one == other
+               ? one
+               : fmt::format("{} {} and {} {}", first, one, second, other);
+  };
   return fmt::format("of its own (activations {}, weights {})",
-                     operandText(quant.value("a1", ordered_json())),
-                     operandText(quant.value("w1", ordered_json())));
+                     both("a1", "a2"), both("w1", "w2"));
 }
 
 /// The engines of a variant's matmuls, in their order.
@@ -56,6 +63,10 @@ ordered_json compiler::summaryOf(const ordered_json &target,
                                  const Target &compiled, int64_t sms) {
   ordered_json summary;
   summary["scheme"] = schemeText(manifest.layer.value("quant", ordered_json()));
+  if (const auto stored = manifest.layer.find("stored_quant");
+      stored != manifest.layer.end())
+    summary["scheme"] = fmt::format("{} as {}", schemeText(*stored),
+                                    summary["scheme"].get<std::string>());
   const std::string realization = target.value("realization", "");
   summary["computed"] = target.contains("part")
                             ? "part " + target.value("part", "")

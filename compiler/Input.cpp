@@ -8,6 +8,8 @@
 #include "compiler/Input.h"
 
 #include "compiler/Explain.h"
+#include "compiler/ExplainAllowed.h"
+#include "dialect/catalog/Realizations.h"
 #include "runtime/package/Ranks.h"
 
 using namespace moec;
@@ -45,14 +47,33 @@ Result<void> Input::lowerTo(Phase phase, const CompileOptions &options) {
   return done;
 }
 
-Result<nlohmann::ordered_json> Input::explain(const CompileOptions &options,
-                                              const ExplainOptions &expected) {
-  TRY(lowerTo(Phase::Scheduled, options));
-  auto files = TRY(emit(*module));
+/// The report of a module that is scheduled.
+static Result<nlohmann::ordered_json> reportOf(mlir::ModuleOp module,
+                                               const ExplainOptions &expected) {
+  auto files = TRY(emit(module));
   // The layer of one rank has what the rank has of its own.
   if (files.manifest.ranks.size() == 1)
     files.manifest = TRY(ofRank(std::move(files.manifest), std::nullopt));
-  return explainJson(*module, files.manifest, expected);
+  return explainJson(module, files.manifest, expected);
+}
+
+Result<nlohmann::ordered_json> Input::explain(const CompileOptions &options,
+                                              const ExplainOptions &expected) {
+  const mlir::OwningOpRef<mlir::ModuleOp> asRead = module->clone();
+  TRY(lowerTo(Phase::Scheduled, options));
+  nlohmann::ordered_json report = TRY(reportOf(*module, expected));
+  if (!waitsForLeave(report))
+    return report;
+  CompileOptions more = options;
+  for (const catalog::Realization &row : catalog::kRealizations)
+    if (row.isAnotherLayer && !more.isExcluded(row.name))
+      more.allow.emplace_back(row.name);
+  more.printIrAfterAll = more.timePasses = false;
+  more.crashReproducer.clear();
+  if (lower(*asRead, Phase::Scheduled, more))
+    if (const auto allowed = reportOf(*asRead, expected))
+      addAllowed(report, *allowed);
+  return report;
 }
 
 Result<Shares> Input::compile(const CompileOptions &options) {

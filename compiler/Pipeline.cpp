@@ -30,16 +30,25 @@ void compiler::buildPipeline(mlir::OpPassManager &manager,
   check.archs.assign(options.archs.begin(), options.archs.end());
   check.gpu = options.gpu;
   manager.addPass(createCheckTargetPass(check));
+  ChooseRealizationPassOptions realization;
+  realization.archs.assign(options.archs.begin(), options.archs.end());
+  realization.gpu = options.gpu;
+  realization.backend = options.backend;
+  realization.engine = options.engine;
+  realization.exclude.assign(options.exclude.begin(), options.exclude.end());
+  realization.allow.assign(options.allow.begin(), options.allow.end());
+  realization.variables.assign(options.variables.begin(),
+                               options.variables.end());
+  manager.addPass(createChooseRealizationPass(realization));
   DecomposeLayerPassOptions decompose;
   decompose.archs.assign(options.archs.begin(), options.archs.end());
   decompose.gpu = options.gpu;
   decompose.maxTokens = options.maxTokens;
-  decompose.backend = options.backend;
-  decompose.engine = options.engine;
-  decompose.emulate = options.emulate;
   manager.addPass(createDecomposeLayerPass(decompose));
   auto &stages = manager.nest<moe::ProgramOp>();
-  stages.addPass(createChooseBackendPass({options.backend, options.engine}));
+  stages.addPass(createChooseBackendPass(
+      {options.backend, options.engine, realization.exclude, realization.allow,
+       realization.variables}));
   stages.addPass(createChooseWeightLayoutPass());
   stages.addPass(createMakeVariantsPass());
   if (options.checkPrograms)
@@ -74,9 +83,12 @@ struct TextOptions : mlir::PassPipelineOptions<TextOptions> {
                              llvm::cl::desc("forces an engine")};
   Option<std::string> tuned{*this, "tuned",
                             llvm::cl::desc("a file of measured schedules")};
-  Option<bool> emulate{*this, "emulate",
-                       llvm::cl::desc("emulates activations also where the "
-                                      "target multiplies codes")};
+  ListOption<std::string> exclude{
+      *this, "exclude",
+      llvm::cl::desc("backends, engines and realizations that are not taken")};
+  ListOption<std::string> allow{
+      *this, "allow",
+      llvm::cl::desc("realizations that are another layer, and may be taken")};
   Option<bool> checkPrograms{
       *this, "check-programs",
       llvm::cl::desc("compares programs of the input with their layers")};
@@ -101,7 +113,8 @@ void compiler::registerPipeline() {
         options.backend = text.backend;
         options.engine = text.engine;
         options.tunedFile = text.tuned;
-        options.emulate = text.emulate;
+        options.exclude = {text.exclude.begin(), text.exclude.end()};
+        options.allow = {text.allow.begin(), text.allow.end()};
         options.checkPrograms = text.checkPrograms;
         buildPipeline(manager, options, text.emit);
       });

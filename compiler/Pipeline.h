@@ -24,15 +24,11 @@
 namespace moec::compiler {
 
 /// What of CompileOptions reaches the passes.
-struct PipelineOptions {
+struct PipelineOptions : Choices {
   std::vector<std::string> archs; ///< rows of the architecture table
   std::string gpu;                ///< a row of the GPU table, or ""
   int64_t maxTokens = 65536;
-  std::string backend; ///< forced, or ""
-  std::string engine;  ///< forced, or ""
   std::string tunedFile;
-  /// Activations are emulated also where the target multiplies codes.
-  bool emulate = false;
   /// Programs stand in the input: they are compared with their layers.
   bool checkPrograms = false;
 };

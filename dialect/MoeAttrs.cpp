@@ -15,6 +15,7 @@
 #include "dialect/Moe.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/Engines.h"
+#include "dialect/catalog/Realizations.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 
@@ -256,6 +257,33 @@ bool QuantAttr::dequantizesWeights() const {
   const catalog::Scheme *row = catalog::find(catalog::kSchemes, getScheme());
   return row ? row->policy == catalog::kWeightOnly
              : !multipliesCodes() && !multipliesBytes();
+}
+
+StringRef QuantAttr::getRealizations() const {
+  if (const auto *row =
+          catalog::find(catalog::kSchemeRealizations, getScheme()))
+    return row->ways;
+  if (!dequantizesWeights())
+    return catalog::kNativeOrConverted;
+  return getA1().isPlain() && getA2().isPlain()
+             ? catalog::kConvertedWeights
+             : catalog::kQuantizedActivations;
+}
+
+QuantAttr QuantAttr::withPlainActivations(Type type) const {
+  const DescriptorAttr plain = DescriptorAttr::get(getContext(), type);
+  return getSpelled(getContext(), plain, plain, getW1(), getW2());
+}
+
+std::string QuantAttr::getBits() const {
+  const auto bits = [](DescriptorAttr weight, DescriptorAttr activation) {
+    return ("w" + Twine(weight.getElement().getIntOrFloatBitWidth()) + "a" +
+            Twine(activation.getElement().getIntOrFloatBitWidth()))
+        .str();
+  };
+  const std::string first = bits(getW1(), getA1());
+  const std::string second = bits(getW2(), getA2());
+  return first == second ? first : first + "_" + second;
 }
 
 Realization QuantAttr::getRealization(bool first) const {

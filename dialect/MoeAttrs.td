@@ -163,6 +163,13 @@ def Moe_QuantAttr : Moe_VerifiedAttr<"Quant", "quant"> {
     /// Realization 'codes' is possible in place of 'emulated': the activations'
     /// e4m3 holds each code. Which one it is depends on the target.
     bool mayMultiplyCodes() const;
+    /// Rows of Realizations.h in their order: the scheme's, or what follows from
+    /// the descriptors.
+    ::llvm::StringRef getRealizations() const;
+    /// The same weights, and activations of the type without scales.
+    QuantAttr withPlainActivations(::mlir::Type type) const;
+    /// "w4a16": bits of weights and activations, of both matmuls if they differ.
+    std::string getBits() const;
   }];
 }
 
@@ -461,50 +468,85 @@ def Moe_RegionAttr : Moe_FieldsAttr<"Region", "region", [{
 // Why it was decided so
 //===----------------------------------------------------------------------===//
 
-def Moe_RefusalAttr : Moe_FieldsAttr<"Refusal", "refusal", [{
-    Field("backend").required(), "engine",
-    Field("code").required().text(), Field("reason").required().text()
+def Moe_CandidateAttr : Moe_FieldsAttr<"Candidate", "candidate", [{
+    "backend", "engine", "realization", "computed",
+    Field("code").text(), Field("reason").text()
   }]> {
-  let summary = "why a candidate was not taken";
+  let summary = "a way to compute a layer that was judged";
   let description = [{
-    The candidate (a backend, and an engine if the reason is the engine's), a
-    stable code and a sentence.
+    The realization, a word for what it multiplies (`w4a16`: weights of 4 bits,
+    activations of 16), the backend and the engine. A stable code and a sentence
+    say why it was refused; without them it would serve. No backend: the
+    realization is refused whoever would do it.
 
     ```mlir
-    #r = #moe.refusal<backend = grouped, engine = mma_sync, code = "dtype_not_supported", reason = "engine 'mma_sync' multiplies f16, bf16, not f32">
-    module attributes {moe.example = #r} {}
+    #c = #moe.candidate<backend = grouped, engine = mma_sync, realization = native, computed = w32a32, code = "dtype_not_supported", reason = "engine 'mma_sync' multiplies f16, bf16, not f32">
+    module attributes {moe.example = #c} {}
     ```
   }];
   let parameters = (ins
-    StringRefParameter<"of the candidate">:$backend,
+    StringRefParameter<"of the candidate, or empty", "\"\"">:$backend,
     StringRefParameter<"of the candidate, or empty", "\"\"">:$engine,
-    StringRefParameter<"stable, lower case">:$code,
-    StringRefParameter<"a sentence">:$reason
+    StringRefParameter<"a row of Realizations.h, or empty", "\"\"">:$realization,
+    StringRefParameter<"what is multiplied, or empty", "\"\"">:$computed,
+    StringRefParameter<"stable, lower case; empty: it serves", "\"\"">:$code,
+    StringRefParameter<"a sentence; empty: it serves", "\"\"">:$reason
+  );
+  let extraClassDeclaration = [{
+    bool isRefused() const { return !getCode().empty(); }
+  }];
+}
+
+def Moe_ChoiceAttr : Moe_FieldsAttr<"Choice", "choice", [{
+    Field("option").required(), Field("value").required().text(), {"by", "option"}
+  }]> {
+  let summary = "what the caller asked of the resolver";
+  let description = [{
+    An option, its value, and whether an option said it or an environment
+    variable, by its name.
+
+    ```mlir
+    #c = #moe.choice<option = exclude, value = "gemv,emulated", by = MOEC_EXCLUDE>
+    module attributes {moe.example = #c} {}
+    ```
+  }];
+  let parameters = (ins
+    StringRefParameter<"backend, engine, exclude or allow">:$option,
+    StringRefParameter<"words with commas between them">:$value,
+    StringRefParameter<"option, or a variable", "\"option\"">:$by
   );
 }
 
 def Moe_ReportAttr : Moe_FieldsAttr<"Report", "report", [{
-    Field("backend").required(), Field("engine").required(), "refused",
-    Field("degraded").text(), {"realization", "native"}
+    Field("backend").required(), Field("engine").required(), "candidates",
+    Field("degraded").text(), {"realization", "native"}, "choices"
   }]> {
   let summary = "what the resolver decided, and why";
   let description = [{
-    The winner, every candidate that was refused, and what the choice degraded
-    from (absent: nothing). `realization` is `native` (absent), `dequantized` or `emulated`:
-    operands become a wider type, exactly, before they are multiplied.
+    The winner, every candidate in the order in which they were judged, what the
+    choice degraded from (absent: nothing), and what the caller asked for.
+    `realization` is a row of Realizations.h (absent: `native`).
 
     ```mlir
-    #r = #moe.report<backend = unfused, engine = simt, refused = [<backend = grouped, code = "not_requested", reason = "another backend was asked for">], degraded = "mma_sync, since sm_75 has no bf16">
+    #r = #moe.report<backend = unfused, engine = simt, candidates = [<backend = grouped, code = "not_requested", reason = "another backend was asked for">], degraded = "mma_sync, since sm_75 has no bf16">
     module attributes {moe.example = #r} {}
     ```
   }];
   let parameters = (ins
     StringRefParameter<"a row of Backends.h">:$backend,
     StringRefParameter<"a row of Engines.h">:$engine,
-    OptionalArrayRefParameter<"::moec::moe::RefusalAttr">:$refused,
+    OptionalArrayRefParameter<"::moec::moe::CandidateAttr">:$candidates,
     StringRefParameter<"a sentence, or empty", "\"\"">:$degraded,
-    StringRefParameter<"native, dequantized or emulated", "\"native\"">:$realization
+    StringRefParameter<"a row of Realizations.h", "\"native\"">:$realization,
+    OptionalArrayRefParameter<"::moec::moe::ChoiceAttr">:$choices
   );
+  let extraClassDeclaration = [{
+    /// Why the chosen backend does not take the engine for what is computed;
+    /// null where nothing says so.
+    CandidateAttr getRefusalOf(::llvm::StringRef engine) const;
+    /// The caller's choice by the option; null for none.
+    ChoiceAttr getChoice(::llvm::StringRef option) const;
+  }];
 }
 
 #endif // MOEC_DIALECT_MOEATTRS_TD

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Verifiers of what says where and how code runs, and why: target, layout,
-// region, refusal, report.
+// region, candidate, report.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,10 +14,19 @@
 #include "dialect/Moe.h"
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"
+#include "dialect/catalog/Realizations.h"
 
 using namespace mlir;
 using namespace moec;
 using namespace moec::moe;
+
+/// Whether both are of one program: engines are native or dequantized.
+static bool isSameLayer(StringRef realization, StringRef other) {
+  const auto isExact = [](StringRef word) {
+    return word.empty() || word == "native" || word == "dequantized";
+  };
+  return realization == other || (isExact(realization) && isExact(other));
+}
 
 //===----------------------------------------------------------------------===//
 // TargetAttr
@@ -142,27 +151,59 @@ LogicalResult RegionAttr::verify(EmitError emitError, StringRef value,
 }
 
 //===----------------------------------------------------------------------===//
-// RefusalAttr and ReportAttr
+// CandidateAttr, ChoiceAttr and ReportAttr
 //===----------------------------------------------------------------------===//
 
-LogicalResult RefusalAttr::verify(EmitError emitError, StringRef, StringRef,
-                                  StringRef code, StringRef reason) {
-  const bool wellFormed = !code.empty() && llvm::all_of(code, [](char c) {
+LogicalResult CandidateAttr::verify(EmitError emitError, StringRef, StringRef,
+                                    StringRef realization, StringRef,
+                                    StringRef code, StringRef reason) {
+  const bool wellFormed = llvm::all_of(code, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
   });
   if (!wellFormed)
     return emitError() << "'code' must be lower-case words joined by '_', got '"
                        << code << "'";
-  if (reason.empty())
-    return emitError() << "refusal '" << code << "' must give a reason";
+  if (code.empty() != reason.empty())
+    return emitError() << "a refused candidate has a 'code' and a 'reason', "
+                          "got '"
+                       << code << "' and '" << reason << "'";
+  return success(realization.empty() ||
+                 !verifyWord(emitError, catalog::kRealizations, realization,
+                             "realization"));
+}
+
+LogicalResult ChoiceAttr::verify(EmitError emitError, StringRef option,
+                                 StringRef value, StringRef) {
+  if (verifyOneOf(emitError, {"backend", "engine", "exclude", "allow"}, option,
+                  "choice"))
+    return failure();
+  if (value.empty())
+    return emitError() << "choice '" << option << "' needs a value";
   return success();
 }
 
+CandidateAttr ReportAttr::getRefusalOf(StringRef engine) const {
+  for (CandidateAttr candidate : getCandidates())
+    if (candidate.isRefused() && candidate.getBackend() == getBackend() &&
+        candidate.getEngine() == engine &&
+        isSameLayer(candidate.getRealization(), getRealization()))
+      return candidate;
+  return {};
+}
+
+ChoiceAttr ReportAttr::getChoice(StringRef option) const {
+  for (ChoiceAttr choice : getChoices())
+    if (choice.getOption() == option)
+      return choice;
+  return {};
+}
+
 LogicalResult ReportAttr::verify(EmitError emitError, StringRef backend,
-                                 StringRef engine, ArrayRef<RefusalAttr>,
-                                 StringRef, StringRef realization) {
-  if (verifyOneOf(emitError, {"native", "dequantized", "emulated"}, realization,
-                  "realization") ||
+                                 StringRef engine, ArrayRef<CandidateAttr>,
+                                 StringRef, StringRef realization,
+                                 ArrayRef<ChoiceAttr>) {
+  if (verifyWord(emitError, catalog::kRealizations, realization,
+                 "realization") ||
       verifyWord(emitError, catalog::kBackends, backend, "backend") ||
       verifyWord(emitError, catalog::kEngines, engine, "engine"))
     return failure();

@@ -11,8 +11,10 @@
 
 #include "dialect/Expect.h"
 #include "dialect/Moe.h"
+#include "dialect/catalog/Realizations.h"
 
 using namespace mlir;
+using namespace moec;
 using namespace moec::moe;
 
 /// What every layer has, in the order in which it is printed; the options
@@ -112,6 +114,26 @@ static LogicalResult verifyTypes(LayerOp op) {
            << "'input_quantized' needs a scheme that quantizes "
               "x, got "
            << op.getQuant();
+  return success();
+}
+
+/// Attributes that moe-choose-realization wrote.
+static LogicalResult verifyRealization(LayerOp op) {
+  const std::optional<StringRef> realization = op.getRealization();
+  const auto emitError = [&] { return op.emitOpError(); };
+  if (realization && verifyWord(emitError, catalog::kRealizations, *realization,
+                                "realization"))
+    return failure();
+  const std::optional<QuantAttr> stored = op.getStoredQuant();
+  if (bool(stored) != (realization == "weight_only"))
+    return op.emitOpError() << "'stored_quant' is of realization 'weight_only'";
+  if (!stored)
+    return success();
+  const Type plain = op.getComputeType();
+  if (stored->withPlainActivations(plain) != op.getQuant())
+    return op.emitOpError()
+           << "'quant' must be " << *stored << " with activations of " << plain
+           << ", got " << op.getQuant();
   return success();
 }
 
@@ -289,7 +311,7 @@ LogicalResult LayerOp::verify() {
       (getPart() && verifyOneOf(emitError, {"route", "quantize", "finalize"},
                                 *getPart(), "part")) ||
       failed(verifySizes(*this)) || failed(verifyTypes(*this)) ||
-      failed(verifyRouting(*this)))
+      failed(verifyRouting(*this)) || failed(verifyRealization(*this)))
     return failure();
   return failure(failed(verifyRanks(*this)) || failed(verifyLocal(*this)));
 }

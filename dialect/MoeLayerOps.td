@@ -98,6 +98,10 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     * `ranks`: the flattened ranks that the package is for, ascending; the rank
       in `parallel` is the first of them (that one alone).
 
+    `realization` is what `moe-choose-realization` chose where the scheme may be
+    computed in several ways. `stored_quant` is then the scheme of the user, if
+    the layer is computed by another one (`weight_only`).
+
     `local_intermediate`, `local_begin`, `local_experts`, `local_stride` and
     `w2_bias` are what the rank in `parallel` holds, written by
     `moe-resolve-parallel`: local expert i is expert `local_begin` +
@@ -149,6 +153,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     UnitAttr:$lora,
     OptionalAttr<StrAttr>:$part,
     OptionalAttr<DenseI64ArrayAttr>:$ranks,
+    OptionalAttr<StrAttr>:$realization,
+    OptionalAttr<Moe_QuantAttr>:$stored_quant,
     OptionalAttr<Moe_IntAttr>:$local_intermediate,
     OptionalAttr<Moe_IntAttr>:$local_begin,
     OptionalAttr<Moe_IntAttr>:$local_experts,
@@ -212,6 +218,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     bool padsWeights() { return getStoredHidden() || getStoredIntermediate(); }
     int64_t getStoredWidth() { return getStoredHidden().value_or(getWidth()); }
     int64_t getStoredInner() { return getStoredIntermediate().value_or(*getLocalIntermediate()); }
+    /// The user's scheme.
+    QuantAttr getUsersQuant() { return getStoredQuant().value_or(getQuant()); }
     bool accumulatesFast() { return getAccumulate() == "fast"; }
     /// moe-resolve-parallel has been here.
     bool isResolved() { return getLocalIntermediate() && getLocalBegin() && getLocalExperts() && getW2Bias(); }

@@ -30,6 +30,7 @@ static Result<ConfigOptions> readConfig(const char *text,
                                         Input &input) {
   auto options =
       TRY(readConfigOptions(optionsJson ? optionsJson : "", explains));
+  addVariables(options.compile);
   if (options.compile.gpu.empty())
     options.compile.gpu = presentGpu(options.compile.archs);
   TRY(input.readText(text, "<config>", options.import));

@@ -14,6 +14,7 @@
 #include "dialect/catalog/Catalog.h"
 #include "dialect/catalog/Engines.h"
 #include "dialect/catalog/Gpus.h"
+#include "dialect/catalog/Realizations.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 
@@ -68,6 +69,10 @@ static ordered_json parametersJson(const catalog::Activation &activation) {
   return made;
 }
 
+static std::string_view waysOf(std::string_view scheme) {
+  return catalog::find(catalog::kSchemeRealizations, scheme)->ways;
+}
+
 ordered_json compiler::catalogJson() {
   ordered_json made;
   for (const auto &row : catalog::kSchemes)
@@ -75,7 +80,8 @@ ordered_json compiler::catalogJson() {
                                {"a1", operandJson(row.a1)},
                                {"a2", operandJson(row.a2)},
                                {"w1", operandJson(row.w1)},
-                               {"w2", operandJson(row.w2)}});
+                               {"w2", operandJson(row.w2)},
+                               {"realizations", words(waysOf(row.name))}});
   for (const auto &row : catalog::kRoutingMethods)
     made["routing"].push_back({{"name", row.name},
                                {"score", row.score},
@@ -93,6 +99,10 @@ ordered_json compiler::catalogJson() {
                                {"elements", words(row.elements)},
                                {"weights", words(row.weights)},
                                {"features", words(row.features)}});
+  for (const auto &row : catalog::kRealizations)
+    made["realizations"].push_back({{"name", row.name},
+                                    {"another_layer", row.isAnotherLayer},
+                                    {"summary", row.summary}});
   for (const auto &row : catalog::kBackends)
     made["backends"].push_back({{"name", row.name},
                                 {"engines", words(row.engines)},

@@ -63,9 +63,21 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
       ->capture_default_str()
       ->check(countFrom(1));
   command.add_option("--backend", compile.backend,
-                     "forces a backend (moec list backends)");
+                     "forces a backend (moec list backends); wins over "
+                     "MOEC_BACKEND");
   command.add_option("--engine", compile.engine,
-                     "forces an engine (moec list engines)");
+                     "forces an engine (moec list engines); wins over "
+                     "MOEC_ENGINE");
+  command
+      .add_option("--exclude", compile.exclude,
+                  "backends, engines and realizations that are not taken "
+                  "(moec list); wins over MOEC_EXCLUDE")
+      ->delimiter(',');
+  command
+      .add_option("--allow", compile.allow,
+                  "realizations that compute another layer and may be taken: "
+                  "weight_only, which quantizes no activations")
+      ->delimiter(',');
   command.add_option("--tuned", compile.tunedFile,
                      "a file of measured schedules, before those built in");
   command.add_flag("--mlir-print-ir-after-all", compile.printIrAfterAll,
@@ -179,6 +191,8 @@ static int runMain(int argc, char **argv) {
     fmt::print(stderr, "{}", errors.str());
     return status == 0 ? 0 : 2;
   }
+  if (!list->parsed())
+    addVariables(options.compile);
   if (options.compile.gpu.empty() && !list->parsed())
     options.compile.gpu = presentGpu(options.compile.archs);
   options.emit = *parsePhase(phase);

@@ -12,6 +12,7 @@
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"
 #include "dialect/catalog/Gpus.h"
+#include "dialect/catalog/Realizations.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 
@@ -96,7 +97,15 @@ std::vector<Listing> listings() {
   for (const auto &row : catalog::kBackends)
     backends.rows.push_back(
         cells(row.name, row.engines, row.fewTokens, row.format, row.summary));
-  return {schemes, routing, activations, engines, archs, gpus, backends};
+
+  Listing realizations{"realizations",
+                       {"realization", "must be allowed", "what is multiplied"},
+                       {}};
+  for (const auto &row : catalog::kRealizations)
+    realizations.rows.push_back(
+        cells(row.name, row.isAnotherLayer ? "yes" : "no", row.summary));
+  return {schemes, routing, activations, engines,
+          archs,   gpus,    backends,    realizations};
 }
 
 std::string textOf(const Listing &listing) {

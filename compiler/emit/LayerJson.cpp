@@ -53,6 +53,14 @@ static json descriptorJson(moe::DescriptorAttr descriptor) {
   return made;
 }
 
+static json quantJson(moe::QuantAttr quant) {
+  return {{"name", quant.getScheme().str()},
+          {"a1", descriptorJson(quant.getA1())},
+          {"a2", descriptorJson(quant.getA2())},
+          {"w1", descriptorJson(quant.getW1())},
+          {"w2", descriptorJson(quant.getW2())}};
+}
+
 /// What the caller moves between ranks; null for a rank alone.
 static json communicationJson(moe::LayerOp layer) {
   const std::optional<Communication> expected = communicationOf(layer);
@@ -155,7 +163,6 @@ static void addOptions(moe::LayerOp layer, json &to) {
 }
 
 static json layerJson(moe::LayerOp layer) {
-  moe::QuantAttr quant = layer.getQuant();
   moe::ParallelAttr parallel = layer.getParallel();
   json made = {
       {"name", wholeLayerOf(layer)},
@@ -174,12 +181,7 @@ static json layerJson(moe::LayerOp layer) {
       {"logits_type", elementTypeName(layer.getLogitsType())},
       {"routing", routingJson(layer)},
       {"activation", activationJson(layer.getActivation())},
-      {"quant",
-       {{"name", quant.getScheme().str()},
-        {"a1", descriptorJson(quant.getA1())},
-        {"a2", descriptorJson(quant.getA2())},
-        {"w1", descriptorJson(quant.getW1())},
-        {"w2", descriptorJson(quant.getW2())}}},
+      {"quant", quantJson(layer.getQuant())},
       {"num_redundant_experts", layer.getRedundantExperts().value_or(0)},
       {"n_shared_experts", layer.getNumSharedExperts().value_or(0)},
       {"communication", communicationJson(layer)},
@@ -196,6 +198,10 @@ static json layerJson(moe::LayerOp layer) {
   addOptions(layer, made);
   if (auto origin = layer->getAttrOfType<mlir::DictionaryAttr>(moe::kOrigin))
     made["origin"] = dataOf(origin);
+  if (const auto realization = layer.getRealization())
+    made["realization"] = realization->str();
+  if (const auto stored = layer.getStoredQuant())
+    made["stored_quant"] = quantJson(*stored);
   if (layer.quantizesWeights())
     made["weights_type"] = elementTypeName(*layer.getWeightsType());
   return made;

@@ -148,12 +148,19 @@ static json scheduleJson(moe::KernelOp kernel) {
 json compiler::reportJson(moe::ProgramOp program) {
   moe::ReportAttr report = program.getReportAttr();
   json refused = json::array();
-  if (report)
-    for (moe::RefusalAttr r : report.getRefused())
-      refused.push_back({{"backend", r.getBackend().str()},
-                         {"engine", r.getEngine().str()},
-                         {"code", r.getCode().str()},
-                         {"reason", r.getReason().str()}});
+  json choices = json::object();
+  if (report) {
+    for (moe::CandidateAttr c : report.getCandidates())
+      if (c.isRefused())
+        refused.push_back({{"backend", c.getBackend().str()},
+                           {"engine", c.getEngine().str()},
+                           {"realization", c.getRealization().str()},
+                           {"code", c.getCode().str()},
+                           {"reason", c.getReason().str()}});
+    for (moe::ChoiceAttr c : report.getChoices())
+      choices[c.getOption().str()] = {{"value", c.getValue().str()},
+                                      {"by", c.getBy().str()}};
+  }
   json schedules = json::object();
   for (auto kernel : program.getBody().getOps<moe::KernelOp>())
     if (kernel.getSchedule())
@@ -163,6 +170,7 @@ json compiler::reportJson(moe::ProgramOp program) {
           {"refused", refused},
           {"degraded", report ? report.getDegraded().str() : ""},
           {"realization", report ? report.getRealization().str() : ""},
+          {"choices", choices},
           {"schedules", schedules}};
 }
 

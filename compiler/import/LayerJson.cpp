@@ -199,6 +199,9 @@ void readActAndMul(JsonReader &reader, ActivationDescription &activation) {
 
 void readActivation(JsonReader &reader, ActivationDescription &activation) {
   readActAndMul(reader, activation);
+  if (reader.has("activation_situ_beta") && reader.has("swiglu_beta"))
+    reader.refuse("swiglu_beta", "expected either swiglu_beta or "
+                                 "activation_situ_beta, got both");
   if (std::optional<double> beta = reader.number("activation_situ_beta")) {
     activation.beta = beta;
     if (*beta <= 0)

@@ -14,6 +14,7 @@
 
 #include "compiler/Pipeline.h"
 #include "compiler/passes/Passes.h"
+#include "compiler/plan/LayerFacts.h"
 #include "compiler/plan/ProgramValues.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -238,24 +239,12 @@ struct CheckProgram : compiler::impl::CheckProgramPassBase<CheckProgram> {
                                     "moe-choose-backend first";
     // What was asked for when it was compiled the report says.
     const moe::ReportAttr report = program.getReportAttr();
-    const std::string backend = report ? report.getBackend().str() : "";
-    const std::string engine = report ? report.getEngine().str() : "";
-    const std::pair<std::string, std::string> asked[] = {
-        {"", ""}, {backend, ""}, {"", engine}, {backend, engine}};
-    for (const auto &[itsBackend, itsEngine] : asked) {
-      Derived stages;
-      {
-        // Of what was not asked for nobody wants to hear.
-        ScopedDiagnosticHandler silent(&getContext(), [&](Diagnostic &) {
-          return success(!itsBackend.empty() || !itsEngine.empty());
-        });
-        stages = derive(program, itsBackend, itsEngine, Phase::Stages);
-      }
-      if (!stages.module && itsBackend.empty() && itsEngine.empty())
-        return failure();
-      if (!stages.module || stages.program().getReportAttr() != report)
-        continue;
-      Derived kernels = derive(program, itsBackend, itsEngine, Phase::Kernels);
+    const Choices choices = report ? choicesOf(report) : Choices();
+    Derived stages = derive(program, choices, Phase::Stages);
+    if (!stages.module)
+      return failure();
+    if (stages.program().getReportAttr() == report) {
+      Derived kernels = derive(program, choices, Phase::Kernels);
       if (!kernels.module)
         return failure();
       return Comparison(program, stages.program(), kernels.program()).run();
@@ -267,8 +256,7 @@ struct CheckProgram : compiler::impl::CheckProgramPassBase<CheckProgram> {
   }
 
   /// The layer compiled for the program's target; no module where that fails.
-  Derived derive(moe::ProgramOp program, const std::string &backend,
-                 const std::string &engine, Phase phase) {
+  Derived derive(moe::ProgramOp program, const Choices &choices, Phase phase) {
     Derived derived{ModuleOp::create(program.getLoc())};
     OpBuilder::atBlockEnd(derived.module->getBody())
         .clone(*program.getLayerOp());
@@ -276,11 +264,7 @@ struct CheckProgram : compiler::impl::CheckProgramPassBase<CheckProgram> {
     options.archs = {program.getTarget().getArch().str()};
     options.gpu = program.getTarget().getGpu().str();
     options.maxTokens = program.getMaxTokens();
-    options.backend = backend;
-    options.engine = engine;
-    program.walk([&](moe::GroupedMatmulOp matmul) {
-      options.emulate |= matmul.getRealization() == moe::Realization::Emulated;
-    });
+    static_cast<Choices &>(options) = choices;
     PassManager manager(&getContext(), ModuleOp::getOperationName());
     buildPipeline(manager, options, phase);
     if (failed(manager.run(*derived.module)))

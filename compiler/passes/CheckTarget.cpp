@@ -407,9 +407,50 @@ void checkActivation(Refuse refuse, StringRef name,
     because("scales of f8E4M3FN have second scales of f32, others have none");
 }
 
+/// Activations without scales beside weights that become numbers of 16 bits.
+void checkPlainActivations(Refuse refuse, moe::QuantAttr quant) {
+  const auto nameOf = [](moe::DescriptorAttr operand) {
+    return compiler::elementTypeName(operand.getElement());
+  };
+  // Engines say what they think of f32 alone.
+  const bool isOneType = quant.getA1() == quant.getA2();
+  for (auto [name, activation] :
+       {std::pair<StringRef, moe::DescriptorAttr>("a1", quant.getA1()),
+        {"a2", quant.getA2()}})
+    if (activation.isPlain() && !activation.getElement().isF16() &&
+        !activation.getElement().isBF16() &&
+        !(isOneType && activation.getElement().isF32()))
+      refuse("scheme_not_supported",
+             name + ": " + nameOf(activation) +
+                 " without scales, beside weights that become numbers of 16 "
+                 "bits; accepted: bf16, f16, or a descriptor with scales");
+  if (quant.getA1().isPlain() && quant.getA2().isPlain() &&
+      quant.getA1().getElement() != quant.getA2().getElement())
+    refuse("scheme_not_supported",
+           "a1 and a2 must have one element type where both have no scales, "
+           "got " +
+               nameOf(quant.getA1()) + " and " + nameOf(quant.getA2()));
+}
+
+/// "a1 of bf16, w1 of i4, a2 of bf16, w2 of bf16".
+std::string operandsOf(moe::QuantAttr quant) {
+  std::string text;
+  for (auto [name, operand] :
+       {std::pair<StringRef, moe::DescriptorAttr>("a1", quant.getA1()),
+        {"w1", quant.getW1()},
+        {"a2", quant.getA2()},
+        {"w2", quant.getW2()}})
+    text += ((text.empty() ? "" : ", ") + name + " of " +
+             compiler::elementTypeName(operand.getElement()) +
+             (operand.isPlain() ? "" : " with scales"))
+                .str();
+  return text;
+}
+
 void checkTypes(moe::LayerOp layer, Refuse refuse) {
   const moe::QuantAttr quant = layer.getQuant();
   if (quant.dequantizesWeights()) {
+    checkPlainActivations(refuse, quant);
     checkActivation(refuse, "a1", quant.getA1());
     checkActivation(refuse, "a2", quant.getA2());
     checkWeight(refuse, "w1", quant.getW1());
@@ -422,11 +463,11 @@ void checkTypes(moe::LayerOp layer, Refuse refuse) {
                  compiler::elementTypeName(quant.getW2().getElement()));
   } else if (quant.getName().empty() && !quant.multipliesCodes() &&
              !quant.multipliesBytes()) {
-    return refuse(
-        "scheme_not_supported",
-        "these descriptors are no scheme that a backend does; accepted: " +
-            Twine(catalog::names(catalog::kSchemes)) +
-            ", or weights that are quantized, both");
+    return refuse("scheme_not_supported",
+                  "these descriptors are no scheme that a backend does: " +
+                      operandsOf(quant) +
+                      "; accepted: " + catalog::names(catalog::kSchemes) +
+                      ", or weights that are quantized, both");
   }
   for (auto [name, type] :
        {std::pair<StringRef, Type>("input_type", layer.getInputType()),

@@ -37,56 +37,77 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
   }
 
   LogicalResult choose(moe::ProgramOp program) {
-    if (moe::ReportAttr report = program.getReportAttr()) {
-      if ((!backend.empty() && report.getBackend() != backend) ||
-          (!engine.empty() && report.getEngine() != engine))
-        return program.emitError()
-               << "backend '" << report.getBackend() << "' with engine '"
-               << report.getEngine()
-               << "' was chosen in an earlier phase; compile the layer again "
-                  "to ask for another";
-      return success();
-    }
+    const Choices choices{backend, engine, exclude, allow, variables};
+    if (moe::ReportAttr report = program.getReportAttr())
+      return agrees(program, report, choices);
     if (program.getPart())
-      return choosesNothing(program);
+      return choosesNothing(program, choices);
     if (!findIn<moe::GroupedMatmulOp>(program))
       return program.emitError() << "no stage of the program is a matmul";
-    std::vector<Refused> refused;
-    auto resolution =
-        resolve(factsOf(program), program.getTarget().getArch().str(), backend,
-                engine, &refused);
+    std::vector<Candidate> judged;
+    auto resolution = resolve(factsOf(program.getLayerOp()),
+                              program.getTarget().getArch().str(), choices,
+                              realizationOf(program), &judged);
     if (!resolution) {
       // A report that chose nothing keeps the reasons for who asks for them.
       Resolution none;
-      none.refused = std::move(refused);
-      report(program, none);
+      none.candidates = std::move(judged);
+      report(program, none, choices);
       return program.emitError() << resolution.error().message;
     }
-    report(program, *resolution);
+    report(program, *resolution, choices);
     return success();
   }
 
-  /// A part of a layer has no matmul.
-  LogicalResult choosesNothing(moe::ProgramOp program) {
-    if (backend.empty() && engine.empty())
+  /// Nothing but an earlier phase's choice may be asked.
+  static LogicalResult agrees(moe::ProgramOp program, moe::ReportAttr report,
+                              const Choices &choices) {
+    const Choices earlier = choicesOf(report);
+    const bool isExcluded = choices.isExcluded(report.getBackend().str()) ||
+                            choices.isExcluded(report.getEngine().str()) ||
+                            choices.isExcluded(report.getRealization().str());
+    if ((choices.backend.empty() || report.getBackend() == choices.backend) &&
+        (choices.engine.empty() || report.getEngine() == choices.engine) &&
+        !isExcluded &&
+        llvm::all_of(choices.allow, [&](const std::string &word) {
+          return earlier.isAllowed(word);
+        }))
       return success();
+    return program.emitError()
+           << "backend '" << report.getBackend() << "' with engine '"
+           << report.getEngine() << "' was chosen in an earlier phase, "
+           << "realization '" << report.getRealization()
+           << "'; compile the layer again to ask for another";
+  }
+
+  /// A part of a layer has no matmul.
+  static LogicalResult choosesNothing(moe::ProgramOp program,
+                                      const Choices &choices) {
+    if (choices.isOpen())
+      return success();
+    const auto [option, value] = choices.asked().front();
     return program.emitError()
            << "part '" << *program.getPart()
            << "' has no matmul, which a backend or an engine would serve; "
               "expected neither, got "
-           << (backend.empty() ? "engine '" + engine + "'"
-                               : "backend '" + backend + "'");
+           << option << " '" << value << "'" << choices.byVariable(option);
   }
 
-  void report(moe::ProgramOp program, const Resolution &resolution) {
+  void report(moe::ProgramOp program, const Resolution &resolution,
+              const Choices &choices) {
     MLIRContext *context = &getContext();
-    SmallVector<moe::RefusalAttr> refusals;
-    for (const Refused &r : resolution.refused)
-      refusals.push_back(moe::RefusalAttr::get(context, r.backend, r.engine,
-                                               r.code, r.reason));
+    SmallVector<moe::CandidateAttr> candidates;
+    for (const Candidate &c : resolution.candidates)
+      candidates.push_back(moe::CandidateAttr::get(context, c.backend, c.engine,
+                                                   c.realization, c.bits,
+                                                   c.code, c.reason));
+    SmallVector<moe::ChoiceAttr> asked;
+    for (const auto &[option, value] : choices.asked())
+      asked.push_back(
+          moe::ChoiceAttr::get(context, option, value, choices.saidBy(option)));
     program.setReportAttr(moe::ReportAttr::get(
-        context, resolution.backend, resolution.engine, refusals,
-        resolution.degraded, resolution.realization));
+        context, resolution.backend, resolution.engine, candidates,
+        resolution.degraded, resolution.realization, asked));
   }
 };
 } // namespace

@@ -12,9 +12,7 @@
 
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/Targets.h"
-#include "compiler/plan/LayerFacts.h"
 #include "compiler/plan/ProgramValues.h"
-#include "compiler/plan/Resolver.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -36,7 +34,7 @@ constexpr int64_t kAmaxRows = 32;
 /// Builds the program of one layer for one target.
 class Decomposer {
 public:
-  /// multipliesCodes: where the layer may (QuantAttr::mayMultiplyCodes).
+  /// multipliesCodes: the layer may (QuantAttr::mayMultiplyCodes), and does.
   Decomposer(moe::LayerOp layer, moe::TargetAttr target, int64_t maxTokens,
              bool multipliesCodes)
       : layer(layer), target(target), maxTokens(maxTokens),
@@ -484,14 +482,8 @@ struct DecomposeLayerPass
                              "expected arch=NAME";
         return signalPassFailure();
       }
-      // A package has one meaning for all its targets.
-      const bool codes = !emulate && layer.getQuant().mayMultiplyCodes() &&
-                         layer.isResolved() &&
-                         llvm::all_of(*targets, [&](moe::TargetAttr target) {
-                           return multipliesCodes(layer, target);
-                         });
       for (const moe::TargetAttr target : *targets)
-        if (failed(decompose(layer, target, codes)))
+        if (failed(decompose(layer, target)))
           return signalPassFailure();
     }
   }
@@ -503,23 +495,9 @@ struct DecomposeLayerPass
                         });
   }
 
-  /// Whether an engine serves a program that multiplies codes.
-  bool multipliesCodes(moe::LayerOp layer, moe::TargetAttr target) {
-    // A part is that of the whole layer.
-    const StringAttr part = layer.getPartAttr();
-    layer.removePartAttr();
-    moe::ProgramOp program =
-        Decomposer(layer, target, maxTokens, /*multipliesCodes=*/true).build();
-    if (part)
-      layer.setPartAttr(part);
-    const bool served = bool(compiler::resolve(
-        compiler::factsOf(program), target.getArch().str(), backend, engine));
-    program.erase();
-    return served;
-  }
-
-  LogicalResult decompose(moe::LayerOp layer, moe::TargetAttr target,
-                          bool codes) {
+  LogicalResult decompose(moe::LayerOp layer, moe::TargetAttr target) {
+    const bool codes = layer.getRealization() == "native" &&
+                       layer.getQuant().mayMultiplyCodes();
     for (auto program : getOperation().getOps<moe::ProgramOp>())
       if (program.getLayer() == layer.getSymName() &&
           program.getTarget().getArch() == target.getArch())

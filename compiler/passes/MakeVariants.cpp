@@ -18,6 +18,7 @@
 #include "compiler/engine/Gemv.h"
 #include "compiler/engine/Slices.h"
 #include "compiler/passes/Passes.h"
+#include "compiler/plan/LayerFacts.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"
@@ -185,12 +186,7 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   const catalog::Engine *engine =
       backend ? catalog::find(catalog::kEngines, backend->fewTokens) : nullptr;
   // Who asks for an engine gets it for all tokens.
-  const bool forced =
-      llvm::any_of(report.getRefused(), [&](moe::RefusalAttr refusal) {
-        return refusal.getBackend() == report.getBackend() &&
-               refusal.getCode() == "not_requested";
-      });
-  if (!engine || forced)
+  if (!engine || report.getChoice("engine"))
     return few;
   few.engine = engine->name;
   const auto refuse = [&](std::string code, std::string reason) {
@@ -198,6 +194,10 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
     few.reason = std::move(reason);
     return few;
   };
+  if (const compiler::Choices choices = compiler::choicesOf(report);
+      choices.isExcluded(few.engine))
+    return refuse("excluded", fmt::format("'{}' is excluded{}", few.engine,
+                                          choices.byVariable("exclude")));
   auto first = compiler::findIn<moe::GroupedMatmulOp>(program);
   auto route = compiler::findIn<moe::RouteOp>(program);
   moe::QuantizeOp weighs, changesType; // x, before it is multiplied
@@ -348,13 +348,13 @@ std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
 /// Adds a refusal to the program's report.
 void report(moe::ProgramOp program, const FewTokens &few) {
   const moe::ReportAttr old = program.getReportAttr();
-  SmallVector<moe::RefusalAttr> refused(old.getRefused());
-  refused.push_back(moe::RefusalAttr::get(program.getContext(),
-                                          old.getBackend(), few.engine,
-                                          few.code, few.reason));
+  SmallVector<moe::CandidateAttr> candidates(old.getCandidates());
+  candidates.push_back(moe::CandidateAttr::get(
+      program.getContext(), old.getBackend(), few.engine, old.getRealization(),
+      program.getLayerOp().getQuant().getBits(), few.code, few.reason));
   program.setReportAttr(moe::ReportAttr::get(
-      program.getContext(), old.getBackend(), old.getEngine(), refused,
-      old.getDegraded(), old.getRealization()));
+      program.getContext(), old.getBackend(), old.getEngine(), candidates,
+      old.getDegraded(), old.getRealization(), old.getChoices()));
 }
 
 void cloneStages(moe::ProgramOp program, moe::VariantOp stages) {

@@ -77,14 +77,39 @@ def CheckTargetPass : Moe_Pass<"moe-check-target"> {
   ];
 }
 
+def ChooseRealizationPass : Moe_Pass<"moe-choose-realization"> {
+  let summary = "Choose how each layer is computed, where there are several ways";
+  let description = [{
+    The first realization of the scheme's row (`Realizations.h`) that each target
+    serves, for the shares of all ranks, since a package has one meaning. If no
+    target serves any, the last one: `moe-choose-backend` says why. A layer whose scheme has one
+    realization, or that has been here, is left alone. `weight_only` is another
+    layer: `quant` has activations without scales then, and `stored_quant` what
+    the user said.
+
+    Before: `moe.layer @l {..., quant = #moe.quant<nvfp4>}`.
+    After: besides `realization = emulated`; or with allow=weight_only
+    `quant = #moe.quant<nvfp4_w4a16>, realization = weight_only,
+    stored_quant = #moe.quant<nvfp4>`.
+  }];
+  let options = [
+    ListOption<"archs", "arch", "std::string", "rows of the architecture table">,
+    Option<"gpu", "gpu", "std::string", "\"\"", "a row of the GPU table; empty: the arch's usual one">,
+    Option<"backend", "backend", "std::string", "\"\"", "a row of the backend table that is forced">,
+    Option<"engine", "engine", "std::string", "\"\"", "a row of the engine table that is forced">,
+    ListOption<"exclude", "exclude", "std::string", "backends, engines and realizations that are not taken">,
+    ListOption<"allow", "allow", "std::string", "realizations that are another layer and may be taken">,
+    ListOption<"variables", "variables", "std::string", "options that environment variables say">
+  ];
+}
+
 def DecomposeLayerPass : Moe_Pass<"moe-decompose-layer"> {
   let summary = "Turn each layer into a program of stages, one for each arch";
   let description = [{
     Adds a `moe.program` with one variant for all token counts: route, count,
     permute, matmul, activate, matmul, combine. The layer stays. An arch that
     has its program already is left alone. Codes of 4-bit floats are multiplied by
-    8-bit activations where an engine of each arch does; else activations are
-    emulated.
+    8-bit activations where the layer's realization is `native`.
 
     Before: `moe.layer @l {...}`.
     After: besides `moe.program @l_sm_90a of @l for #moe.target<sm_90a> ... {...}`.
@@ -92,10 +117,7 @@ def DecomposeLayerPass : Moe_Pass<"moe-decompose-layer"> {
   let options = [
     ListOption<"archs", "arch", "std::string", "rows of the architecture table">,
     Option<"gpu", "gpu", "std::string", "\"\"", "a row of the GPU table; empty: the arch's usual one">,
-    Option<"maxTokens", "max-tokens", "int64_t", "65536", "the most tokens of a run">,
-    Option<"backend", "backend", "std::string", "\"\"", "a row of the backend table that is forced">,
-    Option<"engine", "engine", "std::string", "\"\"", "a row of the engine table that is forced">,
-    Option<"emulate", "emulate", "bool", "false", "emulates activations also where the targets multiply codes">
+    Option<"maxTokens", "max-tokens", "int64_t", "65536", "the most tokens of a run">
   ];
 }
 
@@ -117,11 +139,14 @@ def ChooseBackendPass : Moe_ProgramPass<"moe-choose-backend"> {
   let summary = "Choose backend and engine of each program, and say why";
   let description = [{
     Before: a program without a report. After: `report #moe.report<...>` with the
-    winner and every candidate refused.
+    winner and every candidate in its order, refused ones with the reason.
   }];
   let options = [
     Option<"backend", "backend", "std::string", "\"\"", "forces a row of the backend table">,
-    Option<"engine", "engine", "std::string", "\"\"", "forces a row of the engine table">
+    Option<"engine", "engine", "std::string", "\"\"", "forces a row of the engine table">,
+    ListOption<"exclude", "exclude", "std::string", "backends, engines and realizations that are not taken">,
+    ListOption<"allow", "allow", "std::string", "realizations that are another layer and may be taken">,
+    ListOption<"variables", "variables", "std::string", "options that environment variables say">
   ];
 }
 

@@ -52,14 +52,13 @@ static std::vector<std::string> servingEngines(moe::ReportAttr report,
       catalog::find(catalog::kBackends, report.getBackend());
   const StringRef order = matmul.readsFragments() ? "fragment" : "rows";
   const std::string lhs = elementTypeOf(matmul.getLhs());
+  const bool converts = matmul.getRealization() != moe::Realization::Native;
+  const std::string rhs = elementTypeOf(matmul.getRhs());
   for (const catalog::Engine &row : catalog::kEngines) {
-    bool refused =
-        llvm::any_of(report.getRefused(), [&](moe::RefusalAttr refusal) {
-          return refusal.getBackend() == report.getBackend() &&
-                 refusal.getEngine() == StringRef(row.name);
-        });
-    if (!refused && report.getEngine() != StringRef(row.name) && backend &&
+    if (!report.getRefusalOf(row.name) &&
+        report.getEngine() != StringRef(row.name) && backend &&
         catalog::hasWord(backend->engines, row.name) &&
+        (!converts || catalog::hasWord(row.weights, rhs)) &&
         catalog::hasWord(row.orders, order) &&
         (!matmul.readsFragments() ||
          catalog::hasWord(row.fragmentElements, lhs)))

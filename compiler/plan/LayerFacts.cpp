@@ -1,4 +1,4 @@
-//===- LayerFacts.cpp - what the resolver asks of a program ---------------===//
+//===- LayerFacts.cpp - what the resolver asks of a layer -----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -9,43 +9,137 @@
 
 #include "compiler/plan/ProgramValues.h"
 
+#include <fmt/format.h>
+
 using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-LayerFacts compiler::factsOf(moe::ProgramOp program) {
+namespace {
+/// The operands of one matmul.
+struct Operands {
+  moe::DescriptorAttr activation, weight;
+};
+} // namespace
+
+static std::string nameOf(Type type) {
+  return type ? elementTypeName(type) : "";
+}
+
+/// Facts that are the layer's, whatever the realization.
+static LayerFacts commonFacts(moe::LayerOp layer) {
   LayerFacts facts;
-  facts.name = program.getLayer();
-  facts.scheme = program.getScheme().value_or("");
-  facts.experts = storedExperts(program);
-  facts.localExperts = localExperts(program);
-  auto permute = findIn<moe::PermuteOp>(program);
-  facts.pairs = permute ? permute.getPairs() : 1;
-  facts.format = isBatched(program) ? "batched" : "standard";
-  bool isFirst = true;
-  facts.nativeScales = true;
-  program.walk([&](moe::GroupedMatmulOp matmul) {
-    (isFirst ? facts.hidden : facts.intermediate) = matmul.getK();
-    isFirst = false;
-    facts.gated |= bool(matmul.getGateUp());
-    facts.quantized |= matmul.getLhsDescriptor() || matmul.getRhsDescriptor();
-    const moe::Realization realization = matmul.getRealization();
-    facts.emulated |= realization == moe::Realization::Emulated;
-    facts.nativeScales &= matmul.getLhsDescriptor() &&
-                          matmul.getRhsDescriptor() &&
-                          moe::nativeScales(*matmul.getLhsDescriptor(),
-                                            *matmul.getRhsDescriptor());
-    facts.elementTypes.push_back(elementTypeOf(matmul.getLhs()));
-    (realization == moe::Realization::Native ? facts.elementTypes : facts.codes)
-        .push_back(elementTypeOf(matmul.getRhs()));
-    if (realization != moe::Realization::Native) {
-      const ArrayRef<int64_t> group = matmul.getRhsDescriptor()->getGroup();
-      facts.codeGroups.push_back({group[0], group[1]});
-    }
-  });
-  program.walk([&](moe::ActivateOp activate) {
-    facts.takesManyRegisters |= activate.getActivation().takesManyRegisters();
-  });
-  facts.quantizesWeights = bool(findIn<moe::QuantizeWeightsOp>(program));
+  facts.name = layer.getSymName();
+  facts.localExperts = *layer.getLocalExperts();
+  facts.experts =
+      layer.isBatched() ? facts.localExperts : layer.getStoredExperts();
+  facts.pairs = layer.isBatched() ? 1 : layer.getPairsOfToken();
+  facts.format = layer.getActivationFormat();
+  facts.hidden = layer.getWidth();
+  facts.intermediate = *layer.getLocalIntermediate();
+  facts.gated = layer.isGated();
+  facts.takesManyRegisters = layer.getActivation().takesManyRegisters();
+  facts.quantizesWeights = layer.quantizesWeights();
+  facts.takesCodes = layer.getInputQuantized() || layer.getPart();
   return facts;
+}
+
+/// Why no engine multiplies the operands as stored, and the instruction that
+/// would.
+static void addImpossible(LayerFacts &facts, ArrayRef<Operands> matmuls) {
+  for (const Operands &operands : matmuls) {
+    if (operands.activation.isPlain())
+      continue;
+    const std::string activation = nameOf(operands.activation.getElement());
+    const std::string weight = nameOf(operands.weight.getElement());
+    facts.impossible = fmt::format(
+        "no engine multiplies {} with {} as they are with these scales",
+        activation, weight);
+    const ArrayRef<int64_t> a = operands.activation.getGroup();
+    const ArrayRef<int64_t> w = operands.weight.getGroup();
+    if (a == w && a[0] == 1 && (a[1] == 16 || a[1] == 32))
+      facts.instruction = catalog::blockInstruction(
+          activation, nameOf(operands.activation.getScale()), weight,
+          nameOf(operands.weight.getScale()));
+    return;
+  }
+}
+
+std::vector<LayerFacts> compiler::factsOf(moe::LayerOp layer) {
+  const moe::QuantAttr stored = layer.getUsersQuant();
+  const Type computeType = layer.getComputeType();
+  std::vector<LayerFacts> made;
+  const StringRef ways = stored.getRealizations();
+  for (size_t i = 0; i < catalog::countWords(ways); ++i) {
+    const std::string way(catalog::wordAt(ways, i));
+    // Engines make this of what is native.
+    if (way == "dequantized" && !made.empty())
+      continue;
+    const moe::QuantAttr quant = way == "weight_only"
+                                     ? stored.withPlainActivations(computeType)
+                                     : stored;
+    LayerFacts facts = commonFacts(layer);
+    facts.realization = way;
+    facts.bits = quant.getBits();
+    facts.scheme = quant.getScheme();
+    facts.emulated = way == "emulated";
+    const bool codes = quant.multipliesCodes() ||
+                       (way == "native" && quant.mayMultiplyCodes());
+    const bool converts = quant.dequantizesWeights() && !codes;
+    const Operands matmuls[] = {{quant.getA1(), quant.getW1()},
+                                {quant.getA2(), quant.getW2()}};
+    if (way == "native" && converts)
+      addImpossible(facts, matmuls);
+    facts.nativeScales = true;
+    for (const auto &[activation, weight] : matmuls) {
+      facts.quantized |= !activation.isPlain() || !weight.isPlain();
+      facts.nativeScales &= moe::nativeScales(activation, weight) != nullptr;
+      facts.elementTypes.push_back(nameOf(converts && !activation.isPlain()
+                                              ? computeType
+                                              : activation.getElement()));
+      (converts || codes ? facts.codes : facts.elementTypes)
+          .push_back(nameOf(weight.getElement()));
+      if (converts || codes)
+        facts.codeGroups.push_back(
+            {weight.getGroup()[0], weight.getGroup()[1]});
+    }
+    made.push_back(std::move(facts));
+  }
+  return made;
+}
+
+std::string compiler::realizationOf(moe::ProgramOp program) {
+  moe::LayerOp layer = program.getLayerOp();
+  if (layer.getStoredQuant())
+    return "weight_only";
+  bool emulates = false, converts = false;
+  program.walk([&](moe::GroupedMatmulOp matmul) {
+    emulates |= matmul.getRealization() == moe::Realization::Emulated;
+    converts |= matmul.getRealization() == moe::Realization::Dequantized;
+  });
+  return emulates ? "emulated" : converts ? "dequantized" : "native";
+}
+
+LayerFacts compiler::factsOf(moe::ProgramOp program) {
+  std::vector<LayerFacts> ways = factsOf(program.getLayerOp());
+  const std::string its = realizationOf(program);
+  for (LayerFacts &facts : ways)
+    if (facts.realization == its)
+      return facts;
+  return ways.front();
+}
+
+Choices compiler::choicesOf(moe::ReportAttr report) {
+  Choices choices;
+  const auto asked = [&](StringRef option) {
+    const moe::ChoiceAttr choice = report.getChoice(option);
+    if (choice && choice.getBy() != "option")
+      choices.variables.push_back(option.str());
+    return choice ? choice.getValue().str() : std::string();
+  };
+  choices.backend = asked("backend");
+  choices.engine = asked("engine");
+  choices.exclude = splitWords(asked("exclude"));
+  choices.allow = splitWords(asked("allow"));
+  return choices;
 }

@@ -21,6 +21,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -29,7 +30,7 @@ using catalog::Backend;
 using catalog::Engine;
 
 namespace {
-struct Candidate {
+struct Pair {
   const Backend *backend;
   const Engine *engine;
 };
@@ -39,8 +40,7 @@ struct Reason {
 };
 
 using Predicate = std::optional<Reason> (*)(const LayerFacts &,
-                                            const Architecture &,
-                                            const Candidate &);
+                                            const Architecture &, const Pair &);
 } // namespace
 
 static int64_t bitsOf(const std::string &elementType) {
@@ -58,7 +58,7 @@ static std::string commas(std::string_view words) {
 
 static std::optional<Reason> quantization(const LayerFacts &layer,
                                           const Architecture &,
-                                          const Candidate &candidate) {
+                                          const Pair &candidate) {
   // Weights that are dequantized are served by their descriptors.
   if (!layer.quantized || !layer.scheme.empty() || layer.nativeScales ||
       !layer.codes.empty())
@@ -71,7 +71,7 @@ static std::optional<Reason> quantization(const LayerFacts &layer,
 
 static std::optional<Reason> elementTypes(const LayerFacts &layer,
                                           const Architecture &,
-                                          const Candidate &candidate) {
+                                          const Pair &candidate) {
   for (const std::string &type : layer.elementTypes)
     if (!catalog::hasWord(candidate.engine->elements, type))
       return Reason{"dtype_not_supported",
@@ -81,8 +81,8 @@ static std::optional<Reason> elementTypes(const LayerFacts &layer,
   for (const std::string &type : layer.codes)
     if (!catalog::hasWord(candidate.engine->weights, type))
       return Reason{"dtype_not_supported",
-                    fmt::format("engine '{}' does not convert weights of {} to "
-                                "what it multiplies",
+                    fmt::format("engine '{}' multiplies weights as they are "
+                                "stored, and those of {} become another type",
                                 candidate.engine->name, type)};
   // Elements of 8 bits hold every code of i4, and e4m3 those of e2m1.
   for (const std::string &type : layer.codes)
@@ -105,20 +105,31 @@ static std::optional<Reason> elementTypes(const LayerFacts &layer,
 
 static std::optional<Reason> equalTypes(const LayerFacts &layer,
                                         const Architecture &,
-                                        const Candidate &candidate) {
-  for (const std::string &type : layer.elementTypes)
-    if (type != layer.elementTypes.front())
+                                        const Pair &candidate) {
+  constexpr std::string_view kOperands[] = {"a1", "w1", "a2", "w2"};
+  constexpr std::string_view kActivations[] = {"a1", "a2"};
+  const auto nameAt = [&](size_t i) {
+    const size_t last =
+        layer.codes.empty() ? std::size(kOperands) : std::size(kActivations);
+    if (i >= last)
+      return std::string_view("another operand");
+    return layer.codes.empty() ? kOperands[i] : kActivations[i];
+  };
+  for (size_t i = 0; i < layer.elementTypes.size(); ++i)
+    if (layer.elementTypes[i] != layer.elementTypes.front())
       return Reason{"dtype_not_supported",
                     fmt::format("engine '{}' multiplies operands of one type, "
-                                "not {} with {}",
-                                candidate.engine->name,
-                                layer.elementTypes.front(), type)};
+                                "not {} of {} beside {} of {}; accepted: one "
+                                "type for both matmuls",
+                                candidate.engine->name, nameAt(0),
+                                layer.elementTypes.front(), nameAt(i),
+                                layer.elementTypes[i])};
   return std::nullopt;
 }
 
 static std::optional<Reason> archFeatures(const LayerFacts &,
                                           const Architecture &arch,
-                                          const Candidate &candidate) {
+                                          const Pair &candidate) {
   std::string_view missing =
       catalog::firstMissing(arch.features, candidate.engine->features);
   if (missing.empty())
@@ -128,9 +139,8 @@ static std::optional<Reason> archFeatures(const LayerFacts &,
                             candidate.engine->name, missing, arch.name)};
 }
 
-static std::optional<Reason> rowSizes(const LayerFacts &layer,
-                                      const Architecture &,
-                                      const Candidate &candidate) {
+static std::optional<Reason>
+rowSizes(const LayerFacts &layer, const Architecture &, const Pair &candidate) {
   const ElementType *type = layer.elementTypes.empty()
                                 ? nullptr
                                 : findElementType(layer.elementTypes.front());
@@ -154,7 +164,7 @@ static std::optional<Reason> rowSizes(const LayerFacts &layer,
 
 static std::optional<Reason> expertCounts(const LayerFacts &layer,
                                           const Architecture &,
-                                          const Candidate &candidate) {
+                                          const Pair &candidate) {
   if (layer.experts > 1024)
     return Reason{"experts_not_supported",
                   fmt::format("backend '{}' routes over at most 1024 experts, "
@@ -217,7 +227,7 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
 /// An engine that reads nothing but fragments.
 static std::optional<Reason> fragments(const LayerFacts &layer,
                                        const Architecture &,
-                                       const Candidate &candidate) {
+                                       const Pair &candidate) {
   if (catalog::hasWord(candidate.engine->orders, "rows"))
     return std::nullopt;
   return whyNoFragments(layer, *candidate.engine);
@@ -250,124 +260,259 @@ std::string_view compiler::orderOf(const LayerFacts &layer,
              : "rows";
 }
 
+/// Features that an arch lacks come first: nothing else matters then.
 static constexpr Predicate kPredicates[] = {
-    quantization, elementTypes, equalTypes, archFeatures,
+    archFeatures, quantization, elementTypes, equalTypes,
     rowSizes,     expertCounts, fragments};
 
-static std::optional<Reason> firstReason(const LayerFacts &layer,
-                                         const Architecture &arch,
-                                         const Candidate &candidate,
-                                         const std::string &backend,
-                                         const std::string &engine) {
-  if (!backend.empty() && candidate.backend->name != backend)
+/// "native" or "dequantized" of what is exact, else the realization.
+static std::string realizationWith(const LayerFacts &layer,
+                                   const Engine &engine,
+                                   const Architecture &arch) {
+  if (layer.realization != "native" || layer.elementTypes.empty())
+    return layer.realization;
+  return std::string(catalog::realizationOf(
+      engine.name, layer.elementTypes.front(), arch.features));
+}
+
+/// The caller's choice comes before all that is possible.
+static std::optional<Reason> whyNotAsked(const Pair &candidate,
+                                         const std::string &realization,
+                                         const Choices &choices) {
+  if (!choices.backend.empty() && candidate.backend->name != choices.backend)
     return Reason{"not_requested",
-                  fmt::format("backend '{}' was asked for", backend)};
-  if (!engine.empty() && candidate.engine->name != engine)
+                  fmt::format("backend '{}' was asked for{}", choices.backend,
+                              choices.byVariable("backend"))};
+  if (!choices.engine.empty() && candidate.engine->name != choices.engine)
     return Reason{"not_requested",
-                  fmt::format("engine '{}' was asked for", engine)};
-  for (Predicate predicate : kPredicates)
-    if (auto reason = predicate(layer, arch, candidate))
-      return reason;
+                  fmt::format("engine '{}' was asked for{}", choices.engine,
+                              choices.byVariable("engine"))};
+  for (const std::string_view word :
+       {candidate.backend->name, candidate.engine->name,
+        std::string_view(realization)})
+    if (choices.isExcluded(word))
+      return Reason{"excluded", fmt::format("'{}' is excluded{}", word,
+                                            choices.byVariable("exclude"))};
   return std::nullopt;
 }
 
-Result<Resolution> compiler::resolve(const LayerFacts &layer,
-                                     const std::string &arch,
-                                     const std::string &backend,
-                                     const std::string &engine,
-                                     std::vector<Refused> *refusals) {
-  auto unknown = [](std::string_view kind, std::string_view name,
-                    std::string known) {
-    return invalidArgument("unknown {} '{}'; known {}s: {}", kind, name, kind,
-                           known);
-  };
-  const Architecture *archRow = catalog::find(catalog::kArchitectures, arch);
-  if (!archRow)
-    return unknown("arch", arch, catalog::names(catalog::kArchitectures));
-  if (!backend.empty() && !catalog::find(catalog::kBackends, backend))
-    return unknown("backend", backend, catalog::names(catalog::kBackends));
-  if (const Backend *row = catalog::find(catalog::kBackends, backend);
-      row && row->format != layer.format)
-    return refused("no backend serves layer '{}' on {}: "
-                   "[format_not_supported]: backend '{}' is for layers with "
-                   "activation_format {}, this one's is {}",
-                   layer.name, arch, backend, row->format, layer.format);
-  const Engine *engineRow = catalog::find(catalog::kEngines, engine);
-  if (!engine.empty() && !engineRow)
-    return unknown("engine", engine, catalog::names(catalog::kEngines));
-  if (engineRow && engineRow->mostTokens > 0)
-    return refused("no backend serves layer '{}' on {}: [few_tokens_only]: "
-                   "engine '{}' serves at most {} tokens, beside another "
-                   "engine for more; it is taken where it fits when no engine "
-                   "is asked for",
-                   layer.name, arch, engine, engineRow->mostTokens);
+/// Why the realization is refused whoever would do it.
+static std::optional<Reason> whyImpossible(const LayerFacts &layer,
+                                           const Architecture &arch,
+                                           const Choices &choices) {
+  if (layer.impossible.empty())
+    return std::nullopt;
+  if (choices.isExcluded(layer.realization))
+    return Reason{"excluded",
+                  fmt::format("'{}' is excluded{}", layer.realization,
+                              choices.byVariable("exclude"))};
+  if (!layer.instruction)
+    return Reason{"engine_missing", layer.impossible};
+  std::string features;
+  for (size_t i = 0; i < catalog::countWords(layer.instruction->features);
+       ++i) {
+    const std::string_view word =
+        catalog::wordAt(layer.instruction->features, i);
+    if (arch.has(word))
+      return Reason{"engine_missing", layer.impossible};
+    features += fmt::format("{}'{}'", features.empty() ? "" : " or ", word);
+  }
+  return Reason{"feature_missing",
+                fmt::format("{} has no {} (feature {})", arch.name,
+                            layer.instruction->noun, features)};
+}
 
-  // An engine for converted weights alone says nothing of other layers, unless
-  // it is asked for.
+/// Backends and engines by descending priority.
+static std::vector<Pair> pairsFor(const LayerFacts &layer,
+                                  const Choices &choices) {
+  // Engines for converted weights say nothing of other layers, and others
+  // nothing of theirs, unless they are asked for.
   const auto isFor = [&](const Engine &e) {
-    return catalog::hasWord(e.orders, "rows") || !layer.codes.empty() ||
-           e.name == engine;
+    return e.name == choices.engine ||
+           (layer.codes.empty() ? catalog::hasWord(e.orders, "rows")
+                                : !e.weights.empty());
   };
-  std::vector<Candidate> candidates;
+  std::vector<Pair> pairs;
   for (const Backend &b : catalog::kBackends)
     for (const Engine &e : catalog::kEngines)
       if (b.format == layer.format && catalog::hasWord(b.engines, e.name) &&
           isFor(e))
-        candidates.push_back({&b, &e});
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate &a, const Candidate &b) {
-                     return std::pair(a.backend->priority, a.engine->priority) >
-                            std::pair(b.backend->priority, b.engine->priority);
-                   });
+        pairs.push_back({&b, &e});
+  std::ranges::stable_sort(pairs, [](const Pair &a, const Pair &b) {
+    return std::pair(a.backend->priority, a.engine->priority) >
+           std::pair(b.backend->priority, b.engine->priority);
+  });
+  return pairs;
+}
 
-  Resolution resolution;
-  for (const Candidate &candidate : candidates) {
-    auto reason = firstReason(layer, *archRow, candidate, backend, engine);
-    if (reason) {
-      Refused refused{std::string(candidate.backend->name),
-                      std::string(candidate.engine->name), reason->code,
-                      reason->sentence};
-      // A candidate that the user did not want is no degradation.
-      if (resolution.backend.empty() && resolution.degraded.empty() &&
-          reason->code != "not_requested")
-        resolution.degraded =
-            fmt::format("{} with {}, since {}", refused.backend, refused.engine,
-                        refused.reason);
-      resolution.refused.push_back(std::move(refused));
-    } else if (resolution.backend.empty()) {
-      resolution.backend = candidate.backend->name;
-      resolution.engine = candidate.engine->name;
-      // Codes that become what an engine multiplies as it is, exactly, are no
-      // loss.
-      const ElementType *type =
-          layer.elementTypes.empty()
-              ? nullptr
-              : findElementType(layer.elementTypes.front());
-      if (type)
-        resolution.realization =
-            layer.emulated ? "emulated"
-            : layer.codes.empty() || type->bits == 8
-                ? catalog::realizationOf(resolution.engine,
-                                         layer.elementTypes.front(),
-                                         archRow->features)
-                : "dequantized";
+/// Says of candidates that serve, but compute another layer, how to have them.
+static void askForLeave(const LayerFacts &layer, const Choices &choices,
+                        std::vector<Candidate> &candidates) {
+  const auto *row = catalog::find(catalog::kRealizations, layer.realization);
+  const auto serves = [](const Candidate &c) { return !c.isRefused(); };
+  const auto first = std::ranges::find_if(candidates, serves);
+  if (!row || !row->isAnotherLayer || first == candidates.end())
+    return;
+  const std::string engine = first->engine;
+  for (Candidate &candidate : candidates) {
+    if (candidate.isRefused())
+      continue;
+    if (layer.takesCodes) {
+      candidate.code = "input_quantized";
+      candidate.reason = "x comes as codes (input_quantized), and these are "
+                         "what is multiplied";
+    } else if (!choices.isAllowed(layer.realization)) {
+      candidate.code = "not_allowed";
+      candidate.reason = fmt::format(
+          "activations would stay {}, which is another layer; --allow={} takes "
+          "it: engine {}, and no activation is quantized",
+          layer.elementTypes.front(), layer.realization, engine);
     }
   }
+}
+
+/// Each backend and engine for one realization.
+static std::vector<Candidate> judge(const LayerFacts &layer,
+                                    const Architecture &arch,
+                                    const Choices &choices) {
+  if (const auto reason = whyImpossible(layer, arch, choices))
+    return {{"", "", layer.realization, layer.bits, reason->code,
+             reason->sentence}};
+  std::vector<Candidate> candidates;
+  for (const Pair &pair : pairsFor(layer, choices)) {
+    Candidate &made = candidates.emplace_back(Candidate{
+        std::string(pair.backend->name), std::string(pair.engine->name),
+        realizationWith(layer, *pair.engine, arch), layer.bits, "", ""});
+    auto reason = whyNotAsked(pair, made.realization, choices);
+    for (const Predicate predicate : kPredicates)
+      if (!reason)
+        reason = predicate(layer, arch, pair);
+    if (reason)
+      std::tie(made.code, made.reason) =
+          std::pair(reason->code, reason->sentence);
+  }
+  askForLeave(layer, choices, candidates);
+  return candidates;
+}
+
+std::string compiler::candidateNames(
+    const std::vector<std::pair<std::string, std::string>> &pairs) {
+  std::string text, last;
+  for (const auto &[backend, engine] : pairs) {
+    if (backend != last)
+      text += fmt::format("{}{}{}{}", text.empty() ? "" : "; ", backend,
+                          engine.empty() ? "" : " with ", engine);
+    else
+      text += ", " + engine;
+    last = backend;
+  }
+  return text;
+}
+
+/// All reasons but those that the caller's own choice gives.
+static std::string reasonsOf(const std::vector<Candidate> &candidates,
+                             bool namesRealizations) {
+  std::string text;
+  for (size_t i = 0; i < candidates.size();) {
+    const Candidate &first = candidates[i];
+    std::vector<std::pair<std::string, std::string>> pairs;
+    for (; i < candidates.size() && candidates[i].code == first.code &&
+           candidates[i].reason == first.reason &&
+           candidates[i].realization == first.realization;
+         ++i)
+      if (!candidates[i].backend.empty())
+        pairs.emplace_back(candidates[i].backend, candidates[i].engine);
+    if (first.code == "not_requested")
+      continue;
+    std::string names = namesRealizations ? first.realization : "";
+    if (!pairs.empty())
+      names += (names.empty() ? "" : ", ") + candidateNames(pairs);
+    text += fmt::format("{}{} [{}]: {}", text.empty() ? "" : "; ", names,
+                        first.code, first.reason);
+  }
+  return text;
+}
+
+/// Takes the first that serves, of the realization that was decided.
+static void choose(Resolution &resolution, const std::string &decided) {
+  for (Candidate &candidate : resolution.candidates) {
+    const bool isExact = candidate.realization == "native" ||
+                         candidate.realization == "dequantized";
+    const bool isDecided =
+        decided.empty() || decided == candidate.realization ||
+        (isExact && (decided == "native" || decided == "dequantized"));
+    const bool isOpen = resolution.backend.empty();
+    if (!candidate.isRefused() && !isDecided && isOpen) {
+      candidate.code = "other_target";
+      candidate.reason = "another target or rank of the package is not served "
+                         "so, and all of them compute alike";
+    }
+    if (!candidate.isRefused()) {
+      if (isOpen && isDecided)
+        std::tie(resolution.backend, resolution.engine,
+                 resolution.realization) =
+            std::tie(candidate.backend, candidate.engine,
+                     candidate.realization);
+      continue;
+    }
+    // A candidate that the caller did not want is no degradation.
+    const bool isUnwanted = candidate.code == "not_requested" ||
+                            candidate.code == "excluded" ||
+                            candidate.code == "not_allowed";
+    if (isOpen && resolution.degraded.empty() && !isUnwanted)
+      resolution.degraded = fmt::format(
+          "{}, since {}",
+          candidate.backend.empty()
+              ? candidate.realization
+              : candidateNames({{candidate.backend, candidate.engine}}),
+          candidate.reason);
+  }
+}
+
+Result<Resolution> compiler::resolve(const std::vector<LayerFacts> &ways,
+                                     const std::string &arch,
+                                     const Choices &choices,
+                                     const std::string &decided,
+                                     std::vector<Candidate> *judged) {
+  const Architecture *archRow = catalog::find(catalog::kArchitectures, arch);
+  if (!archRow)
+    return invalidArgument("unknown arch '{}'; known archs: {}", arch,
+                           catalog::names(catalog::kArchitectures));
+  TRY(checkChoices(choices));
+  const LayerFacts &layer = ways.front();
+  if (const Backend *row = catalog::find(catalog::kBackends, choices.backend);
+      row && row->format != layer.format)
+    return refused("no backend serves layer '{}' on {}: "
+                   "[format_not_supported]: backend '{}' is for layers with "
+                   "activation_format {}, this one's is {}",
+                   layer.name, arch, choices.backend, row->format,
+                   layer.format);
+  if (const Engine *row = catalog::find(catalog::kEngines, choices.engine);
+      row && row->mostTokens > 0)
+    return refused("no backend serves layer '{}' on {}: [few_tokens_only]: "
+                   "engine '{}' serves at most {} tokens, beside another "
+                   "engine for more; it is taken where it fits when no engine "
+                   "is asked for",
+                   layer.name, arch, choices.engine, row->mostTokens);
+  if (const Backend *row = catalog::find(catalog::kBackends, choices.backend);
+      row && !choices.engine.empty() &&
+      !catalog::hasWord(row->engines, choices.engine))
+    return refused("no backend serves layer '{}' on {}: [engine_not_admitted]: "
+                   "backend '{}' takes engine {}, not {}",
+                   layer.name, arch, choices.backend, commas(row->engines),
+                   choices.engine);
+
+  Resolution resolution;
+  for (const LayerFacts &way : ways) {
+    const std::vector<Candidate> its = judge(way, *archRow, choices);
+    resolution.candidates.insert(resolution.candidates.end(), its.begin(),
+                                 its.end());
+  }
+  choose(resolution, decided);
   if (!resolution.backend.empty())
     return resolution;
-  if (refusals)
-    *refusals = resolution.refused;
-
-  std::string reasons;
-  for (const Refused &r : resolution.refused)
-    if (r.code != "not_requested")
-      reasons +=
-          fmt::format("{}{} with {} [{}]: {}", reasons.empty() ? "" : "; ",
-                      r.backend, r.engine, r.code, r.reason);
-  if (reasons.empty())
-    reasons = fmt::format(
-        "[engine_not_admitted]: backend '{}' takes engine {}, not {}", backend,
-        commas(catalog::find(catalog::kBackends, backend)->engines), engine);
+  if (judged)
+    *judged = resolution.candidates;
   return refused("no backend serves layer '{}' on {}: {}", layer.name, arch,
-                 reasons);
+                 reasonsOf(resolution.candidates, ways.size() > 1));
 }

@@ -5,16 +5,19 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One resolver for every scheme, driven by the tables: each pair of a backend
-// and an engine that it admits is judged by the same list of predicates, pure
-// functions of (layer, arch). No device is asked and no environment read.
+// One resolver for every scheme, driven by the tables: each realization of a
+// layer, with each backend and each engine that it admits, is judged by the
+// same list of predicates, pure functions of (layer, arch). No device is asked
+// and no environment read.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOEC_COMPILER_PLAN_RESOLVER_H
 #define MOEC_COMPILER_PLAN_RESOLVER_H
 
+#include "compiler/plan/Choices.h"
 #include "dialect/catalog/Engines.h"
+#include "dialect/catalog/Realizations.h"
 #include "runtime/support/Result.h"
 
 #include <array>
@@ -24,9 +27,19 @@
 
 namespace moec::compiler {
 
-/// Predicates may ask this of a layer on this rank.
+/// Predicates may ask this of a layer on this rank, as one realization computes
+/// it.
 struct LayerFacts {
   std::string name;
+  /// A row of Realizations.h. An engine may make `dequantized` of `native`.
+  std::string realization = "native";
+  std::string bits; ///< "w4a16": what is multiplied
+  /// Why no engine does, whatever the arch: no program computes it so.
+  std::string impossible;
+  /// The instruction that would, if the arch has it.
+  const catalog::BlockInstruction *instruction = nullptr;
+  /// Whether x, or what is compiled, are codes: activations are quantized.
+  bool takesCodes = false;
   int64_t experts = 1, localExperts = 1, pairs = 1;
   int64_t hidden = 0, intermediate = 0; ///< of this rank
   bool gated = false;
@@ -52,30 +65,40 @@ struct LayerFacts {
   bool emulated = false;
 };
 
-struct Refused {
-  std::string backend, engine;
-  std::string code;   ///< stable, lower case
+/// A realization by a backend with an engine, as it was judged.
+struct Candidate {
+  std::string backend, engine; ///< "": the realization is refused for all
+  std::string realization, bits;
+  std::string code;   ///< stable, lower case; "": it serves
   std::string reason; ///< a sentence without its full stop
+
+  bool isRefused() const { return !code.empty(); }
 };
 
 struct Resolution {
   std::string backend, engine;
-  std::vector<Refused> refused; ///< every candidate that cannot serve
+  /// Each candidate, in the order of the realizations, then by priority.
+  std::vector<Candidate> candidates;
   /// The first choice, and why it was not taken; "" if it was.
   std::string degraded;
-  /// "native" or "dequantized": see catalog::realizationOf; or "emulated", of
-  /// activations too.
+  /// The choice's: a row of Realizations.h.
   std::string realization = "native";
 };
 
-/// The candidate of highest priority that serves the layer, of those backends
-/// that are for its activation_format. `backend` and `engine` force ("" does
-/// not). An unknown name is InvalidArgument with the known ones; no candidate
-/// left is Refused with all reasons, each also in `refusals`, if given.
-Result<Resolution> resolve(const LayerFacts &layer, const std::string &arch,
-                           const std::string &backend,
-                           const std::string &engine,
-                           std::vector<Refused> *refusals = nullptr);
+/// The first candidate that serves, of those backends that are for the layer's
+/// activation_format. `ways` are the layer's realizations in their order. With
+/// `decided`, the realization of one of them, others are not taken.
+/// InvalidArgument: see checkChoices(). No candidate left is Refused with all
+/// reasons, each also in `judged`, if given.
+Result<Resolution> resolve(const std::vector<LayerFacts> &ways,
+                           const std::string &arch, const Choices &choices,
+                           const std::string &decided = "",
+                           std::vector<Candidate> *judged = nullptr);
+
+/// "grouped with wgmma_rs, mma_sync; unfused with simt": of candidates that
+/// follow each other.
+std::string
+candidateNames(const std::vector<std::pair<std::string, std::string>> &pairs);
 
 /// The `order` of #moe.layout in which an engine that serves the layer reads
 /// its weights.

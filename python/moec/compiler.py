@@ -93,7 +93,7 @@ def _explained(request: Request) -> dict[str, Any]:
 def _reasons(report: dict[str, Any]) -> tuple[Reason, ...]:
     """The refused candidates of a layer that no target serves, or the one reason that the layer itself is refused."""
     found = tuple(
-        Reason(row["code"], row["reason"], target["arch"], row["backend"], row["engine"])
+        Reason(row["code"], row["reason"], target["arch"], row["backend"] or row["realization"], row["engine"])
         for target in report["targets"]
         for row in target["refused"]
     )
@@ -140,6 +140,8 @@ def compile(
     max_tokens: int = 8192,
     backend: str | None = None,
     engine: str | None = None,
+    exclude: str | list[str] | None = None,
+    allow: str | list[str] | None = None,
     cubin: bool = False,
     progress: bool | Progress | None = None,
     **options: Any,
@@ -155,7 +157,9 @@ def compile(
     tp, ep, rank: the ranks that share each expert; whether whole experts are spread over ranks; the rank to compile for.
     layer: the layer of a model. None: its first with experts.
     max_tokens: the most tokens of a run.
-    backend, engine: force a choice.
+    backend, engine: force a choice. exclude: backends, engines and realizations that are not taken. None: what MOEC_BACKEND,
+        MOEC_ENGINE and MOEC_EXCLUDE say.
+    allow: "weight_only" where the package may compute another layer, which quantizes no activations.
     cubin: compiles the kernels now, by NVRTC. False: load() compiles them.
     progress: None shows bars where stderr is a terminal and tqdm is installed. A function gets (step, done, total).
     options: the other options of `moec compile`, with _ for -.
@@ -175,6 +179,8 @@ def compile(
         "max_tokens": max_tokens,
         "backend": backend,
         "engine": engine,
+        "exclude": exclude,
+        "allow": allow,
         "cubin": cubin,
     }
     request = _request(source, options)

@@ -45,7 +45,7 @@ class Support:
     reasons: tuple[Reason, ...]
     """Why not: at least one where .ok is False."""
     realization: tuple[str, ...]
-    """For each arch: "native", "dequantized" or "emulated"; "" of a part of a layer."""
+    """For each arch: "native", "dequantized", "weight_only" or "emulated"; "" of a part of a layer."""
 
     def __bool__(self) -> bool:
         return self.ok
@@ -108,7 +108,8 @@ class Report:
         if target.get("degraded"):
             lines.append(f"  better, but not possible: {target['degraded']}")
         lines += [
-            f"  refused: {row['backend']} {row['engine']} [{row['code']}]: {row['reason']}" for row in target.get("refused", ())
+            f"  refused: {row['realization']} {row['backend']} {row['engine']}".rstrip() + f" [{row['code']}]: {row['reason']}"
+            for row in target.get("refused", ())
         ]
         for variant in target.get("variants", ()):
             first, last = variant["tokens"]

@@ -113,7 +113,7 @@ def test_report_of_a_refused_layer() -> None:
     report = moec.explain(SMALL, arch="sm_75", engine="wgmma")
     assert not report.served
     assert "not served: " in str(report)
-    assert "refused: grouped wgmma [feature_missing]: engine 'wgmma' needs wgmma" in str(report)
+    assert "refused: native grouped wgmma [feature_missing]: engine 'wgmma' needs wgmma" in str(report)
     page = report.to_html()
     assert page.startswith("<!DOCTYPE html>")
     assert "feature_missing" in page
@@ -248,3 +248,21 @@ def test_no_bars_without_a_terminal_and_messages_by_the_library(tmp_path: pathli
     assert "kernels for" not in said
     assert "moec: info: NVRTC 1" in said
     assert "INFO" not in said
+
+
+def test_another_layer_must_be_allowed() -> None:
+    layer = SMALL | {"quant_config": "nvfp4"}
+    report = moec.explain(layer, arch=ARCH)
+    assert report.targets[0]["realization"] == "emulated"
+    assert "refused: native [feature_missing]: sm_90a has no fp4 tensor core" in str(report)
+    states = {(row["realization"], row["state"]) for row in report.targets[0]["realizations"]}
+    assert ("weight_only", "refused") in states and ("emulated", "chosen") in states
+    allowed = moec.supports(layer, arch=ARCH, allow="weight_only")
+    assert allowed.realization == ("weight_only",)
+    package = moec.load(moec.compile(layer, arch=ARCH, allow=["weight_only"], max_tokens=16), device="host")
+    assert "a1_second_scale" not in package.values
+    with pytest.raises(moec.NotSupported, match="sm_90a has no fp4 tensor core") as caught:
+        moec.compile(layer, arch=ARCH, exclude=["emulated"])
+    assert {reason.code for reason in caught.value.reasons} >= {"feature_missing", "not_allowed", "excluded"}
+    with pytest.raises(moec.InvalidArgument, match="exclude: unknown word 'wgmmma'"):
+        moec.compile(layer, arch=ARCH, exclude="wgmmma")

@@ -8,7 +8,7 @@ import types
 from typing import Any
 
 import pytest
-from conftest import run_python
+from conftest import SMALL, run_python
 
 import moec
 from moec.integrations import sglang, vllm
@@ -95,6 +95,19 @@ def test_realizations(engine: Any) -> None:
     weight_only, quantized = Scheme("", {}, {}, weight_only=True), Scheme("", {}, {})
     assert [takes(weight_only, each) for each in ("native", "dequantized", "emulated")] == [True, True, False]
     assert [takes(quantized, each) for each in ("native", "dequantized", "emulated")] == [True, False, False]
+    assert takes(quantized, "weight_only")
+
+
+def test_the_plug_ins_allow_weight_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVFP4 of W4A4 is computed without quantized activations, unless MOEC_EXCLUDE forbids it."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from moec.integrations import _plan
+
+    source = SMALL | {"quant_config": "nvfp4"}
+    monkeypatch.delenv("MOEC_EXCLUDE", raising=False)
+    assert _plan.kernels_of(source, torch.device("cpu"), 64).realization == ("weight_only",)
+    monkeypatch.setenv("MOEC_EXCLUDE", "gemv,weight_only")
+    assert _plan.kernels_of(source, torch.device("cpu"), 64).realization == ("emulated",)
 
 
 @pytest.mark.parametrize(

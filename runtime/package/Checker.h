@@ -54,6 +54,7 @@ public:
   // Validate.cpp
   Result<void> checkManifest();
   Result<void> checkRanks();
+  Result<void> checkRealization();
   Result<void> checkValue(const std::string &path, const Value &value,
                           bool ofTarget);
   Result<void> checkTarget(const std::string &path, const Target &target,

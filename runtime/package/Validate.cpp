@@ -288,6 +288,23 @@ Result<void> Checker::checkTarget(const std::string &path, const Target &target,
 // The manifest
 //===----------------------------------------------------------------------===//
 
+/// A layer that is computed otherwise than its scheme says names both.
+Result<void> Checker::checkRealization() {
+  const nlohmann::json &layer = manifest.layer;
+  const bool hasStored = layer.is_object() && layer.contains("stored_quant");
+  const std::string realization = layer.is_object() &&
+                                          layer.contains("realization") &&
+                                          layer["realization"].is_string()
+                                      ? layer["realization"].get<std::string>()
+                                      : "";
+  if (hasStored != (realization == "weight_only"))
+    return fail("layer.stored_quant",
+                "expected it with realization 'weight_only' alone, got "
+                "realization '{}'",
+                realization);
+  return {};
+}
+
 Result<void> Checker::checkRanks() {
   if (manifest.ranks.empty())
     return fail("ranks", "expected at least one rank");
@@ -314,6 +331,7 @@ Result<void> Checker::checkManifest() {
                   "got '{}'",
                   manifest.rows.text());
   TRY(checkRanks());
+  TRY(checkRealization());
   // Rows are 32-bit indices on the device.
   for (int64_t tokens : {int64_t(1), manifest.maxTokens}) {
     Symbols symbols;

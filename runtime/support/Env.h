@@ -25,7 +25,7 @@ namespace moec {
 
 struct EnvVariable {
   std::string_view name;
-  std::string_view type;         ///< path, flag, integer or word
+  std::string_view type;         ///< path, flag, integer, word or words
   std::string_view defaultValue; ///< as one would write it
   std::string_view help;         ///< a sentence
 };
@@ -53,6 +53,13 @@ inline constexpr EnvVariable kEnvVariables[] = {
      "Milliseconds after which a kernel that waits for other threads ends "
      "with an assertion that names the wait; 0: never. Kernels are compiled "
      "for it, and are slower."},
+    {"MOEC_BACKEND", "word", "",
+     "The backend that compile and explain force; --backend wins."},
+    {"MOEC_ENGINE", "word", "",
+     "The engine that compile and explain force; --engine wins."},
+    {"MOEC_EXCLUDE", "words", "",
+     "Backends, engines and realizations that compile and explain do not take, "
+     "with commas between them; --exclude wins."},
     {"MOEC_DUMP_DIR", "path", "",
      "Folder that receives every source, log and cubin of a load."},
     {"MOEC_LOG", "word", "warning",

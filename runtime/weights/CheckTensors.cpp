@@ -361,8 +361,11 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
       it = tensors.erase(it);
       continue;
     }
-    const bool isLeftOut =
-        (role.shared && options.noSharedExperts) || (isRouting && !routes);
+    const bool isOfActivations =
+        role.kind == Kind::InputScale || role.kind == Kind::InputDivisor;
+    const bool isLeftOut = (role.shared && options.noSharedExperts) ||
+                           (isRouting && !routes) ||
+                           (isOfActivations && shape.leavesActivations);
     if (!isTaken && (isLeftOut || ignored.has(found.name))) {
       it = tensors.erase(it);
       continue;

@@ -129,6 +129,7 @@ Result<LayerShape> LayerShape::read(const json &layer) {
   };
   made.groupIndex = isSet("group_index");
   made.sharedGate = isSet("shared_expert_gate");
+  made.leavesActivations = reader.find("stored_quant") != nullptr;
   made.storesFloats = reader.find("weights_type") != nullptr;
   const json *order = reader.find("gate_up_order");
   made.gateUpOrder =

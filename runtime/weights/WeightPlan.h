@@ -41,11 +41,12 @@ struct LayerShape {
     bool secondPerRow = false; ///< each row has a second scale, not each part
   };
   Group w1, w2;
-  WeightFormat format1, format2; ///< what a float weight is quantized to
-  int64_t codeBits = 8;          ///< of both weights
-  bool groupIndex = false;       ///< columns say their groups
-  bool sharedGate = false;       ///< shared experts are weighed
-  bool storesFloats = false;     ///< which packing quantizes
+  WeightFormat format1, format2;  ///< what a float weight is quantized to
+  int64_t codeBits = 8;           ///< of both weights
+  bool groupIndex = false;        ///< columns say their groups
+  bool sharedGate = false;        ///< shared experts are weighed
+  bool storesFloats = false;      ///< which packing quantizes
+  bool leavesActivations = false; ///< their stored scales have no use
 
   /// Errors are InvalidManifest, or Refused for a layer whose weights no
   /// checkpoint says (replicas of experts).

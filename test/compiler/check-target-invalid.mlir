@@ -223,7 +223,7 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
-// expected-error-re@+1 {{layer @l refused [scheme_not_supported]: these descriptors are no scheme that a backend does; accepted: f32, f16, bf16, {{.*}}, or weights that are quantized, both}}
+// expected-error-re@+1 {{layer @l refused [scheme_not_supported]: these descriptors are no scheme that a backend does: {{.*}}; accepted: f32, f16, bf16, {{.*}}, or weights that are quantized, both}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <bf16>, w2 = <i8, group = [1, -1], scale = bf16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // -----

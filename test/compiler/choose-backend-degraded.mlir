@@ -5,8 +5,8 @@
 
 // CHECK: moe.program @tiny_sm_75
 // CHECK-SAME: report #moe.report<backend = grouped, engine = simt,
-// CHECK-SAME: backend = grouped, engine = wgmma, code = "feature_missing", reason = "engine 'wgmma' needs wgmma, which sm_75 lacks"
-// CHECK-SAME: backend = grouped, engine = mma_sync, code = "feature_missing", reason = "engine 'mma_sync' needs mma_sync, which sm_75 lacks"
+// CHECK-SAME: backend = grouped, engine = wgmma, realization = native, computed = w16a16, code = "feature_missing", reason = "engine 'wgmma' needs wgmma, which sm_75 lacks"
+// CHECK-SAME: backend = grouped, engine = mma_sync, realization = native, computed = w16a16, code = "feature_missing", reason = "engine 'mma_sync' needs mma_sync, which sm_75 lacks"
 // CHECK-SAME: degraded = "grouped with wgmma, since engine 'wgmma' needs wgmma, which sm_75 lacks"
 
 moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,

@@ -3,16 +3,21 @@
 // RUN: moec-opt --moe-choose-backend=engine=simt %s | FileCheck %s --check-prefix=SIMT
 // RUN: moec-opt --moe-choose-backend --moe-choose-backend %s | FileCheck %s
 
+// RUN: moec-opt --moe-choose-backend="exclude=wgmma,mma_sync variables=exclude" %s | FileCheck %s --check-prefix=EXCLUDE
+// EXCLUDE: report #moe.report<backend = grouped, engine = simt, candidates = [
+// EXCLUDE-SAME: engine = wgmma, realization = native, computed = w16a16, code = "excluded", reason = "'wgmma' is excluded by MOEC_EXCLUDE"
+// EXCLUDE-SAME: choices = [<option = exclude, value = "wgmma,mma_sync", by = MOEC_EXCLUDE>]
+
 // The candidate of highest priority that serves the layer is written on the
 // program. What was not asked for is refused by name.
 
 // CHECK: moe.program @tiny_sm_90a
-// CHECK-SAME: report #moe.report<backend = grouped, engine = wgmma>
-// UNFUSED: report #moe.report<backend = unfused, engine = simt, refused = [
-// UNFUSED-SAME: backend = grouped, engine = wgmma, code = "not_requested", reason = "backend 'unfused' was asked for"
-// UNFUSED-SAME: backend = grouped, engine = mma_sync, code = "not_requested", reason = "backend 'unfused' was asked for"
-// SIMT: report #moe.report<backend = grouped, engine = simt, refused = [
-// SIMT-SAME: backend = grouped, engine = mma_sync, code = "not_requested", reason = "engine 'simt' was asked for"
+// CHECK-SAME: report #moe.report<backend = grouped, engine = wgmma, candidates = [<backend = grouped, engine = wgmma, realization = native, computed = w16a16>, <backend = grouped, engine = mma_sync, realization = native, computed = w16a16>, <backend = grouped, engine = simt, realization = native, computed = w16a16>, <backend = unfused, engine = simt, realization = native, computed = w16a16>]> {
+// UNFUSED: report #moe.report<backend = unfused, engine = simt, candidates = [
+// UNFUSED-SAME: backend = grouped, engine = wgmma, realization = native, computed = w16a16, code = "not_requested", reason = "backend 'unfused' was asked for"
+// UNFUSED-SAME: backend = grouped, engine = mma_sync, realization = native, computed = w16a16, code = "not_requested", reason = "backend 'unfused' was asked for"
+// SIMT: report #moe.report<backend = grouped, engine = simt, candidates = [
+// SIMT-SAME: backend = grouped, engine = mma_sync, realization = native, computed = w16a16, code = "not_requested", reason = "engine 'simt' was asked for"
 
 moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
   input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,

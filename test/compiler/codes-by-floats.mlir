@@ -1,7 +1,7 @@
-// RUN: moec-opt %s --pass-pipeline='builtin.module(moe-resolve-parallel,moe-check-target{arch=sm_90a},moe-decompose-layer{arch=sm_90a},moe.program(moe-choose-backend))' | FileCheck %s
-// RUN: moec-opt %s --pass-pipeline='builtin.module(moe-resolve-parallel,moe-decompose-layer{arch=sm_90a engine=mma_sync},moe.program(moe-choose-backend{engine=mma_sync}))' | FileCheck %s --check-prefix=EMULATED
-// RUN: moec-opt %s --pass-pipeline='builtin.module(moe-resolve-parallel,moe-decompose-layer{arch=sm_90a emulate},moe.program(moe-choose-backend))' | FileCheck %s --check-prefix=EMULATED
-// RUN: moec-opt %s --pass-pipeline='builtin.module(moe-resolve-parallel,moe-decompose-layer{arch=sm_90a,sm_80},moe.program(moe-choose-backend))' | FileCheck %s --check-prefix=EMULATED
+// RUN: moec-opt %s --pass-pipeline='builtin.module(moe-resolve-parallel,moe-check-target{arch=sm_90a},moe-choose-realization{arch=sm_90a},moe-decompose-layer{arch=sm_90a},moe.program(moe-choose-backend))' | FileCheck %s
+// RUN: moec-opt %s --pass-pipeline='builtin.module(moe-resolve-parallel,moe-choose-realization{arch=sm_90a engine=mma_sync},moe-decompose-layer{arch=sm_90a},moe.program(moe-choose-backend{engine=mma_sync}))' | FileCheck %s --check-prefix=EMULATED
+// RUN: moec-opt %s --pass-pipeline='builtin.module(moe-resolve-parallel,moe-choose-realization{arch=sm_90a exclude=native},moe-decompose-layer{arch=sm_90a},moe.program(moe-choose-backend{exclude=native}))' | FileCheck %s --check-prefix=EMULATED
+// RUN: moec-opt %s --pass-pipeline='builtin.module(moe-resolve-parallel,moe-choose-realization{arch=sm_90a,sm_80},moe-decompose-layer{arch=sm_90a,sm_80},moe.program(moe-choose-backend))' | FileCheck %s --check-prefix=EMULATED
 
 // e4m3 holds each e2m1: an engine of sm_90a multiplies the codes of both. All
 // targets of a package compute the same, so that sm_80 beside it, another engine

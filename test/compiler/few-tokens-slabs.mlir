@@ -18,7 +18,7 @@ moe.layer @sixteens {experts = 8, top_k = 2, hidden = 384, intermediate = 256,
 
 // Sizes that are no multiples of 64 leave weights in rows.
 // CHECK-LABEL: moe.program @rows
-// CHECK-SAME: <backend = grouped, engine = gemv, code = "layout_not_supported", reason = "engine 'gemv' converts weights in the order of fragments, and engine 'mma_sync' reads rows">
+// CHECK-SAME: <backend = grouped, engine = gemv, realization = dequantized, computed = w4a16, code = "layout_not_supported", reason = "engine 'gemv' converts weights in the order of fragments, and engine 'mma_sync' reads rows">
 // CHECK-NOT: engine "gemv"
 moe.layer @rows {experts = 8, top_k = 2, hidden = 384, intermediate = 288,
   input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<mxfp4_w4a16>,

@@ -2,12 +2,12 @@
 
 // Weights alone are quantized: their scales, scales of scales and zero points
 // are the layer's inputs and the matmuls' operands, and the packed codes keep
-// their type. Engines that cannot convert them are refused.
+// their type. Engines that never convert weights are no candidates.
 
 // CHECK-LABEL: moe.program @nvfp4_sm_90a
 // CHECK-SAME: engine = mma_sync
-// CHECK-SAME: code = "dtype_not_supported", reason = "engine 'wgmma' does not convert weights of f4E2M1FN to what it multiplies"
-// CHECK-SAME: realization = dequantized
+// CHECK-SAME: candidates = [<backend = grouped, engine = wgmma_rs, realization = dequantized, computed = w4a16, code = "size_not_supported"
+// CHECK-SAME: ], degraded = {{.*}}, realization = dequantized
 // CHECK: %w13: tensor<8x192x128xf4E2M1FN>
 // CHECK-SAME: %w2: tensor<8x128x96xf4E2M1FN>
 // CHECK-SAME: %w13_scale: tensor<8x192x8xf8E4M3FN>

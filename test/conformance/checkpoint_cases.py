@@ -223,8 +223,12 @@ for layout, scheme, columns in [("gptq", "int4_zp_w4a16", None), ("gptq", "int4_
 # A symmetric layer's checkpoint that says so of each group.
 for layout in ("gptq", "gptq_v2", "pack_quantized"):
     CASES.append(case(f"{layout}-int4_w4a16-symmetric", "int4_w4a16", None, SHAPE, {"stored_layout": layout}, words=layout, symmetric=True))
-# Tensors that the caller leaves out.
+# Tensors that the caller leaves out, or that a layer without quantized activations has no use for.
 CASES += [
+    case("modelopt-nvfp4-weight-only", "nvfp4_w4a16", hugging_face("model.layers.0.mlp", kinds={
+        "weight": ("weight", {}), "scale": ("weight_scale", {}), "second": ("weight_scale_2", SCALAR)},
+        more=lambda writer, layer: input_scales(writer, layer)),
+         layer={"quant_config": "nvfp4"}, compile=["--allow=weight_only"]),
     case("static-as-dynamic", "fp8_tensor_dynamic", hugging_face("model.layers.0.mlp", kinds={
         "weight": ("weight", {}), "scale": ("weight_scale", SCALAR)}, more=lambda writer, layer: input_scales(writer, layer)),
          options=["--ignore-tensor=input_scale"]),
@@ -241,11 +245,12 @@ def layer_json(row):
             "activation": "silu", "routing_method": "renormalize", "quant_config": row["scheme"]["name"], **row["layer"]}
 
 
-def compiled(tools, folder, layer):
-    """The package of a layer."""
+def compiled(tools, folder, layer, options=()):
+    """The package of a layer. options: of the compiler."""
     file, package = folder / "layer.json", folder / "package"
     file.write_text(json.dumps(layer))
-    status, _, errors = testing.run([tools.moec, "compile", file, "--arch=sm_90a", "--no-cubin", "--max-tokens=64", "-o", package])
+    status, _, errors = testing.run([tools.moec, "compile", file, "--arch=sm_90a", "--no-cubin", "--max-tokens=64", "-o", package,
+                                    *options])
     if status:
         raise ValueError(f"moec exited with {status}: {errors.strip()}")
     return package

@@ -79,7 +79,7 @@ def check_case(tools, work, row, keep):
         quantizer.quantized(layer, row["online"])
         row = {**row, "scheme": row["online"]}
     try:
-        package = compiled(tools, folder, layer_json(row))
+        package = compiled(tools, folder, layer_json(row), row.get("compile", ()))
     except ValueError as error:
         return f"{row['name']}: {error}"
     command = [tools.moec_run, package, "--device=host", "--tokens=1,19", "--check", "--json", f"--weights={folder / 'model'}",

@@ -301,12 +301,27 @@ module attributes {a = #moe.region<"", offset = "0", bytes = "1", first = 0, las
 // -----
 
 // expected-error@+1 {{'code' must be lower-case words joined by '_', got 'No!'}}
-module attributes {a = #moe.refusal<backend = grouped, code = "No!", reason = "x">} {}
+module attributes {a = #moe.candidate<backend = grouped, code = "No!", reason = "x">} {}
 
 // -----
 
-// expected-error@+1 {{refusal 'no' must give a reason}}
-module attributes {a = #moe.refusal<backend = grouped, code = "no", reason = "">} {}
+// expected-error@+1 {{a refused candidate has a 'code' and a 'reason', got 'no' and ''}}
+module attributes {a = #moe.candidate<backend = grouped, code = "no", reason = "">} {}
+
+// -----
+
+// expected-error@+1 {{unknown realization 'guessed'; known: native, dequantized, weight_only, emulated}}
+module attributes {a = #moe.candidate<backend = grouped, realization = guessed>} {}
+
+// -----
+
+// expected-error@+1 {{unknown choice 'colour'; known: backend, engine, exclude, allow}}
+module attributes {a = #moe.choice<option = colour, value = "red">} {}
+
+// -----
+
+// expected-error@+1 {{choice 'engine' needs a value}}
+module attributes {a = #moe.choice<option = engine, value = "">} {}
 
 // -----
 
@@ -340,7 +355,7 @@ func.func private @f(tensor<4x64x72xi4, #moe.layout<order = fragment, tile = [64
 
 // -----
 
-// expected-error@+1 {{unknown realization 'guessed'; known: native, dequantized, emulated}}
+// expected-error@+1 {{unknown realization 'guessed'; known: native, dequantized, weight_only, emulated}}
 module attributes {a = #moe.report<backend = grouped, engine = mma_sync, realization = guessed>} {}
 
 // -----

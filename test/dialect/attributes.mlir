@@ -51,7 +51,7 @@ module @descriptors attributes {
 // CHECK-SAME: moe.d = #moe.mma_sync_schedule<tile = [16, 64, 64], stages = 4, warps = [1, 4], group = 8, ctas_per_sm = 2, programmatic, source = modelled>
 // CHECK-SAME: moe.e = #moe.wgmma_schedule<tile = [256, 128, 64], stages = 4, group = 4, swap, producer_warps = 4, consumer_warps = 8, registers = [56, 224], cluster = [2, 1, 1]>
 // CHECK-SAME: moe.f = #moe.region<"t", offset = "0", bytes = "rows * 1536", first = 1, last = 2>
-// CHECK-SAME: moe.g = #moe.report<backend = unfused, engine = simt, refused = [<backend = layer, engine = wgmma, code = "dtype_not_supported", reason = "no f32">], degraded = "grouped">
+// CHECK-SAME: moe.g = #moe.report<backend = unfused, engine = simt, candidates = [<backend = layer, engine = wgmma, realization = native, computed = w32a32, code = "dtype_not_supported", reason = "no f32">, <realization = emulated>], degraded = "grouped", choices = [<option = exclude, value = "gemv,mma_sync", by = MOEC_EXCLUDE>, <option = engine, value = "simt">]>
 module @decisions attributes {
   moe.a = #moe.target<sm_90a, gpu = h100_sxm>,
   moe.b = #moe.target<sm_121f>,
@@ -59,5 +59,5 @@ module @decisions attributes {
   moe.d = #moe.mma_sync_schedule<warps = [1, 4], tile = [16, 64, 64], stages = 4, group = 8, ctas_per_sm = 2, programmatic, source = modelled>,
   moe.e = #moe.wgmma_schedule<tile = [256, 128, 64], stages = 4, group = 4, swap, cluster = [2, 1, 1], producer_warps = 4, consumer_warps = 8, registers = [56, 224]>,
   moe.f = #moe.region<"t", bytes = "rows * 1536", offset = "0", first = 1, last = 2>,
-  moe.g = #moe.report<backend = unfused, engine = simt, degraded = "grouped", refused = [#moe.refusal<backend = layer, engine = wgmma, code = "dtype_not_supported", reason = "no f32">]>
+  moe.g = #moe.report<backend = unfused, engine = simt, degraded = "grouped", candidates = [#moe.candidate<backend = layer, engine = wgmma, realization = native, computed = w32a32, code = "dtype_not_supported", reason = "no f32">, <realization = emulated>], choices = [<option = exclude, value = "gemv,mma_sync", by = MOEC_EXCLUDE>, #moe.choice<option = engine, value = "simt", by = option>]>
 } {}

@@ -131,7 +131,7 @@ moe.layer @l {top_k = "2", experts = 8, hidden = 64, intermediate = 32, input_ty
 
 // -----
 
-// expected-error@+1 {{custom op 'moe.layer' unknown layer option 'expert_count'; known: experts, top_k, hidden, intermediate, input_type, output_type, logits_type, quant, routing, activation, parallel, accumulate, activation_format, all_to_all, apply_router_weight_on_input, batch_invariant, defer_finalize, eplb, expert_map, gate_up_order, group_index, has_bias, hash_vocabulary, input_quantized, latent_hidden, local_begin, local_experts, local_intermediate, local_stride, lora, num_shared_experts, part, per_expert_scale, ranks, redundant_experts, residual, routed_scale, routed_scale_on_output, scales_swizzled, shared_expert_gate, shared_intermediate, skip_final_all_reduce, stored_hidden, stored_intermediate, stored_layout, w2_bias, weights_type, zero_experts}}
+// expected-error@+1 {{custom op 'moe.layer' unknown layer option 'expert_count'; known: experts, top_k, hidden, intermediate, input_type, output_type, logits_type, quant, routing, activation, parallel, accumulate, activation_format, all_to_all, apply_router_weight_on_input, batch_invariant, defer_finalize, eplb, expert_map, gate_up_order, group_index, has_bias, hash_vocabulary, input_quantized, latent_hidden, local_begin, local_experts, local_intermediate, local_stride, lora, num_shared_experts, part, per_expert_scale, ranks, realization, redundant_experts, residual, routed_scale, routed_scale_on_output, scales_swizzled, shared_expert_gate, shared_intermediate, skip_final_all_reduce, stored_hidden, stored_intermediate, stored_layout, stored_quant, w2_bias, weights_type, zero_experts}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, expert_count = 3}
 
 // -----
@@ -202,3 +202,23 @@ moe.layer @nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn
 
 // expected-error@+1 {{'moe.layer' op unknown part 'sort'; known: route, quantize, finalize}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, part = "sort"}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op unknown realization 'guessed'; known: native, dequantized, weight_only, emulated}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<nvfp4>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, realization = "guessed"}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'stored_quant' is of realization 'weight_only'}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<nvfp4>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, realization = "emulated", stored_quant = #moe.quant<nvfp4>}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'stored_quant' is of realization 'weight_only'}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<nvfp4_w4a16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, realization = "weight_only"}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'quant' must be #moe.quant<nvfp4> with activations of 'bf16', got #moe.quant<mxfp4_w4a16>}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<mxfp4_w4a16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, realization = "weight_only", stored_quant = #moe.quant<nvfp4>}

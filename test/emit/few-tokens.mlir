@@ -34,7 +34,7 @@
 // FORCED: [few_tokens_only]: engine 'gemv' serves at most 8 tokens, beside another engine for more; it is taken where it fits when no engine is asked for
 // ANOTHER-NOT: gemv
 // ANOTHER: variant up_to_32: 1 to 32 tokens
-// TURING: refused: backend grouped, engine gemv [feature_missing]: engine 'gemv' needs mma_sync, which sm_75 lacks
+// TURING: native w8a8, grouped with gemv: refused [feature_missing]: engine 'gemv' needs mma_sync, which sm_75 lacks
 // TURING: variant up_to_32: 1 to 32 tokens
 
 moe.layer @blocks {experts = 8, top_k = 2, hidden = 336, intermediate = 208,

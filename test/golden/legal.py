@@ -4,8 +4,9 @@
 """Compares test/golden/legal.txt with what the compiler accepts today.
 
 One line for each scheme and arch; for each backend/engine what the compiler does: `native`, `dequantized`, `emulated`,
-or the code of its refusal. A set that shrinks is then a difference to review. --update writes the file anew, and
-docs/reference/support-matrix.md, which is made of it.
+or the code of its refusal, of the last realization if there are several. A set that shrinks is then a difference to
+review. --update writes the file anew, docs/reference/support-matrix.md, which is made of it, and
+docs/reference/realizations.md: what the compiler says of each realization if nothing is forced.
 """
 
 import difflib
@@ -20,6 +21,7 @@ import moec_testing as testing  # noqa: E402
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "legal.txt"
 PAGE = GOLDEN.parents[2] / "docs" / "reference" / "support-matrix.md"
+ORDER_PAGE = PAGE.with_name("realizations.md")
 HEADER = """\
 # What the compiler does with each scheme on each arch, by backend/engine: native, dequantized, emulated, or the code of
 # the refusal. Checked by legal.py, and written by it: `test/golden/legal.py --bin=build/bin --work=/tmp/legal --update`.
@@ -44,6 +46,70 @@ writes this page from `test/golden/legal.txt`, which lists every backend and eng
 lists the descriptors of each scheme. [Quantization](quantization.md#quant_config) lists scales and layouts.
 
 """
+
+ORDER_HEADER = """\
+# Realizations
+
+moec judges the realizations of a scheme in the order of a cell, with each engine of backend `grouped`. The engine in bold is chosen.
+A code in parentheses refuses the realization, or the engines in front of it. [`moec explain`](explain.md) prints the sentence.
+`test/golden/legal.py` writes this page.
+
+| realization | what is multiplied | the caller must allow it |
+|---|---|---|
+| native | the operands as stored, or exactly equal numbers | no |
+| dequantized | 16-bit numbers that the kernel converts from the stored operands | no |
+| weight_only | as dequantized, with activations that are not quantized: another layer | `--allow=weight_only` |
+| emulated | 16-bit numbers that stand for quantized activations and weights | no |
+
+| code | meaning |
+|---|---|
+| `feature_missing` | the arch lacks a feature that the realization or the engine needs |
+| `engine_missing` | the arch has the instruction, or none exists, and no engine of moec multiplies the operands so |
+| `dtype_not_supported`, `quant_not_supported` | the engine does not multiply these types, or not with these scales |
+| `not_allowed` | the realization would serve, and is another layer |
+
+The layer of this page has hidden size 512, intermediate size 384 and x in bf16. Other sizes may be refused.
+[Quantization](quantization.md#weight_only) describes `weight_only`.
+
+"""
+
+
+def order_text(report):
+    """The realizations of a report in their order, each with its engines."""
+    parts = []
+    for row in report["targets"][0]["realizations"]:
+        if row["backend"] not in ("", "grouped") or row["engine"] == "gemv":
+            continue
+        engine = f"**{row['engine']}**" if row["state"] == "chosen" else row["engine"]
+        code = f"({row['code']})" if "code" in row else ""
+        if not parts or parts[-1][0] != row["realization"]:
+            parts.append((row["realization"], []))
+        parts[-1][1].append((engine, code))
+    text = []
+    for name, engines in parts:
+        words = []
+        for i, (engine, code) in enumerate(engines):
+            # A code stands behind the last of the engines that have it.
+            is_last = i + 1 == len(engines) or engines[i + 1][1] != code
+            words.append(" ".join(filter(None, (engine, code if is_last else ""))))
+        text.append(f"{name}: {', '.join(words)}")
+    return "; ".join(text)
+
+
+def order_page(orders):
+    """docs/reference/realizations.md of {scheme: {arch: text}}: equal answers share a row."""
+    alike = {}
+    for scheme, row in orders.items():
+        alike.setdefault(tuple(row.items()), []).append(scheme)
+    page = ORDER_HEADER + "| schemes | archs | realizations |\n|---|---|---|\n"
+    for row, schemes in alike.items():
+        archs = {}
+        for arch, text in row:
+            archs.setdefault(text, []).append(arch.removeprefix("sm_"))
+        for i, (text, names) in enumerate(archs.items()):
+            named = ", ".join(f"`{scheme}`" for scheme in schemes) if i == 0 else ""
+            page += f"| {named} | sm_{', '.join(names)} | {text} |\n"
+    return page
 
 
 def schemes_page(text):
@@ -72,12 +138,16 @@ def outcome(tools, layer, arch, backend, engine):
     status, output, errors = testing.run([tools.moec, "explain", layer, f"--arch={arch}", f"--backend={backend}",
                                           f"--engine={engine}", "--json"])
     if status == 0:
-        found = re.search(r'"realization"\s*:\s*"(\w+)"', output)
-        return found.group(1) if found else "native"
+        return json.loads(output)["targets"][0]["realization"]
     codes = re.findall(r"\[([a-z_]+)\]:", errors) or re.findall(r'"code"\s*:\s*"(\w+)"', output + errors)
     if status == 1 and codes:
-        return codes[0]
+        return codes[-1]
     return f"? exit {status}: {errors.strip()[:300]}"
+
+
+def order_of(tools, layer, arch):
+    status, output, errors = testing.run([tools.moec, "explain", layer, f"--arch={arch}", "--json"])
+    return order_text(json.loads(output)) if status == 0 else f"? exit {status}: {errors.strip()[:300]}"
 
 
 def main():
@@ -89,7 +159,7 @@ def main():
     work.mkdir(parents=True, exist_ok=True)
     started = time.time()
     rows = tools.rows()
-    jobs = []
+    jobs, order_jobs = [], []
     for scheme in rows["schemes"]:
         layers = {}
         for form in {row["format"] for row in rows["backends"]}:
@@ -97,11 +167,17 @@ def main():
             layers[form].write_text(json.dumps({**testing.layer_json(scheme["name"], SHAPE, scheme, rows["activations"][0],
                                                                      rows["routing"][0], False), "activation_format": form}))
         for arch in rows["archs"]:
+            order_jobs.append((scheme["name"], arch["name"], layers["standard"]))
             for backend in rows["backends"]:
                 for engine in rows["engines"]:
                     jobs.append((scheme["name"], arch["name"], layers[backend["format"]], backend["name"], engine["name"]))
     words = testing.parallel(lambda job: outcome(tools, job[2], job[1], job[3], job[4]), jobs, options.jobs)
-    lines, unexpected = {}, []
+    texts = testing.parallel(lambda job: order_of(tools, job[2], job[1]), order_jobs, options.jobs)
+    orders, lines, unexpected = {}, {}, []
+    for (scheme, arch, _), word in zip(order_jobs, texts):
+        orders.setdefault(scheme, {})[arch] = word
+        if word.startswith("?"):
+            unexpected.append(f"{scheme} {arch}: {word}")
     for (scheme, arch, _, backend, engine), word in zip(jobs, words):
         lines.setdefault((scheme, arch), []).append(f"{backend}/{engine}={word}")
         if word.startswith("?"):
@@ -112,7 +188,8 @@ def main():
     if options.update:
         GOLDEN.write_text(text)
         PAGE.write_text(schemes_page(text))
-        print(f"wrote {GOLDEN} and {PAGE}")
+        ORDER_PAGE.write_text(order_page(orders))
+        print(f"wrote {GOLDEN}, {PAGE} and {ORDER_PAGE}")
         return
     expected = GOLDEN.read_text() if GOLDEN.exists() else ""
     difference = list(difflib.unified_diff(expected.splitlines(), text.splitlines(), str(GOLDEN), "the compiler", lineterm=""))
@@ -123,6 +200,8 @@ def main():
     wrong = ["legal.txt differs"] if difference else []
     if not PAGE.exists() or PAGE.read_text() != schemes_page(expected):
         wrong.append(f"{PAGE.name} is not what {GOLDEN.name} says; --update writes both")
+    if not ORDER_PAGE.exists() or ORDER_PAGE.read_text() != order_page(orders):
+        wrong.append(f"{ORDER_PAGE.name} is not what the compiler says; --update writes it")
     testing.finish("legal rows", len(lines), wrong, started, time.time())
 
 

@@ -342,6 +342,11 @@ TEST(LayerJson, TypesAndRanges) {
   EXPECT_EQ(refused({{"activation_situ_beta", 0}}),
             "in.json: $.activation_situ_beta: expected a number above 0, got "
             "the number 0");
+  EXPECT_EQ(refused({{"activation", "situ"},
+                     {"activation_situ_beta", 4.0},
+                     {"swiglu_beta", 1.0}}),
+            "in.json: $.swiglu_beta: expected either swiglu_beta or "
+            "activation_situ_beta, got both");
   const std::vector<std::string_view> methods = routingNames();
   EXPECT_EQ(refused({{"routing_method", 4}}),
             "in.json: $.routing_method: expected " + listOf(methods) +

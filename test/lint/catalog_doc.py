@@ -16,7 +16,7 @@ import sys
 
 from lintlib import Finding, main
 
-TABLES = ("schemes", "routing", "activations", "engines", "backends", "archs", "gpus")
+TABLES = ("schemes", "routing", "activations", "engines", "backends", "archs", "gpus", "realizations")
 COMMANDS = ("moec", "moec compile", "moec explain", "moec list", "moec-run")
 
 

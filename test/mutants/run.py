@@ -11,6 +11,7 @@ A mutant is a patch whose first lines say what it is:
     Sources: FILE FILE           (code: the .cpp that take a mutated header of templates/moe/math; the header is the kernels', too)
     Check: conformance REGEX     (code: the cases of conformance.py that must fail)
     Check: checkpoints NAME      (code: the cases of checkpoints.py that must fail)
+    Check: fields PATH           (code: the field of a layer JSON for which fields.py must fail)
     Check: unit PROGRAM FILTER   (code: the GoogleTest program and the cases of it that must fail)
     Quick: yes                   (runs by default; the others with --all)
     Text: FILE                   (protocol: of test/templates/configs; its PTX must break conformance/protocol.py)
@@ -140,6 +141,13 @@ def run_check(check, folder, work):
                                               "--work", work / "check", "--only", check[1], "--jobs", "1"])
         if "checkpoints: 0 passed, 0 failed" in output or status not in (0, 1):
             raise RuntimeError(f"no case matches or no end: {output[-500:]} {errors[-500:]}")
+        failed = re.search(r"^FAILED: (.*)$", output, re.MULTILINE)
+        return status == 0, failed.group(1)[:200] if failed else ""
+    if check[0] == "fields":
+        status, output, errors = testing.run([sys.executable, HERE.parent / "conformance" / "fields.py", "--bin", folder,
+                                              "--work", work / "check", "--only", check[1], "--jobs", "1"])
+        if status not in (0, 1):
+            raise RuntimeError(f"no end: {output[-500:]} {errors[-500:]}")
         failed = re.search(r"^FAILED: (.*)$", output, re.MULTILINE)
         return status == 0, failed.group(1)[:200] if failed else ""
     if check[0] == "unit":

@@ -10,7 +10,7 @@ import torch
 
 from moec.errors import NotSupported
 from moec.integrations._engine import Engine
-from moec.integrations._plan import Plan
+from moec.integrations._plan import WEIGHT_ONLY, Plan
 from moec.integrations._schemes import Tensors
 from moec.layer import Layer
 from moec.torch.modules import load_for
@@ -91,7 +91,11 @@ def pack(
             f"layer {name}: moec does not know the parameters {', '.join(sorted(present - known))} of "
             f"{type(layer.quant_method).__name__}; expected {', '.join(sorted(known))}"
         )
-    package = load_for(plan.device, source, max_tokens=plan.max_tokens)
+    allow = WEIGHT_ONLY if plan.realization == WEIGHT_ONLY else None
+    if allow:
+        # The layer has no scales of activations then.
+        weights = {weight: each for weight, each in weights.items() if not weight.startswith(("a1_", "a2_"))}
+    package = load_for(plan.device, source, max_tokens=plan.max_tokens, allow=allow)
     if package.gpu is not None and plan.captured_tokens and package.reserved is None:
         package.reserve(plan.captured_tokens)
     made = package.layer({weight: each.contiguous() for weight, each in weights.items()}, in_place=True)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Whether moec takes a MoE layer of an engine: the part of the question that is the same for all engines."""
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,10 @@ from moec.compiler import supports
 from moec.integrations._engine import Choice, Engine, Refused
 from moec.integrations._schemes import Scheme
 from moec.torch.modules import HOST_ARCH
+
+WEIGHT_ONLY = "weight_only"
+# The first GPUs that multiply 4-bit floats.
+FP4_CAPABILITY = (10, 0)
 
 
 @dataclass
@@ -47,14 +52,23 @@ def check_named(scheme: Scheme, choice: Choice, engine: Engine) -> None:
         raise Refused(f"scheme {scheme.name}, which {engine.variable} does not name")
 
 
+def allowed(device: torch.device) -> list[str]:
+    """The realizations of another layer that a device may compute: activations are left as they are where the engine does so,
+    too, since no tensor core of the GPU multiplies 4-bit floats. MOEC_EXCLUDE forbids it."""
+    multiplies = device.type == "cuda" and torch.cuda.get_device_capability(device) >= FP4_CAPABILITY
+    excluded = os.environ.get("MOEC_EXCLUDE", "").split(",")
+    return [] if multiplies or WEIGHT_ONLY in excluded else [WEIGHT_ONLY]
+
+
 def kernels_of(source: dict[str, Any], device: torch.device, max_tokens: int) -> Any:
     """moec's answer for a layer JSON on a device."""
-    return supports(source, arch=HOST_ARCH if device.type == "cpu" else None, max_tokens=max_tokens)
+    arch = HOST_ARCH if device.type == "cpu" else None
+    return supports(source, arch=arch, max_tokens=max_tokens, allow=allowed(device))
 
 
 def takes(scheme: Scheme, realization: str) -> bool:
     """Whether the variable's value 1 takes a layer. Kernels of weight-only schemes convert weights in any case."""
-    return realization == "native" or (scheme.weight_only and realization == "dequantized")
+    return realization in ("native", WEIGHT_ONLY) or (scheme.weight_only and realization == "dequantized")
 
 
 def realization_of(found: Any, scheme: Scheme, choice: Choice) -> str:

@@ -493,7 +493,10 @@ moec_status moec_run(const moec_layer *layer, moec_context *context,
  *  (NULL or "": all defaults) is an object whose fields are the options of the
  *  command `moec compile` without dashes: {"arch": ["sm_90a"], "gpu": "...",
  *  "scheme": "bf16", "tp": 4, "max_tokens": 8192, ...}; an unknown field is an
- *  error. "cubin": true also compiles ahead of time. "part": "route" (or
+ *  error. "backend", "engine" and "exclude" force a choice, or are those of
+ *  MOEC_BACKEND, MOEC_ENGINE and MOEC_EXCLUDE. "allow": "weight_only" may
+ *  compute another layer, which quantizes no activations. "cubin": true also
+ *  compiles ahead of time. "part": "route" (or
  *  "quantize", "finalize") makes a package of that part of the layer alone. A
  *  layer that cannot be served is MOEC_REFUSED with the reasons. */
 moec_status moec_compile_config(const char *text, const char *options_json,
@@ -517,8 +520,8 @@ moec_status moec_explain_html(const char *report_json, const char *bench_json,
                               moec_text **page);
 
 /** The words that a config may use, as JSON: an object of tables "schemes",
- *  "routing", "activations", "engines", "backends", "archs" and "gpus". The
- *  command `moec list` prints the same tables. */
+ *  "routing", "activations", "engines", "backends", "archs", "gpus" and
+ *  "realizations". The command `moec list` prints the same tables. */
 moec_status moec_catalog_json(moec_text **catalog);
 /** The families of models whose config.json can be compiled, as JSON: an array
  *  of "model_types", "architectures" and the "source" of their defaults. */

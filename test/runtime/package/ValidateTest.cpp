@@ -77,6 +77,13 @@ static std::vector<Row> rows() {
        CHANGE(t.values[0].mayAlias = "x")},
       {"targets[0].values[0].may_alias", "at least the 4096 bytes",
        CHANGE(m.values[5].shape[2] = Expression(8))},
+      {"layer.stored_quant",
+       "expected it with realization 'weight_only' alone, got realization "
+       "'emulated'",
+       CHANGE(m.layer["stored_quant"] = nlohmann::json::object();
+              m.layer["realization"] = "emulated")},
+      {"layer.stored_quant", "got realization 'weight_only'",
+       CHANGE(m.layer["realization"] = "weight_only")},
       // The target.
       {"targets[0].arch", "a name like sm_80", CHANGE(t.arch = "sm_9x")},
       {"targets[0].compute_major", "expected 9", CHANGE(t.computeMajor = 8)},

@@ -1,0 +1,95 @@
+//===- ChooseRealization.cpp - how a layer is computed --------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Asks the resolver (plan/Resolver.h) of each target which realizations it
+// serves. All later passes see the layer as it is computed.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/passes/Passes.h"
+#include "compiler/passes/Targets.h"
+#include "compiler/plan/Communication.h"
+#include "compiler/plan/LayerFacts.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace moec::compiler {
+#define GEN_PASS_DEF_CHOOSEREALIZATIONPASS
+#include "compiler/passes/Passes.h.inc"
+} // namespace moec::compiler
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+
+namespace {
+struct ChooseRealization
+    : compiler::impl::ChooseRealizationPassBase<ChooseRealization> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    const auto targets = compiler::targetsOf(module.getLoc(), *archs, gpu);
+    if (failed(targets))
+      return signalPassFailure();
+    const Choices choices{backend, engine, exclude, allow, variables};
+    if (const auto checked = checkChoices(choices); !checked) {
+      module.emitError() << checked.error().message;
+      return signalPassFailure();
+    }
+    // The shares of a package's ranks are computed alike, too.
+    llvm::MapVector<StringAttr, SmallVector<moe::LayerOp>> shares;
+    for (auto layer : module.getOps<moe::LayerOp>())
+      if (!layer.getRealization() && layer.isResolved() && !targets->empty() &&
+          !hasProgram(layer))
+        shares[StringAttr::get(&getContext(), wholeLayerOf(layer))].push_back(
+            layer);
+    for (const auto &[name, layers] : shares)
+      choose(layers, *targets, choices);
+  }
+
+  bool hasProgram(moe::LayerOp layer) {
+    return llvm::any_of(getOperation().getOps<moe::ProgramOp>(),
+                        [&](moe::ProgramOp program) {
+                          return program.getLayer() == layer.getSymName();
+                        });
+  }
+
+  static void choose(ArrayRef<moe::LayerOp> layers,
+                     ArrayRef<moe::TargetAttr> targets,
+                     const Choices &choices) {
+    std::vector<std::vector<LayerFacts>> ways;
+    for (moe::LayerOp layer : layers)
+      ways.push_back(factsOf(layer));
+    const size_t count = ways.front().size();
+    if (count < 2)
+      return;
+    const auto isServed = [&](size_t way) {
+      return llvm::all_of(targets, [&](moe::TargetAttr target) {
+        return llvm::all_of(ways, [&](const std::vector<LayerFacts> &facts) {
+          return bool(resolve({facts[way]}, target.getArch().str(), choices));
+        });
+      });
+    };
+    size_t chosen = 0;
+    while (chosen + 1 < count && !isServed(chosen))
+      ++chosen;
+    for (moe::LayerOp layer : layers)
+      write(layer, ways.front()[chosen].realization);
+  }
+
+  static void write(moe::LayerOp layer, const std::string &realization) {
+    layer.setRealization(realization);
+    if (realization != "weight_only")
+      return;
+    const Type plain = layer.getComputeType();
+    layer.setStoredQuantAttr(layer.getQuant());
+    layer.setQuantAttr(layer.getQuant().withPlainActivations(plain));
+  }
+};
+} // namespace

@@ -1,0 +1,172 @@
+//===- Choices.cpp - what the caller asks of the resolver -----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/plan/Choices.h"
+
+#include "dialect/catalog/Backends.h"
+#include "dialect/catalog/Engines.h"
+#include "dialect/catalog/Realizations.h"
+#include "runtime/support/Env.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::compiler;
+
+namespace {
+struct Variable {
+  std::string_view option;
+  EnvName name;
+};
+} // namespace
+
+static constexpr Variable kVariables[] = {
+    {"backend", "MOEC_BACKEND"},
+    {"engine", "MOEC_ENGINE"},
+    {"exclude", "MOEC_EXCLUDE"},
+};
+
+static bool contains(const std::vector<std::string> &words,
+                     std::string_view word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+std::string compiler::joinWords(const std::vector<std::string> &words) {
+  std::string text;
+  for (const std::string &word : words)
+    text.append(text.empty() ? "" : ",").append(word);
+  return text;
+}
+
+std::vector<std::string> compiler::splitWords(std::string_view text) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(','), text.size());
+    if (end > 0)
+      words.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
+bool Choices::isExcluded(std::string_view word) const {
+  return contains(exclude, word);
+}
+
+bool Choices::isAllowed(std::string_view realization) const {
+  return contains(allow, realization);
+}
+
+std::string Choices::saidBy(std::string_view option) const {
+  for (const Variable &variable : kVariables)
+    if (variable.option == option && contains(variables, option))
+      return std::string(variable.name.variable().name);
+  return "option";
+}
+
+std::string Choices::byVariable(std::string_view option) const {
+  const std::string by = saidBy(option);
+  return by == "option" ? "" : " by " + by;
+}
+
+std::vector<std::pair<std::string, std::string>> Choices::asked() const {
+  std::vector<std::pair<std::string, std::string>> made;
+  for (const auto &[option, value] :
+       {std::pair<std::string, std::string>("backend", backend),
+        {"engine", engine},
+        {"exclude", joinWords(exclude)},
+        {"allow", joinWords(allow)}})
+    if (!value.empty())
+      made.emplace_back(option, value);
+  return made;
+}
+
+/// "exclude", or "exclude (MOEC_EXCLUDE)".
+static std::string nameOf(const Choices &choices, std::string_view option) {
+  const std::string by = choices.saidBy(option);
+  return by == "option" ? std::string(option)
+                        : fmt::format("{} ({})", option, by);
+}
+
+template <typename Row, size_t N>
+static Result<void> checkKnown(std::string_view kind, std::string_view name,
+                               const Row (&table)[N]) {
+  if (name.empty() || catalog::find(table, name))
+    return {};
+  return invalidArgument("unknown {} '{}'; known {}s: {}", kind, name, kind,
+                         catalog::names(table));
+}
+
+/// Whether each row of the table is excluded.
+template <typename Row, size_t N>
+static bool excludesAll(const Choices &choices, const Row (&table)[N]) {
+  return std::ranges::all_of(
+      table, [&](const Row &row) { return choices.isExcluded(row.name); });
+}
+
+Result<void> compiler::checkChoices(const Choices &choices) {
+  using namespace catalog;
+  TRY(checkKnown("backend", choices.backend, kBackends));
+  TRY(checkKnown("engine", choices.engine, kEngines));
+  for (const std::string &word : choices.exclude)
+    if (!find(kBackends, word) && !find(kEngines, word) &&
+        !find(kRealizations, word))
+      return invalidArgument(
+          "{}: unknown word '{}'; known backends: {}; engines: {}; "
+          "realizations: {}",
+          nameOf(choices, "exclude"), word, names(kBackends), names(kEngines),
+          names(kRealizations));
+  for (const std::string &word : choices.allow) {
+    const Realization *row = find(kRealizations, word);
+    if (!row || !row->isAnotherLayer)
+      return invalidArgument("allow: expected weight_only, the one realization "
+                             "that is another layer, got '{}'",
+                             word);
+    if (choices.isExcluded(word))
+      return invalidArgument("allow and {} both name '{}'; expected one of "
+                             "them",
+                             nameOf(choices, "exclude"), word);
+  }
+  for (const auto &[option, value] :
+       {std::pair<std::string_view, std::string>("backend", choices.backend),
+        {"engine", choices.engine}})
+    if (!value.empty() && choices.isExcluded(value))
+      return invalidArgument("{} and {} both name '{}'; expected one of them",
+                             nameOf(choices, option),
+                             nameOf(choices, "exclude"), value);
+  for (const auto &[all, kind] :
+       {std::pair<bool, std::string_view>(excludesAll(choices, kBackends),
+                                          "backend"),
+        {excludesAll(choices, kEngines), "engine"},
+        {excludesAll(choices, kRealizations), "realization"}})
+    if (all)
+      return invalidArgument("{} names every {}; expected one at least that is "
+                             "left",
+                             nameOf(choices, "exclude"), kind);
+  return {};
+}
+
+void compiler::addVariables(Choices &choices) {
+  for (const Variable &variable : kVariables) {
+    const std::string value = envString(variable.name);
+    const std::string_view option = variable.option;
+    const bool isGiven = option == "backend"  ? !choices.backend.empty()
+                         : option == "engine" ? !choices.engine.empty()
+                                              : !choices.exclude.empty();
+    if (value.empty() || isGiven)
+      continue;
+    if (option == "backend")
+      choices.backend = value;
+    else if (option == "engine")
+      choices.engine = value;
+    else
+      choices.exclude = splitWords(value);
+    choices.variables.emplace_back(option);
+  }
+}
