@@ -96,8 +96,9 @@ TEST(Realizations, NameTheArchBeforeTheEngine) {
   ways[2].hidden = 200;
   const auto r = resolve(ways, "sm_80", {});
   for (const Candidate &candidate : r->candidates)
-    if (candidate.engine == "wgmma_rs")
+    if (candidate.engine == "wgmma_rs") {
       EXPECT_EQ(candidate.code, "feature_missing");
+    }
 }
 
 TEST(Realizations, AnotherLayerIsTakenIfAllowed) {
