@@ -41,7 +41,11 @@ void compiler::buildPipeline(mlir::OpPassManager &manager,
   auto &stages = manager.nest<moe::ProgramOp>();
   stages.addPass(createChooseBackendPass({options.backend, options.engine}));
   stages.addPass(createChooseWeightLayoutPass());
-  stages.addPass(createMakeVariantsPass());
+  MakeVariantsPassOptions variants;
+  variants.tuned.assign(options.tunedFiles.begin(), options.tunedFiles.end());
+  variants.ranges.assign(options.tunedRanges.begin(),
+                         options.tunedRanges.end());
+  stages.addPass(createMakeVariantsPass(variants));
   if (options.checkPrograms)
     manager.addPass(createCheckProgramPass());
   if (stop == Phase::Stages)
@@ -52,7 +56,9 @@ void compiler::buildPipeline(mlir::OpPassManager &manager,
   if (stop == Phase::Kernels)
     return;
 
-  kernels.addPass(createSelectSchedulePass({options.tunedFile}));
+  SelectSchedulePassOptions select;
+  select.tuned.assign(options.tunedFiles.begin(), options.tunedFiles.end());
+  kernels.addPass(createSelectSchedulePass(select));
   kernels.addPass(createPlanWorkspacePass());
   kernels.addPass(createMergeKernelsPass());
   kernels.addPass(createPlanLaunchesPass());
@@ -72,8 +78,8 @@ struct TextOptions : mlir::PassPipelineOptions<TextOptions> {
                               llvm::cl::desc("forces a backend")};
   Option<std::string> engine{*this, "engine",
                              llvm::cl::desc("forces an engine")};
-  Option<std::string> tuned{*this, "tuned",
-                            llvm::cl::desc("a file of measured schedules")};
+  ListOption<std::string> tuned{
+      *this, "tuned", llvm::cl::desc("files of measured schedules")};
   Option<bool> emulate{*this, "emulate",
                        llvm::cl::desc("emulates activations also where the "
                                       "target multiplies codes")};
@@ -100,7 +106,7 @@ void compiler::registerPipeline() {
         options.maxTokens = text.maxTokens;
         options.backend = text.backend;
         options.engine = text.engine;
-        options.tunedFile = text.tuned;
+        options.tunedFiles = {text.tuned.begin(), text.tuned.end()};
         options.emulate = text.emulate;
         options.checkPrograms = text.checkPrograms;
         buildPipeline(manager, options, text.emit);

@@ -30,7 +30,9 @@ struct PipelineOptions {
   int64_t maxTokens = 65536;
   std::string backend; ///< forced, or ""
   std::string engine;  ///< forced, or ""
-  std::string tunedFile;
+  std::vector<std::string> tunedFiles; ///< of measured schedules
+  /// FIRST-LAST-ROWS-STEP of tuned ranges, in place of those of the files.
+  std::vector<std::string> tunedRanges;
   /// Activations are emulated also where the target multiplies codes.
   bool emulate = false;
   /// Programs stand in the input: they are compared with their layers.

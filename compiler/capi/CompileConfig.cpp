@@ -83,3 +83,25 @@ extern "C" moec_status moec_explain_config(const char *text,
     return {};
   });
 }
+
+extern "C" moec_status moec_tune_config(const char *text,
+                                        const char *options_json,
+                                        moec_text **report) {
+  if (report)
+    *report = nullptr;
+  return runtime::guarded([&]() -> Result<void> {
+    if (!report)
+      return runtime::nullArgument("moec_tune_config", "report");
+    if (!text)
+      return runtime::nullArgument("moec_tune_config", "text");
+    TuneOptions options =
+        TRY(readTuneOptions(options_json ? options_json : ""));
+    if (options.compile.gpu.empty())
+      options.compile.gpu = presentGpu(options.compile.archs);
+    options.source.text = text;
+    auto handle = std::make_unique<moec_text>();
+    handle->text = TRY(tune(options)).dump();
+    *report = handle.release();
+    return {};
+  });
+}

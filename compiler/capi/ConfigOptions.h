@@ -14,6 +14,7 @@
 
 #include "compiler/CompileOptions.h"
 #include "compiler/import/ImportOptions.h"
+#include "compiler/tune/Tuner.h"
 #include "runtime/support/Result.h"
 
 #include <string_view>
@@ -28,6 +29,9 @@ struct ConfigOptions {
 /// "" gives the defaults, which compile no cubins. An error names the field,
 /// what was expected and what came.
 Result<ConfigOptions> readConfigOptions(std::string_view text);
+
+/// The same of moec_tune_config; the input is the caller's.
+Result<TuneOptions> readTuneOptions(std::string_view text);
 
 } // namespace moec::compiler
 

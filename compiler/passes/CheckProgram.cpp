@@ -14,6 +14,7 @@
 
 #include "compiler/Pipeline.h"
 #include "compiler/passes/Passes.h"
+#include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -151,9 +152,10 @@ LogicalResult Comparison::compareVariant(moe::VariantOp got,
       {got.getMinTokensAttr(), want.getMinTokensAttr()},
       {got.getMaxTokensAttr(), want.getMaxTokensAttr()},
       {got.getEngineAttr(), want.getEngineAttr()},
-      {got.getMultiprocessorsAttr(), want.getMultiprocessorsAttr()}};
-  const StringRef names[] = {"name", "min_tokens", "max_tokens", "engine",
-                             "multiprocessors"};
+      {got.getMultiprocessorsAttr(), want.getMultiprocessorsAttr()},
+      {got.getTunedAttr(), want.getTunedAttr()}};
+  const StringRef names[] = {"name",   "min_tokens",      "max_tokens",
+                             "engine", "multiprocessors", "tuned"};
   for (auto [name, pair] : llvm::zip(names, attributes))
     if (failed(compareAttribute(got, name, pair.first, pair.second)))
       return failure();
@@ -281,6 +283,12 @@ struct CheckProgram : compiler::impl::CheckProgramPassBase<CheckProgram> {
     program.walk([&](moe::GroupedMatmulOp matmul) {
       options.emulate |= matmul.getRealization() == moe::Realization::Emulated;
     });
+    // Whoever measured them: which files there were, nobody knows here.
+    for (auto variant : program.getBody().getOps<moe::VariantOp>())
+      if (variant.getTuned())
+        options.tunedRanges.push_back(printGivenRange(givenRangeOf(variant)));
+    if (options.tunedRanges.empty())
+      options.tunedRanges.emplace_back(kNoGivenRanges);
     PassManager manager(&getContext(), ModuleOp::getOperationName());
     buildPipeline(manager, options, phase);
     if (failed(manager.run(*derived.module)))

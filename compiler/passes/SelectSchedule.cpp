@@ -16,12 +16,10 @@
 #include "compiler/engine/Engine.h"
 #include "compiler/engine/Slices.h"
 #include "compiler/passes/Passes.h"
+#include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Schedules.h"
 #include "compiler/plan/Tuned.h"
-#include "dialect/catalog/Backends.h"
-#include "dialect/catalog/Engines.h"
-#include "runtime/support/Files.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringExtras.h"
@@ -39,20 +37,6 @@ namespace moec::compiler {
 using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
-
-/// The token counts for which a kernel is launched.
-static std::pair<int64_t, int64_t> tokenRange(moe::KernelOp kernel) {
-  int64_t least = 0, most = 0;
-  kernel->getParentOfType<moe::ProgramOp>().walk([&](moe::LaunchOp launch) {
-    if (launch.getKernel() != kernel.getSymName())
-      return;
-    auto variant = launch->getParentOfType<moe::VariantOp>();
-    int64_t first = variant.getMinTokens(), last = variant.getMaxTokens();
-    least = least ? std::min(least, first) : first;
-    most = std::max(most, last);
-  });
-  return {std::max<int64_t>(least, 1), std::max<int64_t>(most, 1)};
-}
 
 /// The tile list's rows, known to the stage that made it. 0 where no variant
 /// has any; a refusal where variants that launch the kernel differ.
@@ -82,57 +66,6 @@ static FailureOr<int64_t> tileRowsOf(moe::KernelOp kernel) {
   return rows;
 }
 
-/// Engines that may serve a matmul of the program, the chosen one first: its
-/// backend admits them, the report refuses none, and they read the weights as
-/// they are packed. A forced engine is alone, since all others are refused
-/// then.
-static std::vector<std::string> servingEngines(moe::ReportAttr report,
-                                               moe::GroupedMatmulOp matmul) {
-  std::vector<std::string> engines = {report.getEngine().str()};
-  const catalog::Backend *backend =
-      catalog::find(catalog::kBackends, report.getBackend());
-  const StringRef order = matmul.readsFragments() ? "fragment" : "rows";
-  const std::string lhs = elementTypeOf(matmul.getLhs());
-  for (const catalog::Engine &row : catalog::kEngines) {
-    bool refused =
-        llvm::any_of(report.getRefused(), [&](moe::RefusalAttr refusal) {
-          return refusal.getBackend() == report.getBackend() &&
-                 refusal.getEngine() == StringRef(row.name);
-        });
-    if (!refused && report.getEngine() != StringRef(row.name) && backend &&
-        catalog::hasWord(backend->engines, row.name) &&
-        catalog::hasWord(row.orders, order) &&
-        (!matmul.readsFragments() ||
-         catalog::hasWord(row.fragmentElements, lhs)))
-      engines.emplace_back(row.name);
-  }
-  return engines;
-}
-
-static MatmulProblem problemOf(moe::KernelOp kernel,
-                               moe::GroupedMatmulOp matmul, int64_t tileRows) {
-  auto program = kernel->getParentOfType<moe::ProgramOp>();
-  MatmulProblem p = compiler::problemOf(kernel);
-  std::tie(p.minTokens, p.maxTokens) = tokenRange(kernel);
-  // Slots of an expert are rows of this rank's experts alone.
-  p.experts = storedExperts(program);
-  p.pairs = rowsOfToken(program);
-  p.elementType = elementTypeOf(matmul.getLhs());
-  if (matmul.getRealization() != moe::Realization::Native) {
-    // What was measured of plain weights says nothing of these.
-    p.elementType =
-        fmt::format("{} {}", p.elementType, elementTypeOf(matmul.getRhs()));
-    const int64_t group = matmul.getRhsDescriptor()->getGroup()[1];
-    if (matmul.getRealization() == moe::Realization::Codes && group > 0)
-      p.promoteK = group;
-  }
-  p.first = matmul.isFirst();
-  p.gather = bool(matmul.getRows());
-  p.addsFast = matmul.getFast();
-  p.tileRows = tileRows;
-  return p;
-}
-
 namespace {
 struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
   using SelectSchedulePassBase::SelectSchedulePassBase;
@@ -153,25 +86,34 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     return success();
   }
 
-  /// Measured schedules: those of the file, then those built in.
-  LogicalResult readTuned(Operation *op) {
+  /// Measured schedules: those of the files, then those built in.
+  LogicalResult readRows(Operation *op) {
     if (tunedRead)
       return success();
     tunedRead = true;
-    auto add = [&](Result<std::vector<TunedRow>> more) -> LogicalResult {
-      if (!more)
-        return op->emitError() << more.error().message;
-      rows.insert(rows.end(), more->begin(), more->end());
-      return success();
+    auto all = readTuned(std::vector<std::string>(tuned.begin(), tuned.end()));
+    if (!all)
+      return op->emitError() << all.error().message;
+    rows = std::move(*all);
+    return success();
+  }
+
+  /// Says at the kernel which row serves it, or that rows of other token counts
+  /// do not.
+  void noteRows(moe::KernelOp kernel, const MatmulProblem &problem,
+                const Hardware &hardware, const TunedRow *row) {
+    const auto note = [&](StringRef name, const std::string &text) {
+      if (!text.empty())
+        kernel->setAttr(name, StringAttr::get(&getContext(), text));
     };
-    if (!tuned.empty()) {
-      auto text = readFile(tuned);
-      if (!text)
-        return op->emitError() << text.error().message;
-      if (failed(add(parseTuned(*text, tuned.getValue()))))
-        return failure();
-    }
-    return add(builtinTuned());
+    if (!row)
+      return note(kMeasuredBeside, rangesBeside(rows, problem, hardware));
+    std::string text = row->origin;
+    if (row->hasRange())
+      text += fmt::format(", {} to {} tokens", row->first, row->last);
+    if (!row->imported.empty())
+      text += fmt::format(", tile rows imported from {}", row->imported);
+    note(kMeasuredBy, text);
   }
 
   FailureOr<moe::ScheduleAttr> selectMatmul(moe::ProgramOp program,
@@ -182,14 +124,18 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     MatmulProblem problem;
     if (failed(hardwareOf(program, kernel, hardware)) ||
         failed(fillProblem(kernel, matmul, problem)) ||
-        failed(readTuned(kernel)))
+        failed(readRows(kernel)))
       return failure();
-    std::optional<Schedule> good =
-        knownGood(problem, servingEngines(report, matmul), hardware);
+    std::vector<std::string> engines = servingEngines(report, matmul);
+    std::optional<Schedule> good = knownGood(problem, engines, hardware);
     std::string engine = good ? good->engine : report.getEngine().str();
-    std::optional<Schedule> chosen = findTuned(rows, problem, engine, hardware);
-    if (!chosen)
-      chosen = good;
+    std::ranges::stable_partition(
+        engines, [&](const std::string &name) { return name == engine; });
+    const TunedRow *row = findTuned(rows, problem, engines, hardware);
+    noteRows(kernel, problem, hardware, row);
+    std::optional<Schedule> chosen = good;
+    if (row)
+      chosen = scheduleOfRow(*row, problem, hardware);
     if (!chosen) {
       std::vector<Schedule> legal = candidates(problem, engine, hardware);
       if (legal.empty())
@@ -213,7 +159,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     if (*rows == 0)
       return kernel.emitError() << "kernel is launched by no variant that "
                                    "has rows in tiles";
-    problem = problemOf(kernel, matmul, *rows);
+    problem = problemOfVariant(kernel, *rows);
     return success();
   }
 

@@ -421,6 +421,14 @@ explainConfig(const std::string &text, const std::string &optionsJson = "") {
       moec_explain_config(text.c_str(), optionsJson.c_str(), &report);
   return detail::take(status, report);
 }
+/// Measures schedules of a config; the report as JSON.
+inline Expected<std::string> tuneConfig(const std::string &text,
+                                        const std::string &optionsJson) {
+  moec_text *report = nullptr;
+  moec_status status =
+      moec_tune_config(text.c_str(), optionsJson.c_str(), &report);
+  return detail::take(status, report);
+}
 /// The words that a config may use, as JSON.
 inline Expected<std::string> catalog() {
   moec_text *text = nullptr;

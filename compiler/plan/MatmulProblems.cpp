@@ -1,0 +1,141 @@
+//===- MatmulProblems.cpp - a program's matmuls for engines ---------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Sizes are in the ops; what else a schedule depends on follows from them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/plan/MatmulProblems.h"
+
+#include "compiler/plan/ProgramValues.h"
+#include "dialect/catalog/Backends.h"
+#include "dialect/catalog/Engines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+
+std::pair<int64_t, int64_t> compiler::tokenRange(moe::KernelOp kernel) {
+  int64_t least = 0, most = 0;
+  kernel->getParentOfType<moe::ProgramOp>().walk([&](moe::LaunchOp launch) {
+    if (launch.getKernel() != kernel.getSymName())
+      return;
+    auto variant = launch->getParentOfType<moe::VariantOp>();
+    int64_t first = variant.getMinTokens(), last = variant.getMaxTokens();
+    least = least ? std::min(least, first) : first;
+    most = std::max(most, last);
+  });
+  return {std::max<int64_t>(least, 1), std::max<int64_t>(most, 1)};
+}
+
+std::vector<std::string> compiler::servingEngines(moe::ReportAttr report,
+                                                  moe::GroupedMatmulOp matmul) {
+  std::vector<std::string> engines = {report.getEngine().str()};
+  const catalog::Backend *backend =
+      catalog::find(catalog::kBackends, report.getBackend());
+  const StringRef order = matmul.readsFragments() ? "fragment" : "rows";
+  const std::string lhs = elementTypeOf(matmul.getLhs());
+  for (const catalog::Engine &row : catalog::kEngines) {
+    bool refused =
+        llvm::any_of(report.getRefused(), [&](moe::RefusalAttr refusal) {
+          return refusal.getBackend() == report.getBackend() &&
+                 refusal.getEngine() == StringRef(row.name);
+        });
+    if (!refused && report.getEngine() != StringRef(row.name) && backend &&
+        catalog::hasWord(backend->engines, row.name) &&
+        catalog::hasWord(row.orders, order) &&
+        (!matmul.readsFragments() ||
+         catalog::hasWord(row.fragmentElements, lhs)))
+      engines.emplace_back(row.name);
+  }
+  return engines;
+}
+
+/// Adds what the op says of layer, rows and element types.
+static void addFacts(moe::GroupedMatmulOp matmul, MatmulProblem &p) {
+  auto program = matmul->getParentOfType<moe::ProgramOp>();
+  // Slots of an expert are rows of this rank's experts alone.
+  p.experts = storedExperts(program);
+  p.pairs = rowsOfToken(program);
+  p.scheme = program.getScheme().value_or("").str();
+  p.elementType = elementTypeOf(matmul.getLhs());
+  if (matmul.getRealization() != moe::Realization::Native) {
+    // Measurements of plain weights say nothing of these.
+    p.elementType =
+        fmt::format("{} {}", p.elementType, elementTypeOf(matmul.getRhs()));
+    const int64_t group = matmul.getRhsDescriptor()->getGroup()[1];
+    if (matmul.getRealization() == moe::Realization::Codes && group > 0)
+      p.promoteK = group;
+  }
+  p.first = matmul.isFirst();
+  p.gather = bool(matmul.getRows());
+  p.addsFast = matmul.getFast();
+}
+
+MatmulProblem compiler::problemOfVariant(moe::KernelOp kernel,
+                                         int64_t tileRows) {
+  MatmulProblem p = problemOf(kernel);
+  std::tie(p.minTokens, p.maxTokens) = tokenRange(kernel);
+  addFacts(findStage<moe::GroupedMatmulOp>(kernel), p);
+  p.tileRows = tileRows;
+  return p;
+}
+
+MatmulProblem compiler::problemOfStages(moe::GroupedMatmulOp matmul) {
+  MatmulProblem p;
+  p.n = matmul.getN(), p.k = matmul.getK();
+  p.localExperts = matmul.getNumExperts();
+  addFacts(matmul, p);
+  for (Operation *user : matmul->getUsers())
+    if (auto activate = dyn_cast<moe::ActivateOp>(user))
+      p.gated = activate.getActivation().isGated();
+  return p;
+}
+
+GivenRange compiler::givenRangeOf(moe::VariantOp variant) {
+  GivenRange range;
+  range.first = variant.getMinTokens(), range.last = variant.getMaxTokens();
+  const auto see = [&](auto op) {
+    if (op)
+      range.tileRows = op.getTileRows(),
+      range.step = op.getRowStep().value_or(0);
+  };
+  for (Operation &op : variant.getBody().front()) {
+    see(dyn_cast<moe::PermuteOp>(op));
+    see(dyn_cast<moe::BatchOp>(op));
+    if (auto launch = dyn_cast<moe::LaunchOp>(op)) {
+      see(findStage<moe::PermuteOp>(launch.getKernelOp()));
+      see(findStage<moe::BatchOp>(launch.getKernelOp()));
+    }
+  }
+  return range;
+}
+
+std::string compiler::printGivenRange(const GivenRange &range) {
+  return fmt::format("{}-{}-{}-{}", range.first, range.last, range.tileRows,
+                     range.step);
+}
+
+std::optional<GivenRange> compiler::parseGivenRange(StringRef text) {
+  GivenRange range;
+  SmallVector<StringRef> words;
+  text.split(words, '-');
+  int64_t *const numbers[] = {&range.first, &range.last, &range.tileRows,
+                              &range.step};
+  if (words.size() != std::size(numbers))
+    return std::nullopt;
+  for (auto [word, number] : llvm::zip(words, numbers))
+    if (word.getAsInteger(10, *number) || *number < 0)
+      return std::nullopt;
+  if (range.first < 1 || range.last < range.first || range.tileRows < 1)
+    return std::nullopt;
+  return range;
+}

@@ -1,0 +1,55 @@
+//===- Tuner.h - measures schedules of a layer ---------------- -*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// For each token count: the compiler's own choice, then the best schedule for
+// each size of tiles, then schedules beside the best ones, then what these
+// gained together. Each is compared with the reference before it is timed, in
+// turns with the compiler's choice. A schedule that is wrong, hangs or ends its
+// process is quarantined: its line of the log keeps it from being measured
+// again.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_TUNE_TUNER_H
+#define MOEC_COMPILER_TUNE_TUNER_H
+
+#include "compiler/CompileOptions.h"
+#include "compiler/tune/TunedInput.h"
+#include "compiler/import/ImportOptions.h"
+#include "runtime/support/Result.h"
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace moec::compiler {
+
+struct TuneOptions {
+  TuneSource source;
+  ImportOptions import;
+  CompileOptions compile;
+  std::vector<int64_t> tokens;
+  double budget = 60;      ///< seconds of the whole, compiling with it
+  bool exhaustive = false; ///< all candidates for all sizes of tiles
+  int64_t random = 0;      ///< legal schedules drawn beside them
+  uint64_t seed = 1;
+  std::string device = "cuda"; ///< or host
+  double deadline = 30;        ///< seconds of one measurement
+  int64_t sample = 8;          ///< tokens compared with the reference
+  std::string output;          ///< the file of rows; "": the user's store
+  std::string log;             ///< "": beside the store
+};
+
+/// Measures and writes; the numbers, which tuneText() prints it for people.
+Result<nlohmann::ordered_json> tune(const TuneOptions &options);
+
+std::string tuneText(const nlohmann::ordered_json &report);
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_TUNE_TUNER_H
