@@ -209,8 +209,8 @@ Result<std::string> compiler::importTuned(const ImportTunedOptions &options) {
     said += fmt::format("{}: {} ranges of tile rows{}\n", path, taken,
                         left.empty()
                             ? std::string()
-                            : fmt::format("; no engine has tiles of {} rows",
-                                          fmt::join(left, ", of ")));
+                            : fmt::format("; no engine has tiles of rows: {}",
+                                          fmt::join(left, ", ")));
   }
   if (rows.empty())
     return refused("none of the files has tile rows that an engine has:\n{}",

@@ -28,7 +28,7 @@ def alive(measure):
             words = path.read_bytes().split(b"\0")
         except OSError:
             continue
-        if measure.encode() in words:
+        if words[1:2] == [measure.encode()]:
             found.append(path.parent.name)
     return found
 
