@@ -78,8 +78,8 @@ struct TextOptions : mlir::PassPipelineOptions<TextOptions> {
                               llvm::cl::desc("forces a backend")};
   Option<std::string> engine{*this, "engine",
                              llvm::cl::desc("forces an engine")};
-  ListOption<std::string> tuned{
-      *this, "tuned", llvm::cl::desc("files of measured schedules")};
+  ListOption<std::string> tuned{*this, "tuned",
+                                llvm::cl::desc("files of measured schedules")};
   Option<bool> emulate{*this, "emulate",
                        llvm::cl::desc("emulates activations also where the "
                                       "target multiplies codes")};

@@ -28,8 +28,8 @@ struct PipelineOptions {
   std::vector<std::string> archs; ///< rows of the architecture table
   std::string gpu;                ///< a row of the GPU table, or ""
   int64_t maxTokens = 65536;
-  std::string backend; ///< forced, or ""
-  std::string engine;  ///< forced, or ""
+  std::string backend;                 ///< forced, or ""
+  std::string engine;                  ///< forced, or ""
   std::vector<std::string> tunedFiles; ///< of measured schedules
   /// FIRST-LAST-ROWS-STEP of tuned ranges, in place of those of the files.
   std::vector<std::string> tunedRanges;

@@ -48,13 +48,13 @@ void addLayerOptions(CLI::App &command, std::string &input,
                      "the GPU that ranges and schedules assume (moec list "
                      "gpus); if absent the one that is here, else the arch's "
                      "own");
-  forEachImportOption(import, [&](const std::string &name, auto &value,
-                                          const char *help) {
-    if constexpr (std::is_same_v<decltype(value), bool &>)
-      command.add_flag("--" + name, value, help);
-    else
-      command.add_option("--" + name, value, help);
-  });
+  forEachImportOption(
+      import, [&](const std::string &name, auto &value, const char *help) {
+        if constexpr (std::is_same_v<decltype(value), bool &>)
+          command.add_flag("--" + name, value, help);
+        else
+          command.add_option("--" + name, value, help);
+      });
   for (const char *count : {"--tp", "--pcp", "--dp"})
     command.get_option(count)->check(countFrom(1));
   command.get_option("--ignore-field")->delimiter(',');

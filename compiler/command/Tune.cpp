@@ -31,7 +31,6 @@ Result<void> moec::compiler::runTune(const TuneOptions &options,
   return say(tuneText(done));
 }
 
-Result<void>
-moec::compiler::runImportTuned(const ImportTunedOptions &options) {
+Result<void> moec::compiler::runImportTuned(const ImportTunedOptions &options) {
   return say(TRY(importTuned(options)));
 }

@@ -361,9 +361,8 @@ void report(moe::ProgramOp program, const FewTokens &few) {
 }
 
 /// Ranges as the rules say, without measured ones.
-Ranges plan(moe::ProgramOp program, moe::VariantOp stages,
-                          const FewTokens &few,
-                          ArrayRef<compiler::SlicesRange> slices) {
+Ranges plan(moe::ProgramOp program, moe::VariantOp stages, const FewTokens &few,
+            ArrayRef<compiler::SlicesRange> slices) {
   Ranges planned;
   int64_t first = stages.getMinTokens();
   if (few.tokens >= first) {
@@ -378,11 +377,11 @@ Ranges plan(moe::ProgramOp program, moe::VariantOp stages,
       const int64_t least = std::max(part.first, first);
       const int64_t most = std::min(part.last, range.last);
       if (least <= most)
-        planned.push_back({Planned::Slices, least, most, range.rule.rows,
-                           range.rule.step});
+        planned.push_back(
+            {Planned::Slices, least, most, range.rule.rows, range.rule.step});
     }
-    planned.push_back({Planned::Tiles, first, range.last, range.rule.rows,
-                       range.rule.step});
+    planned.push_back(
+        {Planned::Tiles, first, range.last, range.rule.rows, range.rule.step});
     first = range.last + 1;
   }
   return planned;
@@ -402,16 +401,14 @@ int64_t stepOf(moe::ProgramOp program, moe::VariantOp stages, int64_t rows) {
 }
 
 /// Ranges of measured rows of both matmuls.
-Ranges measuredRanges(moe::ProgramOp program,
-                                    moe::VariantOp stages,
-                                    const std::vector<compiler::TunedRow> &rows) {
+Ranges measuredRanges(moe::ProgramOp program, moe::VariantOp stages,
+                      const std::vector<compiler::TunedRow> &rows) {
   compiler::MatmulProblem problems[2];
   std::vector<std::string> engines[2];
   for (auto matmul : stages.getBody().getOps<moe::GroupedMatmulOp>()) {
     const int index = matmul.isFirst() ? 0 : 1;
     problems[index] = compiler::problemOfStages(matmul);
-    engines[index] =
-        compiler::servingEngines(program.getReportAttr(), matmul);
+    engines[index] = compiler::servingEngines(program.getReportAttr(), matmul);
   }
   Ranges planned;
   for (const compiler::TunedRange &range : compiler::tunedRanges(
@@ -424,8 +421,7 @@ Ranges measuredRanges(moe::ProgramOp program,
 
 /// Ranges that a program has which stood in the input; those that overlap are
 /// of none.
-Ranges givenRanges(ArrayRef<std::string> texts,
-                                 int64_t maxTokens) {
+Ranges givenRanges(ArrayRef<std::string> texts, int64_t maxTokens) {
   Ranges planned;
   for (const std::string &text : texts)
     if (const auto range = compiler::parseGivenRange(text))
@@ -463,9 +459,8 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages,
   Ranges measured;
   // Which tile serves may not depend on the number of tokens.
   if (!program.getBatchInvariant())
-    measured = ranges.empty()
-                   ? measuredRanges(program, stages, rows)
-                   : givenRanges(ranges, stages.getMaxTokens());
+    measured = ranges.empty() ? measuredRanges(program, stages, rows)
+                              : givenRanges(ranges, stages.getMaxTokens());
   if (!compiler::isBatched(program))
     measured = compiler::splitAt(kFusedRouting, measured);
   for (const Planned &range :

@@ -72,11 +72,10 @@ static void mergeRows(moe::KernelOp kept, moe::KernelOp merged) {
   auto known = kept->getAttrOfType<StringAttr>(kMeasuredBy);
   auto more = merged->getAttrOfType<StringAttr>(kMeasuredBy);
   if (more && (!known || !known.getValue().contains(more.getValue())))
-    kept->setAttr(kMeasuredBy,
-                  known ? StringAttr::get(kept.getContext(),
-                                          known.getValue() + "; " +
-                                              more.getValue())
-                        : more);
+    kept->setAttr(kMeasuredBy, known ? StringAttr::get(kept.getContext(),
+                                                       known.getValue() + "; " +
+                                                           more.getValue())
+                                     : more);
 }
 
 namespace {

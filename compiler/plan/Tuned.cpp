@@ -96,8 +96,7 @@ static TunedRow readRow(JsonReader &top, int64_t version) {
   if (version == 1) {
     readTime(top, row);
   } else {
-    const std::vector<int64_t> range =
-        top.integers("tokens", 2, 1, kMaxNumber);
+    const std::vector<int64_t> range = top.integers("tokens", 2, 1, kMaxNumber);
     row.first = range[0], row.last = range[1];
     if (!top.failed() && row.last < row.first)
       top.expected("tokens", "[first, last] with first <= last");
@@ -159,17 +158,18 @@ nlohmann::ordered_json compiler::tunedScheduleJson(const Schedule &s) {
 }
 
 static nlohmann::ordered_json jsonOf(const TunedRow &row) {
-  nlohmann::ordered_json problem = {
-      {"n", row.n},           {"k", row.k},
-      {"experts", row.experts}, {"pairs", row.pairs},
-      {"element_type", row.elementType}, {"gated", row.gated},
-      {"gather", row.gather}};
+  nlohmann::ordered_json problem = {{"n", row.n},
+                                    {"k", row.k},
+                                    {"experts", row.experts},
+                                    {"pairs", row.pairs},
+                                    {"element_type", row.elementType},
+                                    {"gated", row.gated},
+                                    {"gather", row.gather}};
   if (!row.scheme.empty())
     problem["scheme"] = row.scheme;
   nlohmann::ordered_json measured = {{"tokens", row.tokens}};
   if (row.imported.empty())
-    measured.update(
-        {{"microseconds", row.microseconds}, {"noise", row.noise}});
+    measured.update({{"microseconds", row.microseconds}, {"noise", row.noise}});
   else
     measured["imported"] = row.imported;
   measured.update({{"date", row.date}, {"commit", row.commit}});
@@ -184,8 +184,8 @@ std::string compiler::printTuned(std::span<const TunedRow> rows) {
   std::vector<std::string> lines;
   for (const TunedRow &row : rows)
     lines.push_back("  " + jsonOf(row).dump());
-  return fmt::format("{{\"tuned\": {}, \"rows\": [\n{}\n]}}\n",
-                     kTunedVersion, fmt::join(lines, ",\n"));
+  return fmt::format("{{\"tuned\": {}, \"rows\": [\n{}\n]}}\n", kTunedVersion,
+                     fmt::join(lines, ",\n"));
 }
 
 Result<std::vector<TunedRow>> compiler::builtinTuned(int order) {
@@ -228,21 +228,23 @@ static bool isOneOf(const std::vector<std::string> &engines,
 
 /// Whether the row was measured for these token counts.
 static bool covers(const TunedRow &row, const MatmulProblem &p) {
-  return row.hasRange() ? row.first <= p.minTokens && p.maxTokens <= row.last
-                        : row.tokens >= p.minTokens && row.tokens <= p.maxTokens;
+  return row.hasRange()
+             ? row.first <= p.minTokens && p.maxTokens <= row.last
+             : row.tokens >= p.minTokens && row.tokens <= p.maxTokens;
 }
 
 /// Rows that say more come first: those of a file before those built in, those
-/// that were measured before those imported, those with a narrow range before others, those of most tokens, the fastest.
+/// that were measured before those imported, those with a narrow range before
+/// others, those of most tokens, the fastest.
 static auto rankOf(const TunedRow &row) {
-  return std::tuple(row.order, !row.imported.empty(), !row.hasRange(), row.last - row.first,
-                    -row.tokens, row.microseconds);
+  return std::tuple(row.order, !row.imported.empty(), !row.hasRange(),
+                    row.last - row.first, -row.tokens, row.microseconds);
 }
 
-const TunedRow *
-compiler::findTuned(const std::vector<TunedRow> &rows, const MatmulProblem &p,
-                    const std::vector<std::string> &engines,
-                    const Hardware &hw) {
+const TunedRow *compiler::findTuned(const std::vector<TunedRow> &rows,
+                                    const MatmulProblem &p,
+                                    const std::vector<std::string> &engines,
+                                    const Hardware &hw) {
   const TunedRow *chosen = nullptr;
   for (const TunedRow &row : rows) {
     const bool mayServe = row.hasRange()
@@ -274,9 +276,9 @@ std::string compiler::rangesBeside(const std::vector<TunedRow> &rows,
   for (const auto &[first, last] : ranges)
     words.push_back(first == last ? fmt::format("{}", first)
                                   : fmt::format("{} to {}", first, last));
-  return words.empty() ? ""
-                       : fmt::format("rows for {} tokens",
-                                     fmt::join(words, ", "));
+  return words.empty()
+             ? ""
+             : fmt::format("rows for {} tokens", fmt::join(words, ", "));
 }
 
 std::vector<TunedRange> compiler::tunedRanges(

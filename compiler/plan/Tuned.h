@@ -66,8 +66,7 @@ nlohmann::ordered_json tunedScheduleJson(const Schedule &schedule);
 Result<std::vector<TunedRow>> builtinTuned(int order = 0);
 
 /// The rows of these files, then those built in.
-Result<std::vector<TunedRow>>
-readTuned(std::span<const std::string> files);
+Result<std::vector<TunedRow>> readTuned(std::span<const std::string> files);
 
 /// Whether both are of one matmul; nothing is said of tokens and schedules.
 bool isOfProblem(const TunedRow &row, const MatmulProblem &problem,
@@ -89,7 +88,8 @@ Schedule scheduleOfRow(const TunedRow &row, const MatmulProblem &problem,
 /// "rows for 23 to 45 tokens": ranges of rows of this problem, none of which
 /// serves it; "" where there are none.
 std::string rangesBeside(const std::vector<TunedRow> &rows,
-                         const MatmulProblem &problem, const Hardware &hardware);
+                         const MatmulProblem &problem,
+                         const Hardware &hardware);
 
 /// Token counts that measured rows give tiles of so many rows.
 struct TunedRange {

@@ -45,8 +45,9 @@ compiler::readableStore(const std::string &cacheFolder) {
   if (folder.empty() || !isFolder(folder))
     return readable;
   const auto leaveOut = [](const std::string &what, const Error &error) {
-    log(LogLevel::Warning, "the store of measured schedules: {} is left out: {}",
-        what, error.message);
+    log(LogLevel::Warning,
+        "the store of measured schedules: {} is left out: {}", what,
+        error.message);
   };
   const auto names = listFiles(folder);
   if (!names) {

@@ -76,8 +76,8 @@ static Schedule drawSchedule(const MatmulProblem &problem,
     s.ctasPerSm = draw.of({1, 1, 2});
     s.setRoles(draw.of({64, 64, 128}));
   } else {
-    s.tileK = draw.of({32, 64, 128, 256}) / std::max<int64_t>(
-                                                problem.elementBytes / 2, 1);
+    s.tileK = draw.of({32, 64, 128, 256}) /
+              std::max<int64_t>(problem.elementBytes / 2, 1);
     s.warpsM = draw.of({1, 2, 4});
     s.warpsN = draw.of({1, 2, 4, 8});
     s.ctasPerSm = 1;
@@ -85,11 +85,9 @@ static Schedule drawSchedule(const MatmulProblem &problem,
   return s;
 }
 
-std::vector<Schedule>
-compiler::schedulesOf(const MatmulProblem &problem,
-                      const std::vector<std::string> &engines,
-                      const Hardware &hardware, int64_t tokens, int64_t random,
-                      uint64_t seed) {
+std::vector<Schedule> compiler::schedulesOf(
+    const MatmulProblem &problem, const std::vector<std::string> &engines,
+    const Hardware &hardware, int64_t tokens, int64_t random, uint64_t seed) {
   Collection made(problem, hardware);
   std::vector<Schedule> examples;
   for (const std::string &name : engines) {
@@ -155,8 +153,8 @@ std::vector<Candidate> compiler::variationsOf(const TunedLayer &layer,
                                               int64_t tokens, int64_t random,
                                               uint64_t seed) {
   std::vector<Candidate> all;
-  for (const Schedule &s : schedulesOf(layer.first, layer.engines, hardware,
-                                       tokens, random, seed))
+  for (const Schedule &s :
+       schedulesOf(layer.first, layer.engines, hardware, tokens, random, seed))
     all.push_back(predict(layer, s, center.second, hardware, tokens));
   for (const Schedule &s : schedulesOf(layer.second, layer.secondEngines,
                                        hardware, tokens, random, seed + 1))

@@ -47,14 +47,14 @@ Result<std::string> compiler::findMeasure() {
 /// The object of a line, or null.
 static nlohmann::json objectOf(const std::string &line) {
   constexpr size_t kMostBytes = size_t(1) << 20;
-  auto parsed = parseJsonObject(line, "an answer", ErrorCode::FileSystem,
-                                {kMostBytes});
+  auto parsed =
+      parseJsonObject(line, "an answer", ErrorCode::FileSystem, {kMostBytes});
   return parsed ? *std::move(parsed) : nlohmann::json();
 }
 
-Result<MeasuringProcess>
-MeasuringProcess::start(const std::string &program, const std::string &device,
-                        const std::string &errorFile) {
+Result<MeasuringProcess> MeasuringProcess::start(const std::string &program,
+                                                 const std::string &device,
+                                                 const std::string &errorFile) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return fileError("cannot make", "a socket");

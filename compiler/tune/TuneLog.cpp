@@ -46,10 +46,11 @@ Result<TuneLog> TuneLog::open(const std::string &path) {
   if (!log.file)
     return fileError("cannot open", path);
   if (::flock(log.file.get(), LOCK_EX | LOCK_NB) != 0)
-    return Error(ErrorCode::FileSystem,
-                 "'{}' is in use: another moec tune of this layer runs; expected "
-                 "it to end first, or another file (--log)",
-                 path);
+    return Error(
+        ErrorCode::FileSystem,
+        "'{}' is in use: another moec tune of this layer runs; expected "
+        "it to end first, or another file (--log)",
+        path);
   std::string text = TRY(readFile(path));
   const bool torn = !text.empty() && text.back() != '\n';
   for (size_t begin = 0; begin < text.size();) {

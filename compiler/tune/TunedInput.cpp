@@ -69,8 +69,9 @@ Result<TunedInput> TunedInput::open(const TuneSource &source,
     return refused("expected one --arch, that of the GPU that measures; got {}",
                    compile.archs.size());
   if (path == "-")
-    return refused("expected a file, which is read once for each candidate, got "
-                   "standard input");
+    return refused(
+        "expected a file, which is read once for each candidate, got "
+        "standard input");
   if (isFolder(path) && fileExists(joinPath(path, "manifest.json")))
     return refused("'{}' is a package, which does not hold the layer as it was "
                    "read; expected the configuration that it was compiled of",
@@ -155,8 +156,7 @@ Result<TunedLayer> TunedInput::problemsFor(const TokenRange &range,
   Input input;
   TRY(read(input));
   CompileOptions asked = options;
-  asked.tunedRanges = {
-      printGivenRange({range.first, range.last, tileRows, 0})};
+  asked.tunedRanges = {printGivenRange({range.first, range.last, tileRows, 0})};
   TRY(input.lowerTo(Phase::Kernels, asked));
   moe::ProgramOp program = programOf(input);
   moe::VariantOp variant = variantFor(program, range.tokens, itsHardware);
@@ -173,9 +173,10 @@ Result<TunedLayer> TunedInput::problemsFor(const TokenRange &range,
     ++matmuls;
   }
   if (matmuls != 2)
-    return refused("the layer has no two grouped matmuls on {}, whose schedules "
-                   "could be tuned",
-                   options.archs.front());
+    return refused(
+        "the layer has no two grouped matmuls on {}, whose schedules "
+        "could be tuned",
+        options.archs.front());
   return layer;
 }
 

@@ -59,7 +59,8 @@ public:
   std::vector<TunedRow> rowsFor(const TokenRange &range,
                                 const TunedLayer &layer,
                                 const Candidate &candidate) const;
-  /// Writes a package of the variant that serves `tokens` alone to a folder that does not exist. No rows: the default's.
+  /// Writes a package of the variant that serves `tokens` alone to a folder
+  /// that does not exist. No rows: the default's.
   Result<void> build(int64_t tokens, const std::vector<TunedRow> &rows,
                      const std::string &folder) const;
 

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Ratios to the compiler's choice, measured in turns, are compared: a clock that
-// drifts changes both.
+// Ratios to the compiler's choice, measured in turns, are compared: a clock
+// that drifts changes both.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,9 +48,6 @@ struct Trial {
   double microseconds = 0, noise = 0;
 };
 
-/// A job may fail, or have no time.
-enum class Outcome { Measured, Failed };
-
 class Tuning {
 public:
   Tuning(const TuneOptions &options, TunedInput input, TuneLog log,
@@ -65,7 +62,7 @@ private:
   Result<void> tryAll(const TokenRange &range, std::vector<Trial> &trials,
                       std::string_view what, int rounds,
                       Clock::time_point until);
-  Result<Outcome> measure(const ordered_json &about, const std::string &folder,
+  Result<void> measure(const ordered_json &about, const std::string &folder,
                           int64_t tokens, int rounds, double worse,
                           ordered_json &line);
   Result<void> startProcess();
@@ -103,10 +100,10 @@ static bool isOver(Clock::time_point until) { return Clock::now() >= until; }
 
 /// "wgmma 64x128x64 stages 8 warps 4+8, group 1".
 static std::string words(const Schedule &s) {
-  return fmt::format("{}, group {}{}", compiler::describe(s), s.groupM,
-                     s.ctasPerSm > 1
-                         ? fmt::format(", {} CTAs a multiprocessor", s.ctasPerSm)
-                         : "");
+  return fmt::format(
+      "{}, group {}{}", compiler::describe(s), s.groupM,
+      s.ctasPerSm > 1 ? fmt::format(", {} CTAs a multiprocessor", s.ctasPerSm)
+                      : "");
 }
 
 static std::string words(const Candidate &candidate) {
@@ -181,7 +178,7 @@ Result<void> Tuning::startProcess() {
 }
 
 /// Hands the process a job. What comes of it becomes a line of the log.
-Result<Outcome> Tuning::measure(const ordered_json &about,
+Result<void> Tuning::measure(const ordered_json &about,
                                 const std::string &folder, int64_t tokens,
                                 int rounds, double worse, ordered_json &line) {
   const auto jobOf = [&](const std::string &package, int its, double limit) {
@@ -198,29 +195,29 @@ Result<Outcome> Tuning::measure(const ordered_json &about,
   for (int attempt = 0; !warm; ++attempt) {
     TRY(startProcess());
     const size_t before = printed();
-    const JobResult first = process->run(jobOf(baseline, 1, 0),
-                                         kWeights + options.deadline);
+    const JobResult first =
+        process->run(jobOf(baseline, 1, 0), kWeights + options.deadline);
     if (first.answer.is_object() && first.answer.value("ok", false)) {
       warm = true;
       break;
     }
-    const std::string why =
-        first.answer.is_object() ? first.answer.value("text", std::string())
-        : first.hung             ? std::string("it does not end")
-                                 : first.ended;
+    const std::string why = first.answer.is_object()
+                                ? first.answer.value("text", std::string())
+                            : first.hung ? std::string("it does not end")
+                                         : first.ended;
     process.reset();
     if (attempt > 0)
-      return Error(ErrorCode::DriverFailed,
-                   "the compiler's own choice for {} tokens cannot be measured: "
-                   "{}{}",
-                   tokens, why, errorsSince(before));
+      return Error(
+          ErrorCode::DriverFailed,
+          "the compiler's own choice for {} tokens cannot be measured: "
+          "{}{}",
+          tokens, why, errorsSince(before));
   }
   const size_t before = printed();
   const JobResult result =
       process->run(jobOf(folder, rounds, worse), options.deadline);
   line = about;
-  const bool ok =
-      result.answer.is_object() && result.answer.value("ok", false);
+  const bool ok = result.answer.is_object() && result.answer.value("ok", false);
   line["ok"] = ok;
   if (ok) {
     for (const char *name : {"us", "baseline_us", "noise", "rounds", "check"})
@@ -240,8 +237,8 @@ Result<Outcome> Tuning::measure(const ordered_json &about,
       kind = "hang";
       text = fmt::format("it did not end within {} s", options.deadline);
     } else {
-      text = fmt::format("the process that measured it ended ({})",
-                         result.ended);
+      text =
+          fmt::format("the process that measured it ended ({})", result.ended);
     }
     if (!result.answer.is_object() || kind == "fault") {
       text += errorsSince(before);
@@ -251,8 +248,7 @@ Result<Outcome> Tuning::measure(const ordered_json &about,
     line["kind"] = kind, line["text"] = text;
     quarantine(line);
   }
-  TRY(log.add(line));
-  return ok ? Outcome::Measured : Outcome::Failed;
+  return log.add(line);
 }
 
 Result<void> Tuning::makeBaseline(int64_t tokens) {
@@ -299,13 +295,12 @@ Result<void> Tuning::tryAll(const TokenRange &range, std::vector<Trial> &trials,
   };
   // Slower ones need not be known well, unless a model is fitted to them.
   const double worse = options.exhaustive ? 0 : 1.25;
-  Progress progress(fmt::format("schedules for {} tokens measured",
-                                range.tokens),
-                    int64_t(open.size()));
+  Progress progress(
+      fmt::format("schedules for {} tokens measured", range.tokens),
+      int64_t(open.size()));
   BuildAhead builds(open.size(), [&](size_t i) {
     return input.build(range.tokens,
-                       input.rowsFor(range, open[i]->layer,
-                                     open[i]->candidate),
+                       input.rowsFor(range, open[i]->layer, open[i]->candidate),
                        folder(i));
   });
   for (size_t i = 0; i < open.size(); ++i) {
@@ -340,8 +335,7 @@ static const Trial *fastest(const std::vector<Trial> &trials) {
 /// A gain that is no noise.
 static bool isFaster(const Trial &trial) {
   constexpr double kLeast = 0.005;
-  return trial.ratio > 0 &&
-         trial.ratio < 1 - std::max(kLeast, 2 * trial.noise);
+  return trial.ratio > 0 && trial.ratio < 1 - std::max(kLeast, 2 * trial.noise);
 }
 
 /// The ends of the range, too: where the winner is slower there than the
@@ -362,8 +356,7 @@ Result<void> Tuning::confirmRange(TokenRange &range, const Trial &winner,
       ++reused;
     } else if (!isOver(until)) {
       TRY(makeBaseline(end));
-      const std::string folder =
-          folderOf(about["key"].get<std::string>());
+      const std::string folder = folderOf(about["key"].get<std::string>());
       Result<void> built = input.build(
           end, input.rowsFor(whole, winner.layer, winner.candidate), folder);
       if (built)
@@ -393,14 +386,15 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
   // Centers: the best schedules for each size of tiles.
   std::vector<Trial> centers;
   const TunedLayer any = TRY(input.problemsFor(range, 16));
-  std::vector<int64_t> sizes =
-      tileRowsOf(any.engines, any.first.elementBytes);
-  if (choice.schedules && std::ranges::find(sizes, choice.tileRows) == sizes.end())
+  std::vector<int64_t> sizes = tileRowsOf(any.engines, any.first.elementBytes);
+  if (choice.schedules &&
+      std::ranges::find(sizes, choice.tileRows) == sizes.end())
     sizes.push_back(choice.tileRows);
   for (int64_t size : sizes) {
     Trial trial;
     trial.layer = TRY(input.problemsFor(range, size));
-    const auto first = centerOf(trial.layer.first, trial.layer.engines, hardware);
+    const auto first =
+        centerOf(trial.layer.first, trial.layer.engines, hardware);
     const auto second =
         centerOf(trial.layer.second, trial.layer.secondEngines, hardware);
     if (!first || !second)
@@ -429,9 +423,9 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
       options.exhaustive ? centers.size() : std::min(kSizes, centers.size());
   std::vector<Trial> beside;
   for (size_t i = 0; i < used; ++i)
-    for (const Candidate &candidate : variationsOf(
-             centers[i].layer, centers[i].candidate, hardware, tokens,
-             options.random, options.seed + uint64_t(tokens)))
+    for (const Candidate &candidate :
+         variationsOf(centers[i].layer, centers[i].candidate, hardware, tokens,
+                      options.random, options.seed + uint64_t(tokens)))
       beside.push_back({centers[i].layer, candidate});
   if (!options.exhaustive)
     std::ranges::stable_sort(beside, {}, [](const Trial &trial) {
@@ -472,7 +466,8 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
   all.insert(all.end(), together.begin(), together.end());
 
   // The best one again, since the fastest of many is lucky, too.
-  ordered_json result = {{"tokens", tokens}, {"default_variant", choice.variant}};
+  ordered_json result = {{"tokens", tokens},
+                         {"default_variant", choice.variant}};
   std::vector<Trial> finals;
   if (const Trial *best = fastest(all))
     finals.push_back({best->layer, best->candidate});
@@ -500,15 +495,15 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
     for (const Trial &trial : all)
       if (trial.ratio > 0 && trial.candidate == *choice.schedules)
         winner = &trial;
-  result["chosen"] = !winner           ? "default"
+  result["chosen"] = !winner                             ? "default"
                      : winner == best && isFaster(*best) ? "measured"
                                                          : "default, measured";
   if (winner) {
     TokenRange served = range;
     TRY(confirmRange(served, *winner, until));
     result["range"] = {served.first, served.last};
-    for (TunedRow row : input.rowsFor(served, winner->layer,
-                                      winner->candidate)) {
+    for (TunedRow row :
+         input.rowsFor(served, winner->layer, winner->candidate)) {
       row.microseconds = winner->microseconds;
       row.noise = winner->noise;
       rows.push_back(std::move(row));

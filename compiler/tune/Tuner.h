@@ -18,8 +18,8 @@
 #define MOEC_COMPILER_TUNE_TUNER_H
 
 #include "compiler/CompileOptions.h"
-#include "compiler/tune/TunedInput.h"
 #include "compiler/import/ImportOptions.h"
+#include "compiler/tune/TunedInput.h"
 #include "runtime/support/Result.h"
 
 #include <nlohmann/json.hpp>

@@ -140,9 +140,8 @@ static Result<void> checkFits(const std::string &path, const VllmTuned &file,
     bool converts;
   };
   static constexpr Type kTypes[] = {
-      {"", 2, false},          {"fp8_w8a8", 1, false},
-      {"int8_w8a8", 1, false}, {"int8_w8a16", 2, true},
-      {"int4_w4a16", 2, true}, {"fp8_w8a16", 2, true}};
+      {"", 2, false},          {"fp8_w8a8", 1, false},  {"int8_w8a8", 1, false},
+      {"int8_w8a16", 2, true}, {"int4_w4a16", 2, true}, {"fp8_w8a16", 2, true}};
   const auto *type = std::ranges::find(kTypes, file.dtype, &Type::name);
   if (type == std::end(kTypes))
     return refused("'{}': dtype '{}' is none that maps", path, file.dtype);
@@ -158,8 +157,8 @@ static Result<void> checkFits(const std::string &path, const VllmTuned &file,
 }
 
 Result<std::string> compiler::importTuned(const ImportTunedOptions &options) {
-  const TunedInput input = TRY(
-      TunedInput::open({options.input, std::nullopt}, options.import, options.compile));
+  const TunedInput input = TRY(TunedInput::open(
+      {options.input, std::nullopt}, options.import, options.compile));
   std::string output = options.output;
   if (output.empty()) {
     const std::string store = tunedStoreFolder(options.compile.cacheFolder);
@@ -187,8 +186,7 @@ Result<std::string> compiler::importTuned(const ImportTunedOptions &options) {
                           std::min(block.last, input.maxTokens())};
       range.tokens = std::min(range.tokens, range.last);
       const TunedLayer layer = TRY(input.problemsFor(range, block.rows));
-      const auto first =
-          centerOf(layer.first, layer.engines, input.hardware());
+      const auto first = centerOf(layer.first, layer.engines, input.hardware());
       const auto second =
           centerOf(layer.second, layer.secondEngines, input.hardware());
       if (std::ranges::find(sizes, block.rows) == sizes.end() || !first ||

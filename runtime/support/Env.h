@@ -35,7 +35,8 @@ inline constexpr EnvVariable kEnvVariables[] = {
      "Folder of compiled kernels; default $XDG_CACHE_HOME/moec, else "
      "$HOME/.cache/moec."},
     {"MOEC_TUNED_STORE", "path", "",
-     "Folder of the schedules that moec tune measured for this user; off: none; "
+     "Folder of the schedules that moec tune measured for this user; off: "
+     "none; "
      "default: tuned in the folder of MOEC_CACHE_DIR."},
     {"MOEC_STRICT", "flag", "0",
      "Never compile at load: a kernel that is neither in the package nor in "

@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz::require(!row.hasRange() ||
                       tunedRanges(*rows, problem, engines, problem, engines,
                                   row.gpu, row.last)
-                          .size() <= rows->size(),
+                              .size() <= rows->size(),
                   "no row makes two ranges");
   }
   return 0;

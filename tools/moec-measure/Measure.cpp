@@ -78,8 +78,7 @@ static std::string packingOf(const runtime::Package &package) {
   return text;
 }
 
-Result<std::unique_ptr<LoadedLayer>>
-Measurer::load(const std::string &folder) {
+Result<std::unique_ptr<LoadedLayer>> Measurer::load(const std::string &folder) {
   auto layer = TRY(LoadedLayer::open(device, options, folder));
   if (owner && packingOf(owner->package()) == packingOf(layer->package())) {
     TRY(layer->shareWeights(*owner));
@@ -124,15 +123,13 @@ Result<void> Measurer::prepareInputs(int64_t tokens) {
   inputsTokens = 0;
   const reference::Layer &layer = owner->layer();
   const double share = double(layer.topK) / double(layer.routedExperts());
-  const double touched =
-      1 - std::pow(1 - std::min(share, 1.0), double(tokens));
+  const double touched = 1 - std::pow(1 - std::min(share, 1.0), double(tokens));
   const double bytes =
       std::max(touched, 1e-6) * double(HostWeights::bytesOf(layer));
-  const int layers =
-      device.onHost()
-          ? 1
-          : int(std::clamp(std::ceil(kTouchedBytes / bytes), 1.0,
-                           double(kMostLayers)));
+  const int layers = device.onHost()
+                         ? 1
+                         : int(std::clamp(std::ceil(kTouchedBytes / bytes), 1.0,
+                                          double(kMostLayers)));
   for (int i = 0; i < layers; ++i) {
     const HostInputs made = TRY(makeInputs(
         layer, options.seed + 1000 + uint64_t(i), {}, tokens, "uniform"));
@@ -154,8 +151,7 @@ Result<double> Measurer::once(Loaded &loaded) {
   return ms * 1000 / double(inputs.size());
 }
 
-Result<void> Measurer::time(const Job &job, Loaded &candidate,
-                            Answer &answer) {
+Result<void> Measurer::time(const Job &job, Loaded &candidate, Answer &answer) {
   std::vector<double> its, others, ratios;
   for (int round = 0; round < job.rounds; ++round) {
     // Who goes first changes, too.

@@ -43,13 +43,13 @@ static void say(std::FILE *to, const std::string &line) {
 static int serve(std::FILE *answers, runtime::DeviceKind kind) {
   auto device = tools::Device::open(kind);
   if (!device) {
-    say(answers, nlohmann::json{{"moec_measure", 1},
-                                {"error", device.error().message}}
-                     .dump());
+    say(answers,
+        nlohmann::json{{"moec_measure", 1}, {"error", device.error().message}}
+            .dump());
     return 1;
   }
-  say(answers, nlohmann::json{{"moec_measure", 1}, {"device", device->name()}}
-                   .dump());
+  say(answers,
+      nlohmann::json{{"moec_measure", 1}, {"device", device->name()}}.dump());
   Measurer measurer(*device, kind);
   std::string line;
   while (std::getline(std::cin, line)) {

@@ -116,10 +116,9 @@ TEST(Tuned, RowsOfOtherGpusDoNotServe) {
 }
 
 /// A row of version 2 of one of the layer's matmuls.
-static std::string rangeRow(const std::string &tokens, const std::string &tile,
-                            bool first = true,
-                            const std::string &measured =
-                                R"("microseconds": 2.5, "noise": 0.01)") {
+static std::string rangeRow(
+    const std::string &tokens, const std::string &tile, bool first = true,
+    const std::string &measured = R"("microseconds": 2.5, "noise": 0.01)") {
   return R"({"gpu": "h100_sxm", "tokens": )" + tokens +
          R"(, "problem": {"n": )" + (first ? "1536" : "2048") + R"(, "k": )" +
          (first ? "2048" : "768") +
@@ -184,9 +183,8 @@ TEST(Tuned, RowsOfBothMatmulsMakeARange) {
                   .empty());
   // An earlier file's row takes the tokens that both have; of one file's the
   // narrower.
-  auto both = rowsOf(rangeRow("[16, 64]", "64") + "," +
-                         rangeRow("[16, 64]", "64", false),
-                     1);
+  auto both = rowsOf(
+      rangeRow("[16, 64]", "64") + "," + rangeRow("[16, 64]", "64", false), 1);
   for (const TunedRow &row : rowsOf(rangeRow("[8, 32]", "16") + "," +
                                     rangeRow("[8, 32]", "16", false)))
     both.push_back(row);
@@ -205,9 +203,9 @@ TEST(Tuned, RowsAreReadAsTheyAreWritten) {
   roles.replace(roles.find(warps), warps.size(),
                 R"("producer_warps": 4, "consumer_warps": 8, "registers":)"
                 R"( [56, 224], "ctas_per_sm": 1, "swap": false)");
-  auto rows = rowsOf(rangeRow("[8, 32]", "16") + "," + roles + "," +
-                     rangeRow("[1, 16]", "16", false,
-                              R"("imported": "E=1,N=2.json")"));
+  auto rows =
+      rowsOf(rangeRow("[8, 32]", "16") + "," + roles + "," +
+             rangeRow("[1, 16]", "16", false, R"("imported": "E=1,N=2.json")"));
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].microseconds, 2.5);
   EXPECT_EQ(rows[0].noise, 0.01);
@@ -231,8 +229,8 @@ TEST(Tuned, WrongFieldsOfVersionTwoAreNamed) {
   EXPECT_EQ(errorOf(ranges(rangeRow("[17, 32]", "16"))),
             said("measured.tokens: expected one of the row's 17 to 32 tokens, "
                  "got the number 16"));
-  EXPECT_EQ(errorOf(ranges(rangeRow("[8, 32]", "16", true,
-                                    R"("microseconds": 2.5)"))),
+  EXPECT_EQ(errorOf(ranges(
+                rangeRow("[8, 32]", "16", true, R"("microseconds": 2.5)"))),
             said("measured.noise: expected a number of at least 0, got "
                  "nothing"));
   EXPECT_EQ(errorOf(ranges(row("8", "1.0"))),

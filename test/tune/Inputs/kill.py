@@ -45,15 +45,15 @@ def gone(measure):
 def main():
     folder, measure, command = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
     log, jobs = folder / "log.jsonl", folder / "jobs.txt"
-    environment = dict(os.environ, MOEC_MEASURE=measure, FAKE_JOBS=str(jobs), FAKE_SECONDS="0.02")
+    environment = dict(os.environ, MOEC_MEASURE=measure, FAKE_JOBS=str(jobs), FAKE_SECONDS="0.1")
     command += [f"--log={log}", f"--out={folder / 'rows.json'}"]
     draw = random.Random(7)
     kills, before = 0, 0
-    for _ in range(60):
+    for _ in range(100):
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
         try:
             # Late kills leave more behind than early ones.
-            out, _ = process.communicate(timeout=draw.uniform(0.3, 3.0) + 0.2 * kills)
+            out, _ = process.communicate(timeout=draw.uniform(0.2, 1.0) + 0.15 * kills)
             break
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
@@ -63,7 +63,9 @@ def main():
             lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
             assert len(lines) >= before, "the log has lost lines"
             before = len(lines)
-            assert not (folder / "rows.json").exists(), "rows of a tuner that has not ended"
+            # The rows appear at once, and they are the last that a tuner does.
+            if (folder / "rows.json").exists():
+                json.loads((folder / "rows.json").read_text(encoding="utf-8"))
     else:
         sys.exit("no call ended by itself")
     assert process.returncode == 0, process.returncode
