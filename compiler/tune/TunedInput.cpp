@@ -17,6 +17,7 @@
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Schedules.h"
 #include "runtime/support/Files.h"
+#include "runtime/support/Progress.h"
 #include "runtime/support/Sha256.h"
 
 #include <fmt/format.h>
@@ -260,6 +261,7 @@ Result<void> TunedInput::build(int64_t tokens,
     asked.tunedFile = folder + ".json";
     TRY(writeFileAtomically(asked.tunedFile, printTuned(rows)));
   }
+  const QuietProgress quiet;
   Input input;
   TRY(read(input));
   Shares shares = TRY(input.compile(asked));

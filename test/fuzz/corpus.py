@@ -206,6 +206,12 @@ def tuned():
     yield json.dumps({"tuned": 1, "rows": rows[:3]})
     for row in rows:
         yield json.dumps({"tuned": 1, "rows": [row]})
+    for row in rows[:6]:
+        measured = {"tokens": 32, "microseconds": 2.5, "noise": 0.01, "date": "2026-11-28", "commit": "moec"}
+        problem = {key: value for key, value in row["problem"].items() if key != "tokens"}
+        new = {"gpu": row["gpu"], "tokens": [23, 45], "problem": problem, "schedule": row["schedule"], "measured": measured}
+        down = dict(new, problem=dict(problem, gated=False, gather=False), tokens=[23, 45])
+        yield json.dumps({"tuned": 2, "rows": [new, down]})
 
 
 def build_ids():
