@@ -63,8 +63,8 @@ private:
                       std::string_view what, int rounds,
                       Clock::time_point until);
   Result<void> measure(const ordered_json &about, const std::string &folder,
-                          int64_t tokens, int rounds, double worse,
-                          ordered_json &line);
+                       int64_t tokens, int rounds, double worse,
+                       ordered_json &line);
   Result<void> startProcess();
   Result<void> makeBaseline(int64_t tokens);
   Result<void> confirmRange(TokenRange &range, const Trial &winner,
@@ -179,8 +179,8 @@ Result<void> Tuning::startProcess() {
 
 /// Hands the process a job. What comes of it becomes a line of the log.
 Result<void> Tuning::measure(const ordered_json &about,
-                                const std::string &folder, int64_t tokens,
-                                int rounds, double worse, ordered_json &line) {
+                             const std::string &folder, int64_t tokens,
+                             int rounds, double worse, ordered_json &line) {
   const auto jobOf = [&](const std::string &package, int its, double limit) {
     return ordered_json{{"package", package},
                         {"baseline", baseline},
@@ -350,7 +350,7 @@ Result<void> Tuning::confirmRange(TokenRange &range, const Trial &winner,
     TokenRange at = whole;
     at.tokens = end;
     const ordered_json about = describe(at, winner, "end");
-    ordered_json line;
+    ordered_json line = ordered_json::object();
     if (const auto *known = log.find(about["key"].get<std::string>())) {
       line = *known;
       ++reused;

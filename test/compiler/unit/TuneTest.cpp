@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/plan/PlannedRanges.h"
 #include "compiler/plan/TunedStore.h"
 #include "compiler/tune/BuildAhead.h"
 #include "compiler/tune/Candidates.h"
@@ -192,4 +193,34 @@ TEST(Tune, FilesOfVllmGiveRangesOfTileRows) {
   EXPECT_EQ(file->blocks[0].last, 34);
   EXPECT_EQ(file->blocks[1].first, 35);
   EXPECT_EQ(file->blocks[1].rows, 64);
+}
+
+TEST(Tune, MeasuredRangesCutThoseOfTheRules) {
+  using Ranges = std::vector<Planned>;
+  const Planned few = {Planned::Few, 1, 4, 4},
+                slices = {Planned::Slices, 6, 60, 64},
+                tiles = {Planned::Tiles, 5, 128, 64},
+                rest = {Planned::Tiles, 129, 4096, 192, 16};
+  const Ranges rules = {few, slices, tiles, rest};
+  EXPECT_EQ(cutRanges(rules, {}), rules);
+  // In the midst of one, and over a border; slices stay in the range that holds
+  // them.
+  const Planned small = {Planned::Tuned, 2, 7, 16},
+                wide = {Planned::Tuned, 23, 45, 64},
+                large = {Planned::Tuned, 100, 200, 256};
+  const Ranges measured = {small, wide, large};
+  const Ranges wanted = {{Planned::Few, 1, 1, 4},
+                         small,
+                         {Planned::Slices, 8, 22, 64},
+                         {Planned::Tiles, 8, 22, 64},
+                         wide,
+                         {Planned::Slices, 46, 60, 64},
+                         {Planned::Tiles, 46, 99, 64},
+                         large,
+                         {Planned::Tiles, 201, 4096, 192, 16}};
+  EXPECT_EQ(cutRanges(rules, measured), wanted);
+  const Ranges split = {{Planned::Tuned, 100, 128, 256},
+                        {Planned::Tuned, 129, 200, 256}};
+  EXPECT_EQ(splitAt(128, Ranges{large}), split);
+  EXPECT_EQ(splitAt(128, Ranges{wide}), Ranges{wide});
 }

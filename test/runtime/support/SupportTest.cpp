@@ -233,7 +233,9 @@ TEST(Progress, partsOfAStepAreQuiet) {
     std::thread([] { Progress("others", 1); }).join();
   }
   EXPECT_EQ(heard, 1);
-  { Progress step("steps", 1); }
+  {
+    Progress step("steps", 1);
+  }
   EXPECT_EQ(heard, 2);
   setProgressSink({});
 }
