@@ -14,6 +14,7 @@
 #include "compiler/Input.h"
 #include "compiler/PresentGpu.h"
 #include "compiler/capi/ConfigOptions.h"
+#include "compiler/tune/Tuner.h"
 #include "runtime/api/Handles.h"
 
 #include "moec/moec.h"

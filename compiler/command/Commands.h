@@ -15,8 +15,8 @@
 
 #include "compiler/Compiler.h"
 #include "compiler/import/ImportOptions.h"
-#include "compiler/tune/Tuner.h"
-#include "compiler/tune/VllmTuned.h"
+#include "compiler/tune/ImportTuned.h"
+#include "compiler/tune/TuneOptions.h"
 
 namespace moec::compiler {
 

@@ -7,6 +7,7 @@
 
 #include "compiler/command/Commands.h"
 
+#include "compiler/tune/Tuner.h"
 #include "runtime/support/Files.h"
 
 #include <fmt/format.h>

@@ -14,17 +14,11 @@
 #define MOEC_COMPILER_TUNE_TUNEDINPUT_H
 
 #include "compiler/Compiler.h"
-#include "compiler/import/ImportOptions.h"
 #include "compiler/plan/Tuned.h"
 #include "compiler/tune/Candidates.h"
+#include "compiler/tune/TuneOptions.h"
 
 namespace moec::compiler {
-
-/// A layer is in a file, or it is a text.
-struct TuneSource {
-  std::string path;
-  std::optional<std::string> text;
-};
 
 /// The compiler's choice for some tokens without the user's measured
 /// schedules.

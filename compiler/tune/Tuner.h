@@ -17,33 +17,14 @@
 #ifndef MOEC_COMPILER_TUNE_TUNER_H
 #define MOEC_COMPILER_TUNE_TUNER_H
 
-#include "compiler/CompileOptions.h"
-#include "compiler/import/ImportOptions.h"
-#include "compiler/tune/TunedInput.h"
+#include "compiler/tune/TuneOptions.h"
 #include "runtime/support/Result.h"
 
 #include <nlohmann/json.hpp>
 
 #include <string>
-#include <vector>
 
 namespace moec::compiler {
-
-struct TuneOptions {
-  TuneSource source;
-  ImportOptions import;
-  CompileOptions compile;
-  std::vector<int64_t> tokens;
-  double budget = 60;      ///< seconds of the whole, compiling with it
-  bool exhaustive = false; ///< all candidates for all sizes of tiles
-  int64_t random = 0;      ///< legal schedules drawn beside them
-  uint64_t seed = 1;
-  std::string device = "cuda"; ///< or host
-  double deadline = 30;        ///< seconds of one measurement
-  int64_t sample = 8;          ///< tokens compared with the reference
-  std::string output;          ///< the file of rows; "": the user's store
-  std::string log;             ///< "": beside the store
-};
 
 /// Measures and writes; the numbers, which tuneText() prints it for people.
 Result<nlohmann::ordered_json> tune(const TuneOptions &options);

@@ -11,10 +11,10 @@
 
 #include "compiler/plan/PlannedRanges.h"
 #include "compiler/plan/TunedStore.h"
+#include "compiler/plan/VllmTuned.h"
 #include "compiler/tune/BuildAhead.h"
 #include "compiler/tune/Candidates.h"
 #include "compiler/tune/TuneLog.h"
-#include "compiler/tune/VllmTuned.h"
 #include "runtime/support/Files.h"
 #include "test/compiler/unit/ScheduleTesting.h"
 

@@ -12,11 +12,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_TUNE_VLLMTUNED_H
-#define MOEC_COMPILER_TUNE_VLLMTUNED_H
+#ifndef MOEC_COMPILER_PLAN_VLLMTUNED_H
+#define MOEC_COMPILER_PLAN_VLLMTUNED_H
 
-#include "compiler/CompileOptions.h"
-#include "compiler/import/ImportOptions.h"
 #include "runtime/support/Result.h"
 
 #include <string>
@@ -42,18 +40,6 @@ struct VllmTuned {
 Result<VllmTuned> parseVllmTuned(const std::string &path,
                                  std::string_view text);
 
-struct ImportTunedOptions {
-  std::string input; ///< the layer
-  ImportOptions import;
-  CompileOptions compile;
-  std::vector<std::string> files;
-  std::string output; ///< "": the user's store
-};
-
-/// Writes rows that choose the tiles of the files; the rest of a schedule is
-/// the compiler's choice. What was done, a line for each file.
-Result<std::string> importTuned(const ImportTunedOptions &options);
-
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_TUNE_VLLMTUNED_H
+#endif // MOEC_COMPILER_PLAN_VLLMTUNED_H
