@@ -96,11 +96,10 @@ Result<MeasuringProcess> MeasuringProcess::start(const std::string &program,
   made.readLine(kPatience, line);
   const nlohmann::json greeting = objectOf(line);
   if (!greeting.is_object() || greeting.value("moec_measure", 0) != 1) {
-    const std::string how = made.end(/*kill=*/true);
+    made.end(/*kill=*/true);
     return Error(ErrorCode::FileSystem,
-                 "'{}' says nothing of what moec-measure says first ({}); what "
-                 "it printed is in '{}'",
-                 program, how, errorFile);
+                 "'{}' says '{}' first; expected the greeting of moec-measure",
+                 program, shortText(line));
   }
   if (greeting.contains("error"))
     return Error(ErrorCode::DriverFailed, "{}",

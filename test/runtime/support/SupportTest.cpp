@@ -229,7 +229,7 @@ TEST(Progress, partsOfAStepAreQuiet) {
     const QuietProgress quiet;
     Progress part("parts", 3);
     part.advance();
-    // Of another thread's steps it says nothing.
+    // Steps of another thread are shown.
     std::thread([] { Progress("others", 1); }).join();
   }
   EXPECT_EQ(heard, 1);
