@@ -160,7 +160,9 @@ JobResult MeasuringProcess::run(const nlohmann::ordered_json &job,
     return result;
   result.answer = nullptr;
   result.hung = open && line.empty();
-  result.ended = end(/*kill=*/result.hung || open);
+  result.ended = end(/*kill=*/open);
+  if (open && !result.hung)
+    result.ended = fmt::format("it said '{}'", shortText(line));
   return result;
 }
 

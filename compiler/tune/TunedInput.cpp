@@ -181,7 +181,7 @@ Result<TunedLayer> TunedInput::problemsFor(const TokenRange &range,
   return layer;
 }
 
-static std::string today() {
+std::string TunedInput::today() {
   const std::time_t now = std::time(nullptr);
   std::tm parts = {};
   ::gmtime_r(&now, &parts);

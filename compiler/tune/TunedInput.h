@@ -41,6 +41,8 @@ public:
   /// A hash of the layer and all that changes its kernels but schedules.
   const std::string &digest() const { return itsDigest; }
   const std::string &commit() const { return itsCommit; }
+  /// yyyy-mm-dd
+  static std::string today();
   const std::string &arch() const { return options.archs.front(); }
   const Hardware &hardware() const { return itsHardware; }
   int64_t maxTokens() const { return options.maxTokens; }

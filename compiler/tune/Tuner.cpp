@@ -136,6 +136,7 @@ ordered_json Tuning::describe(const TokenRange &range, const Trial &trial,
   constexpr size_t kDigits = 20;
   ordered_json keyed = {{"key", sha256(named.dump()).substr(0, kDigits)}};
   keyed.update(about);
+  keyed["date"] = TunedInput::today();
   return keyed;
 }
 
@@ -237,8 +238,8 @@ Result<void> Tuning::measure(const ordered_json &about,
       kind = "hang";
       text = fmt::format("it did not end within {} s", options.deadline);
     } else {
-      text =
-          fmt::format("the process that measured it ended ({})", result.ended);
+      text = fmt::format("no answer came of the process that measured it ({})",
+                         result.ended);
     }
     if (!result.answer.is_object() || kind == "fault") {
       text += errorsSince(before);
