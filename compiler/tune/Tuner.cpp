@@ -16,6 +16,7 @@
 #include "compiler/plan/TunedStore.h"
 #include "compiler/tune/BuildAhead.h"
 #include "compiler/tune/MeasuringProcess.h"
+#include "compiler/tune/Trial.h"
 #include "compiler/tune/TuneLog.h"
 #include "compiler/tune/TunedInput.h"
 #include "dialect/catalog/Gpus.h"
@@ -40,14 +41,6 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-/// A candidate in tiles of some size.
-struct Trial {
-  TunedLayer layer;
-  Candidate candidate;
-  double ratio = 0; ///< to the compiler's choice; 0: not measured
-  double microseconds = 0, noise = 0;
-};
-
 class Tuning {
 public:
   Tuning(const TuneOptions &options, TunedInput input, TuneLog log,
@@ -66,6 +59,7 @@ private:
                        int64_t tokens, int rounds, double worse,
                        ordered_json &line);
   Result<void> startProcess();
+  Result<void> buildDefaults(const std::vector<TokenRange> &ranges);
   Result<void> makeBaseline(int64_t tokens);
   Result<void> confirmRange(TokenRange &range, const Trial &winner,
                             Clock::time_point until);
@@ -76,6 +70,9 @@ private:
   std::string errorsSince(size_t offset) const;
   std::string folderOf(const std::string &name) const {
     return joinPath(work.path(), name);
+  }
+  std::string defaultFolder(int64_t tokens) const {
+    return folderOf(fmt::format("default-{}", tokens));
   }
 
   const TuneOptions &options;
@@ -97,19 +94,6 @@ private:
 } // namespace
 
 static bool isOver(Clock::time_point until) { return Clock::now() >= until; }
-
-/// "wgmma 64x128x64 stages 8 warps 4+8, group 1".
-static std::string words(const Schedule &s) {
-  return fmt::format(
-      "{}, group {}{}", compiler::describe(s), s.groupM,
-      s.ctasPerSm > 1 ? fmt::format(", {} CTAs a multiprocessor", s.ctasPerSm)
-                      : "");
-}
-
-static std::string words(const Candidate &candidate) {
-  return fmt::format("first {}; second {}", words(candidate.first),
-                     words(candidate.second));
-}
 
 ordered_json Tuning::describe(const TokenRange &range, const Trial &trial,
                               std::string_view what) const {
@@ -252,22 +236,26 @@ Result<void> Tuning::measure(const ordered_json &about,
   return log.add(line);
 }
 
+/// All token counts at a time: their packages share few kernels.
+Result<void> Tuning::buildDefaults(const std::vector<TokenRange> &ranges) {
+  BuildAhead builds(ranges.size(), [&](size_t i) {
+    return input.build(ranges[i].tokens, {}, defaultFolder(ranges[i].tokens));
+  });
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    builds.await(i, Clock::now() + std::chrono::hours(24));
+    TRY(builds.result(i));
+  }
+  return {};
+}
+
 Result<void> Tuning::makeBaseline(int64_t tokens) {
   if (baselineTokens == tokens)
     return {};
-  const std::string folder = folderOf(fmt::format("default-{}", tokens));
+  const std::string folder = defaultFolder(tokens);
   if (!fileExists(folder))
     TRY(input.build(tokens, {}, folder));
   baseline = folder, baselineTokens = tokens;
   return {};
-}
-
-/// Takes what a line of the log says.
-static void take(const ordered_json &line, Trial &trial) {
-  trial.microseconds = line.value("us", 0.0);
-  trial.noise = line.value("noise", 0.0);
-  const double baselineUs = line.value("baseline_us", 0.0);
-  trial.ratio = baselineUs > 0 ? trial.microseconds / baselineUs : 0;
 }
 
 /// Measures what the log does not know, best first, until the time is over.
@@ -281,7 +269,7 @@ Result<void> Tuning::tryAll(const TokenRange &range, std::vector<Trial> &trials,
     if (const ordered_json *known = log.find(its["key"].get<std::string>())) {
       ++reused;
       if (known->value("ok", false))
-        take(*known, trial);
+        takeLine(*known, trial);
       else
         quarantine(*known);
       continue;
@@ -316,27 +304,13 @@ Result<void> Tuning::tryAll(const TokenRange &range, std::vector<Trial> &trials,
     } else {
       TRY(measure(about[i], folder(i), range.tokens, rounds, worse, line));
       if (line.value("ok", false))
-        take(line, *open[i]);
+        takeLine(line, *open[i]);
     }
     TRY(removeAll(folder(i)));
     TRY(removeAll(folder(i) + ".json"));
     progress.advance();
   }
   return {};
-}
-
-static const Trial *fastest(const std::vector<Trial> &trials) {
-  const Trial *best = nullptr;
-  for (const Trial &trial : trials)
-    if (trial.ratio > 0 && (!best || trial.ratio < best->ratio))
-      best = &trial;
-  return best;
-}
-
-/// A gain that is no noise.
-static bool isFaster(const Trial &trial) {
-  constexpr double kLeast = 0.005;
-  return trial.ratio > 0 && trial.ratio < 1 - std::max(kLeast, 2 * trial.noise);
 }
 
 /// The ends of the range, too: where the winner is slower there than the
@@ -366,7 +340,7 @@ Result<void> Tuning::confirmRange(TokenRange &range, const Trial &winner,
     }
     if (line.value("ok", false)) {
       Trial there;
-      take(line, there);
+      takeLine(line, there);
       holds = there.ratio <= 1 + there.noise;
     }
     if (!holds)
@@ -529,6 +503,7 @@ Result<ordered_json> Tuning::run() {
                      "'{}'; expected --gpu and --arch of this one",
                      input.hardware().gpu, process->deviceName());
   }
+  TRY(buildDefaults(ranges));
   size_t left = ranges.size();
   for (const TokenRange &range : ranges) {
     const auto now = Clock::now();
