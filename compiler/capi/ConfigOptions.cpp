@@ -174,6 +174,7 @@ Result<TuneOptions> compiler::readTuneOptions(std::string_view text) {
   setters["seed"] = integer(seed);
   setters["device"] = string(options.device);
   setters["deadline"] = number(options.deadline);
+  setters["min_gain"] = number(options.minGain);
   setters["sample"] = integer(options.sample);
   setters["out"] = string(options.output);
   setters["log"] = string(options.log);

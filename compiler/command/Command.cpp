@@ -130,6 +130,11 @@ void addTuneOptions(CLI::App &command, TuneOptions &options,
       ->capture_default_str()
       ->check(checkPositive);
   command
+      .add_option("--min-gain", options.minGain,
+                  "percent that rows must gain over the compiler's choice")
+      ->capture_default_str()
+      ->check(checkPositive);
+  command
       .add_option("--sample", options.sample,
                   "tokens of each measurement that are compared with the "
                   "reference")

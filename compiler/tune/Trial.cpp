@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A gain below half a percent, or below twice the noise, is none.
+// A gain below twice the noise is none.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,7 +46,7 @@ const Trial *compiler::fastest(const std::vector<Trial> &trials) {
   return best;
 }
 
-bool compiler::isFaster(const Trial &trial) {
-  constexpr double kLeast = 0.005;
-  return trial.ratio > 0 && trial.ratio < 1 - std::max(kLeast, 2 * trial.noise);
+bool compiler::isFaster(const Trial &trial, double minGain) {
+  return trial.ratio > 0 &&
+         trial.ratio < 1 - std::max(minGain / 100, 2 * trial.noise);
 }

@@ -28,8 +28,8 @@ struct Trial {
 void takeLine(const nlohmann::ordered_json &line, Trial &trial);
 /// The one of the least ratio; null where none was measured.
 const Trial *fastest(const std::vector<Trial> &trials);
-/// Whether its gain is more than noise.
-bool isFaster(const Trial &trial);
+/// Whether its gain is more than noise, and more than so many percent.
+bool isFaster(const Trial &trial, double minGain);
 /// Both schedules for people.
 std::string words(const Candidate &candidate);
 

@@ -38,6 +38,7 @@ struct TuneOptions {
   uint64_t seed = 1;
   std::string device = "cuda"; ///< or host
   double deadline = 30;        ///< seconds of one measurement
+  double minGain = 1;          ///< percent; no rows for less
   int64_t sample = 8;          ///< tokens compared with the reference
   std::string output;          ///< the file of rows; "": the user's store
   std::string log;             ///< "": beside the store

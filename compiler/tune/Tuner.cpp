@@ -464,15 +464,9 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
   result["noise"] = best->noise;
   result["best"] = words(best->candidate);
   result["tile_rows"] = best->layer.first.tileRows;
-  // The compiler's own schedules are rows, too, if they are the best.
-  const Trial *winner = isFaster(*best) ? best : nullptr;
-  if (!winner && choice.schedules)
-    for (const Trial &trial : all)
-      if (trial.ratio > 0 && trial.candidate == *choice.schedules)
-        winner = &trial;
-  result["chosen"] = !winner                             ? "default"
-                     : winner == best && isFaster(*best) ? "measured"
-                                                         : "default, measured";
+  // Rows cut variants in two, which has a price: there are none for less.
+  const Trial *winner = isFaster(*best, options.minGain) ? best : nullptr;
+  result["chosen"] = winner ? "measured" : "default";
   if (winner) {
     TokenRange served = range;
     TRY(confirmRange(served, *winner, until));

@@ -24,7 +24,7 @@ class TunedTokens:
 
     tokens: int
     chosen: str
-    """"measured", "default" or "default, measured"; "none measured" where no time was left."""
+    """"measured" or "default"; "none measured" where no time was left."""
     default_us: float
     """Microseconds of the layer as the compiler makes it without measurements."""
     us: float
@@ -74,6 +74,7 @@ def tune(
     seed: int = 1,
     device: str = "cuda",
     deadline: float = 30.0,
+    min_gain: float = 1.0,
     sample: int = 8,
     out: str | os.PathLike[str] | None = None,
     log: str | os.PathLike[str] | None = None,
@@ -82,7 +83,7 @@ def tune(
 ) -> Tuned:
     """Measures schedules for these token counts and writes the best as rows that compile() then finds.
 
-    It ends after `budget` seconds, compiling with them. `out` is the file of rows, absent the user's store. `log` keeps all
+    It ends after `budget` seconds, compiling with them. Gains below `min_gain` percent get no rows. `out` is the file of rows, absent the user's store. `log` keeps all
     measurements: a second call goes on where one ended, however it ended. Other options are those of compile().
     """
     own: dict[str, Any] = {
@@ -93,6 +94,7 @@ def tune(
         "seed": seed,
         "device": device,
         "deadline": deadline,
+        "min_gain": min_gain,
         "sample": sample,
         "out": None if out is None else os.fspath(out),
         "log": None if log is None else os.fspath(log),
