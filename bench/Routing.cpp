@@ -9,10 +9,7 @@
 
 #include "test/reference/Element.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -20,51 +17,8 @@
 using namespace moec;
 using namespace moec::bench;
 
-namespace {
-
 /// Far beyond what normal logits reach.
-constexpr double kFar = 16;
-
-struct Row {
-  std::string_view name;
-  Routing::Pattern pattern;
-  double least, most; ///< of the value
-  bool whole;         ///< the value is an integer
-  std::string_view expected;
-};
-
-constexpr Row kRows[] = {
-    {"zipf", Routing::Pattern::Zipf, 0, 10, false, "an exponent from 0 to 10"},
-    {"hot", Routing::Pattern::Hot, 1, 1 << 20, true, "a number of experts"},
-    {"used", Routing::Pattern::Used, 0, 1, false, "a fraction up to 1"},
-};
-
-} // namespace
-
-Result<Routing> moec::bench::parseRouting(std::string_view text) {
-  if (text == "uniform")
-    return Routing();
-  const size_t colon = text.find(':');
-  for (const Row &row : kRows) {
-    if (text.substr(0, colon) != row.name || colon == text.npos)
-      continue;
-    const std::string_view number = text.substr(colon + 1);
-    double value = 0;
-    auto [end, error] =
-        std::from_chars(number.data(), number.data() + number.size(), value);
-    if (error != std::errc() || end != number.data() + number.size() ||
-        !(value >= row.least && value <= row.most) ||
-        (row.whole && value != std::floor(value)))
-      return Error{ErrorCode::InvalidArgument,
-                   fmt::format("expected {} behind '{}:', got '{}'",
-                               row.expected, row.name, number)};
-    return Routing{row.pattern, value, false};
-  }
-  return Error{ErrorCode::InvalidArgument,
-               fmt::format("expected a routing of uniform, zipf:EXPONENT, "
-                           "hot:EXPERTS or used:FRACTION, got '{}'",
-                           text)};
-}
+static constexpr double kFar = 16;
 
 /// The experts in a random order: hot ones, used ones and the first ranks are
 /// at its begin.
@@ -77,17 +31,17 @@ static std::vector<int64_t> randomOrder(int64_t experts, uint64_t seed) {
 }
 
 /// The shift of random logits of the expert at this place of the order.
-static double shiftOf(const Routing &routing, int64_t place, int64_t experts) {
-  switch (routing.pattern) {
-  case Routing::Pattern::Uniform:
+static double shiftOf(const RoutingPattern &pattern, int64_t place,
+                      int64_t experts) {
+  switch (pattern.kind) {
+  case RoutingPattern::Kind::Uniform:
     return 0;
-  case Routing::Pattern::Zipf:
-    return -routing.value * std::log(double(place + 1));
-  case Routing::Pattern::Hot:
-    return double(place) < routing.value ? kFar : 0;
-  case Routing::Pattern::Used:
-    return double(place) < std::round(routing.value * double(experts)) ? kFar
-                                                                       : 0;
+  case RoutingPattern::Kind::Zipf:
+    return -pattern.value * std::log(double(place + 1));
+  case RoutingPattern::Kind::Hot:
+    return double(place) < pattern.value ? kFar : 0;
+  case RoutingPattern::Kind::Used:
+    return double(place) < pattern.usedOf(experts) ? kFar : 0;
   }
   return 0;
 }
@@ -127,27 +81,17 @@ Result<std::vector<char>> moec::bench::routingLogits(const Routing &routing,
   if (!element || !element->isFloat)
     return Error{ErrorCode::InvalidArgument,
                  "expected logits of a float type, got '" + type + "'"};
-  if (routing.pattern == Routing::Pattern::Hot &&
-      routing.value > double(shape.experts))
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("expected at most {} hot experts, got {}",
-                             shape.experts, routing.value)};
-  if (routing.pattern == Routing::Pattern::Used &&
-      std::round(routing.value * double(shape.experts)) < double(shape.topK))
-    return Error{ErrorCode::InvalidArgument,
-                 fmt::format("a token chooses {} experts, and the fraction {} "
-                             "of {} is fewer",
-                             shape.topK, routing.value, shape.experts)};
+  TRY(routing.pattern.check(shape.experts, shape.topK));
   const std::vector<int64_t> order = randomOrder(shape.experts, ~seed);
   std::vector<double> shifts(size_t(shape.experts));
   for (size_t place = 0; place < order.size(); ++place)
     shifts[size_t(order[place])] =
-        shiftOf(routing, int64_t(place), shape.experts);
+        shiftOf(routing.pattern, int64_t(place), shape.experts);
   // The largest of Gumbel noise plus log(odds) are a draw by these odds.
   std::mt19937_64 random(seed);
   std::extreme_value_distribution<double> gumbel;
   std::normal_distribution<double> normal;
-  const bool byOdds = routing.pattern == Routing::Pattern::Zipf;
+  const bool byOdds = routing.pattern.kind == RoutingPattern::Kind::Zipf;
   std::vector<double> logits(static_cast<size_t>(count));
   for (size_t i = 0; i < logits.size(); ++i)
     logits[i] = (byOdds ? gumbel(random) : normal(random)) +

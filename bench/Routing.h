@@ -14,7 +14,7 @@
 #ifndef MOEC_BENCH_ROUTING_H
 #define MOEC_BENCH_ROUTING_H
 
-#include "runtime/support/Result.h"
+#include "runtime/support/RoutingPattern.h"
 
 #include <cstdint>
 #include <string>
@@ -24,21 +24,11 @@
 namespace moec::bench {
 
 struct Routing {
-  enum class Pattern {
-    Uniform, ///< every set of experts is as likely as any other
-    Zipf,    ///< the odds of the expert of rank r are r^-value
-    Hot,     ///< every token chooses `value` experts first
-    Used,    ///< the part `value` of the experts is chosen from, uniformly
-  };
-  Pattern pattern = Pattern::Uniform;
-  double value = 0;
+  RoutingPattern pattern;
   /// The experts that the pattern chooses get equally many tokens each, but for
   /// one.
   bool dealt = false;
 };
-
-/// Reads "uniform", "zipf:EXPONENT", "hot:EXPERTS" or "used:FRACTION".
-Result<Routing> parseRouting(std::string_view text);
 
 /// The layer and the tokens that logits are for.
 struct LogitsShape {

@@ -16,6 +16,7 @@
 #include "bench/Floor.h"
 #include "bench/Targets.h"
 #include "bench/Workload.h"
+#include "compiler/html/BenchFile.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Guard.h"
 #include "runtime/support/Json.h"
@@ -355,7 +356,7 @@ Result<bool> benchAll(const Options &options) {
                  device->name(), rates.bandwidth, rates.matmulRate,
                  rates.fp8Rate, rates.source, describe(*before, rates));
   }
-  ordered_json report = {{"moec_bench", 3},
+  ordered_json report = {{"moec_bench", compiler::html::kBenchFormat},
                          {"device", device->name()},
                          {"driver_version", device->driverVersion()},
                          {"bandwidth_gbs", rates.bandwidth},
@@ -453,13 +454,12 @@ static int runMain(int argc, char **argv) {
     return app.exit(error, std::cout, std::cerr) == 0 ? 0 : 2;
   }
   options.host = device == "host";
-  Result<Routing> routing = parseRouting(options.routing);
+  Result<RoutingPattern> routing = RoutingPattern::parse(options.routing);
   if (!routing) {
     fmt::print(stderr, "moec-bench: {}\n", routing.error().message);
     return 2;
   }
-  options.work.routing.pattern = routing->pattern;
-  options.work.routing.value = routing->value;
+  options.work.routing.pattern = *routing;
   Result<bool> done = benchAll(options);
   if (!done)
     fmt::print(stderr, "moec-bench: {}\n", done.error().message);

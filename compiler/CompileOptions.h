@@ -47,6 +47,12 @@ struct CompileOptions {
   std::string cacheFolder;
 };
 
+/// A report expects these runs.
+struct ExplainOptions {
+  std::vector<int64_t> tokens;       ///< empty: some from 1 to 8,192
+  std::string histogram = "uniform"; ///< see Histogram::parse
+};
+
 } // namespace moec::compiler
 
 #endif // MOEC_COMPILER_COMPILEOPTIONS_H

@@ -7,7 +7,10 @@
 
 #include "compiler/Explain.h"
 
+#include "compiler/ExplainBuffers.h"
+#include "compiler/ExplainPredictions.h"
 #include "compiler/ExplainSummary.h"
+#include "compiler/html/Numbers.h"
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/Moe.h"
@@ -17,6 +20,7 @@
 
 using namespace moec;
 using namespace moec::compiler;
+using moec::compiler::html::sizeText;
 using nlohmann::ordered_json;
 
 namespace {
@@ -88,12 +92,14 @@ void addPlan(ordered_json &kernel, moe::PlanAttr plan) {
     kernel["counts"] = true;
 }
 
-ordered_json kernelJson(const Kernel &kernel, moe::ProgramOp program) {
+ordered_json kernelJson(const Kernel &kernel, const Target &target,
+                        moe::ProgramOp program) {
   ordered_json json;
   json["name"] = kernel.name;
   json["stages"] = ordered_json::array();
   for (const Stage &stage : kernel.stages)
     json["stages"].push_back(stage.op);
+  addBuffers(json, kernel, target);
   if (program)
     for (moe::KernelOp op : program.getBody().getOps<moe::KernelOp>()) {
       if (op.getSymName() != llvm::StringRef(kernel.name))
@@ -137,10 +143,11 @@ ordered_json variantJson(const Variant &variant, const Manifest &manifest,
     symbols.smCount = gpu->sms;
   if (Result<int64_t> bytes = variant.workspaceBytes.evaluate(symbols))
     json["workspace_bytes"] = *bytes;
+  json["buffers"] = buffersJson(variant, symbols);
   json["kernels"] = ordered_json::array();
   for (const Launch &launch : variant.launches)
     if (const Kernel *kernel = findKernel(target, launch.kernel))
-      json["kernels"].push_back(kernelJson(*kernel, program));
+      json["kernels"].push_back(kernelJson(*kernel, target, program));
   return json;
 }
 
@@ -205,15 +212,6 @@ void addReport(ordered_json &target, moe::ProgramOp program) {
                                  {"engine", refusal.getEngine().str()},
                                  {"code", refusal.getCode().str()},
                                  {"reason", refusal.getReason().str()}});
-}
-
-std::string sizeText(int64_t bytes) {
-  constexpr std::pair<int64_t, const char *> kUnits[] = {
-      {int64_t(1) << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}};
-  for (auto [unit, name] : kUnits)
-    if (bytes >= unit)
-      return fmt::format("{:.1f} {}", double(bytes) / double(unit), name);
-  return fmt::format("{} B", bytes);
 }
 
 std::string textOf(const ordered_json &object, const char *key) {
@@ -347,14 +345,15 @@ std::string targetText(const ordered_json &target) {
     for (const ordered_json &kernel : variant["kernels"])
       text += kernelText(kernel);
   }
-  text += summaryText(target["summary"], sizeText);
-  return text;
+  return text + predictionsText(target) +
+         summaryText(target["summary"], sizeText);
 }
 
 } // namespace
 
-ordered_json moec::compiler::explainJson(mlir::ModuleOp scheduled,
-                                         const Manifest &manifest) {
+Result<ordered_json>
+moec::compiler::explainJson(mlir::ModuleOp scheduled, const Manifest &manifest,
+                            const ExplainOptions &options) {
   ordered_json report;
   report["moec_explain"] = 1;
   report["served"] = true;
@@ -373,6 +372,7 @@ ordered_json moec::compiler::explainJson(mlir::ModuleOp scheduled,
     for (const Variant &variant : target.variants)
       json["variants"].push_back(
           variantJson(variant, manifest, target, program));
+    TRY(addPredictions(json, program, manifest.maxTokens, options));
     const catalog::Gpu *gpu =
         program ? program.getTarget().getGpuRow() : nullptr;
     json["summary"] = summaryOf(json, manifest, target, gpu ? gpu->sms : 0);
@@ -387,6 +387,9 @@ ordered_json moec::compiler::refusalJson(mlir::ModuleOp module,
   report["moec_explain"] = 1;
   report["served"] = false;
   report["message"] = message;
+  if (module)
+    for (moe::LayerOp layer : module.getOps<moe::LayerOp>())
+      report["name"] = layer.getSymName().str();
   report["targets"] = ordered_json::array();
   if (module)
     for (moe::ProgramOp program : module.getOps<moe::ProgramOp>()) {

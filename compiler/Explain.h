@@ -16,6 +16,7 @@
 #ifndef MOEC_COMPILER_EXPLAIN_H
 #define MOEC_COMPILER_EXPLAIN_H
 
+#include "compiler/CompileOptions.h"
 #include "runtime/package/Manifest.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -27,8 +28,9 @@
 namespace moec::compiler {
 
 /// The report as data; docs/reference/explain.md lists its fields.
-nlohmann::ordered_json explainJson(mlir::ModuleOp scheduled,
-                                   const Manifest &manifest);
+Result<nlohmann::ordered_json> explainJson(mlir::ModuleOp scheduled,
+                                           const Manifest &manifest,
+                                           const ExplainOptions &options);
 
 /// The report of a layer that is refused: the message, and for each target of
 /// `module`, which lower() has left, what was refused. `module` may be null.

@@ -45,13 +45,14 @@ Result<void> Input::lowerTo(Phase phase, const CompileOptions &options) {
   return done;
 }
 
-Result<nlohmann::ordered_json> Input::explain(const CompileOptions &options) {
+Result<nlohmann::ordered_json> Input::explain(const CompileOptions &options,
+                                              const ExplainOptions &expected) {
   TRY(lowerTo(Phase::Scheduled, options));
   auto files = TRY(emit(*module));
   // The layer of one rank has what the rank has of its own.
   if (files.manifest.ranks.size() == 1)
     files.manifest = TRY(ofRank(std::move(files.manifest), std::nullopt));
-  return explainJson(*module, files.manifest);
+  return explainJson(*module, files.manifest, expected);
 }
 
 Result<Shares> Input::compile(const CompileOptions &options) {

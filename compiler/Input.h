@@ -36,7 +36,8 @@ public:
   /// As lower().
   Result<void> lowerTo(Phase phase, const CompileOptions &options);
   /// Lowers it; the report of `moec explain --json`.
-  Result<nlohmann::ordered_json> explain(const CompileOptions &options);
+  Result<nlohmann::ordered_json> explain(const CompileOptions &options,
+                                         const ExplainOptions &expected);
   /// As compileShares().
   Result<Shares> compile(const CompileOptions &options);
 

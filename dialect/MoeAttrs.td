@@ -338,7 +338,7 @@ def Moe_TargetAttr : Moe_FieldsAttr<"Target", "target", [{
 
 def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [{
     "interleave", {"gate_up_order", "gate_first"}, {"order", "rows"},
-    "tile", "stored"
+    "tile", "stored", "padded"
   }], [
     DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let summary = "how a packed weight is stored";
@@ -357,13 +357,17 @@ def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [{
       of their scales and zero points (templates/moe/math/slabs.cuh);
     * `stored`: of a weight, its scales or zero points that are not packed yet,
       how they are stored (`moe.layer` says which ways there are); then no other
-      field.
+      field but the next;
+    * `padded`: the extents of an expert behind which memory has more than the
+      shape says, `[rows, columns]` or `[rows]`: gate and up rows that follow each
+      other are padded apart.
 
     ```mlir
     #gate_up = #moe.layout<interleave = 8, gate_up_order = up_first>
     #int4 = #moe.layout<interleave = 8, order = fragment, tile = [64, 64]>
     #checkpoint = #moe.layout<stored = gptq>
-    module attributes {moe.example = [#gate_up, #int4, #checkpoint]} {}
+    #shard = #moe.layout<stored = rows, padded = [5888, 3072]>
+    module attributes {moe.example = [#gate_up, #int4, #checkpoint, #shard]} {}
     ```
   }];
   let parameters = (ins
@@ -371,17 +375,20 @@ def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [{
     StringRefParameter<"a row of GateUpOrders.h", "\"gate_first\"">:$gateUpOrder,
     StringRefParameter<"rows or fragment", "\"rows\"">:$order,
     OptionalArrayRefParameter<"int64_t">:$tile,
-    StringRefParameter<"a row of StoredLayouts.h, or empty", "\"\"">:$stored
+    StringRefParameter<"a row of StoredLayouts.h, or empty", "\"\"">:$stored,
+    OptionalArrayRefParameter<"int64_t">:$padded
   );
   let builders = [
     AttrBuilder<(ins "int64_t":$interleave, CArg<"::llvm::StringRef", "\"gate_first\"">:$gateUpOrder), [{
       return $_get($_ctxt, interleave, gateUpOrder, ::llvm::StringRef("rows"),
-                   ::llvm::ArrayRef<int64_t>(), ::llvm::StringRef());
+                   ::llvm::ArrayRef<int64_t>(), ::llvm::StringRef(),
+                   ::llvm::ArrayRef<int64_t>());
     }]>
   ];
   let extraClassDeclaration = [{
-    /// Of a weight before it is packed.
-    static LayoutAttr getStored(::mlir::MLIRContext *context, ::llvm::StringRef row);
+    /// Of a weight before it is packed; `padded` is empty where nothing is.
+    static LayoutAttr getStored(::mlir::MLIRContext *context, ::llvm::StringRef row,
+                                ::llvm::ArrayRef<int64_t> padded);
   }];
 }
 

@@ -55,14 +55,16 @@ LogicalResult TargetAttr::verify(EmitError emitError, StringRef arch,
 // LayoutAttr
 //===----------------------------------------------------------------------===//
 
-LayoutAttr LayoutAttr::getStored(MLIRContext *context, StringRef row) {
+LayoutAttr LayoutAttr::getStored(MLIRContext *context, StringRef row,
+                                 ArrayRef<int64_t> padded) {
   return get(context, 0, StringRef("gate_first"), StringRef("rows"),
-             ArrayRef<int64_t>(), row);
+             ArrayRef<int64_t>(), row, padded);
 }
 
 LogicalResult LayoutAttr::verify(EmitError emitError, int64_t interleave,
                                  StringRef gateUpOrder, StringRef order,
-                                 ArrayRef<int64_t> tile, StringRef stored) {
+                                 ArrayRef<int64_t> tile, StringRef stored,
+                                 ArrayRef<int64_t> padded) {
   if (interleave < 0)
     return emitError() << "'interleave' must not be negative, got "
                        << interleave;
@@ -78,13 +80,19 @@ LogicalResult LayoutAttr::verify(EmitError emitError, int64_t interleave,
                           "it alone";
   if (verifyPositiveList(emitError, "tile", tile, 2))
     return failure();
+  if (stored.empty() && !padded.empty())
+    return emitError() << "'padded' is of weights that are not packed, which "
+                          "say how they are 'stored'";
+  if (verifyPositiveList(emitError, "padded", padded,
+                         padded.size() == 1 ? 1 : 2))
+    return failure();
   if (stored.empty())
     return success();
   if (verifyWord(emitError, catalog::kStoredLayouts, stored, "stored"))
     return failure();
   if (interleave != 0 || order != "rows")
     return emitError() << "'stored' is of weights that are not packed, which "
-                          "have no other field";
+                          "have no other field but 'padded'";
   return success();
 }
 
@@ -105,6 +113,14 @@ LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
     if (extent % tile != 0)
       return emitError() << "rows and columns must be multiples of tile, got "
                          << extent << " for " << tile;
+  const ArrayRef<int64_t> padded = getPadded(), extents = shape.drop_front();
+  if (!padded.empty() && padded.size() != extents.size())
+    return emitError() << "'padded' must have " << extents.size()
+                       << " extents, got " << padded.size();
+  for (auto [extent, more] : llvm::zip(extents, padded))
+    if (more < extent)
+      return emitError() << "'padded' must be at least rows and columns, got "
+                         << more << " for " << extent;
   return success();
 }
 

@@ -136,14 +136,15 @@ static LogicalResult verifySizes(LayerOp op) {
     if (size && *size < 0)
       return op.emitOpError()
              << "'" << name << "' must not be negative, got " << *size;
-  for (auto [name, size, padded] :
+  for (auto [name, size, least] :
        {std::tuple<StringRef, std::optional<int64_t>, int64_t>(
-            "hidden_unpadded", op.getHiddenUnpadded(), op.getHidden()),
-        {"intermediate_unpadded", op.getIntermediateUnpadded(),
-         op.getIntermediate()}})
-    if (size && (*size <= 0 || *size > padded))
-      return op.emitOpError() << "'" << name << "' must be between 1 and "
-                              << padded << ", got " << *size;
+            "stored_hidden", op.getStoredHidden(), op.getWidth()),
+        {"stored_intermediate", op.getStoredIntermediate(),
+         op.getLocalIntermediate().value_or(1)}})
+    if (size && *size < least)
+      return op.emitOpError()
+             << "'" << name << "' counts what pads the " << least
+             << " that there are, and must be at least as many, got " << *size;
   return success();
 }
 

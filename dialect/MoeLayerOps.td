@@ -45,8 +45,10 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       of tensors, channels or tokens;
     * `stored_layout`: how w13 and w2, and what scales them, are stored: as
       `rows` [E, 2I, H] and [E, H, I] (default), `columns` [E, H, 2I] and
-      [E, I, H] (scales as with rows), or as checkpoints of integers are: `gptq`,
-      `gptq_v2`, `awq`, `pack_quantized` (of compressed-tensors);
+      [E, I, H] (scales as with rows), `columns_with_scales` (these so, too),
+      `scales_128x4` (rows, whose scales lie in atoms of 128 x 4), or as
+      checkpoints of integers are: `gptq`, `gptq_v2`, `awq`, `pack_quantized` (of
+      compressed-tensors);
     * `group_index`: columns of the weights' k are in groups that
       `w13_group_index` [E, H] and `w2_group_index` [E, I] say, in place of the
       first ones, the next ones and so on (no): scales and zero points are those
@@ -55,7 +57,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       codes and scales as the scheme says when they are packed (as the scheme
       has them);
     * `input_quantized`: x comes quantized, with its scales (no);
-    * `scales_swizzled`: block scales come swizzled (no);
+    * `scales_swizzled`: block scales of activations come swizzled (no);
     * `apply_router_weight_on_input`: weights multiply x in place of the
       experts' outputs, with top_k = 1 (no);
     * `routed_scale`: multiplies the routing weights (1), or with
@@ -73,8 +75,9 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       id means (no: those from `local_begin` on);
     * `latent_hidden`: the experts' width where the caller projects x to it
       first, and the output back (0: none). x and the output are then as wide;
-    * `hidden_unpadded`, `intermediate_unpadded`: sizes before padding (the
-      same);
+    * `stored_hidden`, `stored_intermediate`: the sizes of the weights of a rank
+      as stored, with what pads them (as what the rank computes): that is never
+      read;
     * `activation_format`: `standard` (default), or `batched`: rows come
       dispatched, so many slots for each local expert with a count of those that
       it has, and go back unweighted. Routing is then the sender's;
@@ -135,8 +138,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     UnitAttr:$eplb,
     UnitAttr:$expert_map,
     OptionalAttr<Moe_IntAttr>:$latent_hidden,
-    OptionalAttr<Moe_IntAttr>:$hidden_unpadded,
-    OptionalAttr<Moe_IntAttr>:$intermediate_unpadded,
+    OptionalAttr<Moe_IntAttr>:$stored_hidden,
+    OptionalAttr<Moe_IntAttr>:$stored_intermediate,
     DefaultValuedStrAttr<StrAttr, "standard">:$activation_format,
     OptionalAttr<StrAttr>:$all_to_all,
     UnitAttr:$residual,
@@ -162,7 +165,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       static constexpr ::llvm::StringRef words[] = {"accumulate", "activation_format?",
         "apply_router_weight_on_input", "batch_invariant", "defer_finalize", "eplb",
         "expert_map", "gate_up_order", "group_index?", "has_bias", "input_quantized",
-        "lora", "part?", "residual", "shared_expert_gate"};
+        "lora", "part?", "residual", "shared_expert_gate", "stored_hidden?",
+        "stored_intermediate?"};
       return words;
     }
     /// The options that have a default, with it.
@@ -204,13 +208,17 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     ::llvm::SmallVector<LayerTensor> getTensors();
     /// Weights are stored as floats, and their codes and scales made of these.
     bool quantizesWeights() { return bool(getWeightsType()); }
+    /// Padding of a rank's weights, whose sizes as stored are these.
+    bool padsWeights() { return getStoredHidden() || getStoredIntermediate(); }
+    int64_t getStoredWidth() { return getStoredHidden().value_or(getWidth()); }
+    int64_t getStoredInner() { return getStoredIntermediate().value_or(*getLocalIntermediate()); }
     bool accumulatesFast() { return getAccumulate() == "fast"; }
     /// moe-resolve-parallel has been here.
     bool isResolved() { return getLocalIntermediate() && getLocalBegin() && getLocalExperts() && getW2Bias(); }
     /// Rows of one expert's w13 on this rank. The layer must be resolved.
     int64_t getW13Rows() { return (isGated() ? 2 : 1) * *getLocalIntermediate(); }
-    /// Shapes of the scales of w13 and w2 as stored; empty without scales. Gate
-    /// and up rows are quantized apart. The layer must be resolved.
+    /// Shapes of the scales of w13 and w2; empty without scales. Gate and up
+    /// rows are quantized apart. The layer must be resolved.
     ::llvm::SmallVector<int64_t, 3> getW13ScaleShape();
     ::llvm::SmallVector<int64_t, 3> getW2ScaleShape();
   }];

@@ -34,8 +34,7 @@ public:
   explicit TensorList(LayerOp layer)
       : layer(layer), quant(layer.getQuant()), context(layer.getContext()),
         i32(IntegerType::get(context, 32)), f32(Float32Type::get(context)),
-        experts(*layer.getLocalExperts()), width(layer.getWidth()),
-        inner(*layer.getLocalIntermediate()) {}
+        experts(*layer.getLocalExperts()), width(layer.getWidth()) {}
 
   SmallVector<LayerTensor> build() {
     if (layer.getPart()) {
@@ -56,12 +55,17 @@ public:
   }
 
 private:
+  /// `stored`: its shape with what pads it.
   void add(StringRef name, TensorRole role, ArrayRef<int64_t> shape, Type type,
-           Traits traits = {}) {
+           Traits traits = {}, ArrayRef<int64_t> stored = {}) {
     LayerTensor &tensor = tensors.emplace_back();
     tensor.name = name;
     tensor.role = role;
-    tensor.type = RankedTensorType::get(shape, type, storedLayoutOf(name));
+    tensor.type = RankedTensorType::get(
+        shape, type,
+        storedLayoutOf(name, stored.empty() || stored == shape
+                                 ? stored.take_front(0)
+                                 : stored.drop_front()));
     tensor.alignment = traits.alignment;
     tensor.rowStride = traits.rowStride;
     // All rows of a batched layer come by expert.
@@ -79,20 +83,32 @@ private:
     add(name, TensorRole::StoredWeight, shape, type, {alignment});
   }
 
+  using Shape = SmallVector<int64_t, 3>;
+
+  /// A weight whose shape depends on hidden and intermediate of this rank, both
+  /// of which may be padded as it is stored.
+  void addSized(StringRef name, Type type,
+                llvm::function_ref<Shape(int64_t width, int64_t inner)> shape) {
+    add(name, TensorRole::StoredWeight,
+        shape(width, *layer.getLocalIntermediate()), type, {},
+        shape(layer.getStoredWidth(), layer.getStoredInner()));
+  }
+
   static std::string toString(Type type) {
     std::string text;
     llvm::raw_string_ostream(text) << type;
     return text;
   }
 
-  /// How a weight is stored; null where kernels can read it so.
-  LayoutAttr storedLayoutOf(StringRef name) {
+  /// How a weight is stored; null where kernels can read it so. `padded` is
+  /// empty where nothing pads it.
+  LayoutAttr storedLayoutOf(StringRef name, ArrayRef<int64_t> padded) {
     const StringRef row = layer.getStoredLayout();
     const catalog::StoredLayout &layout =
         *catalog::find(catalog::kStoredLayouts, row);
-    return catalog::storedTensor(layout, name).isAsRead()
+    return catalog::storedTensor(layout, name).isAsRead() && padded.empty()
                ? LayoutAttr()
-               : LayoutAttr::getStored(context, row);
+               : LayoutAttr::getStored(context, row, padded);
   }
 
   void addX() {
@@ -217,15 +233,22 @@ private:
   void addWeights() {
     const DescriptorAttr a1 = quant.getA1(), a2 = quant.getA2();
     const bool areFloats = layer.quantizesWeights();
-    addWeight("w13", {experts, layer.getW13Rows(), width},
-              areFloats ? *layer.getWeightsType() : quant.getW1().getElement());
-    addWeight("w2", {experts, width, inner},
-              areFloats ? *layer.getWeightsType() : quant.getW2().getElement());
+    addSized("w13",
+             areFloats ? *layer.getWeightsType() : quant.getW1().getElement(),
+             [&](int64_t width, int64_t inner) {
+               return Shape{experts, parts() * inner, width};
+             });
+    addSized("w2",
+             areFloats ? *layer.getWeightsType() : quant.getW2().getElement(),
+             [&](int64_t width, int64_t inner) {
+               return Shape{experts, width, inner};
+             });
     if (!areFloats)
       addWeightScales();
     if (layer.getGroupIndex()) {
       addWeight("w13_group_index", {experts, width}, i32);
-      addWeight("w2_group_index", {experts, inner}, i32);
+      addWeight("w2_group_index", {experts, *layer.getLocalIntermediate()},
+                i32);
     }
     const bool quantizesX = !layer.getInputQuantized();
     if (quantizesX)
@@ -250,25 +273,29 @@ private:
 
   void addWeightScales() {
     const DescriptorAttr w1 = quant.getW1(), w2 = quant.getW2();
+    const auto ofGroups1 = [&](int64_t width, int64_t inner) {
+      return scaleShape(w1, experts, parts(), inner, width);
+    };
+    const auto ofGroups2 = [&](int64_t width, int64_t inner) {
+      return scaleShape(w2, experts, 1, width, inner);
+    };
     if (!w1.isPlain() && !w1.getDynamic())
-      addWeight("w13_scale", layer.getW13ScaleShape(), w1.getScale());
+      addSized("w13_scale", w1.getScale(), ofGroups1);
     if (!w2.isPlain() && !w2.getDynamic())
-      addWeight("w2_scale", layer.getW2ScaleShape(), w2.getScale());
+      addSized("w2_scale", w2.getScale(), ofGroups2);
     // Gate and up have a scale of scales each, or each row has one.
-    const int64_t parts = layer.isGated() ? 2 : 1;
     if (const Type second = w1.getSecondScale())
-      addWeight("w13_second_scale",
-                {experts, w1.getSecondPerRow()
-                              ? parts * *layer.getLocalIntermediate()
-                              : parts},
-                second);
+      addSized("w13_second_scale", second, [&](int64_t, int64_t inner) {
+        return Shape{experts, parts() * (w1.getSecondPerRow() ? inner : 1)};
+      });
     if (const Type second = w2.getSecondScale())
-      addWeight("w2_second_scale", {experts, w2.getSecondPerRow() ? width : 1},
-                second);
+      addSized("w2_second_scale", second, [&](int64_t width, int64_t) {
+        return Shape{experts, w2.getSecondPerRow() ? width : 1};
+      });
     if (const Type zeroPoint = w1.getZeroPoint())
-      addWeight("w13_zero_point", layer.getW13ScaleShape(), zeroPoint);
+      addSized("w13_zero_point", zeroPoint, ofGroups1);
     if (const Type zeroPoint = w2.getZeroPoint())
-      addWeight("w2_zero_point", layer.getW2ScaleShape(), zeroPoint);
+      addSized("w2_zero_point", zeroPoint, ofGroups2);
   }
 
   /// The tensors cover all experts: every rank routes alike.
@@ -287,8 +314,11 @@ private:
       addWeight(name, {experts}, f32, 4);
     if (!layer.getHasBias())
       return;
-    addWeight("b13", {experts, layer.getW13Rows()}, layer.getInputType());
-    addWeight("b2", {experts, width}, layer.getInputType());
+    addSized("b13", layer.getInputType(), [&](int64_t, int64_t inner) {
+      return Shape{experts, parts() * inner};
+    });
+    addSized("b2", layer.getInputType(),
+             [&](int64_t width, int64_t) { return Shape{experts, width}; });
   }
 
   void addOutputs() {
@@ -308,13 +338,15 @@ private:
     add("counts", TensorRole::OptionalOutput, {experts}, i32, {4});
   }
 
+  /// Matrices of w13 whose rows are quantized apart.
+  int64_t parts() { return layer.isGated() ? 2 : 1; }
   int64_t vocabulary() { return layer.getHashVocabulary().value_or(0); }
 
   LayerOp layer;
   QuantAttr quant;
   MLIRContext *context;
   Type i32, f32;
-  int64_t experts, width, inner;
+  int64_t experts, width;
   SmallVector<LayerTensor> tensors;
 };
 } // namespace

@@ -26,7 +26,8 @@ def Moe_PackOp : Moe_ValueOp<"pack", [Pure]> {
     Scales and zero points may be repeated, `repeat = [parts, rows, columns]`: a
     number of the source is that of so many rows and columns of the result. The
     rows are of so many parts (gates and ups), each with its own numbers, which
-    follow each other or `alternate`. A source without columns has one.
+    follow each other, or take turns every `alternate` rows. A source without
+    columns has one.
 
     ```mlir
     func.func private @pack(%w13: tensor<128x1536x2048xbf16>) {
@@ -40,9 +41,9 @@ def Moe_PackOp : Moe_ValueOp<"pack", [Pure]> {
     ```
   }];
   let arguments = (ins AnyRankedTensor:$source, Optional<AnyRankedTensor>:$order,
-    OptionalAttr<DenseI64ArrayAttr>:$repeat, UnitAttr:$alternate);
+    OptionalAttr<DenseI64ArrayAttr>:$repeat, OptionalAttr<Moe_IntAttr>:$alternate);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$source (`order` `(` $order^ `:` type($order) `)`)? (`repeat` `=` $repeat^)? (`alternate` $alternate^)? attr-dict `:` type($source) `->` type($result)";
+  let assemblyFormat = "$source (`order` `(` $order^ `:` type($order) `)`)? (`repeat` `=` $repeat^)? (`alternate` `=` $alternate^)? attr-dict `:` type($source) `->` type($result)";
 }
 
 def Moe_PackOrderOp : Moe_ValueOp<"pack_order", [Pure, AllTypesMatch<["index", "order"]>]> {

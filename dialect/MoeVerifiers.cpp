@@ -415,6 +415,9 @@ static LogicalResult verifyRepeat(PackOp op, Type element) {
     return op.emitOpError() << "'repeat' must be parts, rows and columns, each "
                                "at least 1, got ["
                             << repeat << "]";
+  if (op.getAlternate() && int64_t(*op.getAlternate()) < 1)
+    return op.emitOpError() << "'alternate' must be positive, got "
+                            << int64_t(*op.getAlternate());
   if (op.getOrder())
     return op.emitOpError() << "'order' is of columns that are not repeated";
   const RankedTensorType result = tensor(op.getResult());

@@ -14,6 +14,7 @@
 #include "compiler/Input.h"
 #include "compiler/PresentGpu.h"
 #include "compiler/capi/ConfigOptions.h"
+#include "compiler/html/Page.h"
 #include "compiler/tune/Tuner.h"
 #include "runtime/api/Handles.h"
 
@@ -25,13 +26,15 @@ using namespace moec;
 using namespace moec::compiler;
 
 /// Reads a configuration and its options.
-static Result<CompileOptions>
-readConfig(const char *text, const char *optionsJson, Input &input) {
-  auto options = TRY(readConfigOptions(optionsJson ? optionsJson : ""));
+static Result<ConfigOptions> readConfig(const char *text,
+                                        const char *optionsJson, bool explains,
+                                        Input &input) {
+  auto options =
+      TRY(readConfigOptions(optionsJson ? optionsJson : "", explains));
   if (options.compile.gpu.empty())
     options.compile.gpu = presentGpu(options.compile.archs);
   TRY(input.readText(text, "<config>", options.import));
-  return options.compile;
+  return options;
 }
 
 /// A layer that is refused has a report, too.
@@ -39,8 +42,8 @@ static Result<std::string> explainConfig(const char *text,
                                          const char *optionsJson) {
   Input input;
   auto report = [&]() -> Result<nlohmann::ordered_json> {
-    auto options = TRY(readConfig(text, optionsJson, input));
-    return input.explain(options);
+    auto options = TRY(readConfig(text, optionsJson, true, input));
+    return input.explain(options.compile, options.explain);
   }();
   if (!report && report.error().code == ErrorCode::Refused)
     return refusalJson(input.get(), report.error().message).dump();
@@ -60,9 +63,9 @@ extern "C" moec_status moec_compile_config(const char *text,
     if (!text)
       return runtime::nullArgument("moec_compile_config", "text");
     Input input;
-    auto options = TRY(readConfig(text, options_json, input));
+    auto options = TRY(readConfig(text, options_json, false, input));
     auto handle = std::make_unique<moec_package_files>();
-    handle->shares = TRY(input.compile(options));
+    handle->shares = TRY(input.compile(options.compile));
     *files = handle.release();
     return {};
   });
@@ -103,6 +106,26 @@ extern "C" moec_status moec_tune_config(const char *text,
     auto handle = std::make_unique<moec_text>();
     handle->text = TRY(tune(options)).dump();
     *report = handle.release();
+    return {};
+  });
+}
+
+extern "C" moec_status moec_explain_html(const char *report_json,
+                                         const char *bench_json,
+                                         moec_text **page) {
+  if (page)
+    *page = nullptr;
+  return runtime::guarded([&]() -> Result<void> {
+    if (!page)
+      return runtime::nullArgument("moec_explain_html", "page");
+    if (!report_json)
+      return runtime::nullArgument("moec_explain_html", "report_json");
+    std::optional<html::NamedText> bench;
+    if (bench_json)
+      bench = {"<bench>", bench_json};
+    auto handle = std::make_unique<moec_text>();
+    handle->text = TRY(html::makePage(report_json, bench));
+    *page = handle.release();
     return {};
   });
 }

@@ -101,6 +101,20 @@ static Setter counts(std::vector<int64_t> &into) {
   };
 }
 
+/// One integer or an array of integers.
+static Setter integers(std::vector<int64_t> &into) {
+  return [&into](const json &value) -> std::string_view {
+    into.clear();
+    for (const json &item : value.is_array() ? value : json::array({value})) {
+      int64_t number = 0;
+      if (!integer(number)(item).empty())
+        return "an integer or an array of integers";
+      into.push_back(number);
+    }
+    return "";
+  };
+}
+
 using Setters = std::map<std::string, Setter>;
 
 /// The fields of a layer and its target.
@@ -151,7 +165,8 @@ static Result<void> setAll(std::string_view text, const Setters &setters) {
   return {};
 }
 
-Result<ConfigOptions> compiler::readConfigOptions(std::string_view text) {
+Result<ConfigOptions> compiler::readConfigOptions(std::string_view text,
+                                                  bool explains) {
   ConfigOptions options;
   options.compile.cubins = false;
   options.compile.tunedStore = true;
@@ -159,6 +174,10 @@ Result<ConfigOptions> compiler::readConfigOptions(std::string_view text) {
   setters["tuned"] = string(options.compile.tunedFile);
   setters["tuned_store"] = boolean(options.compile.tunedStore);
   setters["cubin"] = boolean(options.compile.cubins);
+  if (explains) {
+    setters["tokens"] = integers(options.explain.tokens);
+    setters["histogram"] = string(options.explain.histogram);
+  }
   TRY(setAll(text, setters));
   return options;
 }

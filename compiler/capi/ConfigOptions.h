@@ -24,11 +24,13 @@ namespace moec::compiler {
 struct ConfigOptions {
   ImportOptions import;
   CompileOptions compile;
+  ExplainOptions explain;
 };
 
 /// "" gives the defaults, which compile no cubins. An error names the field,
-/// what was expected and what came.
-Result<ConfigOptions> readConfigOptions(std::string_view text);
+/// what was expected and what came. What only a report takes is unknown where
+/// there is none.
+Result<ConfigOptions> readConfigOptions(std::string_view text, bool explains);
 
 /// The same of moec_tune_config; the input is the caller's.
 Result<TuneOptions> readTuneOptions(std::string_view text);

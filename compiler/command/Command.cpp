@@ -155,6 +155,10 @@ std::string checkPhase(const std::string &name) {
              : fmt::format("expected one of {}, got {}", phaseNames(), name);
 }
 
+std::string checkPath(const std::string &path) {
+  return path.empty() || path == "-" ? "expected the path of a file" : "";
+}
+
 /// The first word if it is no command: CLI11 would only ask for one.
 std::string unknownCommand(const CLI::App &app, int argc, char **argv) {
   if (argc < 2 || !app.get_subcommands().empty() || argv[1][0] == '-')
@@ -204,6 +208,27 @@ static int runMain(int argc, char **argv) {
       app.add_subcommand("explain", "says what would be chosen, and why");
   addInputOptions(*explain, options);
   explain->add_flag("--json", options.json, "for programs");
+  explain
+      ->add_option("--tokens", options.explain.tokens,
+                   "token counts to predict times for, 1,64,512 say")
+      ->delimiter(',')
+      ->check(countFrom(1));
+  explain
+      ->add_option("--histogram", options.explain.histogram,
+                   "how tokens choose experts in predictions: uniform, "
+                   "zipf:EXPONENT, hot:EXPERTS (every token's first ones), "
+                   "used:FRACTION (of the experts), or a JSON file {\"rows\": "
+                   "[...]} with the rows of each expert")
+      ->capture_default_str();
+  CLI::Option *page =
+      explain->add_option("--html", options.html,
+                          "also writes a page with pictures, which needs no "
+                          "network; a layer that is refused has one, too");
+  page->check(checkPath);
+  explain
+      ->add_option("--bench", options.bench,
+                   "a result of moec-bench --json, for the page")
+      ->needs(page);
 
   TuneOptions tuning;
   std::string tuneReport;

@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The commands behind Command.cpp, which only reads arguments. An error is the
-// reason for exit status 1; until a command succeeds it has written nothing.
+// reason for exit status 1; until a command succeeds it has written nothing but
+// the page of a layer that is refused.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,9 +25,12 @@ struct CommandOptions {
   std::string input; ///< a path, or "-" for standard input
   ImportOptions import;
   CompileOptions compile;
+  ExplainOptions explain;
   Phase emit = Phase::Package;
   std::string output; ///< -o; "" = standard output, or <layer>.moec
   bool json = false;  ///< explain prints JSON
+  std::string html;   ///< explain writes a page here; "" = none
+  std::string bench;  ///< measured times for the page; "" = none
 };
 
 /// The whole command line: words[0] is the program. Returns the exit status

@@ -9,6 +9,7 @@
 
 #include "compiler/Explain.h"
 #include "compiler/Input.h"
+#include "compiler/html/Page.h"
 #include "dialect/Moe.h"
 #include "runtime/package/Ranks.h"
 #include "runtime/support/Files.h"
@@ -141,11 +142,35 @@ Result<void> moec::compiler::runCompile(const CommandOptions &options) {
   }
 }
 
+/// The page of a report, of a layer that is served or refused.
+static Result<void> writePage(const nlohmann::ordered_json &report,
+                              const std::optional<html::NamedText> &bench,
+                              const std::string &path) {
+  const std::string page = TRY(html::makePage(report.dump(), bench));
+  return writeFileAtomically(path, page);
+}
+
 Result<void> moec::compiler::runExplain(const CommandOptions &options) {
+  if (!options.html.empty() && options.html == options.output)
+    return invalidArgument("expected two files, got {} for both --html and -o",
+                           options.html);
+  std::optional<html::NamedText> bench;
+  if (!options.bench.empty())
+    bench = {options.bench, TRY(readFile(options.bench))};
   Input input;
-  TRY(input.readFile(options.input, options.import));
-  TRY(checkTarget(input, Phase::Scheduled, options.compile));
-  nlohmann::ordered_json report = TRY(input.explain(options.compile));
-  return writeOutput(options.output, options.json ? report.dump(2) + "\n"
-                                                  : explainText(report));
+  auto report = [&]() -> Result<nlohmann::ordered_json> {
+    TRY(input.readFile(options.input, options.import));
+    TRY(checkTarget(input, Phase::Scheduled, options.compile));
+    return input.explain(options.compile, options.explain);
+  }();
+  if (!report) {
+    if (!options.html.empty() && report.error().code == ErrorCode::Refused)
+      TRY(writePage(refusalJson(input.get(), report.error().message),
+                    std::nullopt, options.html));
+    return report.takeError();
+  }
+  if (!options.html.empty())
+    TRY(writePage(*report, bench, options.html));
+  return writeOutput(options.output, options.json ? report->dump(2) + "\n"
+                                                  : explainText(*report));
 }

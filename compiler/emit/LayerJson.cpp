@@ -237,8 +237,7 @@ static std::vector<Value> callerValues(moe::LayerOp layer) {
     value.callerRowStride = tensor.rowStride;
     auto layout = dyn_cast_or_null<moe::LayoutAttr>(tensor.type.getEncoding());
     if (layout && !layout.getStored().empty()) {
-      const StoredWeight stored =
-          storedWeight(layer, tensor.name, tensor.type, layout.getStored());
+      const StoredWeight stored = storedWeight(layer, tensor.name, tensor.type);
       value.elementTypes = {stored.elementType};
       value.shape.assign(stored.shape.begin(), stored.shape.end());
       continue;

@@ -119,11 +119,22 @@ static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
     config.flag("kPowers", true);
   const mlir::ArrayRef<int64_t> repeat =
       pack.getRepeat().value_or(mlir::ArrayRef<int64_t>());
+  // Rows that are repeated, or padded, are counted in parts.
+  const int64_t parts = !repeat.empty()   ? repeat[0]
+                        : stored.isPadded ? stored.parts
+                                          : 1;
+  if (parts > 1 || !repeat.empty())
+    config.number("kParts", parts);
+  if (stored.isPadded) {
+    config.number("kStoredRows", stored.rows);
+    config.number("kStoredColumns", stored.columns);
+  }
+  if (stored.atoms)
+    config.flag("kAtoms", true);
   if (!repeat.empty()) {
-    config.number("kParts", repeat[0]);
     config.number("kRepeatRows", repeat[1]);
     config.number("kRepeatColumns", repeat[2]);
-    config.flag("kAlternate", pack.getAlternate());
+    config.number("kAlternate", pack.getAlternate().value_or(0));
   }
   config.number("kInterleave", layout.getInterleave());
   addGateUpOrder(layout.getGateUpOrder(), config);
@@ -146,11 +157,21 @@ static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
     stage.attributes["powers"] = true;
   if (isFragment)
     stage.attributes["fragment_columns"] = layout.getTile()[1];
+  if (parts > 1 || !repeat.empty())
+    stage.attributes["parts"] = parts;
+  if (stored.isPadded) {
+    stage.attributes["stored_rows"] = stored.rows;
+    stage.attributes["stored_columns"] = stored.columns;
+  }
+  if (stored.atoms)
+    stage.attributes["atoms"] = true;
   if (!repeat.empty()) {
-    stage.attributes["parts"] = repeat[0];
     stage.attributes["repeat_rows"] = repeat[1];
     stage.attributes["repeat_columns"] = repeat[2];
-    stage.attributes["alternate"] = pack.getAlternate();
+    stage.attributes["alternate"] = bool(pack.getAlternate());
+    // Written where it is another, so that older packages stay as they are.
+    if (const int64_t run = pack.getAlternate().value_or(1); run != 1)
+      stage.attributes["run"] = run;
   }
   return out;
 }
@@ -161,18 +182,15 @@ static std::vector<EmittedKernel> kernelsOf(moe::PackOp pack,
   auto program = pack->getParentOfType<moe::ProgramOp>();
   const std::string source = valueName(pack.getSource());
   if (const std::optional<StoredWeight> stored = storedWeight(pack)) {
-    const int64_t bits = elementBits(stored->elementType);
-    // In elements of the value, which are words where it is stored in them.
-    const auto given = cast<RankedTensorType>(pack.getSource().getType());
-    int64_t rows = stored->shape[1], columns = stored->shape[2];
+    // In elements of the value.
+    const StoredWeight value = sourceValue(pack);
     // Numbers of whole rows are one row of an expert.
-    if (given.getRank() == 2)
-      columns *= std::exchange(rows, 1);
-    return {
-        emitCopy(program, "unsigned char", rows,
-                 columns * (given.getEncoding() ? 1 : stored->columnsPerWord),
-                 columns * bits / 8, stored->bytesOfExpert(), source, scratch),
-        emitStored(pack, *stored, scratch)};
+    const bool isOneRow = value.shape.size() == 2 || value.shape[1] == 1;
+    const int64_t rows = isOneRow ? 1 : value.shape[1];
+    return {emitCopy(program, "unsigned char", rows, value.shape.back(),
+                     stored->bytesOfExpert() / rows, stored->bytesOfExpert(),
+                     source, scratch),
+            emitStored(pack, *stored, scratch)};
   }
   auto type = cast<RankedTensorType>(pack.getResult().getType());
   auto layout = cast<moe::LayoutAttr>(type.getEncoding());

@@ -17,28 +17,47 @@ using namespace moec::compiler;
 using nlohmann::json;
 
 static constexpr int64_t kWordBits = 32;
+static constexpr int64_t kAtomRows = 128, kAtomColumns = 4;
 
 static const catalog::StoredLayout &rowOf(llvm::StringRef layout) {
   return *catalog::find(catalog::kStoredLayouts, layout);
 }
 
 int64_t StoredWeight::bytesOfExpert() const {
-  return shape[1] * shape[2] * elementBits(elementType) / 8;
+  const int64_t elements = llvm::product_of(llvm::drop_begin(shape));
+  return elements * elementBits(elementType) / 8;
+}
+
+/// The matrices that a weight's rows are of, one behind the other. Rows of
+/// gates and ups may alternate, but numbers of several rows are of one of both.
+static int64_t partsOf(moe::LayerOp layer, llvm::StringRef input) {
+  if (!layer.isGated() || !(input.starts_with("w13") || input == "b13"))
+    return 1;
+  const bool ofGroups = input == "w13_scale" || input == "w13_zero_point";
+  const bool ofRows = !ofGroups || layer.getQuant().getW1().getGroup()[0] == 1;
+  const catalog::GateUpOrder &order =
+      *catalog::find(catalog::kGateUpOrders, layer.getGateUpOrder());
+  return ofRows && order.run > 0 ? 1 : 2;
 }
 
 StoredWeight compiler::storedWeight(moe::LayerOp layer, llvm::StringRef input,
-                                    RankedTensorType type,
-                                    llvm::StringRef layout) {
-  const catalog::StoredTensor tensor =
-      catalog::storedTensor(rowOf(layout), std::string_view(input));
+                                    RankedTensorType type) {
+  auto layout = mlir::dyn_cast_or_null<moe::LayoutAttr>(type.getEncoding());
+  const catalog::StoredTensor tensor = catalog::storedTensor(
+      rowOf(layout ? layout.getStored() : llvm::StringRef("rows")),
+      std::string_view(input));
   StoredWeight made;
   made.elementType = elementTypeName(type.getElementType());
   made.bits = elementBits(made.elementType);
   made.rowsLast = tensor.rowsLast;
   made.added = tensor.added;
+  made.isPadded = layout && !layout.getPadded().empty();
+  made.parts = partsOf(layer, input);
+  made.atoms = tensor.atoms;
+  const mlir::ArrayRef<int64_t> extents =
+      made.isPadded ? layout.getPadded() : type.getShape().drop_front();
   // Numbers of whole rows are those of one group.
-  int64_t rows = type.getDimSize(1);
-  int64_t columns = type.getRank() > 2 ? type.getDimSize(2) : 1;
+  made.rows = extents[0], made.columns = extents.size() > 1 ? extents[1] : 1;
   if (!tensor.packed.empty()) {
     // As wide as the codes that they are subtracted from.
     const moe::QuantAttr quant = layer.getQuant();
@@ -59,11 +78,24 @@ StoredWeight compiler::storedWeight(moe::LayerOp layer, llvm::StringRef input,
     made.flipped = made.bits == 8 ? 128 : 0;
     made.elementType = "i32";
   }
-  rows /= made.rowsPerWord, columns /= made.columnsPerWord;
+  int64_t rows = made.rows / made.rowsPerWord;
+  int64_t columns = made.columns / made.columnsPerWord;
+  if (made.atoms) {
+    rows = llvm::alignTo(rows, kAtomRows);
+    columns = llvm::alignTo(columns, kAtomColumns);
+  }
   made.shape = {type.getDimSize(0), rows, columns};
   if (made.rowsLast)
     std::swap(made.shape[1], made.shape[2]);
+  else if (type.getRank() == 2)
+    made.shape.pop_back();
   return made;
+}
+
+StoredWeight compiler::sourceValue(moe::PackOp pack) {
+  return storedWeight(pack->getParentOfType<moe::ProgramOp>().getLayerOp(),
+                      valueName(pack.getSource()),
+                      mlir::cast<RankedTensorType>(pack.getSource().getType()));
 }
 
 std::optional<StoredWeight> compiler::storedWeight(moe::PackOp pack) {
@@ -76,10 +108,7 @@ std::optional<StoredWeight> compiler::storedWeight(moe::PackOp pack) {
   if (!layout && !changes && !pack.getOrder() && !pack.getRepeat() &&
       resultLayout.getOrder() != "fragment")
     return std::nullopt;
-  StoredWeight made =
-      storedWeight(pack->getParentOfType<moe::ProgramOp>().getLayerOp(),
-                   valueName(pack.getSource()), type,
-                   layout ? layout.getStored() : llvm::StringRef("rows"));
+  StoredWeight made = sourceValue(pack);
   made.powers = changes;
   // Codes of rows, as words of them: those of a byte are not read apart.
   if (made.bits == 4 && made.rowsPerWord * made.columnsPerWord == 1) {
@@ -118,5 +147,8 @@ json compiler::storedLayoutJson(moe::LayerOp layer) {
                   {"packed", tensor->packed},
                   {"slots", tensor->slots},
                   {"added", tensor->added}};
+  // Written where there are some, so that older packages stay as they are.
+  if (row.scales.atoms)
+    made["scales"]["atoms"] = true;
   return made;
 }

@@ -26,8 +26,13 @@ namespace moec::compiler {
 
 struct StoredWeight {
   std::string elementType;    ///< i32 where that holds several elements
-  std::vector<int64_t> shape; ///< [experts, ., .]
+  std::vector<int64_t> shape; ///< [experts, ., .], or [experts, .]
   int64_t bits = 0;           ///< of one element
+  /// Elements of an expert, what pads them counted. Their rows are of so many
+  /// parts (gates and ups) that are padded apart.
+  int64_t rows = 0, columns = 0, parts = 1;
+  bool isPadded = false;
+  bool atoms = false; ///< in atoms of 128 x 4, the last ones filled up
   /// Elements in one of elementType, along rows and along columns.
   int64_t rowsPerWord = 1, columnsPerWord = 1;
   bool rowsLast = false;
@@ -40,9 +45,13 @@ struct StoredWeight {
   int64_t bytesOfExpert() const;
 };
 
-/// Of an input of the layer as it is stored; `type` is its logical type.
+/// Of an input of the layer as it is stored; `type` is its logical type, whose
+/// encoding says how.
 StoredWeight storedWeight(moe::LayerOp layer, llvm::StringRef input,
-                          mlir::RankedTensorType type, llvm::StringRef layout);
+                          mlir::RankedTensorType type);
+
+/// The value that a pack reads.
+StoredWeight sourceValue(moe::PackOp pack);
 
 /// Of what a pack reads; nothing where kernels could read it so.
 std::optional<StoredWeight> storedWeight(moe::PackOp pack);

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The constants were fitted to an H100 (cold reads of 1 to 1024 MB by one
-// kernel; dense matmul by mma.sync) and scale with the GPU row's numbers.
+// The constants of this file were fitted to an H100, together with those of
+// engine wgmma, and scale with the numbers of the GPU's row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,68 +20,89 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// A kernel that reads 1 MB takes this above bytes / bandwidth.
-static constexpr double kRampSeconds = 1.6e-6;
 /// Bytes in flight on an SM at which half of the bandwidth is reached.
 static constexpr double kHalfBandwidthBytes = 8 << 10;
-/// The L2 (and the L1 hits of CTAs that share a tile) delivers against memory:
-/// 128x128 tiles reach 500 TFLOP/s on an H100, which is 8.5 TB/s.
-static constexpr double kL2OverMemory = 3.5;
+/// Memory delivers this over the bandwidth of a plain read, with all bytes in
+/// flight that it takes.
+static constexpr double kFullBandwidth = 1.04;
+/// The longest of parts that overlap decides: the sum's exponent.
+static constexpr double kOverlap = 3.75;
 
-double compiler::touchedExperts(const MatmulProblem &p, int64_t tokens) {
-  double share = double(p.pairs) / double(p.experts);
-  return double(p.localExperts) *
-         (1.0 - std::pow(1.0 - std::min(share, 1.0), double(tokens)));
+std::string_view Cost::bound() const {
+  const double longest =
+      std::max({memorySeconds, l2Seconds, computeSeconds, convertSeconds});
+  if (fillSeconds > longest)
+    return "latency";
+  return longest == memorySeconds    ? "memory"
+         : longest == l2Seconds      ? "l2"
+         : longest == convertSeconds ? "convert"
+                                     : "compute";
 }
 
-double compiler::expectedTiles(const MatmulProblem &p, int64_t tokens) {
-  double touched = touchedExperts(p, tokens);
-  double rows = double(tokens) * double(p.pairs) * double(p.localExperts) /
-                double(p.experts);
-  if (touched <= 0)
-    return 0;
-  // Half a tile of every touched expert is empty on average, and each expert
-  // has one at least.
-  return std::max(
-      touched, rows / double(p.tileRows) +
-                   touched * (rows / touched > double(p.tileRows) ? 0.5 : 0.0));
+void Cost::add() {
+  const double before = convertsFirst ? convertSeconds : 0;
+  double overlapped = 0;
+  for (double part : {memorySeconds, l2Seconds, computeSeconds + before,
+                      convertSeconds - before})
+    overlapped += std::pow(part, kOverlap);
+  seconds = std::pow(overlapped, 1 / kOverlap) + fillSeconds;
 }
 
 Cost compiler::estimate(const MatmulProblem &p, const Schedule &s,
-                        const Hardware &hw, int64_t tokens) {
-  double eb = double(p.elementBytes);
-  double touched = touchedExperts(p, tokens);
-  double mTiles = expectedTiles(p, tokens);
-  double nTiles = std::ceil(double(p.n) / double(s.tileN));
-  double tiles = mTiles * nTiles;
-  double rows = double(tokens) * double(p.pairs) * double(p.localExperts) /
-                double(p.experts);
-  double sms = double(hw.sms);
-  double tilesPerSm = std::ceil(tiles / sms);
-  double resident = std::max(1.0, std::min(double(s.ctasPerSm), tilesPerSm));
+                        const Hardware &hw, const ExpertRows &load) {
+  const Engine &engine = *findEngine(s.engine);
+  MatmulWork work;
+  work.rowTiles = load.tiles(s.tileM, engine.rowStep(s), p.alikeTiles);
+  work.columnTiles = std::ceil(double(p.n) / double(s.tileN));
+  work.weights = work.rowTiles.count * double(p.n) * double(p.k);
+  double tiles = work.rowTiles.count * work.columnTiles;
+  // A cluster shares a tile's k where there are few tiles.
+  if (tiles <= double(mostTilesToSplit(hw)) && engine.maySplit(p, s, hw))
+    tiles *= double(kSplit);
+  const double sms = double(hw.sms);
+  work.tilesOfSm = tiles / sms;
+  work.resident =
+      std::max(1.0, std::min(double(s.ctasPerSm), std::ceil(work.tilesOfSm)));
 
   Cost cost;
-  double columns = double(p.gated ? p.n / 2 : p.n);
-  double lhsRows = p.gather ? double(tokens) : rows;
-  double bytes = touched * double(p.n) * double(p.k) * eb +
-                 lhsRows * double(p.k) * eb +
-                 rows * columns * double(p.resultBytes);
-  double inFlight = resident * double(s.stages - 1) * double(s.tileK) * eb *
-                    double(s.tileN + std::min(s.tileM, s.tileN));
-  double reach = inFlight / (inFlight + kHalfBandwidthBytes);
-  // An SM alone cannot draw more than about twice its share.
-  double busy = std::min(1.0, 2.0 * std::min(tiles, sms) / sms);
-  double throughL2 = tiles * double(s.tileM + s.tileN) * double(p.k) * eb;
-  cost.memorySeconds = std::max(bytes / (hw.bandwidth * reach * busy),
-                                throughL2 / (hw.bandwidth * kL2OverMemory));
+  const double eb = double(p.elementBytes), k = double(p.k);
+  const double rows = load.rows();
+  const double columns = double(p.gated ? p.n / 2 : p.n);
+  const double lhsRows = p.gather ? double(load.tokens()) : rows;
+  cost.bytes = load.touched() * p.weightBytes() + lhsRows * k * eb +
+               rows * columns * double(p.resultBytes);
+  cost.flops = 2 * rows * double(p.n) * k;
+  if (tiles <= 0)
+    return cost;
 
-  EngineCost ofEngine =
-      findEngine(s.engine)->cost(p, s, hw, tilesPerSm, resident);
+  const double ofElement = p.weightBytes() / (double(p.n) * k);
+  const double inFlight =
+      work.resident * double(s.stages - 1) * double(s.tileK) *
+      (double(s.tileN) * ofElement + double(std::min(s.tileM, s.tileN)) * eb);
+  const double reach = inFlight / (inFlight + kHalfBandwidthBytes);
+  // An SM alone cannot draw more than about twice its share.
+  const double busy = std::min(1.0, 2.0 * std::min(tiles, sms) / sms);
+  cost.memorySeconds =
+      cost.bytes / (hw.bandwidth * kFullBandwidth * reach * busy);
+  const double tileRows = work.rowTiles.rows / work.rowTiles.count;
+  const double throughL2 =
+      tiles * (tileRows * eb + double(s.tileN) * ofElement) * k;
+  cost.l2Seconds = throughL2 / hw.l2Bandwidth;
+
+  const EngineCost ofEngine = engine.cost(p, s, hw, work);
   cost.computeSeconds = ofEngine.computeSeconds;
-  double longer = std::max(cost.memorySeconds, cost.computeSeconds);
-  double shorter = std::min(cost.memorySeconds, cost.computeSeconds);
-  cost.seconds = longer + 0.1 * shorter + ofEngine.fillSeconds + kRampSeconds;
+  cost.fillSeconds = ofEngine.fillSeconds;
+  cost.convertSeconds = ofEngine.convertSeconds;
+  cost.convertsFirst = engine.convertsFirst();
+  cost.add();
   return cost;
+}
+
+Cost compiler::estimate(const MatmulProblem &problem, const Schedule &schedule,
+                        const Hardware &hardware, int64_t tokens) {
+  return estimate(problem, schedule, hardware,
+                  ExpertRows::uniform(tokens, problem.experts,
+                                      problem.localExperts, problem.pairs));
 }
 
 Schedule compiler::best(const MatmulProblem &problem,

@@ -5,37 +5,50 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A small roofline model: time of memory, by the bytes of the experts that a
-// token count touches and the bytes that a schedule keeps in flight, against
-// time of computing, by tiles, waves and the efficiency of a warp's tile.
-// It ranks candidates; it does not predict.
+// A roofline of one kernel: memory, the L2 cache and multiplying overlap, and
+// filling the pipelines comes on top. Memory is the bytes of the experts that
+// get rows, over what a schedule keeps in flight; multiplying is the rows of
+// tiles, over the rate that the engine's file knows. bench/notes/cost-model.md
+// has the measurements.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOEC_COMPILER_ENGINE_COSTMODEL_H
 #define MOEC_COMPILER_ENGINE_COSTMODEL_H
 
+#include "compiler/engine/ExpertRows.h"
 #include "compiler/engine/Problem.h"
 
+#include <string_view>
 #include <vector>
 
 namespace moec::compiler {
 
 /// Filling the ring and draining the epilogue of one CTA.
 inline constexpr double kTileSeconds = 1.0e-6;
+/// A kernel that reads 1 MB takes this above bytes / bandwidth.
+inline constexpr double kRampSeconds = 1.6e-6;
 
 struct Cost {
-  double memorySeconds = 0;
-  double computeSeconds = 0;
-  double seconds = 0; ///< what ranks
+  double memorySeconds = 0, l2Seconds = 0, computeSeconds = 0;
+  double convertSeconds = 0;  ///< of weights that are stored otherwise
+  bool convertsFirst = false; ///< see Engine; else it overlaps
+  double fillSeconds = 0;     ///< at the ends of the kernel
+  double seconds = 0;
+  double bytes = 0; ///< of weights, rows and result, each once
+  double flops = 0; ///< without rows behind an expert's end
+  /// The part that takes longest: "memory", "l2", "compute", "convert" or
+  /// "latency".
+  std::string_view bound() const;
+  /// Sets `seconds` by the parts.
+  void add();
 };
 
-/// Experts of this rank that get a row when `tokens` route uniformly.
-double touchedExperts(const MatmulProblem &problem, int64_t tokens);
+/// The kernel of a grouped matmul, in a run with these rows.
+Cost estimate(const MatmulProblem &problem, const Schedule &schedule,
+              const Hardware &hardware, const ExpertRows &rows);
 
-/// M tiles over all experts of this rank under uniform routing.
-double expectedTiles(const MatmulProblem &problem, int64_t tokens);
-
+/// The same where every expert is as likely as any other.
 Cost estimate(const MatmulProblem &problem, const Schedule &schedule,
               const Hardware &hardware, int64_t tokens);
 

@@ -19,6 +19,7 @@
 #define MOEC_COMPILER_ENGINE_ENGINE_H
 
 #include "compiler/engine/ConfigPrinter.h"
+#include "compiler/engine/ExpertRows.h"
 #include "compiler/engine/Problem.h"
 #include "dialect/catalog/Engines.h"
 
@@ -133,9 +134,19 @@ struct MmaOperands {
   bool inFragments = false; ///< weights are, see MatmulProblem
 };
 
+/// The tiles of a kernel.
+struct MatmulWork {
+  ExpertRows::Tiles rowTiles;
+  double columnTiles = 0; ///< of each row tile
+  double tilesOfSm = 0;   ///< for each multiprocessor, in the mean
+  double resident = 1;    ///< CTAs of a multiprocessor that have a tile
+  double weights = 0;     ///< elements that tiles load, each tile's again
+};
+
 struct EngineCost {
   double computeSeconds = 0;
-  double fillSeconds = 0; ///< at the ends of CTAs
+  double convertSeconds = 0; ///< of weights that are stored otherwise
+  double fillSeconds = 0;    ///< at the ends of the kernel or of CTAs
 };
 
 class Engine {
@@ -192,10 +203,15 @@ public:
   virtual int64_t ctasPerSm(const MatmulProblem &problem,
                             const Schedule &schedule,
                             const Hardware &hardware) const = 0;
-  /// With so many tiles for each multiprocessor, so many of them at a time.
+  /// A tile multiplies a multiple of so many rows.
+  virtual int64_t rowStep(const Schedule &schedule) const {
+    return schedule.tileM;
+  }
   virtual EngineCost cost(const MatmulProblem &problem,
                           const Schedule &schedule, const Hardware &hardware,
-                          double tilesPerSm, double resident) const = 0;
+                          const MatmulWork &work) const = 0;
+  /// Warps convert a stage's weights before they multiply it.
+  virtual bool convertsFirst() const { return false; }
 
   /// "1x4" or "4+8", for messages.
   virtual std::string warps(const Schedule &schedule) const = 0;

@@ -115,3 +115,24 @@ std::optional<GemvSchedule> compiler::gemvSchedule(const GemvProblem &problem,
   }
   return std::nullopt;
 }
+
+Cost compiler::gemvCost(const GemvProblem &problem, double touchedExperts,
+                        const Hardware &hardware) {
+  // A kernel routes for itself, and has no tiles to fill. Fitted to an H100:
+  // bench/notes/cost-model.md.
+  constexpr double kKernelSeconds = 4.9e-6, kKernelSecondsOfCodes = 5.8e-6;
+  constexpr double kBandwidth = 0.94;
+  constexpr ConversionClocks kConversion = {0.016, 1.13};
+  Cost cost;
+  cost.bytes = touchedExperts * problem.storedBytes;
+  cost.memorySeconds = cost.bytes / (hardware.bandwidth * kBandwidth);
+  cost.convertSeconds =
+      conversionSeconds(problem,
+                        touchedExperts * double(problem.weightBytes) /
+                            double(problem.elementBytes),
+                        kConversion, hardware);
+  cost.fillSeconds =
+      problem.codeBits > 0 ? kKernelSecondsOfCodes : kKernelSeconds;
+  cost.add();
+  return cost;
+}

@@ -15,6 +15,7 @@
 #ifndef MOEC_COMPILER_ENGINE_GEMV_H
 #define MOEC_COMPILER_ENGINE_GEMV_H
 
+#include "compiler/engine/CostModel.h"
 #include "compiler/engine/Engine.h"
 
 #include <optional>
@@ -74,6 +75,7 @@ struct GemvProblem : StoredCodes {
   bool first = true; ///< of the layer's two matmuls
   int64_t weightBytes =
       0; ///< of an expert, as they are multiplied; 0: not known
+  double storedBytes = 0; ///< of an expert, as they are read; 0: not known
 };
 
 struct GemvSchedule {
@@ -92,6 +94,11 @@ int64_t sharedBytes(const GemvProblem &problem, const GemvSchedule &schedule);
 /// The first schedule of the table that fits the GPU, if one does.
 std::optional<GemvSchedule> gemvSchedule(const GemvProblem &problem,
                                          const Hardware &hardware);
+
+/// The time of one of the two kernels, which reads the weights of so many
+/// experts.
+Cost gemvCost(const GemvProblem &problem, double touchedExperts,
+              const Hardware &hardware);
 
 } // namespace moec::compiler
 

@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -188,9 +189,14 @@ int64_t Multistage::ctasPerSm(const MatmulProblem &problem,
   return std::min<int64_t>(occupancy(problem, schedule, hardware), 8);
 }
 
+/// Measured of mma_sync: bench/notes/cost-model.md.
+static constexpr ConversionClocks kConversion = {0.030, 0.76};
+
 EngineCost Multistage::cost(const MatmulProblem &problem, const Schedule &s,
-                            const Hardware &hardware, double tilesPerSm,
-                            double resident) const {
+                            const Hardware &hardware,
+                            const MatmulWork &work) const {
+  const double tilesPerSm = std::ceil(work.tilesOfSm);
+  const double resident = work.resident;
   double warpM = double(s.tileM) / double(s.warpsM);
   double warpN = double(s.tileN) / double(s.warpsN);
   // Each k tile ends in a barrier, which other CTAs hide.
@@ -202,7 +208,8 @@ EngineCost Multistage::cost(const MatmulProblem &problem, const Schedule &s,
   // Alone on its SM a CTA leaves it idle at its ends; neighbours fill in.
   return {tilesPerSm * tileFlops * barrier /
               (rate(problem, hardware, warpM, warpN) * filled),
-          tilesPerSm * kTileSeconds / (resident * resident)};
+          conversionSeconds(problem, work.weights, kConversion, hardware),
+          kRampSeconds + tilesPerSm * kTileSeconds / (resident * resident)};
 }
 
 std::string Multistage::warps(const Schedule &schedule) const {

@@ -42,8 +42,8 @@ public:
   int64_t ctasPerSm(const MatmulProblem &problem, const Schedule &schedule,
                     const Hardware &hardware) const override;
   EngineCost cost(const MatmulProblem &problem, const Schedule &schedule,
-                  const Hardware &hardware, double tilesPerSm,
-                  double resident) const override;
+                  const Hardware &hardware,
+                  const MatmulWork &work) const override;
   std::string warps(const Schedule &schedule) const override;
   void read(JsonReader &row, Schedule &schedule) const override;
   void write(const Schedule &schedule,

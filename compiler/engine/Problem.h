@@ -84,6 +84,12 @@ struct MatmulProblem : StoredCodes {
   }
   /// Rows of an m tile; given by the variant's permutation.
   int64_t tileRows = 16;
+  /// The tiles of an expert have as many rows each, but for the last one.
+  bool alikeTiles = false;
+
+  /// Bytes of an expert's weight, with scales and zero points, as a kernel
+  /// reads them.
+  double weightBytes() const;
 };
 
 /// Shared memory of each CTA that the driver keeps for itself.
@@ -101,9 +107,15 @@ struct Hardware {
   int64_t sms = 1;
   double bandwidth = 1e12; ///< bytes a second
   int64_t l2Bytes = 4 << 20;
-  double tensorFlops = 1e14; ///< a second, dense, at the element type
+  double l2Bandwidth = 2e12; ///< bytes a second to all multiprocessors
+  double tensorFlops = 1e14; ///< a second, dense, of operands of 16 bits
   double scalarFlops = 1e13; ///< a second, f32 FMA
   bool asyncCopy = true;     ///< has cp.async
+
+  /// Dense rate of the tensor cores for operands of so many bytes.
+  double tensorFlopsOf(int64_t elementBytes) const {
+    return elementBytes == 1 ? 2 * tensorFlops : tensorFlops;
+  }
 };
 
 /// Weight rows that a CTA takes at a time with tiles of `tileN`: those of a

@@ -36,3 +36,15 @@ std::optional<std::string> compiler::whyNoSlabs(const MatmulProblem &problem) {
                        problem.n, problem.k, kSlabBlock, columns);
   return std::nullopt;
 }
+
+double compiler::conversionSeconds(const StoredCodes &codes, double elements,
+                                   const ConversionClocks &clocks,
+                                   const Hardware &hardware) {
+  if (codes.codeBits == 0)
+    return 0;
+  constexpr double kScalarFlopsOfClock = 256;
+  const double ofElement =
+      clocks.code +
+      (codes.groupK > 0 ? clocks.scale / double(codes.groupK) : 0);
+  return elements * ofElement * kScalarFlopsOfClock / hardware.scalarFlops;
+}

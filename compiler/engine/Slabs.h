@@ -38,6 +38,17 @@ int64_t slabBytes(const MatmulProblem &problem, const Schedule &schedule);
 /// A sentence saying why the weights have no such order, or nullopt.
 std::optional<std::string> whyNoSlabs(const MatmulProblem &problem);
 
+/// Clocks of a multiprocessor for a code, and for a scale that a group shares.
+struct ConversionClocks {
+  double code = 0, scale = 0;
+};
+
+/// The time to convert so many codes on all multiprocessors; 0 where weights
+/// are stored as they are multiplied.
+double conversionSeconds(const StoredCodes &codes, double elements,
+                         const ConversionClocks &clocks,
+                         const Hardware &hardware);
+
 } // namespace moec::compiler
 
 #endif // MOEC_COMPILER_ENGINE_SLABS_H

@@ -126,3 +126,15 @@ std::vector<SlicesRange> compiler::slicesRanges(const MatmulProblem &problem,
   }
   return ranges;
 }
+
+Cost compiler::slicesCost(const MatmulProblem &problem,
+                          const Schedule &schedule, const Hardware &hardware,
+                          const ExpertRows &rows) {
+  // CTAs wait for each other at each slice's end. Fitted to an H100:
+  // bench/notes/cost-model.md.
+  constexpr double kSecondsOfStep = 6.4e-6;
+  Cost cost = estimate(problem, schedule, hardware, rows);
+  const double steps = kSecondsOfStep * double(ceilDiv(problem.n, kColumns));
+  cost.fillSeconds += steps, cost.seconds += steps;
+  return cost;
+}

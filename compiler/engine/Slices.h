@@ -15,6 +15,7 @@
 #ifndef MOEC_COMPILER_ENGINE_SLICES_H
 #define MOEC_COMPILER_ENGINE_SLICES_H
 
+#include "compiler/engine/CostModel.h"
 #include "compiler/engine/Engine.h"
 
 #include <optional>
@@ -46,6 +47,10 @@ std::optional<Schedule> slicesSchedule(const MatmulProblem &problem,
 /// Dynamic shared memory; what the kernel's sharedBytes() says.
 int64_t slicesSharedBytes(const MatmulProblem &problem,
                           const Schedule &schedule);
+
+/// The time of the kernel, for a run with these rows.
+Cost slicesCost(const MatmulProblem &problem, const Schedule &schedule,
+                const Hardware &hardware, const ExpertRows &rows);
 
 } // namespace moec::compiler
 

@@ -12,7 +12,6 @@
 
 #include "compiler/engine/WarpSpecialized.h"
 
-#include "compiler/engine/CostModel.h"
 #include "runtime/support/JsonReader.h"
 
 #include <fmt/format.h>
@@ -26,9 +25,8 @@ using namespace moec::compiler;
 /// 3 % of a layer's time, and with 128 rows 2 to 13 % are lost to half as many
 /// tiles, each twice as long.
 static constexpr int64_t kGroupedTileRows = 64;
-/// wgmma reaches this part of the row's dense rate with tiles of 128 weight
-/// rows by 256 tokens.
-static constexpr double kWgmmaEfficiency = 0.85;
+/// Routing's tail, the first tile's way in and the last one's way out.
+static constexpr double kKernelSeconds = 4.7e-6;
 
 void Schedule::setRoles(int64_t rowsOfWarpgroup) {
   warpsM = warpsN = 0;
@@ -149,18 +147,34 @@ std::vector<Schedule>
 WarpSpecialized::candidates(const MatmulProblem &problem,
                             const Hardware &hardware) const {
   std::vector<Schedule> result;
-  for (int64_t stages = 10; stages >= 2; --stages) {
-    Schedule s;
-    s.engine = row.name;
-    s.tileM = problem.tileRows, s.tileN = 128;
-    s.tileK = 128 / problem.elementBytes;
-    s.stages = stages;
-    s.groupM = 1;
-    s.setRoles();
-    s.source = "modelled";
-    if (!compiler::whyIllegal(problem, s, hardware))
-      result.push_back(s);
-  }
+  // The ring is as deep as fits, or a third less deep.
+  const auto addDeepest = [&](Schedule s) {
+    for (s.stages = 10; s.stages >= 2; --s.stages)
+      if (!compiler::whyIllegal(problem, s, hardware))
+        break;
+    for (int64_t stages : {s.stages, s.stages * 2 / 3}) {
+      s.stages = stages;
+      if (!compiler::whyIllegal(problem, s, hardware))
+        result.push_back(s);
+    }
+  };
+  Schedule s;
+  s.engine = row.name;
+  s.source = "modelled";
+  s.tileM = problem.tileRows, s.tileK = 128 / problem.elementBytes;
+  for (int64_t tileN : {128, 64, 256})
+    for (int64_t warpgroupRows : {64, 128})
+      for (bool swap : {true, false})
+        for (int64_t ctas : {1, 2, 3})
+          for (int64_t group : {1, 4}) {
+            s.tileN = tileN, s.groupM = group, s.ctasPerSm = ctas;
+            s.swap = swap;
+            const int64_t rows = swap ? s.tileN : s.tileM;
+            if (rows % warpgroupRows)
+              continue;
+            s.setRoles(warpgroupRows);
+            addDeepest(s);
+          }
   return result;
 }
 
@@ -207,15 +221,46 @@ int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
          (2 * schedule.stages + 4) * kBarrier;
 }
 
-/// Producers run ahead over the ends of tiles, and operands come out of shared
-/// memory without passing through registers.
+/// The part of the dense rate that shared memory lets through. It delivers and
+/// takes 128 bytes a clock. In the clocks of an instruction of 64 rows by n
+/// columns, which are n / 2, it is read 32 bytes for each row and column; a
+/// stage of a tile fills it.
+static double capOfSharedMemory(double instructionRows,
+                                double instructionColumns, double filledRows,
+                                double tileRows, double tileColumns) {
+  constexpr double kBytes = 128, kMultiplyAdds = 4096;
+  const double read =
+      64 * (instructionRows + instructionColumns) / instructionColumns;
+  const double filled = kMultiplyAdds * filledRows / (tileRows * tileColumns);
+  return std::min(1.0, kBytes / (read + filled));
+}
+
+/// Producers run ahead over the ends of tiles, so these cost nothing but at a
+/// kernel's ends. The last round of tiles leaves half of the CTAs idle.
 EngineCost WarpSpecialized::cost(const MatmulProblem &problem,
                                  const Schedule &s, const Hardware &hardware,
-                                 double tilesPerSm, double) const {
-  double flops = 2.0 * double(s.tileM) * double(s.tileN) * double(problem.k);
-  return {tilesPerSm * flops /
-              (hardware.tensorFlops * kWgmmaEfficiency / double(hardware.sms)),
-          0.2 * tilesPerSm * kTileSeconds};
+                                 const MatmulWork &work) const {
+  const double rows = work.rowTiles.rows / work.rowTiles.count;
+  const double tileN = double(s.tileN);
+  const double columns =
+      s.swap ? rows : std::min(tileN, isPromoted(problem) ? 128.0 : 256.0);
+  // Codes are smaller than what they become.
+  const double codes =
+      problem.codeBits > 0
+          ? double(problem.codeBits) / double(8 * problem.elementBytes)
+          : 1.0;
+  const double cap = capOfSharedMemory(conversion() ? 0 : 64, columns,
+                                       rows + tileN * codes, rows, tileN);
+  const double perCta = work.tilesOfSm / double(s.ctasPerSm);
+  const double rounds = perCta < 1 ? 1 : perCta + 0.5;
+  const double flops = 2 * work.rowTiles.rows * double(problem.n) *
+                       double(problem.k) * rounds / perCta;
+  return {flops / (hardware.tensorFlopsOf(problem.elementBytes) *
+                   efficiency(problem) * cap),
+          conversionSeconds(problem, work.weights,
+                            conversion().value_or(ConversionClocks()),
+                            hardware),
+          kKernelSeconds};
 }
 
 std::string WarpSpecialized::warps(const Schedule &schedule) const {

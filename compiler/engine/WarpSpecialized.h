@@ -14,6 +14,7 @@
 #define MOEC_COMPILER_ENGINE_WARPSPECIALIZED_H
 
 #include "compiler/engine/Engine.h"
+#include "compiler/engine/Slabs.h"
 
 namespace moec::compiler {
 
@@ -21,7 +22,7 @@ class WarpSpecialized : public Engine {
 public:
   using Engine::Engine;
 
-  /// Two consuming warpgroups, and every depth of the ring that fits.
+  /// All widths, roles and numbers of CTAs, with the deepest rings that fit.
   std::vector<Schedule> candidates(const MatmulProblem &problem,
                                    const Hardware &hardware) const override;
   std::optional<std::string>
@@ -43,9 +44,13 @@ public:
                     const Hardware &) const override {
     return schedule.ctasPerSm;
   }
+  /// Tokens are columns of an instruction, or rows of a warpgroup's.
+  int64_t rowStep(const Schedule &schedule) const override {
+    return schedule.swap ? 16 : 64;
+  }
   EngineCost cost(const MatmulProblem &problem, const Schedule &schedule,
-                  const Hardware &hardware, double tilesPerSm,
-                  double resident) const override;
+                  const Hardware &hardware,
+                  const MatmulWork &work) const override;
   std::string warps(const Schedule &schedule) const override;
   void read(JsonReader &row, Schedule &schedule) const override;
   void write(const Schedule &schedule,
@@ -65,6 +70,15 @@ protected:
   };
   virtual Sums sums(const MatmulProblem &problem,
                     const Schedule &schedule) const = 0;
+  /// Sums are added to totals as they become long.
+  virtual bool isPromoted(const MatmulProblem &problem) const {
+    return problem.isPromoted();
+  }
+  /// The part of the dense rate that a kernel reaches where shared memory does
+  /// not bound it.
+  virtual double efficiency(const MatmulProblem &problem) const = 0;
+  /// The clocks of weights that lie in registers when they are multiplied.
+  virtual std::optional<ConversionClocks> conversion() const { return {}; }
   /// The most tokens of a tile of 128 weight rows a warpgroup.
   virtual int64_t mostTokens(const MatmulProblem &) const { return 128; }
   /// Bytes of a stage of the ring that weights take: rows of tileK elements.

@@ -107,6 +107,12 @@ public:
   }
 
 private:
+  double efficiency(const MatmulProblem &) const override { return 0.84; }
+  std::optional<ConversionClocks> conversion() const override {
+    return ConversionClocks{0.035, 0.58};
+  }
+  bool convertsFirst() const override { return true; }
+
   /// The stage's weights: templates/moe/quant/slab_stage.cuh.
   int64_t weightBytes(const MatmulProblem &problem,
                       const Schedule &schedule) const override {

@@ -152,6 +152,8 @@ struct LayerDescription {
   bool batchInvariant = false;
   std::string part;         ///< what of the layer is compiled; "": all of it
   int64_t latentHidden = 0; ///< the experts' width; 0: the layer's
+  /// Sizes of a rank's weights as stored, with padding; 0: there is none.
+  int64_t storedHidden = 0, storedIntermediate = 0;
   LayerOrigin origin;
 
   bool operator==(const LayerDescription &) const = default;

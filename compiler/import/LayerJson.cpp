@@ -30,11 +30,13 @@ constexpr ForeignField kForeignLayerFields[] = {
     {"intermediate_size_per_partition",
      "moec computes it; say the whole layer's intermediate_size"},
     {"intermediate_size_per_partition_unpadded",
-     "moec computes it; say the whole layer's intermediate_size"},
-    {"intermediate_pad", "nothing is padded; say the true intermediate_size, a "
-                         "multiple of 16 bytes (8 numbers of 16 bits)"},
-    {"hidden_dim_unpadded", "nothing is padded; say the true hidden_dim, a "
-                            "multiple of 16 bytes (8 numbers of 16 bits)"},
+     "moec computes it; say the whole layer's intermediate_size, without "
+     "padding"},
+    {"intermediate_pad",
+     "say intermediate_size without padding, and of padded weights "
+     "stored_intermediate_size_per_partition"},
+    {"hidden_dim_unpadded", "say it as hidden_dim, and of padded weights "
+                            "stored_hidden_dim"},
     {"device", "the options --arch and --gpu say it"},
     {"moe_backend", "the option --backend says it"},
     {"max_num_tokens", "the option --max-tokens says it"},
@@ -49,7 +51,8 @@ constexpr ForeignField kForeignQuantFields[] = {
     {"gemm1_beta", "say swiglu_beta of the layer, or activation_per_expert"},
     {"gemm1_clamp_limit",
      "say swiglu_limit of the layer, or activation_per_expert"},
-    {"mx_alignment", "nothing is padded; scales are stored as they are"},
+    {"mx_alignment", "say stored_hidden_dim and "
+                     "stored_intermediate_size_per_partition of the layer"},
 };
 
 void refuseForeign(JsonReader &reader, std::span<const ForeignField> fields) {

@@ -15,6 +15,23 @@ using namespace moec;
 
 namespace {
 
+/// Scales that cuBLAS would take in atoms, whatever the number of columns.
+bool hasBlockScales(moe::DescriptorAttr weight) {
+  return !weight.isPlain() && weight.getGroup()[0] == 1 &&
+         weight.getGroup()[1] > 0 &&
+         weight.getScale().getIntOrFloatBitWidth() == 8;
+}
+
+std::string describeScales(moe::DescriptorAttr weight) {
+  if (weight.isPlain())
+    return "weights of " + compiler::elementTypeName(weight.getElement()) +
+           " without scales";
+  return ("scales of " + compiler::elementTypeName(weight.getScale()) +
+          " of groups [" + Twine(weight.getGroup()[0]) + ", " +
+          Twine(weight.getGroup()[1]) + "]")
+      .str();
+}
+
 LogicalResult checkStoredLayout(moe::LayerOp layer) {
   const StringRef name = layer.getStoredLayout();
   const catalog::StoredLayout &stored =
@@ -33,6 +50,11 @@ LogicalResult checkStoredLayout(moe::LayerOp layer) {
     if (!ofWords && stored.weights.rowsLast && bits % 8 != 0)
       return refuse("option_not_supported",
                     "holds elements of whole bytes" + got);
+    if (stored.scales.atoms && !hasBlockScales(weight))
+      return refuse("option_not_supported",
+                    "holds scales of 8 bits (f8E4M3FN or f8E8M0FNU) of groups "
+                    "of columns, [1, g], got " +
+                        describeScales(weight) + "; accepted: another layout");
     const bool bytes = stored.weights.slots.empty();
     if (ofWords && (!element.isInteger() || (bits != 4 && !bytes)))
       return refuse("option_not_supported", Twine("holds integers of 4 ") +
@@ -55,6 +77,13 @@ LogicalResult checkStoredLayout(moe::LayerOp layer) {
 /// Floats: templates/moe/math/weight_scaling.cuh has the rules.
 LogicalResult checkQuantizedWeights(moe::LayerOp layer) {
   bool failed = false;
+  if (layer.quantizesWeights() &&
+      catalog::find(catalog::kGateUpOrders, layer.getGateUpOrder())->run > 1)
+    failed |= mlir::failed(compiler::refuse(
+        layer, "option_not_supported",
+        "weights_type makes codes of gates and ups that follow each other or "
+        "take turns row by row, got gate_up_order '" +
+            layer.getGateUpOrder() + "'; accepted: another gate_up_order"));
   for (moe::DescriptorAttr weight :
        {layer.getQuant().getW1(), layer.getQuant().getW2()}) {
     if (!layer.quantizesWeights())
@@ -126,11 +155,45 @@ LogicalResult checkGroupIndex(moe::LayerOp layer) {
   return failure(failed);
 }
 
+/// Padding of a rank's weights, which packing leaves out.
+LogicalResult checkPadding(moe::LayerOp layer) {
+  if (!layer.padsWeights())
+    return success();
+  bool failed = false;
+  const auto refuse = [&](StringRef code, const Twine &reason) {
+    failed = true;
+    (void)compiler::refuse(layer, code, reason);
+  };
+  // Words hold so many elements, and runs of gate and up rows as many rows.
+  constexpr int64_t kMultiple = 8;
+  for (auto [name, size] :
+       {std::pair<StringRef, std::optional<int64_t>>("stored_hidden",
+                                                     layer.getStoredHidden()),
+        {"stored_intermediate", layer.getStoredIntermediate()}}) {
+    if (!size)
+      continue;
+    if (*size % kMultiple != 0)
+      refuse("size_not_supported", name + " is " + Twine(*size) +
+                                       "; accepted: multiples of " +
+                                       Twine(kMultiple));
+    if (layer.getGroupIndex())
+      refuse("option_not_supported",
+             name + ": with group_index the groups of padding would have an "
+                    "order, too; accepted: one of the two");
+    if (layer.quantizesWeights())
+      refuse("option_not_supported",
+             name + ": weights_type makes codes of floats as they are stored; "
+                    "accepted: one of the two");
+  }
+  return failure(failed);
+}
+
 } // namespace
 
 LogicalResult compiler::checkStoredWeights(moe::LayerOp layer) {
   bool failed = mlir::failed(checkStoredLayout(layer));
   failed |= mlir::failed(checkQuantizedWeights(layer));
   failed |= mlir::failed(checkGroupIndex(layer));
+  failed |= mlir::failed(checkPadding(layer));
   return failure(failed);
 }

@@ -50,18 +50,8 @@ bool isPositive(std::optional<int64_t> value) { return value.value_or(0) > 0; }
 
 const OptionRule kOptionRules[] = {
     {"scales_swizzled", [](moe::LayerOp l) { return l.getScalesSwizzled(); },
-     "scales in their logical order"},
-    {"hidden_unpadded",
-     [](moe::LayerOp l) {
-       return l.getHiddenUnpadded().value_or(l.getHidden()) != l.getHidden();
-     },
-     "sizes without padding"},
-    {"intermediate_unpadded",
-     [](moe::LayerOp l) {
-       return l.getIntermediateUnpadded().value_or(l.getIntermediate()) !=
-              l.getIntermediate();
-     },
-     "sizes without padding"},
+     "scales of activations in their logical order; those of weights may be "
+     "stored_layout scales_128x4"},
     {"placement",
      [](moe::LayerOp l) {
        return l.getParallel().getPlacement() != "linear" && !l.getExpertMap() &&

@@ -87,7 +87,7 @@ moe::LayoutAttr fragmentLayout(BlockArgument value) {
     return moe::LayoutAttr::get(
         value.getContext(), isGated ? kInterleave : 0,
         isGated ? matmul.getGateUpOrder() : StringRef("gate_first"), "fragment",
-        {kRows, name == "rhs" ? columns : 1}, "");
+        {kRows, name == "rhs" ? columns : 1}, "", {});
   }
   return {};
 }
@@ -125,7 +125,7 @@ SmallVector<int64_t, 2> groupAsRead(moe::GroupedMatmulOp matmul,
 struct Repeat {
   SmallVector<int64_t, 3> shape; ///< of the result
   std::array<int64_t, 3> times;  ///< parts, rows and columns
-  bool alternate;
+  int64_t alternate; ///< rows after which parts take turns; 0: they do not
 };
 
 /// Nothing where the matmuls read them as they are.
@@ -154,7 +154,10 @@ std::optional<Repeat> repeatFor(Value numbers, bool fragments) {
             llvm::divideCeil(stored == -1 ? extents[i] : stored, read[i]);
     }
     made.alternate =
-        parts > 1 && read[0] == 1 && matmul.getGateUpOrder() == "interleaved";
+        parts > 1 && read[0] == 1
+            ? catalog::find(catalog::kGateUpOrders, matmul.getGateUpOrder())
+                  ->run
+            : 0;
     return made;
   }
   return std::nullopt;
@@ -166,7 +169,9 @@ moe::PackOp packNumbers(OpBuilder &builder, Value source, const Repeat &repeat,
   auto packed = moe::PackOp::create(
       builder, source.getLoc(),
       RankedTensorType::get(repeat.shape, element, layout), source, Value(),
-      builder.getDenseI64ArrayAttr(repeat.times), repeat.alternate);
+      builder.getDenseI64ArrayAttr(repeat.times),
+      repeat.alternate ? builder.getI64IntegerAttr(repeat.alternate)
+                       : IntegerAttr());
   source.replaceAllUsesExcept(packed.getResult(), packed);
   return packed;
 }
@@ -260,7 +265,7 @@ LogicalResult pack(moe::ProgramOp program) {
     auto packed = moe::PackOp::create(
         builder, program.getLoc(),
         RankedTensorType::get(type.getShape(), read, layout), weight, order,
-        DenseI64ArrayAttr(), /*alternate=*/false);
+        DenseI64ArrayAttr(), /*alternate=*/IntegerAttr());
     weight.replaceAllUsesExcept(packed.getResult(), packed);
     for (moe::GroupedMatmulOp matmul : readers)
       gatedReader(matmul).setInterleave(kInterleave);

@@ -142,6 +142,16 @@ LogicalResult checkSizes(moe::LayerOp layer) {
                                 " experts do not give each of " + Twine(ranks) +
                                 " ranks one; accepted: at most as many ranks "
                                 "(dp * pcp * tp) as experts");
+  if (const std::optional<int64_t> stored = layer.getStoredIntermediate())
+    for (const int64_t rank : layer.getRanksOfPackage())
+      if (const int64_t columns = compiler::shareOf(layer, rank).columns;
+          columns > *stored)
+        return compiler::refuse(
+            layer, "size_not_supported",
+            "stored_intermediate is " + Twine(*stored) + ", and rank " +
+                Twine(rank) + " computes " + Twine(columns) +
+                " columns of the intermediate; accepted: at least as many, "
+                "those that pad the rank's weights counted");
   return success();
 }
 

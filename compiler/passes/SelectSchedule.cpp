@@ -38,34 +38,6 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// The tile list's rows, known to the stage that made it. 0 where no variant
-/// has any; a refusal where variants that launch the kernel differ.
-static FailureOr<int64_t> tileRowsOf(moe::KernelOp kernel) {
-  int64_t rows = 0, others = 0;
-  auto program = kernel->getParentOfType<moe::ProgramOp>();
-  const auto add = [&](int64_t its) {
-    if (rows && rows != its)
-      others = its;
-    else
-      rows = its;
-  };
-  program.walk([&](moe::LaunchOp launch) {
-    if (launch.getKernel() != kernel.getSymName())
-      return;
-    for (auto other : launch->getBlock()->getOps<moe::LaunchOp>()) {
-      if (auto permute = findStage<moe::PermuteOp>(other.getKernelOp()))
-        add(permute.getTileRows());
-      if (auto batch = findStage<moe::BatchOp>(other.getKernelOp()))
-        add(batch.getTileRows());
-    }
-  });
-  if (others)
-    return kernel.emitError() << "variants with tiles of " << rows << " and of "
-                              << others << " rows launch this kernel; one "
-                              << "schedule serves tiles of one size";
-  return rows;
-}
-
 namespace {
 struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
   using SelectSchedulePassBase::SelectSchedulePassBase;
@@ -121,46 +93,33 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
                                             moe::GroupedMatmulOp matmul) {
     moe::ReportAttr report = program.getReportAttr();
     Hardware hardware;
-    MatmulProblem problem;
+    const FailureOr<MatmulProblem> problem = tiledProblem(kernel);
     if (failed(hardwareOf(program, kernel, hardware)) ||
-        failed(fillProblem(kernel, matmul, problem)) ||
+        failed(problem) ||
         failed(readRows(kernel)))
       return failure();
     std::vector<std::string> engines = servingEngines(report, matmul);
-    std::optional<Schedule> good = knownGood(problem, engines, hardware);
+    std::optional<Schedule> good = knownGood(*problem, engines, hardware);
     std::string engine = good ? good->engine : report.getEngine().str();
     std::ranges::stable_partition(
         engines, [&](const std::string &name) { return name == engine; });
-    const TunedRow *row = findTuned(rows, problem, engines, hardware);
-    noteRows(kernel, problem, hardware, row);
+    const TunedRow *row = findTuned(rows, *problem, engines, hardware);
+    noteRows(kernel, *problem, hardware, row);
     std::optional<Schedule> chosen = good;
     if (row)
-      chosen = scheduleOfRow(*row, problem, hardware);
+      chosen = scheduleOfRow(*row, *problem, hardware);
     if (!chosen) {
-      std::vector<Schedule> legal = candidates(problem, engine, hardware);
+      std::vector<Schedule> legal = candidates(*problem, engine, hardware);
       if (legal.empty())
         return kernel.emitError()
                << "no schedule of engine '" << engine << "' is legal for tiles "
-               << "of " << problem.tileRows << " rows on " << hardware.arch
-               << "; " << findEngine(engine)->possibleTileRows(problem)
+               << "of " << problem->tileRows << " rows on " << hardware.arch
+               << "; " << findEngine(engine)->possibleTileRows(*problem)
                << " are";
-      chosen = best(problem, legal, hardware);
+      chosen = best(*problem, legal, hardware);
     }
     return attributeOf(&getContext(), *chosen, isProgrammatic(program),
-                       mayBeSplit(program, problem, *chosen, hardware));
-  }
-
-  static LogicalResult fillProblem(moe::KernelOp kernel,
-                                   moe::GroupedMatmulOp matmul,
-                                   MatmulProblem &problem) {
-    const FailureOr<int64_t> rows = tileRowsOf(kernel);
-    if (failed(rows))
-      return failure();
-    if (*rows == 0)
-      return kernel.emitError() << "kernel is launched by no variant that "
-                                   "has rows in tiles";
-    problem = problemOfVariant(kernel, *rows);
-    return success();
+                       mayBeSplit(program, *problem, *chosen, hardware));
   }
 
   static bool mayBeSplit(moe::ProgramOp program, const MatmulProblem &problem,
@@ -176,9 +135,8 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
                              moe::GroupedMatmulOp matmul,
                              moe::ScheduleAttr stands) {
     Hardware hardware;
-    MatmulProblem problem;
-    if (failed(hardwareOf(program, kernel, hardware)) ||
-        failed(fillProblem(kernel, matmul, problem)))
+    const FailureOr<MatmulProblem> problem = tiledProblem(kernel);
+    if (failed(hardwareOf(program, kernel, hardware)) || failed(problem))
       return failure();
     const std::vector<std::string> engines =
         servingEngines(program.getReportAttr(), matmul);
@@ -189,11 +147,11 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
              << stands << " does not serve this matmul; the report admits "
              << llvm::join(engines, ", ");
     const Schedule s = scheduleOf(stands);
-    if (auto reason = whyIllegal(problem, s, hardware))
+    if (auto reason = whyIllegal(*problem, s, hardware))
       return kernel.emitError()
              << "the schedule that stands is not legal: " << *reason;
     const bool split = !stands.getCluster().empty() &&
-                       mayBeSplit(program, problem, s, hardware);
+                       mayBeSplit(program, *problem, s, hardware);
     return compare(
         kernel, attributeOf(&getContext(), s, isProgrammatic(program), split));
   }

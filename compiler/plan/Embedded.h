@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The texts that cmake/EmbedTemplates.cmake builds into the compiler: the
-// kernel templates and the measured schedules. One binary needs no data files.
+// kernel templates, the measured schedules and the style of pages. One binary
+// needs no data files.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,6 +29,9 @@ std::span<const EmbeddedFile> embeddedTemplates();
 
 /// tuned/*.json, sorted by name.
 std::span<const EmbeddedFile> embeddedTuned();
+
+/// compiler/html/*.css.
+std::span<const EmbeddedFile> embeddedStyles();
 
 } // namespace moec::compiler
 

@@ -80,12 +80,54 @@ static void addFacts(moe::GroupedMatmulOp matmul, MatmulProblem &p) {
   p.addsFast = matmul.getFast();
 }
 
-MatmulProblem compiler::problemOfVariant(moe::KernelOp kernel,
-                                         int64_t tileRows) {
+namespace {
+/// The tiles of a list, known to the stage that made it.
+struct Tiles {
+  int64_t rows = 0; ///< 0 where no variant has any
+  bool alike = false;
+};
+} // namespace
+
+/// A refusal where variants that launch the kernel differ.
+static FailureOr<Tiles> tilesOf(moe::KernelOp kernel) {
+  Tiles tiles;
+  int64_t others = 0;
+  auto program = kernel->getParentOfType<moe::ProgramOp>();
+  const auto add = [&](auto stage) {
+    if (tiles.rows && tiles.rows != int64_t(stage.getTileRows()))
+      others = stage.getTileRows();
+    else
+      tiles = {int64_t(stage.getTileRows()), stage.getRowStep().has_value()};
+  };
+  program.walk([&](moe::LaunchOp launch) {
+    if (launch.getKernel() != kernel.getSymName())
+      return;
+    for (auto other : launch->getBlock()->getOps<moe::LaunchOp>()) {
+      if (auto permute = findStage<moe::PermuteOp>(other.getKernelOp()))
+        add(permute);
+      if (auto batch = findStage<moe::BatchOp>(other.getKernelOp()))
+        add(batch);
+    }
+  });
+  if (others)
+    return kernel.emitError()
+           << "variants with tiles of " << tiles.rows << " and of " << others
+           << " rows launch this kernel; one "
+           << "schedule serves tiles of one size";
+  return tiles;
+}
+
+FailureOr<MatmulProblem> compiler::tiledProblem(moe::KernelOp kernel) {
+  const FailureOr<Tiles> tiles = tilesOf(kernel);
+  if (failed(tiles))
+    return failure();
+  if (tiles->rows == 0)
+    return kernel.emitError() << "kernel is launched by no variant that has "
+                                 "rows in tiles";
   MatmulProblem p = problemOf(kernel);
   std::tie(p.minTokens, p.maxTokens) = tokenRange(kernel);
   addFacts(findStage<moe::GroupedMatmulOp>(kernel), p);
-  p.tileRows = tileRows;
+  p.tileRows = tiles->rows, p.alikeTiles = tiles->alike;
   return p;
 }
 

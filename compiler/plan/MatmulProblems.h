@@ -39,8 +39,9 @@ std::pair<int64_t, int64_t> tokenRange(moe::KernelOp kernel);
 std::vector<std::string> servingEngines(moe::ReportAttr report,
                                         moe::GroupedMatmulOp matmul);
 
-/// A kernel's matmul, for the token counts of its variants.
-MatmulProblem problemOfVariant(moe::KernelOp kernel, int64_t tileRows);
+/// The matmul of a kernel that takes tiles of rows, all members known. An error
+/// at the kernel where no variant launches it, or variants whose tiles differ.
+mlir::FailureOr<MatmulProblem> tiledProblem(moe::KernelOp kernel);
 
 /// A matmul of a variant without kernels, as far as measured schedules tell
 /// matmuls apart.

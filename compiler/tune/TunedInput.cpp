@@ -168,7 +168,10 @@ Result<TunedLayer> TunedInput::problemsFor(const TokenRange &range,
       continue;
     auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
     const bool first = matmul.isFirst();
-    (first ? layer.first : layer.second) = problemOfVariant(kernel, tileRows);
+    const auto problem = tiledProblem(kernel);
+    if (mlir::failed(problem))
+      return refused("the kernels have no tiles of {} rows", tileRows);
+    (first ? layer.first : layer.second) = *problem;
     (first ? layer.engines : layer.secondEngines) =
         servingEngines(program.getReportAttr(), matmul);
     ++matmuls;

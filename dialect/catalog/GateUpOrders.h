@@ -20,12 +20,16 @@ namespace moec::catalog {
 struct GateUpOrder {
   std::string_view name;
   std::string_view policy; ///< its C++ type (templates/moe/core/gate_up.cuh)
+  /// So many gate rows and as many up rows take turns, which divides 8; 0: all
+  /// of one follow all of the other.
+  int run = 0;
 };
 
 inline constexpr GateUpOrder kGateUpOrders[] = {
     {"gate_first", "moe::GateFirst"},
     {"up_first", "moe::UpFirst"},
-    {"interleaved", "moe::Alternating"}, // gate 0, up 0, gate 1, ...
+    {"interleaved", "moe::Alternating<1>", 1}, // gate 0, up 0, gate 1, ...
+    {"interleaved_8", "moe::Alternating<8>", 8},
 };
 
 } // namespace moec::catalog

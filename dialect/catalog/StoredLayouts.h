@@ -25,7 +25,11 @@ struct StoredTensor {
   std::string_view packed = {}; ///< "rows" or "columns": i32 hold several
   std::string_view slots = {};  ///< where the i-th of them is; empty: at i
   int added = 0;                ///< to each element as it is read
-  constexpr bool isAsRead() const { return !rowsLast && packed.empty(); }
+  bool atoms = false; ///< elements of 8 bits in atoms of 128 x 4, the last ones
+                      ///< filled up (templates/moe/math/scale_atoms.cuh)
+  constexpr bool isAsRead() const {
+    return !rowsLast && packed.empty() && !atoms;
+  }
 };
 
 struct StoredLayout {
@@ -39,6 +43,10 @@ inline constexpr std::string_view kAwqSlots = "0 4 1 5 2 6 3 7";
 inline constexpr StoredLayout kStoredLayouts[] = {
     {"rows"},            // as kernels read them, but for gate and up rows
     {"columns", {true}}, // weights alone
+    {"columns_with_scales", {true}, {true}, {true}},
+    // cuBLAS's and CUTLASS's order of block scales, in which vLLM and
+    // FlashInfer hold those of weights.
+    {"scales_128x4", {}, {.atoms = true}},
     // AutoGPTQ; its zero points are less by one, which gptq_v2 mended.
     {"gptq", {true, "columns"}, {true}, {true, "rows", {}, 1}},
     {"gptq_v2", {true, "columns"}, {true}, {true, "rows"}},

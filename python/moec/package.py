@@ -308,24 +308,15 @@ class Package:
         return f"<moec.Package {self.name} for {self.arch} on {self.device}, at most {self.max_tokens} tokens>"
 
     def _repr_html_(self) -> str:
-        target = next(each for each in self.manifest["targets"] if each["arch"] == self.arch)
-        stages = {kernel["name"]: "+".join(stage["op"] for stage in kernel["stages"]) for kernel in target["kernels"]}
-        ranges = [
-            _html.Range(
-                variant["min_tokens"],
-                variant["max_tokens"],
-                [(launch["kernel"], stages.get(launch["kernel"], launch["kernel"])) for launch in variant["launches"]],
-            )
-            for variant in target["variants"]
-        ]
         rows = [
             [value.name, value.role.replace("_", " "), " ".join(value.element_types), str(list(self.shape(value.name)))]
             for value in self.values.values()
         ]
-        return _html.page(
+        # A folder's package has no report.
+        return _html.block(
             [
                 _html.title(self.name, f"{self.arch} on {self.device_name}, at most {self.max_tokens} tokens"),
-                _html.ranges(ranges),
+                _html.frame(report_of(self._request).to_html()) if self._request else "",
                 _html.table(["value", "role", "element types", "shape for 1 token"], rows),
             ]
         )

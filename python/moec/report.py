@@ -3,11 +3,15 @@
 """Decisions for a layer, with reasons, as text and as HTML."""
 
 import json
+import os
+import pathlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from moec import _html
-from moec.errors import Reason
+from moec import _c, _html
+from moec._library import library
+from moec.errors import FileSystemError, InvalidArgument, Reason
 
 __all__ = ["Report", "Support"]
 
@@ -115,20 +119,26 @@ class Report:
             lines += [f"    {kernel_line(kernel)}" for kernel in variant["kernels"]]
         return lines
 
+    def to_html(self, bench: Mapping[str, Any] | str | os.PathLike[str] | None = None) -> str:
+        """The page of `moec explain --html`: kernels, workspace, times, refusals. It needs no network.
+
+        bench: the result of `moec-bench --json`, as a dict or a file, of packages of this layer.
+        """
+        given: str | None
+        if isinstance(bench, (str, os.PathLike)):
+            try:
+                given = pathlib.Path(bench).read_text(encoding="utf-8")
+            except OSError as error:
+                raise FileSystemError(f"bench: {bench} cannot be read: {error.strerror}") from None
+            except UnicodeDecodeError:
+                raise InvalidArgument(f"bench: expected a text in UTF-8, which {bench} is not") from None
+        elif bench is None or isinstance(bench, Mapping):
+            given = None if bench is None else json.dumps(dict(bench))
+        else:
+            raise TypeError(f"bench: expected a dict or a path, got {type(bench).__name__}")
+        return library().text(
+            "explain_html", _c.text(self.to_json(), "report"), None if given is None else _c.text(given, "bench")
+        )
+
     def _repr_html_(self) -> str:
-        parts = [_html.title(self.name or "a layer", "" if self.served else "not served: " + self.message)]
-        for target in self.targets:
-            variants = [
-                _html.Range(
-                    variant["tokens"][0],
-                    variant["tokens"][1],
-                    [(kernel["name"], kernel_line(kernel)) for kernel in variant["kernels"]],
-                )
-                for variant in target.get("variants", ())
-            ]
-            chosen = f"part {target['part']}" if "part" in target else f"{target.get('backend', '')} {target.get('engine', '')}"
-            parts.append(_html.section(f"{target['arch']}: {chosen}".strip()))
-            parts.append(_html.ranges(variants))
-            rows = [[row["backend"], row["engine"], row["code"], row["reason"]] for row in target.get("refused", ())]
-            parts.append(_html.table(["backend", "engine", "code", "why it was refused"], rows))
-        return _html.page(parts)
+        return _html.frame(self.to_html())

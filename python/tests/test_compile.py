@@ -11,7 +11,7 @@ import pytest
 from conftest import ARCH, SMALL, SOURCE, run_python
 
 import moec
-from moec import _messages
+from moec import _html, _messages
 
 QWEN = SOURCE / "examples" / "models" / "qwen3-30b-a3b.json"
 
@@ -114,8 +114,46 @@ def test_report_of_a_refused_layer() -> None:
     assert not report.served
     assert "not served: " in str(report)
     assert "refused: grouped wgmma [feature_missing]: engine 'wgmma' needs wgmma" in str(report)
-    assert "why it was refused" in report._repr_html_()
+    page = report.to_html()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "feature_missing" in page
+    assert report._repr_html_() == _html.frame(page)
     assert repr(report) == "<moec.Report: not served>"
+
+
+def test_page_of_a_report(tmp_path: pathlib.Path) -> None:
+    report = moec.explain(SMALL, arch=ARCH)
+    page = report.to_html()
+    assert "<h1>small</h1>" in page
+    assert "<script" not in page
+    cell = {"tokens": 1, "us": 5.0, "floor_us": 2.0, "bytes": 1e6, "flops": 1e6, "variant": "up_to_4", "kernels": []}
+    layer = report.data["layer"]
+    bench: dict[str, Any] = {
+        "moec_bench": 3,
+        "device": "NVIDIA H100 80GB HBM3",
+        "packages": [{"name": "small", "arch": ARCH, "layer": layer, "cells": [cell]}],
+    }
+    (tmp_path / "bench.json").write_text(json.dumps(bench))
+    timed = report.to_html(bench)
+    assert "measured at 1 token: 5.00 µs" in timed
+    assert report.to_html(tmp_path / "bench.json") == timed
+    with pytest.raises(moec.InvalidArgument, match="expected times of layer small, got small"):
+        report.to_html({**bench, "packages": [{**bench["packages"][0], "layer": {**layer, "top_k": 1}}]})
+    with pytest.raises(moec.InvalidArgument, match="expected a result of moec-bench"):
+        report.to_html({})
+    with pytest.raises(moec.FileSystemError, match="bench: .*absent cannot be read"):
+        report.to_html(tmp_path / "absent")
+    (tmp_path / "latin").write_bytes(b"\xe9")
+    with pytest.raises(moec.InvalidArgument, match="bench: expected a text in UTF-8"):
+        report.to_html(tmp_path / "latin")
+    with pytest.raises(TypeError, match="bench: expected a dict or a path, got int"):
+        report.to_html(3)  # type: ignore[arg-type]
+
+
+def test_frame_of_a_page() -> None:
+    frame = _html.frame('<p class="a">it\'s</p>')
+    assert "srcdoc='&lt;p class=&quot;a&quot;&gt;it&#x27;s&lt;/p&gt;'" in frame
+    assert " sandbox " in frame
 
 
 def test_supports() -> None:

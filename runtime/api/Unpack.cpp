@@ -94,7 +94,7 @@ Result<Layer::Unpacking> Layer::planOne(const Tensor &weight, size_t value,
       TRY(valueBytes(valueAt(manifest, target, result), symbols));
   const int64_t experts = made.pack->totalExperts;
   if (experts < 1 || made.bytes % experts || packedBytes % experts ||
-      (made.inPlace && packedBytes != made.bytes))
+      (made.inPlace && packedBytes > made.bytes))
     return invalidManifest(
         "'{}' of {} bytes and '{}' of {} are not those of {} experts",
         stored.name, made.bytes, made.pack->result, packedBytes, experts);
@@ -255,7 +255,10 @@ Result<void> Layer::unpackOne(const Unpacking &one, bool toHost) {
 
   std::vector<std::byte> stored;
   const int64_t step = std::max<int64_t>(1, pack.expertsPerStep);
-  for (int64_t first = 0; first < pack.totalExperts; first += step) {
+  // From the last on: in place, stored experts may be larger than packed ones,
+  // and then lie behind those that are packed still.
+  for (int64_t first = (pack.totalExperts - 1) / step * step; first >= 0;
+       first -= step) {
     const int64_t count = std::min(step, pack.totalExperts - first);
     std::map<std::string, std::span<std::byte>> memory;
     for (Source &source : sources) {

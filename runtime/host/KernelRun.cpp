@@ -291,12 +291,12 @@ Result<RowOrder> RowOrder::of(KernelRun &run, int64_t size) {
   const std::string stored =
       run.stage->attributes.value("gate_up_order", "gate_first");
   order.upFirst = stored == "up_first";
-  order.alternate = stored == "interleaved";
-  if (!order.upFirst && !order.alternate && stored != "gate_first")
-    return run.fail(
-        "expected gate_up_order gate_first, up_first or interleaved, got '{}'",
-        stored);
-  if (order.interleave < 0 ||
+  order.run = stored == "interleaved" ? 1 : stored == "interleaved_8" ? 8 : 0;
+  if (!order.upFirst && order.run == 0 && stored != "gate_first")
+    return run.fail("expected gate_up_order gate_first, up_first, interleaved "
+                    "or interleaved_8, got '{}'",
+                    stored);
+  if (order.interleave < 0 || (order.run > 0 && size % (2 * order.run)) ||
       (order.interleave > 0 && size % (2 * order.interleave)))
     return run.fail(
         "expected rows to be a multiple of twice the interleave {}, got {}",

@@ -204,11 +204,12 @@ Result<View> readOrder(KernelRun &run, int64_t first, int64_t count,
                        int64_t columns);
 
 /// Where gate and up rows stand: `interleave` of each in turn as packed (0: as
-/// stored), and as stored in one of three orders.
+/// stored), and as stored one behind the other or in turn.
 struct RowOrder {
   int64_t size = 0; ///< gate and up together
   int64_t interleave = 0;
-  bool upFirst = false, alternate = false;
+  bool upFirst = false;
+  int64_t run = 0; ///< rows as stored after which both take turns; 0: never
 
   struct Row {
     int64_t stored = 0;
@@ -226,8 +227,9 @@ struct RowOrder {
     int64_t index =
         packed / (2 * interleave) * interleave + within % interleave;
     int64_t part = up != upFirst;
-    return {alternate ? 2 * index + up : part * half + index, part, index,
-            packed};
+    const int64_t inTurn =
+        run > 0 ? index / run * 2 * run + up * run + index % run : 0;
+    return {run > 0 ? inTurn : part * half + index, part, index, packed};
   }
 
   /// By the stage's attributes interleave and gate_up_order.

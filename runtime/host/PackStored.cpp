@@ -15,6 +15,7 @@
 #include "runtime/host/Fragments.h"
 #include "runtime/host/PackStep.h"
 #include "runtime/host/Parallel.h"
+#include "templates/moe/math/host.h"
 
 #include <atomic>
 #include <bit>
@@ -27,16 +28,18 @@ using namespace moec::host;
 
 namespace {
 
-/// Numbers that are those of several rows and columns of the packed matrix.
+/// Numbers that are those of several rows and columns of the packed matrix. The
+/// rows of a part as stored may be more than the packed matrix has numbers for.
 struct Repeat {
   int64_t partRows = 0, parts = 1, rows = 1, columns = 1;
-  bool alternate = false;
+  int64_t storedPartRows = 0;
+  int64_t run = 0; ///< rows after which parts take turns
 
-  int64_t rowsOfPart() const { return (partRows + rows - 1) / rows; }
+  int64_t leastPartRows() const { return (partRows + rows - 1) / rows; }
   int64_t row(int64_t packed) const {
-    const int64_t part = alternate ? packed % parts : packed / partRows;
-    const int64_t index = alternate ? packed / parts : packed % partRows;
-    return part * rowsOfPart() + index / rows;
+    const int64_t part = packed / run % parts;
+    const int64_t index = packed / (run * parts) * run + packed % run;
+    return part * storedPartRows + index / rows;
   }
 };
 
@@ -49,12 +52,19 @@ struct StoredMatrix {
   std::vector<int64_t> slots;
   uint32_t added = 0, flipped = 0;
   bool powers = false; ///< exponents of 8 bits, which become f32
+  bool atoms = false;  ///< in atoms of 128 x 4
+  bool padded = false; ///< some bytes are no element's of the packed matrix
   Repeat repeat;
 
   bool isPacked() const { return rowsPerWord * columnsPerWord > 1; }
   /// Whether elements are no bytes, and follow each other.
   bool isStream() const { return !isPacked() && bits % 8 != 0; }
-  int64_t bytes() const { return rows * columns * bits / 8; }
+  int64_t bytes() const {
+    const int64_t elements =
+        atoms ? moe::ScaleAtoms::count(int(rows), int(columns))
+              : rows * columns;
+    return elements * bits / 8;
+  }
 
   /// The stored place of the element at a row and a column of the packed
   /// matrix.
@@ -70,8 +80,10 @@ struct StoredMatrix {
     }
     const int64_t inWord = row % rowsPerWord + column % columnsPerWord;
     const int64_t r = row / rowsPerWord, c = column / columnsPerWord;
-    const int64_t word = rowsLast ? c * (rows / rowsPerWord) + r
-                                  : r * (columns / columnsPerWord) + c;
+    const int64_t word =
+        atoms      ? moe::ScaleAtoms::place(int(r), int(c), int(columns))
+        : rowsLast ? c * (rows / rowsPerWord) + r
+                   : r * (columns / columnsPerWord) + c;
     return {word * wordBytes(),
             isPacked() ? bits * slots[static_cast<size_t>(inWord)] : 0};
   }
@@ -124,15 +136,36 @@ Result<StoredMatrix> storedMatrix(KernelRun &run, const PackStep &step) {
   repeat.parts = attributes.value("parts", int64_t(1));
   repeat.rows = attributes.value("repeat_rows", int64_t(1));
   repeat.columns = attributes.value("repeat_columns", int64_t(1));
-  repeat.alternate = attributes.value("alternate", false);
+  const bool alternate = attributes.value("alternate", false);
   if (repeat.parts < 1 || repeat.rows < 1 || repeat.columns < 1 ||
       step.rows % repeat.parts)
     return run.fail("expected numbers that are repeated over parts of equal "
                     "rows, got {} parts of {} rows, repeated {} x {}",
                     repeat.parts, step.rows, repeat.rows, repeat.columns);
   repeat.partRows = step.rows / repeat.parts;
-  made.rows = repeat.parts * repeat.rowsOfPart();
-  made.columns = (step.columns + repeat.columns - 1) / repeat.columns;
+  repeat.run = alternate ? attributes.value("run", int64_t(1))
+                         : std::max<int64_t>(repeat.partRows, 1);
+  if (repeat.run < 1 || repeat.partRows % repeat.run)
+    return run.fail("expected parts of {} rows to take turns after a divisor "
+                    "of that, got {}",
+                    repeat.partRows, repeat.run);
+  const int64_t leastColumns =
+      (step.columns + repeat.columns - 1) / repeat.columns;
+  made.rows =
+      attributes.value("stored_rows", repeat.parts * repeat.leastPartRows());
+  made.columns = attributes.value("stored_columns", leastColumns);
+  repeat.storedPartRows = made.rows / repeat.parts;
+  // So that no count of bits is beyond 64 bits.
+  constexpr int64_t kMostExtent = 1 << 30, kMostElements = int64_t(1) << 40;
+  if (made.rows % repeat.parts ||
+      repeat.storedPartRows < repeat.leastPartRows() ||
+      made.columns < leastColumns || made.rows > kMostExtent ||
+      made.columns > kMostExtent || made.rows * made.columns > kMostElements)
+    return run.fail("expected {} parts of at least {} rows, and at least {} "
+                    "columns, got {} stored rows and {} stored columns",
+                    repeat.parts, repeat.leastPartRows(), leastColumns,
+                    made.rows, made.columns);
+  made.atoms = attributes.value("atoms", false);
   made.bits = run.integer("bits");
   made.rowsLast = run.stage->attributes.at("rows_last").get<bool>();
   made.rowsPerWord = run.integer("rows_per_word");
@@ -158,6 +191,12 @@ Result<StoredMatrix> storedMatrix(KernelRun &run, const PackStep &step) {
                                      made.columns * made.bits % 8 == 0)) &&
              made.bits <= kWordBits;
   }
+  if (made.atoms && (made.bits != 8 || made.rowsLast || made.isPacked()))
+    return run.fail("expected atoms of elements of 8 bits, each by itself and "
+                    "in rows, got {} bits, {} in a word",
+                    made.bits, perWord);
+  made.padded = made.atoms || made.columns > leastColumns ||
+                repeat.storedPartRows > repeat.leastPartRows();
   if (!right)
     return run.fail("expected rows and columns of whole words of 32 bits with "
                     "a slot for each element, got {} x {} elements of {} bits, "
@@ -316,6 +355,10 @@ Result<void> opposites::pack_stored(KernelRun &run) {
   TRY(checkCovers(run, packing));
   const PackStep &step = packing.step;
   const StoredMatrix &matrix = packing.matrix;
+  // Padding becomes zero, whatever it was.
+  if (matrix.padded)
+    std::memset(packing.stored, 0,
+                static_cast<size_t>(step.experts * matrix.bytes()));
   // The packed rows that each stored row became.
   std::vector<std::vector<int64_t>> became(static_cast<size_t>(matrix.rows));
   for (int64_t row = 0; row < step.rows; ++row)

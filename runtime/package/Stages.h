@@ -123,12 +123,17 @@ inline constexpr StageKind kStageKinds[] = {
     // fragment_columns: columns of a block, where the result is in the order of
     // fragments. parts, repeat_rows, repeat_columns and alternate: each number
     // is that of so many rows and columns of the result, as pack_scales counts.
+    // run: rows after which parts alternate, if not 1.
+    // stored_rows, stored_columns: of the source, whose parts are padded apart.
+    // atoms: the source is in atoms of 128 x 4.
     {"pack_stored", "source order?", "destination",
      "rows:integer columns:integer interleave:integer gate_up_order:string~ "
      "bits:integer rows_last:boolean rows_per_word:integer "
      "columns_per_word:integer slots:string added:integer flipped:integer "
      "powers:boolean~ fragment_columns:integer~ parts:integer~ "
-     "repeat_rows:integer~ repeat_columns:integer~ alternate:boolean~"},
+     "repeat_rows:integer~ repeat_columns:integer~ alternate:boolean~ "
+     "run:integer~ stored_rows:integer~ stored_columns:integer~ "
+     "atoms:boolean~"},
     // From the group of each column to columns in the order of their groups.
     {"pack_order", "source", "destination", "columns:integer group:integer"},
     // Of weights that are stored as floats. number: second_scale, scale or

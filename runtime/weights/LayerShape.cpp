@@ -158,6 +158,20 @@ Result<LayerShape> LayerShape::read(const json &layer) {
                    made.name);
   if (!reader.error.empty())
     return Error{ErrorCode::InvalidManifest, reader.error};
+  if (made.gateUpOrder == "interleaved_8")
+    return refused(
+        "layer '{}' has gate and up rows in runs (gate_up_order {}), "
+        "which an engine makes and no checkpoint holds; accepted: "
+        "gate_first, up_first or interleaved",
+        made.name, made.gateUpOrder);
+  for (const char *padded : {"stored_hidden", "stored_intermediate"})
+    if (reader.find(padded))
+      return refused(
+          "layer '{}' has padded weights ({}), which an engine makes "
+          "and no checkpoint holds; accepted: a layer without "
+          "stored_hidden_dim and "
+          "stored_intermediate_size_per_partition",
+          made.name, padded);
   return made;
 }
 
@@ -175,7 +189,8 @@ Result<json> weights::readStoredLayout(const json &described) {
     if (std::optional<JsonReader> part = reader.object(unit))
       layout[unit] = {{"packed", part->textOr("packed", "")},
                       {"rows_last", part->booleanOr("rows_last", false)},
-                      {"added", part->integerOr("added", 0, 0, 1)}};
+                      {"added", part->integerOr("added", 0, 0, 1)},
+                      {"atoms", part->booleanOr("atoms", false)}};
   if (errors.first)
     return *std::move(errors.first);
   return layout;

@@ -27,6 +27,11 @@ Result<WeightPlan> WeightPlan::create(const Manifest &manifest) {
   if (auto it = described.find("stored_layout");
       it != described.end() && !it->is_null()) {
     made.stored = TRY(readStoredLayout(*it));
+    if (made.stored.value("/scales/atoms"_json_pointer, false))
+      return refused("layer '{}' has scales in atoms (stored_layout {}), which "
+                     "an engine makes and no checkpoint holds; accepted: a "
+                     "layer whose stored_layout is rows",
+                     made.shape.name, made.stored.value("name", ""));
   }
   return made;
 }

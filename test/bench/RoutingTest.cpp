@@ -27,13 +27,17 @@ namespace {
 
 constexpr LogitsShape kShape = {2000, 64, 4};
 
+Routing routingOf(const std::string &text) {
+  Result<RoutingPattern> pattern = RoutingPattern::parse(text);
+  EXPECT_TRUE(pattern) << text;
+  return {*pattern};
+}
+
 /// Tokens of each expert, in falling order.
 std::vector<int64_t> countsOf(const std::string &text, bool dealt,
                               const LogitsShape &shape = kShape) {
-  Result<Routing> routing = parseRouting(text);
-  EXPECT_TRUE(routing) << text;
-  routing->dealt = dealt;
-  Result<std::vector<char>> data = routingLogits(*routing, "bf16", shape, 7);
+  const Routing routing = {routingOf(text).pattern, dealt};
+  Result<std::vector<char>> data = routingLogits(routing, "bf16", shape, 7);
   EXPECT_TRUE(data) << text;
   const reference::Element &element = *reference::findElement("bf16");
   std::vector<int64_t> counts(size_t(shape.experts));
@@ -99,7 +103,7 @@ TEST(BenchRouting, DealtPairsAreEven) {
 }
 
 TEST(BenchRouting, SeedsGiveHotExpertsToOthers) {
-  const Routing hot = *parseRouting("hot:1");
+  const Routing hot = routingOf("hot:1");
   EXPECT_NE(*routingLogits(hot, "f32", kShape, 1),
             *routingLogits(hot, "f32", kShape, 2));
   EXPECT_EQ(*routingLogits(hot, "f32", kShape, 1),
@@ -110,13 +114,13 @@ TEST(BenchRouting, RefusesOtherTexts) {
   for (const char *text :
        {"", "zipf", "zipf:", "zipf:-1", "zipf:nan", "hot:0", "hot:1.5",
         "used:1.5", "used:0.5x", "even:1", "uniform:1"})
-    EXPECT_FALSE(parseRouting(text)) << text;
+    EXPECT_FALSE(RoutingPattern::parse(text)) << text;
 }
 
 TEST(BenchRouting, RefusesWhatTheLayerCannotHave) {
-  EXPECT_FALSE(routingLogits(*parseRouting("hot:65"), "f32", kShape, 1));
-  EXPECT_FALSE(routingLogits(*parseRouting("used:0.04"), "f32", kShape, 1));
-  EXPECT_FALSE(routingLogits(*parseRouting("hot:1"), "i32", kShape, 1));
+  EXPECT_FALSE(routingLogits(routingOf("hot:65"), "f32", kShape, 1));
+  EXPECT_FALSE(routingLogits(routingOf("used:0.04"), "f32", kShape, 1));
+  EXPECT_FALSE(routingLogits(routingOf("hot:1"), "i32", kShape, 1));
 }
 
 } // namespace

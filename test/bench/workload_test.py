@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""moec-bench counts experts, pairs, bytes and FLOPs of a layer. Compiles a small layer and runs it on the host device.
+"""moec-bench counts experts, pairs, bytes and FLOPs of a layer, and moec explain knows the layer in the result. Compiles a small layer
+and runs it on the host device.
 
   workload_test.py MOEC MOEC_BENCH"""
 
@@ -28,7 +29,13 @@ class WorkloadTest(unittest.TestCase):
                            check=True, capture_output=True)
             done = subprocess.run([MOEC_BENCH, package, "--device=host", "--tokens=1,3,64", "--passes=0", "--json"],
                                   check=False, capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result, page = pathlib.Path(folder) / "bench.json", pathlib.Path(folder) / "page.html"
+            result.write_text(done.stdout)
+            drawn = subprocess.run([MOEC, "explain", layer, "--arch=sm_90a", "--gpu=h100_sxm", "--max-tokens=64", f"--html={page}",
+                                    f"--bench={result}"], check=False, capture_output=True, text=True)
+            self.assertEqual(drawn.returncode, 0, drawn.stderr)
+            self.assertIn("Not shown: times of host", page.read_text(encoding="utf-8"))
         return {cell["tokens"]: cell for cell in json.loads(done.stdout)["packages"][0]["cells"]}
 
     def check(self, cells, pairs, first, most):

@@ -32,7 +32,9 @@ static Result<std::string> difference(const LoadedLayer &layer,
                                       const HostWeights &weights,
                                       const std::string &name,
                                       const void *memory) {
-  const HostArray &expected = weights.given(name);
+  const auto described =
+      TRY(reference::parseLayer(layer.package().manifest().layer));
+  const HostArray expected = weights.unpacked(described, name);
   HostArray got(expected.bytes);
   if (auto ok = layer.device().download(got.data.get(), memory, got.bytes); !ok)
     return ok.takeError();

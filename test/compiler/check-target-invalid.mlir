@@ -36,7 +36,7 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 60, intermediate = 768, input_t
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'scales_swizzled'; accepted: scales in their logical order}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'scales_swizzled'; accepted: scales of activations in their logical order; those of weights may be stored_layout scales_128x4}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, scales_swizzled}
 
 // -----
@@ -93,16 +93,6 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // expected-error@+1 {{layer @l refused [option_not_supported]: all_to_all: a token whose experts are zero experts goes to no rank; accepted: one of the two}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, zero_experts = 4, all_to_all = "deepep_high_throughput"}
-
-// -----
-
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'hidden_unpadded'; accepted: sizes without padding}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, hidden_unpadded = 2000}
-
-// -----
-
-// expected-error@+1 {{layer @l refused [option_not_supported]: no backend does option 'intermediate_unpadded'; accepted: sizes without padding}}
-moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_unpadded = 700}
 
 // -----
 
@@ -310,7 +300,7 @@ moe.layer @l {experts = 128, top_k = 33, hidden = 2048, intermediate = 768, inpu
 // -----
 
 // Every reason is said, not the first alone.
-// expected-error@+3 {{layer @l refused [option_not_supported]: no backend does option 'scales_swizzled'; accepted: scales in their logical order}}
+// expected-error@+3 {{layer @l refused [option_not_supported]: no backend does option 'scales_swizzled'; accepted: scales of activations in their logical order; those of weights may be stored_layout scales_128x4}}
 // expected-error@+2 {{layer @l refused [size_not_supported]: hidden is 2044; accepted: multiples of 8 (pieces of 16 bytes; nothing is padded)}}
 // expected-error@+1 {{layer @l refused [size_not_supported]: number of pairs of a token (top_k + num_shared_experts) is 33; accepted: at most 32}}
 moe.layer @l {experts = 128, top_k = 33, hidden = 2044, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, scales_swizzled}
@@ -396,3 +386,44 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // expected-error@+1 {{layer @l refused [option_not_supported]: part finalize: with defer_finalize the layer sums nothing over experts; accepted: one of the two}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, quant = #moe.quant<bf16>, defer_finalize, part = "finalize"}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: stored_layout 'scales_128x4' holds scales of 8 bits (f8E4M3FN or f8E8M0FNU) of groups of columns, [1, g], got weights of bf16 without scales; accepted: another layout}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_layout = "scales_128x4"}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: stored_layout 'scales_128x4' holds scales of 8 bits (f8E4M3FN or f8E8M0FNU) of groups of columns, [1, g], got scales of bf16 of groups [1, 128]; accepted: another layout}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<int4_w4a16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_layout = "scales_128x4"}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: stored_layout 'scales_128x4' holds scales of 8 bits (f8E4M3FN or f8E8M0FNU) of groups of columns, [1, g], got scales of f8E8M0FNU of groups [128, 128]; accepted: another layout}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block_ue8m0>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_layout = "scales_128x4"}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: stored_layout 'columns_with_scales' holds elements of whole bytes, got f4E2M1FN; accepted: another layout}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<nvfp4_w4a16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_layout = "columns_with_scales"}
+
+// -----
+
+// expected-error@+2 {{layer @l refused [size_not_supported]: stored_hidden is 2052; accepted: multiples of 8}}
+// expected-error@+1 {{layer @l refused [size_not_supported]: stored_intermediate is 770; accepted: multiples of 8}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_hidden = 2052, stored_intermediate = 770}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: stored_hidden: with group_index the groups of padding would have an order, too; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<int4_w4a16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_hidden = 2176, group_index}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: stored_intermediate: weights_type makes codes of floats as they are stored; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_channel>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_intermediate = 896, weights_type = bf16}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: weights_type makes codes of gates and ups that follow each other or take turns row by row, got gate_up_order 'interleaved_8'; accepted: another gate_up_order}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_channel>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, gate_up_order = "interleaved_8", weights_type = bf16}

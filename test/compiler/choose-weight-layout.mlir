@@ -89,7 +89,7 @@ moe.layer @of_tensor {
 
 // Rows that alternate as they are stored have the scales of their parts in turn.
 // CHECK-LABEL: moe.program @alternate_sm_90a
-// CHECK: moe.pack %w13_scale repeat = [2, 336, 1] alternate : tensor<8x2xf32> -> tensor<8x672xf32, #moe.layout<>>
+// CHECK: moe.pack %w13_scale repeat = [2, 336, 1] alternate = 1 : tensor<8x2xf32> -> tensor<8x672xf32, #moe.layout<>>
 // CHECK: moe.pack %w2_scale repeat = [1, 400, 1] : tensor
 moe.layer @alternate {
   experts = 8, top_k = 2, hidden = 400, intermediate = 336, input_type = bf16, output_type = bf16, logits_type = bf16,

@@ -28,3 +28,8 @@ moe.layer @transport {experts = 128, top_k = 8, hidden = 2048, intermediate = 76
 // Programs are of one share, so a layer that has been resolved is not taken apart.
 // expected-error@+1 {{layer @l is resolved, but its 'ranks' have shares of 2 sizes}}
 moe.layer @l {experts = 7, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>, ranks = array<i64: 0, 1>, local_begin = 0, local_experts = 4, local_intermediate = 32, w2_bias = true}
+
+// -----
+
+// expected-error@+1 {{layer @shard refused [size_not_supported]: stored_intermediate is 376, and rank 1 computes 384 columns of the intermediate; accepted: at least as many, those that pad the rank's weights counted}}
+moe.layer @shard {experts = 8, top_k = 2, hidden = 256, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, tp_rank = 1>, stored_intermediate = 376}

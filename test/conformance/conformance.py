@@ -110,6 +110,7 @@ BLOCKS = {
     "i4_weights_twice": {"dtype": "i4", "shape": [1, 32], "scale": "f8E4M3FN", **OF_ROWS},
     "e2m1_weights_twice": {"dtype": "f4E2M1FN", "shape": [1, 16], "scale": "f8E4M3FN", **OF_ROWS},
 }
+ORDERS = ("gate_first", "up_first", "interleaved", "interleaved_8")
 PATTERNS = "uniform,skewed,one_expert,empty_expert,ties,negative,nan_inf"
 
 
@@ -132,6 +133,18 @@ def option_of_turn(turn, activations, options):
     turns; neighbours are far apart."""
     shift = next(number for number in itertools.count(1) if math.gcd(5 * activations + number, options) == 1)
     return (5 * turn + shift * (turn // activations)) % options
+
+
+def as_engines_hold(scheme, number, shape):
+    """Fields of a layer whose weights are stored as an engine holds them, with padding and gates and ups in one of the orders."""
+    layout = {}
+    if 0 < scheme["w1_columns"] <= 32 and scheme["w1"].startswith("f"):
+        layout = {"stored_layout": "scales_128x4"}
+    elif scheme["w1"] not in ("i4", "f4E2M1FN"):
+        layout = {"stored_layout": "columns_with_scales"}
+    return {"stored_hidden_dim": shape["hidden_dim"] + 8 * (number % 7),
+            "stored_intermediate_size_per_partition": shape["intermediate_size"] + 8 * (1 + number % 23),
+            "gate_up_order": ORDERS[number % 4], **layout}
 
 
 class Pairs:
@@ -194,6 +207,14 @@ def cases(rows, product=True, every=False):
                     if testing.may_be_ordered(scheme) and not few:
                         groups = {"quant_config": {"scheme": scheme["name"], "group_size": 16}} if scheme["w1"] == "i4" else {}
                         yield {**case, "bias": True, "extras": False, "options": {"group_index": True, **groups}}
+        number = rows["schemes"].index(scheme)
+        every_way = [way for way in testing.ways(rows, scheme) if not testing.is_of_few_tokens(rows, way[1])]
+        backend, engine = every_way[number % len(every_way)]
+        activation, routing = next(pair for pair in by_expert if pair[0]["gated"] and testing.takes(rows, engine, pair[0]))
+        shape = testing.sized_for(rows, engine, testing.shapes(scheme)[number % 4], scheme)
+        yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing, "shape": shape,
+               "bias": number % 3 > 0, "logits": None, "extras": False, "few_tokens": False,
+               "options": as_engines_hold(scheme, number, shape)}
         for index, (backend, engine) in enumerate(testing.ways(rows, scheme, ("batched",))):
             options_of_layer = {**BATCHED[(index + rows["schemes"].index(scheme)) % len(BATCHED)], "activation_format": "batched"}
             if scheme["name"].endswith("_tensor_dynamic"):
@@ -221,7 +242,7 @@ def cases(rows, product=True, every=False):
         for turn, (backend, engine) in enumerate(every_way):
             activation, routing = next(pair for pair in by_expert if testing.takes(rows, engine, pair[0]))
             shape = testing.sized_for(rows, engine, testing.shapes(scheme)[(number + turn) % 4], scheme)
-            order = ("gate_first", "up_first", "interleaved")[(number + turn) % 3] if activation["gated"] else "gate_first"
+            order = ORDERS[(number + turn) % (3 if turn % 2 else 4)] if activation["gated"] else "gate_first"
             # No rule makes second scales of rows of floats.
             is_made = turn % 2 and "second_per_row" not in weights
             floats = {"weights_dtype": "bf16", "stored_layout": "rows"} if is_made else {}
@@ -233,7 +254,7 @@ def cases(rows, product=True, every=False):
         scheme = next(row for row in rows["schemes"] if row["w1"] == weights["dtype"] and row["a1"] == "bf16")
         for turn, (backend, engine) in enumerate(way for way in testing.ways(rows, scheme) if testing.reads_fragments(rows, way[1])):
             activation, routing = next(pair for pair in by_expert if testing.takes(rows, engine, pair[0]))
-            order = ("gate_first", "up_first", "interleaved")[(number + turn) % 3] if activation["gated"] else "gate_first"
+            order = ORDERS[(number + turn) % 4] if activation["gated"] else "gate_first"
             yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
                    "shape": testing.sized_for(rows, engine, testing.shapes(scheme)[number % 4], scheme), "bias": number % 2 == 0, "logits": None,
                    "extras": False, "few_tokens": False, "mix": mix,

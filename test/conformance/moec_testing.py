@@ -35,6 +35,7 @@ SHAPES_OF_BYTES = [
     {"num_experts": 60, "experts_per_token": 4, "hidden_dim": 144, "intermediate_size": 48},
     {"num_experts": 8, "experts_per_token": 8, "hidden_dim": 400, "intermediate_size": 208},
 ]
+SIZES = ("hidden_dim", "latent_hidden_dim", "intermediate_size", "stored_hidden_dim", "stored_intermediate_size_per_partition")
 # Fields of another method than a layer's.
 NO_METHOD = dict.fromkeys(("num_expert_group", "topk_group", "hash_vocabulary", "routed_scaling_factor", "apply_routed_scale_to_output",
                            "e_score_correction_bias"))
@@ -95,8 +96,7 @@ def takes(rows, engine, activation):
 def in_blocks(layer, scheme=None):
     """The layer's fields with sizes of whole blocks of fragments: 128 columns where codes are multiplied by 8 bits, else 64."""
     block = 128 if scheme and (multiplied(scheme) not in FLOATS or may_multiply_codes(scheme)) else 64
-    return {name: -(-value // block) * block if name in ("hidden_dim", "latent_hidden_dim", "intermediate_size") else value
-            for name, value in layer.items()}
+    return {name: -(-value // block) * block if name in SIZES and value else value for name, value in layer.items()}
 
 
 def sized_for(rows, engine, layer, scheme=None):

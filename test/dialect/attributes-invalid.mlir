@@ -55,7 +55,7 @@ module attributes {a = #moe.activation<swigluoai, limit = 5.0, per_expert>} {}
 
 // -----
 
-// expected-error@+1 {{unknown gate_up_order 'ups'; known: gate_first, up_first, interleaved}}
+// expected-error@+1 {{unknown gate_up_order 'ups'; known: gate_first, up_first, interleaved, interleaved_8}}
 module attributes {a = #moe.layout<interleave = 8, gate_up_order = ups>} {}
 
 // -----
@@ -175,13 +175,28 @@ module attributes {a = #moe.layout<order = fragment, tile = [64]>} {}
 
 // -----
 
-// expected-error@+1 {{unknown stored 'marlin'; known: rows, columns, gptq, gptq_v2, awq, pack_quantized}}
+// expected-error@+1 {{unknown stored 'marlin'; known: rows, columns, columns_with_scales, scales_128x4, gptq, gptq_v2, awq, pack_quantized}}
 module attributes {a = #moe.layout<stored = marlin>} {}
 
 // -----
 
-// expected-error@+1 {{'stored' is of weights that are not packed, which have no other field}}
+// expected-error@+1 {{'stored' is of weights that are not packed, which have no other field but 'padded'}}
 module attributes {a = #moe.layout<interleave = 8, stored = gptq>} {}
+
+// -----
+
+// expected-error@+1 {{'padded' is of weights that are not packed, which say how they are 'stored'}}
+module attributes {a = #moe.layout<padded = [64, 64]>} {}
+
+// -----
+
+// expected-error@+1 {{'padded' must have 2 extents, got 1}}
+func.func private @extents(tensor<4x32x16xbf16, #moe.layout<stored = rows, padded = [64]>>)
+
+// -----
+
+// expected-error@+1 {{'padded' must be at least rows and columns, got 8 for 16}}
+func.func private @smaller(tensor<4x32x16xbf16, #moe.layout<stored = rows, padded = [32, 8]>>)
 
 // -----
 

@@ -20,8 +20,13 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type
 
 // -----
 
-// expected-error@+1 {{'moe.layer' op 'hidden_unpadded' must be between 1 and 64, got 65}}
-moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, hidden_unpadded = 65}
+// expected-error@+1 {{'moe.layer' op 'stored_hidden' counts what pads the 64 that there are, and must be at least as many, got 63}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_hidden = 63}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'stored_intermediate' counts what pads the 1 that there are, and must be at least as many, got 0}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_intermediate = 0}
 
 // -----
 
@@ -65,7 +70,7 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type
 
 // -----
 
-// expected-error@+1 {{'moe.layer' op unknown gate_up_order 'random'; known: gate_first, up_first, interleaved}}
+// expected-error@+1 {{'moe.layer' op unknown gate_up_order 'random'; known: gate_first, up_first, interleaved, interleaved_8}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, gate_up_order = "random"}
 
 // -----
@@ -126,7 +131,7 @@ moe.layer @l {top_k = "2", experts = 8, hidden = 64, intermediate = 32, input_ty
 
 // -----
 
-// expected-error@+1 {{custom op 'moe.layer' unknown layer option 'expert_count'; known: experts, top_k, hidden, intermediate, input_type, output_type, logits_type, quant, routing, activation, parallel, accumulate, activation_format, all_to_all, apply_router_weight_on_input, batch_invariant, defer_finalize, eplb, expert_map, gate_up_order, group_index, has_bias, hash_vocabulary, hidden_unpadded, input_quantized, intermediate_unpadded, latent_hidden, local_begin, local_experts, local_intermediate, local_stride, lora, num_shared_experts, part, per_expert_scale, ranks, redundant_experts, residual, routed_scale, routed_scale_on_output, scales_swizzled, shared_expert_gate, shared_intermediate, skip_final_all_reduce, stored_layout, w2_bias, weights_type, zero_experts}}
+// expected-error@+1 {{custom op 'moe.layer' unknown layer option 'expert_count'; known: experts, top_k, hidden, intermediate, input_type, output_type, logits_type, quant, routing, activation, parallel, accumulate, activation_format, all_to_all, apply_router_weight_on_input, batch_invariant, defer_finalize, eplb, expert_map, gate_up_order, group_index, has_bias, hash_vocabulary, input_quantized, latent_hidden, local_begin, local_experts, local_intermediate, local_stride, lora, num_shared_experts, part, per_expert_scale, ranks, redundant_experts, residual, routed_scale, routed_scale_on_output, scales_swizzled, shared_expert_gate, shared_intermediate, skip_final_all_reduce, stored_hidden, stored_intermediate, stored_layout, w2_bias, weights_type, zero_experts}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, expert_count = 3}
 
 // -----
@@ -165,7 +170,7 @@ func.func private @f(%h: tensor<?x64xf32>, %a: tensor<8xf32>, %b: tensor<9xf32>)
 
 // -----
 
-// expected-error@+1 {{'moe.layer' op unknown stored_layout 'marlin'; known: rows, columns, gptq, gptq_v2, awq, pack_quantized}}
+// expected-error@+1 {{'moe.layer' op unknown stored_layout 'marlin'; known: rows, columns, columns_with_scales, scales_128x4, gptq, gptq_v2, awq, pack_quantized}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_layout = "marlin"}
 
 // -----

@@ -506,7 +506,15 @@ func.func private @f(%s: tensor<4x2x2xf32>, %o: tensor<4x2xi32>) {
 
 func.func private @f(%s: tensor<4x2x2xf32>) {
   // expected-error@+1 {{'moe.pack' op 'alternate' is of numbers that are repeated}}
-  %p = moe.pack %s alternate : tensor<4x2x2xf32> -> tensor<4x2x2xf32, #moe.layout<>>
+  %p = moe.pack %s alternate = 1 : tensor<4x2x2xf32> -> tensor<4x2x2xf32, #moe.layout<>>
+  return
+}
+
+// -----
+
+func.func private @f_run(%s: tensor<4x2x2xf32>) {
+  // expected-error@+1 {{'moe.pack' op 'alternate' must be positive, got 0}}
+  %p = moe.pack %s repeat = [2, 2, 1] alternate = 0 : tensor<4x2x2xf32> -> tensor<4x4x2xf32, #moe.layout<>>
   return
 }
 

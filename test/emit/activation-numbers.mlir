@@ -17,7 +17,7 @@
 // CHECK-NEXT: static constexpr float kLinearBeta = 0x0p+0f;
 // CHECK-NEXT: static constexpr float kLimit = 0x1.cp+2f;
 // CHECK: using Activation = moe::activation::Swiglu<moe::activation::OfExpert<Numbers>>;
-// CHECK: using GateUpOrder = moe::Alternating;
+// CHECK: using GateUpOrder = moe::Alternating<1>;
 // CHECK: moe::packInterleave
 // MANIFEST: "gate_up_order": "interleaved"
 // MANIFEST: "name": "activation_limit", "role": "stored_weight",

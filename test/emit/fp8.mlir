@@ -25,7 +25,7 @@
 // REPEATED-DAG: static constexpr int kParts = 2;
 // REPEATED-DAG: static constexpr int kRepeatRows = 208;
 // REPEATED-DAG: static constexpr int kRepeatColumns = 1;
-// REPEATED-DAG: static constexpr bool kAlternate = false;
+// REPEATED-DAG: static constexpr int kAlternate = 0;
 // SAID: chosen: backend grouped, engine wgmma
 // SAID-NOT: emulated
 

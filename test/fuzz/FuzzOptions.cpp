@@ -11,7 +11,7 @@
 using namespace moec;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  auto options = compiler::readConfigOptions(fuzz::textOf(data, size));
+  auto options = compiler::readConfigOptions(fuzz::textOf(data, size), true);
   if (!options) {
     fuzz::requireRefusal(options.error());
     fuzz::require(options.error().message.starts_with("options"),

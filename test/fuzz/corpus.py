@@ -22,6 +22,8 @@ LAYERS = {
     "int8": {"quant_config": "int8_w8a16"},
     "int4": {"quant_config": "int4_w4a16", "stored_layout": "gptq", **WIDE},
     "mxfp4": {"quant_config": "mxfp4_w4a16"},
+    "held": {"quant_config": "nvfp4_w4a16", "stored_layout": "scales_128x4", "gate_up_order": "interleaved_8", **WIDE, "stored_hidden_dim": 192,
+             "stored_intermediate_size_per_partition": 136},
     "float-weights": {"quant_config": "fp8_channel", "weights_dtype": "bf16"},
     "groups": {"num_experts": 8, "experts_per_token": 2, "routing_method": "deepseek_v3", "num_expert_group": 2, "topk_group": 1},
     "ungated": {"activation": "relu2_no_mul"},
@@ -214,6 +216,32 @@ def tuned():
         yield json.dumps({"tuned": 2, "rows": [new, down]})
 
 
+def pages():
+    kernels = [{"name": "v_gate_up", "stages": ["route", "grouped_matmul", "activate"], "reads": ["x", "w"], "writes": ["t"],
+                "engine": "wgmma", "tile": [64, 128, 64], "entry": "a", "warps": [4, 2], "cluster": [2, 1, 1], "threads": 384,
+                "shared_bytes": 9000, "schedule_source": "tuned", "grid": "rows"},
+               {"name": "v_down", "stages": ["grouped_matmul", "combine"], "reads": ["t"], "writes": ["out"], "early": True,
+                "entry": "b", "apart": "why"}]
+    predicted = [{"kernel": kernel["name"], "microseconds": 5.5, "bytes": 1e6, "flops": 1e8, "bound": "memory"} for kernel in kernels]
+    variant = {"name": "v", "tokens": [1, 64], "workspace_bytes": 4096, "min_sms": 4, "kernels": kernels,
+               "buffers": [{"name": "t", "offset": 256, "bytes": 4096, "launches": [0, 1]}],
+               "predictions": [{"tokens": tokens, "microseconds": 9.5 * tokens, "kernels": predicted} for tokens in (1, 64)]}
+    layer = {"num_experts": 8, "quant": {"name": "fp8", "a1": {"element_type": "f8E4M3FN"}, "w1": {"element_type": "f8E4M3FN"}}}
+    target = {"arch": "sm_90a", "gpu": "h100_sxm", "backend": "grouped", "engine": "wgmma", "realization": "native",
+              "hardware": {"gpu": "h100_sxm", "bandwidth_gb_s": 3350, "tensor_tflops": {"bf16": 989, "fp8": 1979}, "sms": 132},
+              "refused": [{"backend": "grouped", "engine": "simt", "code": "c", "reason": "r"}],
+              "weights": [{"name": "w", "role": "stored", "bytes": 4096}], "variants": [variant],
+              "summary": {"scheme": "fp8", "weight_bytes": 4096, "at": [{"tokens": 1, "workspace_bytes": 256}]}}
+    report = {"moec_explain": 1, "served": True, "name": "<script>", "max_tokens": 64, "layer": layer, "targets": [target]}
+    cell = {"tokens": 8, "us": 10, "passes_us": [9, 11], "floor_us": 4, "bytes": 1e6, "flops": 1e8, "variant": "v",
+            "kernels": [{"entry": "a"}, {"entry": "b"}]}
+    bench = {"moec_bench": 3, "device": "NVIDIA H100", "routing": "uniform",
+             "packages": [{"package": "p", "name": "n", "arch": "sm_90a", "layer": layer, "cells": [cell]}]}
+    yield json.dumps({"report": report})
+    yield json.dumps({"report": report, "bench": bench})
+    yield json.dumps({"report": {"moec_explain": 1, "served": False, "message": "m", "targets": [{"arch": "a", "refused": []}]}})
+
+
 def build_ids():
     """A library of 64 bits with one note, some of its parts wrong."""
     import struct
@@ -272,6 +300,7 @@ def seeds(target, compiled):
         "options": lambda: [json.dumps(options) for options in OPTIONS],
         "tuned": tuned,
         "vllm-tuned": lambda: VLLM_TUNED,
+        "page": pages,
         "expression": lambda: expressions(compiled),
         "manifest": lambda: manifests(compiled),
         "package": packages,

@@ -128,6 +128,8 @@ MUTANT_LAYERS = {
     "floats": ("fp8_block", "mma_sync", {"weights_dtype": "bf16"}, 2048),
     "quantized_x": ("nvfp4", "mma_sync", {"input_quantized": True}, 2048),
     "awq": ("int4_zp_w4a16", "mma_sync", {"stored_layout": "awq"}, 2048),
+    "atoms": ("nvfp4_w4a16", "mma_sync", {"stored_layout": "scales_128x4", "gate_up_order": "up_first", "stored_hidden_dim": 384,
+                                          "stored_intermediate_size_per_partition": 256}, 2048),
     "rank_of_columns": ("bf16", "mma_sync", {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1}}, 2048),
     "rank_of_experts": ("bf16", "mma_sync", {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, 2048),
     "rank_of_zero_experts": ("bf16", "mma_sync", {**conformance.NO_METHOD, "routing_method": "longcat", "num_zero_experts": 9,

@@ -171,6 +171,7 @@ class Maker:
                                              activation, routing, True),
                         "activation_format": "batched"})
                     jobs.append((name, layer, backend, engine, None))
+        jobs += self.held_rows(pair_for)
         for engine in ("wgmma", "mma_sync"):
             if self.named(name := f"row-mixed-grouped-{engine}"):
                 activation, routing = pair_for(engine)
@@ -202,6 +203,20 @@ class Maker:
                              ["--tokens=2,33", "--row-stride=24"], ["--tokens=33", "--valid-tokens=20"],
                              ["--tokens=33", "--valid-tokens=0"]]
                 self.add("rows", name, runs, both_ends=True)
+
+    def held_rows(self, pair_for):
+        """Jobs of make_rows: for each scheme a layer whose weights are stored as an engine holds them."""
+        for number, scheme in enumerate(self.rows["schemes"]):
+            ways = [way for way in testing.ways(self.rows, scheme) if not testing.is_of_few_tokens(self.rows, way[1])]
+            backend, engine = ways[number % len(ways)]
+            name = f"row-{scheme['name']}-{backend}-{engine}-held"
+            if not self.named(name):
+                continue
+            activation, routing = next(pair for pair in iter(lambda: pair_for(engine), None) if pair[0]["gated"])
+            shape = testing.shapes_of_way(self.rows, engine, scheme)[number % 4]
+            layer = testing.layer_json(name, shape, scheme, activation, routing, number % 3 > 0)
+            fields = conformance.as_engines_hold(scheme, number, shape)
+            yield name, self.write_layer(name, {**layer, **fields}), backend, engine, "held"
 
     def make_types(self):
         for method, changes in cases.TYPED.items():

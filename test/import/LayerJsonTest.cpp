@@ -224,7 +224,8 @@ TEST(LayerJson, UnknownFields) {
       "renormalize, residual, routed_scaling_factor, "
       "router_logits_dtype, "
       "routing_method, scoring_func, shared_expert_gate, "
-      "skip_final_all_reduce, stored_layout, "
+      "skip_final_all_reduce, stored_hidden_dim, "
+      "stored_intermediate_size_per_partition, stored_layout, "
       "swiglu_alpha, swiglu_beta, swiglu_limit, topk_group "
       "and weights_dtype");
   EXPECT_EQ(refused({{"moe_parallel_config", {{"tp", 2}}}}),
@@ -245,13 +246,12 @@ TEST(LayerJson, FieldsThatVllmHasAndThisFormatHasNot) {
             "in.json: $.moe_backend: no field of this format: the option "
             "--backend says it");
   EXPECT_EQ(refused({{"hidden_dim_unpadded", 2880}}),
-            "in.json: $.hidden_dim_unpadded: no field of this format: nothing "
-            "is padded; say the true hidden_dim, a multiple of 16 bytes (8 "
-            "numbers of 16 bits)");
+            "in.json: $.hidden_dim_unpadded: no field of this format: say it "
+            "as hidden_dim, and of padded weights stored_hidden_dim");
   EXPECT_EQ(refused({{"intermediate_size_per_partition_unpadded", 360}}),
             "in.json: $.intermediate_size_per_partition_unpadded: no field of "
             "this format: moec computes it; say the whole layer's "
-            "intermediate_size");
+            "intermediate_size, without padding");
   EXPECT_EQ(
       refused({{"quant_config", {{"scheme", "bf16"}, {"gemm1_alpha", 1.0}}}}),
       "in.json: $.quant_config.gemm1_alpha: no field of this format: "

@@ -35,8 +35,8 @@ TEST(Refusals, FieldsThatThisFormatHasNot) {
       {"intermediate_size_per_partition",
        "moec computes it; say the whole layer's intermediate_size"},
       {"intermediate_pad",
-       "nothing is padded; say the true intermediate_size, a multiple of 16 "
-       "bytes (8 numbers of 16 bits)"},
+       "say intermediate_size without padding, and of padded weights "
+       "stored_intermediate_size_per_partition"},
       {"shared_expert_prefix", "say n_shared_experts"},
       {"defer_moe_finalize_max_num_tokens",
        "defer_moe_finalize is for every token count"},
@@ -51,7 +51,9 @@ TEST(Refusals, FieldsThatThisFormatHasNot) {
       {"gemm1_beta", "say swiglu_beta of the layer, or activation_per_expert"},
       {"gemm1_clamp_limit",
        "say swiglu_limit of the layer, or activation_per_expert"},
-      {"mx_alignment", "nothing is padded; scales are stored as they are"}};
+      {"mx_alignment", "say stored_hidden_dim and "
+                       "stored_intermediate_size_per_partition of the "
+                       "layer"}};
   for (auto [field, reason] : ofQuantization)
     EXPECT_EQ(refused({{"quant_config", {{"scheme", "bf16"}, {field, 8}}}}),
               std::string("in.json: $.quant_config.") + field +

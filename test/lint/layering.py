@@ -30,6 +30,8 @@ RULES = [
     ("compiler/engine/", ("compiler/engine/", "dialect/", "runtime/package/", "runtime/support/"), LLVM),
     ("compiler/plan/", ("compiler/engine/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
     ("compiler/emit/", ("compiler/emit/", "compiler/engine/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
+    # A page is a function of the report's text.
+    ("compiler/html/", ("compiler/html/", "compiler/plan/Embedded.h", "dialect/catalog/", "runtime/support/"), LLVM),
     ("compiler/", ("compiler/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
     # The arithmetic of values also compiles on a host: this header brings what NVRTC has.
     ("templates/moe/math/host.h", ("moe/math/",), LLVM),

@@ -35,6 +35,9 @@ GPU_WORK = 2e9
 SLICED_ROWS, SLICED_GPU = (16384, 18432), "h100_pcie"
 # How often what few layers would have by chance is drawn.
 SLICED, ZERO_EXPERTS, WEIGHT_ON_INPUT, TABLE, OTHER_INPUT, OTHER_GROUPS, ORDERED = 0.02, 0.08, 0.06, 0.5, 0.2, 0.4, 0.4
+PADDED, ATOMS = 0.1, 0.3
+# Fields that say how a layer pads its weights.
+PADDING = ("stored_hidden_dim", "stored_intermediate_size_per_partition")
 # Numbers worth drawing for a field of which the schema says only that it is one.
 NUMBERS = (0.5, 1.0, 1.702, 2.5, 7.0)
 # A refusal's words: a code, what it got and what it takes, or what does not go together.
@@ -144,13 +147,19 @@ class Language:
         # Few at a time: most pairs meet all the same, and what fails is easily seen.
         likely = draw.choice((0, 0.06, 0.15))
         for field, schema in self.fields.items():
-            if field not in REQUIRED and field not in layer and field != "moe_parallel_config" and draw.random() < likely:
+            if field not in (*REQUIRED, *PADDING, "moe_parallel_config") and field not in layer and draw.random() < likely:
                 layer[field] = self.value(draw, schema, layer)
         if activation["parameters"] and draw.random() < 0.3:
             layer = {field: value for field, value in layer.items() if not field.startswith(("swiglu_", "activation_situ_"))}
             layer["activation_per_expert"] = True
         if draw.random() < 0.2:
             layer["moe_parallel_config"] = self.parallel(draw, layer)
+        if draw.random() < PADDED:
+            shards = 1 if (parallel := layer.get("moe_parallel_config", {})).get("use_ep") else parallel.get("tp_size", 1)
+            sizes = layer.get("latent_hidden_dim") or layer["hidden_dim"], layer["intermediate_size"] // shards
+            layer |= {field: -(-size // 8) * 8 + 8 * draw.randint(0, 20) for field, size in zip(PADDING, sizes, strict=True)}
+        if 0 < scheme["w1_columns"] <= 32 and scheme["w1"].startswith("f") and draw.random() < ATOMS:
+            layer["stored_layout"] = "scales_128x4"
         if scheme["w1"] == "i4" and draw.random() < OTHER_GROUPS:
             layer["quant_config"] = {"scheme": scheme["name"], "group_size": draw.choice((-1, 32, 64))}
         if testing.may_be_ordered(scheme) and draw.random() < ORDERED:

@@ -157,9 +157,9 @@ void dequantize(const WeightScales &scales, int64_t expert, int64_t row,
   for (int64_t i = 0; i < int64_t(values.size()) / columns; ++i) {
     int64_t part = (row + i) / scales.partRows;
     int64_t inPart = (row + i) % scales.partRows;
-    if (scales.alternate) {
-      part = (row + i) % 2;
-      inPart = (row + i) / 2;
+    if (const int64_t run = scales.rowsInTurn) {
+      part = (row + i) / run % 2;
+      inPart = (row + i) / (2 * run) * run + (row + i) % run;
     }
     // A scale for each row stands where the row does.
     const int64_t scaledRow = scales.groupRows == 1
@@ -293,7 +293,7 @@ FirstHalf::FirstHalf(const Layer &layer, const Inputs &inputs,
                       layer.w13ScaleRows(), layer.w13ScaleColumns(),
                       layer.gated ? 2 : 1, layer.gateUpRows(), layer.hidden)),
       stride(inputs.x.rowStride ? inputs.x.rowStride : layer.hidden) {
-  scales.alternate = layer.gateUpOrder == "interleaved";
+  scales.rowsInTurn = layer.rowsInTurn();
   if (layer.groupIndex)
     scales.index = &inputs.w13GroupIndex;
   if (layer.inputQuantized)

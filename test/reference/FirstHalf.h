@@ -43,7 +43,7 @@ struct WeightScales {
   const Weight *index = nullptr; ///< the group of each column; null: in order
   int64_t perExpert = 0, columns = 0;
   int64_t parts = 1, partRows = 0; ///< quantized apart
-  bool alternate = false;          ///< the two parts' rows do
+  int64_t rowsInTurn = 0; ///< after which both parts alternate; 0: they do not
   int64_t groupRows = 0, groupColumns = 0;
   const Element *roundsTo = nullptr; ///< of weights alone: what is multiplied
 };

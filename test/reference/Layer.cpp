@@ -330,7 +330,8 @@ static void readOfExperts(Reader &reader, const nlohmann::json &activation,
   }
 }
 
-static StoredTensor readStored(Reader &reader, const std::string &name) {
+static StoredTensor readStored(Reader &reader, const nlohmann::json &json,
+                               const std::string &name) {
   const std::string path = "stored_layout." + name;
   StoredTensor stored;
   stored.rowsLast = reader.boolean(path + ".rows_last");
@@ -339,6 +340,10 @@ static StoredTensor readStored(Reader &reader, const std::string &name) {
   for (int64_t slot = 0; slots >> slot;)
     stored.slots.push_back(slot);
   stored.added = reader.integer(path + ".added", 0);
+  // Absent where there are none.
+  if (json.contains(
+          nlohmann::json::json_pointer("/stored_layout/" + name + "/atoms")))
+    stored.atoms = reader.boolean(path + ".atoms");
   return stored;
 }
 
@@ -385,12 +390,18 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   const Element *w2 = weight(reader, json, "w2", layer.w2Scaling);
 
   layer.gateUpOrder =
-      reader.word("gate_up_order", {"gate_first", "up_first", "interleaved"});
+      reader.word("gate_up_order",
+                  {"gate_first", "up_first", "interleaved", "interleaved_8"});
   if (json.contains("stored_layout")) {
-    layer.storedWeights = readStored(reader, "weights");
-    layer.storedScales = readStored(reader, "scales");
-    layer.storedZeroPoints = readStored(reader, "zero_points");
+    layer.storedWeights = readStored(reader, json, "weights");
+    layer.storedScales = readStored(reader, json, "scales");
+    layer.storedZeroPoints = readStored(reader, json, "zero_points");
   }
+  if (json.contains("stored_hidden"))
+    layer.storedHidden = reader.integer("stored_hidden", layer.hidden);
+  if (json.contains("stored_intermediate"))
+    layer.storedIntermediate =
+        reader.integer("stored_intermediate", layer.intermediate);
   if (json.contains("weights_type"))
     layer.storedWeightType = reader.floatType("weights_type");
   // Absent in packages that older compilers wrote.

@@ -66,7 +66,8 @@ struct StoredTensor {
   std::string packed;         ///< rows or columns: 32 bits hold several of them
   std::vector<int64_t> slots; ///< where the i-th of those is; empty: at i
   int64_t added = 0;          ///< to what stands there
-  bool isRows() const { return !rowsLast && packed.empty(); }
+  bool atoms = false;         ///< in atoms of 128 x 4
+  bool isRows() const { return !rowsLast && packed.empty() && !atoms; }
 };
 
 /// The parameters of an activation.
@@ -111,8 +112,11 @@ struct Layer {
   /// Which of kActivationNumbers each expert has its own of.
   std::array<bool, 4> ofExperts = {};
   bool gated = true;
-  std::string gateUpOrder = "gate_first"; ///< or up_first, interleaved
+  /// Or up_first, interleaved, interleaved_8.
+  std::string gateUpOrder = "gate_first";
   StoredTensor storedWeights, storedScales, storedZeroPoints;
+  /// Sizes of stored weights with what pads them; 0: nothing does.
+  int64_t storedHidden = 0, storedIntermediate = 0;
   bool groupIndex = false;     ///< each column of k says its group
   const Element *a1 = nullptr; ///< what the first matmul multiplies
   const Element *a2 = nullptr; ///< what the second one does: rounded to it
@@ -155,15 +159,21 @@ struct Layer {
 
   /// Rows of w13: 2 * intermediate when gated.
   int64_t gateUpRows() const { return gated ? 2 * intermediate : intermediate; }
+  /// After so many of them gates and ups take turns; 0: they do not.
+  int64_t rowsInTurn() const {
+    return gateUpOrder == "interleaved"     ? 1
+           : gateUpOrder == "interleaved_8" ? 8
+                                            : 0;
+  }
   /// Which of them is gate, or up, number i.
   int64_t storedRow(bool up, int64_t i) const {
-    if (gateUpOrder == "interleaved")
-      return 2 * i + up;
+    if (const int64_t run = rowsInTurn())
+      return (2 * (i / run) + up) * run + i % run;
     return up == (gateUpOrder == "gate_first") ? intermediate + i : i;
   }
   bool isGate(int64_t row) const {
-    if (gateUpOrder == "interleaved")
-      return row % 2 == 0;
+    if (const int64_t run = rowsInTurn())
+      return row / run % 2 == 0;
     return !gated || (row < intermediate) == (gateUpOrder == "gate_first");
   }
   /// Scales of one expert's w13 and w2: rows and columns of them. Gate and up

@@ -111,3 +111,89 @@ TEST(Stored, ColumnsAreTransposed) {
                              std::vector<uint16_t>{1, 2, 3, 4, 5, 6}),
             (std::vector<uint16_t>{1, 4, 2, 5, 3, 6}));
 }
+
+TEST(Stored, ScalesOf128x4LieInAtoms) {
+  Layer layer = layerOf("f4E2M1FN", {}, {false, "", {}, 0, true}, {});
+  // 130 rows of 5 scales: two atoms of rows by two of columns.
+  constexpr int64_t kRows = 130, kColumns = 5;
+  std::vector<uint8_t> scales(kRows * kColumns);
+  for (size_t i = 0; i < scales.size(); ++i)
+    scales[i] = uint8_t(i * 7 % 251);
+  const StoredMatrix matrix = storedMatrix(layer, "w2_scale", kRows, kColumns,
+                                           *findElement("f8E4M3FN"));
+  ASSERT_EQ(matrix.storedBytes(), 256 * 8);
+  std::vector<uint8_t> stored(size_t(matrix.storedBytes()));
+  toStored(matrix, scales.data(), stored.data());
+  const auto at = [&](int64_t row, int64_t column) {
+    return scales[size_t(row * kColumns + column)];
+  };
+  // As torch reshapes [2, 4, 32, 2, 4] and permutes to [0, 3, 2, 1, 4].
+  EXPECT_EQ(stored[0], at(0, 0));
+  EXPECT_EQ(stored[3], at(0, 3));
+  EXPECT_EQ(stored[4], at(32, 0));
+  EXPECT_EQ(stored[16], at(1, 0));
+  EXPECT_EQ(stored[16 * 31 + 4 * 3 + 2], at(127, 2));
+  EXPECT_EQ(stored[512], at(0, 4));
+  EXPECT_EQ(stored[513], 0xff); // column 5 is no scale's
+  EXPECT_EQ(stored[1024], at(128, 0));
+  EXPECT_EQ(stored[1024 + 16 + 1], at(129, 1));
+  EXPECT_EQ(stored[1024 + 512 + 16], at(129, 4));
+  EXPECT_EQ(stored[1024 + 32], 0xff); // row 130 is none
+  std::vector<uint8_t> back(scales.size());
+  fromStored(matrix, stored.data(), back.data());
+  EXPECT_EQ(back, scales);
+}
+
+/// A layer of 3 gates, their ups and 2 columns, as 4 of each and 3 columns.
+static Layer paddedLayer(const char *order) {
+  Layer layer = layerOf("bf16", {}, {}, {});
+  layer.gateUpOrder = order;
+  layer.hidden = 2, layer.storedHidden = 3;
+  layer.intermediate = 3, layer.storedIntermediate = 4;
+  return layer;
+}
+
+static std::vector<uint16_t> padded(const Layer &layer, const char *name,
+                                    int64_t rows, int64_t columns) {
+  const StoredMatrix matrix =
+      storedMatrix(layer, name, rows, columns, *findElement("bf16"));
+  std::vector<uint16_t> from(size_t(rows * columns));
+  for (size_t i = 0; i < from.size(); ++i)
+    from[i] = uint16_t(i + 1);
+  std::vector<uint16_t> made(size_t(matrix.storedBytes()) / 2);
+  toStored(matrix, from.data(), made.data());
+  std::vector<uint16_t> back(from.size());
+  fromStored(matrix, made.data(), back.data());
+  EXPECT_EQ(back, from);
+  return made;
+}
+
+TEST(Stored, GatesAndUpsArePaddedApart) {
+  constexpr uint16_t kNone = 0xffff;
+  EXPECT_EQ(padded(paddedLayer("gate_first"), "w13", 6, 2),
+            (std::vector<uint16_t>{1,  2,  kNone, 3,     4,     kNone,
+                                   5,  6,  kNone, kNone, kNone, kNone,
+                                   7,  8,  kNone, 9,     10,    kNone,
+                                   11, 12, kNone, kNone, kNone, kNone}));
+  EXPECT_EQ(padded(paddedLayer("gate_first"), "b13", 6, 1),
+            (std::vector<uint16_t>{1, 2, 3, kNone, 4, 5, 6, kNone}));
+  EXPECT_EQ(padded(paddedLayer("interleaved"), "b13", 6, 1),
+            (std::vector<uint16_t>{1, 2, 3, 4, 5, 6, kNone, kNone}));
+  EXPECT_EQ(padded(paddedLayer("gate_first"), "w2", 2, 3),
+            (std::vector<uint16_t>{1, 2, 3, kNone, 4, 5, 6, kNone, kNone, kNone,
+                                   kNone, kNone}));
+  // Numbers of the router have no such sizes.
+  EXPECT_EQ(padded(paddedLayer("gate_first"), "routing_bias", 1, 4),
+            (std::vector<uint16_t>{1, 2, 3, 4}));
+}
+
+TEST(Stored, RowsTakeTurnsAfterEight) {
+  Layer layer = paddedLayer("interleaved_8");
+  layer.intermediate = 16;
+  EXPECT_EQ(layer.storedRow(false, 7), 7);
+  EXPECT_EQ(layer.storedRow(true, 0), 8);
+  EXPECT_EQ(layer.storedRow(false, 9), 17);
+  EXPECT_EQ(layer.storedRow(true, 15), 31);
+  EXPECT_TRUE(layer.isGate(17));
+  EXPECT_FALSE(layer.isGate(15));
+}

@@ -185,7 +185,7 @@ static void store(const Layer &layer, const WeightShape &shape,
                   HostWeights &weights) {
   const reference::StoredMatrix matrix = reference::storedMatrix(
       layer, shape.name, shape.rows, shape.columns, *shape.element);
-  if (matrix.how.isRows())
+  if (matrix.isRows())
     return;
   HostArray array(shape.experts * matrix.storedBytes());
   const std::byte *rows = weights.arrays.at(shape.name).data.get();
@@ -204,7 +204,7 @@ static void readStored(const Layer &layer, const WeightShape &shape,
                        HostWeights &weights) {
   const reference::StoredMatrix matrix = reference::storedMatrix(
       layer, shape.name, shape.rows, shape.columns, *shape.element);
-  if (matrix.how.isRows())
+  if (matrix.isRows())
     return;
   HostArray &array = weights.arrays.at(shape.name);
   HostArray rows(shape.experts * matrix.rowsBytes());
@@ -312,6 +312,24 @@ void HostWeights::replace(const Layer &layer,
   for (auto &[name, array] : others)
     arrays.insert_or_assign(name, std::move(array));
   read(layer);
+}
+
+HostArray HostWeights::unpacked(const Layer &layer,
+                                const std::string &name) const {
+  HostArray made(given(name).bytes);
+  std::memcpy(made.data.get(), given(name).data.get(),
+              static_cast<size_t>(made.bytes));
+  for (const WeightShape &shape : weightShapes(layer)) {
+    const reference::StoredMatrix matrix = reference::storedMatrix(
+        layer, shape.name, shape.rows, shape.columns, *shape.element);
+    if (shape.name != name || matrix.isRows() || layer.storedWeightType)
+      continue;
+    for (int64_t expert = 0; expert < shape.experts; ++expert)
+      reference::toStored(
+          matrix, arrays.at(name).data.get() + expert * matrix.rowsBytes(),
+          made.data.get() + expert * matrix.storedBytes(), /*padding=*/0);
+  }
+  return made;
 }
 
 std::map<std::string, std::string> HostWeights::digests() const {

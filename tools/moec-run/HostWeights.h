@@ -46,6 +46,10 @@ struct HostWeights {
   /// Puts arrays, as they are given, in place of those of the same names.
   void replace(const reference::Layer &layer,
                std::map<std::string, HostArray> others);
+  /// One as unpacking gives it back: as it is given, but for padding, which is
+  /// zero.
+  HostArray unpacked(const reference::Layer &layer,
+                     const std::string &name) const;
   /// SHA-256 of each.
   std::map<std::string, std::string> digests() const;
   /// These, with all that is one local expert's made anew.

@@ -503,9 +503,18 @@ moec_status moec_compile_config(const char *text, const char *options_json,
  *  `moec explain --json`. Compiles no kernel. A layer that cannot be served is
  *  a report, too: "served" is false, "message" is what moec_compile_config
  *  would say, and "targets" has the refused candidates of each target whose
- *  turn came. Any other error is a status. */
+ *  turn came. Any other error is a status. `options_json` may also have
+ * "tokens" (a count or an array) and "histogram" (as for the command), for
+ * which the report predicts times. */
 moec_status moec_explain_config(const char *text, const char *options_json,
                                 moec_text **report);
+
+/** The report of moec_explain_config as a page of HTML with pictures. The page
+ *  needs no network and has no script. `bench_json` (NULL: none) is a result of
+ *  `moec-bench --json` that has a package of the report's layer; times of
+ *  another GPU than the report's are named and not drawn. */
+moec_status moec_explain_html(const char *report_json, const char *bench_json,
+                              moec_text **page);
 
 /** Measures schedules of a config on the GPU that is here, as `moec tune` does:
  *  blocks for "budget" seconds. Options are those of the layer and its target

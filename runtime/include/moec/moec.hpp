@@ -429,6 +429,14 @@ inline Expected<std::string> tuneConfig(const std::string &text,
       moec_tune_config(text.c_str(), optionsJson.c_str(), &report);
   return detail::take(status, report);
 }
+/// The report as a page of HTML; `benchJson` may be null.
+inline Expected<std::string> explainHtml(const std::string &reportJson,
+                                         const char *benchJson = nullptr) {
+  moec_text *page = nullptr;
+  moec_status status =
+      moec_explain_html(reportJson.c_str(), benchJson, &page);
+  return detail::take(status, page);
+}
 /// The words that a config may use, as JSON.
 inline Expected<std::string> catalog() {
   moec_text *text = nullptr;

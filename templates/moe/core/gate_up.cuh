@@ -33,12 +33,12 @@ struct UpFirst {
   }
 };
 
-/// Gate 0, up 0, gate 1, ...
-struct Alternating {
+/// kRun gates, their ups, the next gates, ...
+template <int kRun> struct Alternating {
   static constexpr bool kUpFirst = false;
   template <int kHalf>
   static __device__ __forceinline__ int row(bool up, int i) {
-    return 2 * i + up;
+    return i / kRun * (2 * kRun) + up * kRun + i % kRun;
   }
 };
 

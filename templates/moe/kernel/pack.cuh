@@ -30,8 +30,12 @@
 // it is there, the destination is in the order of fragments (math/slabs.cuh):
 // of codes for operands of 16 bits (64) or 8 bits (128), or of numbers of
 // groups (1). With kRepeatRows and kRepeatColumns, if they are there, a number
-// as stored is that of so many packed rows and columns; rows are of kParts
-// (gates and ups), which kAlternate or follow each other.
+// as stored is that of so many packed rows and columns; packed rows are of
+// kParts (gates and ups), which take turns every kAlternate rows, or at 0
+// follow each other. With kStoredRows and kStoredColumns, if they are there,
+// memory has so many, of which each part's last rows and the last columns are
+// padding, never read. With kAtoms, if it is there, elements of 8 bits lie in
+// atoms (math/scale_atoms.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,6 +45,7 @@
 #include "moe/core/gate_up.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/core/types.cuh"
+#include "moe/math/scale_atoms.cuh"
 #include "moe/math/slabs.cuh"
 #include "moe/math/small_floats.cuh"
 
@@ -71,30 +76,71 @@ inline constexpr int kFragmentColumnsOf<Config> = Config::kFragmentColumns;
 template <class Config>
 inline constexpr bool storesPowers = requires { requires Config::kPowers; };
 
+/// Whether stored elements lie in atoms.
+template <class Config>
+inline constexpr bool storesAtoms = requires { requires Config::kAtoms; };
+
+namespace detail {
+
+/// Packed rows are of so many parts, and so many of a part, or columns, have
+/// one number as stored.
+template <class Config> constexpr int storedParts() {
+  if constexpr (requires { Config::kParts; })
+    return Config::kParts;
+  return 1;
+}
+template <class Config> constexpr int storedRowsRepeat() {
+  if constexpr (requires { Config::kRepeatRows; })
+    return Config::kRepeatRows;
+  return 1;
+}
+template <class Config> constexpr int storedColumnsRepeat() {
+  if constexpr (requires { Config::kRepeatRows; })
+    return Config::kRepeatColumns;
+  return 1;
+}
+template <class Config> constexpr int storedPartsAlternate() {
+  if constexpr (requires { Config::kAlternate; })
+    return Config::kAlternate;
+  return 0;
+}
+
+} // namespace detail
+
 /// The matrix of an expert as stored, and the place there of an element of the
 /// one that is packed.
 template <class Config> struct StoredMatrix {
-  static constexpr int kRows = Config::kRows, kColumns = Config::kColumns;
-  static __device__ __forceinline__ int row(int row) { return row; }
-  static __device__ __forceinline__ int column(int column) { return column; }
-};
-template <class Config>
-  requires requires { Config::kRepeatRows; }
-struct StoredMatrix<Config> {
-  static constexpr int kPartRows = Config::kRows / Config::kParts;
-  static constexpr int kRowsOfPart = ceilDiv(kPartRows, Config::kRepeatRows);
-  static constexpr int kRows = Config::kParts * kRowsOfPart;
-  static constexpr int kColumns =
-      ceilDiv(Config::kColumns, Config::kRepeatColumns);
+  static constexpr int kParts = detail::storedParts<Config>();
+  static constexpr int kRepeatRows = detail::storedRowsRepeat<Config>();
+  static constexpr int kRepeatColumns = detail::storedColumnsRepeat<Config>();
+  static constexpr int kAlternate = detail::storedPartsAlternate<Config>();
+  static constexpr int kPartRows = Config::kRows / kParts;
+  static constexpr int rows() {
+    if constexpr (requires { Config::kStoredRows; })
+      return Config::kStoredRows;
+    return kParts * ceilDiv(kPartRows, kRepeatRows);
+  }
+  static constexpr int columns() {
+    if constexpr (requires { Config::kStoredRows; })
+      return Config::kStoredColumns;
+    return ceilDiv(Config::kColumns, kRepeatColumns);
+  }
+  static constexpr int kRows = rows(), kColumns = columns();
+  static constexpr long long kElements =
+      storesAtoms<Config> ? ScaleAtoms::count(kRows, kColumns)
+                          : (long long)kRows * kColumns;
+  static constexpr long long kBytes = kElements * Config::kStoredBits / 8;
+
   static __device__ __forceinline__ int row(int row) {
-    const int part =
-        Config::kAlternate ? row % Config::kParts : row / kPartRows;
-    const int index =
-        Config::kAlternate ? row / Config::kParts : row % kPartRows;
-    return part * kRowsOfPart + index / Config::kRepeatRows;
+    if constexpr (kParts == 1)
+      return row / kRepeatRows;
+    constexpr int kRun = kAlternate > 0 ? kAlternate : kPartRows;
+    const int part = row / kRun % kParts;
+    const int index = row / (kRun * kParts) * kRun + row % kRun;
+    return part * (kRows / kParts) + index / kRepeatRows;
   }
   static __device__ __forceinline__ int column(int column) {
-    return column / Config::kRepeatColumns;
+    return column / kRepeatColumns;
   }
 };
 
@@ -116,6 +162,20 @@ template <class Config> constexpr bool checkStoredConfig() {
                     StoredMatrix<Config>::kColumns % Config::kColumnsPerWord ==
                         0,
                 "rows and columns must fill whole words");
+  static_assert(
+      Config::kRows % StoredMatrix<Config>::kParts == 0 &&
+          StoredMatrix<Config>::kRows % StoredMatrix<Config>::kParts == 0 &&
+          StoredMatrix<Config>::kRows / StoredMatrix<Config>::kParts *
+                  StoredMatrix<Config>::kRepeatRows >=
+              StoredMatrix<Config>::kPartRows &&
+          StoredMatrix<Config>::kColumns *
+                  StoredMatrix<Config>::kRepeatColumns >=
+              Config::kColumns,
+      "memory must hold all rows of each part, and all columns");
+  static_assert(!storesAtoms<Config> ||
+                    (Config::kStoredBits == 8 && !Config::kRowsLast &&
+                     Config::kRowsPerWord * Config::kColumnsPerWord == 1),
+                "atoms are of elements of 8 bits, each by itself");
   static_assert(Config::kColumns * Config::kBits % 8 == 0,
                 "packed rows must be whole bytes");
   static_assert(Config::kBytesPerCta % (Config::kBits == 6 ? 12 : 4) == 0,
@@ -192,8 +252,10 @@ __device__ __forceinline__ unsigned storedBits(const unsigned char *expert,
   const int slot =
       row % Config::kRowsPerWord + column % Config::kColumnsPerWord;
   row /= Config::kRowsPerWord, column /= Config::kColumnsPerWord;
-  const long long at = Config::kRowsLast ? (long long)column * kRows + row
-                                         : (long long)row * kColumns + column;
+  long long at = Config::kRowsLast ? (long long)column * kRows + row
+                                   : (long long)row * kColumns + column;
+  if constexpr (storesAtoms<Config>)
+    at = ScaleAtoms::place(row, column, kColumns);
   if constexpr (Config::kStoredBits == 6) {
     // Elements follow each other; the last one's bits end with a byte.
     const unsigned char *from = expert + at * 6 / 8;
@@ -299,9 +361,7 @@ packFragments(const typename Config::Args &args) {
   constexpr int kElements = 32 * kRunWords / Config::kBits;
   constexpr int kRuns = Config::kRows * Config::kColumns / kElements;
   constexpr int kRunsPerCta = Config::kBytesPerCta / (4 * kRunWords);
-  constexpr long long kStoredBytes = (long long)StoredMatrix<Config>::kRows *
-                                     StoredMatrix<Config>::kColumns *
-                                     Config::kStoredBits / 8;
+  constexpr long long kStoredBytes = StoredMatrix<Config>::kBytes;
   unsigned *destination = reinterpret_cast<unsigned *>(args.destination) +
                           (long long)args.first_expert * kRuns * kRunWords;
   const long long first = (long long)blockIdx.x * kRunsPerCta;
@@ -342,9 +402,7 @@ __device__ __forceinline__ void packStored(const typename Config::Args &args) {
   constexpr int kBytes = minimum(4, kRowBytes & -kRowBytes);
   constexpr int kElements = kBytes * 8 / Config::kBits;
   constexpr int kChunks = kRowBytes / kBytes;
-  constexpr long long kStoredBytes = (long long)StoredMatrix<Config>::kRows *
-                                     StoredMatrix<Config>::kColumns *
-                                     Config::kStoredBits / 8;
+  constexpr long long kStoredBytes = StoredMatrix<Config>::kBytes;
   using Chunk = typename detail::Chunk<kBytes>::Type;
   Chunk *destination = reinterpret_cast<Chunk *>(args.destination +
                                                  (long long)args.first_expert *

@@ -122,6 +122,7 @@ inline float reciprocalApproximate(float x) { return 1.0f / x; }
 #include "moe/math/emulated.cuh"
 #include "moe/math/keys.cuh"
 #include "moe/math/normalize.cuh"
+#include "moe/math/scale_atoms.cuh"
 #include "moe/math/scaling.cuh"
 #include "moe/math/score.cuh"
 #include "moe/math/slabs.cuh"

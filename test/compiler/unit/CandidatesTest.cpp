@@ -41,8 +41,10 @@ TEST(Candidates, OperandsOfEightBitsLeaveRoomForTotals) {
       EXPECT_FALSE(all.empty()) << engine << " " << tileRows;
       for (const Schedule &s : all) {
         EXPECT_EQ(128 % s.tileK, 0) << describe(s);
+        // Roles share registers out: a warpgroup may have twice the sums.
         int64_t workers = s.hasRoles() ? 32 * s.consumerWarps : s.threads();
-        EXPECT_LE(s.tileM * s.tileN / workers, 64) << describe(s);
+        EXPECT_LE(s.tileM * s.tileN / workers, s.hasRoles() ? 128 : 64)
+            << describe(s);
       }
       Schedule deep = all.front();
       deep.tileK = 256;

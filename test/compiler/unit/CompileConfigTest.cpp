@@ -114,6 +114,38 @@ TEST(ExplainConfig, ARefusedLayerHasTheReasonsOfEachCandidate) {
   EXPECT_NE(report.find(R"("code":"not_requested")"), std::string::npos);
 }
 
+/// The page, or the error.
+static std::string drawn(const char *report, const char *bench) {
+  moec_text *page = nullptr;
+  if (moec_status status = moec_explain_html(report, bench, &page))
+    return std::string(moec_status_name(status)) + ": " + moec_last_error();
+  std::string text = moec_text_get(page);
+  moec_text_destroy(page);
+  return text;
+}
+
+TEST(ExplainHtml, DrawsTheReport) {
+  const std::string report = explained(kTiny, R"({"arch": "sm_80"})");
+  const std::string page = drawn(report.c_str(), nullptr);
+  EXPECT_EQ(page.find("<!DOCTYPE html>"), 0) << page.substr(0, 200);
+  EXPECT_NE(page.find("<h1>tiny</h1>"), std::string::npos);
+  const std::string refusal = drawn(
+      explained(kTiny, R"({"arch": "sm_80", "engine": "mma_sync"})").c_str(),
+      nullptr);
+  EXPECT_NE(refusal.find("<strong>Refused.</strong>"), std::string::npos);
+}
+
+TEST(ExplainHtml, WrongArgumentsAreErrors) {
+  EXPECT_EQ(drawn(nullptr, nullptr),
+            "invalid_argument: moec_explain_html: report_json is NULL");
+  EXPECT_EQ(moec_explain_html("{}", nullptr, nullptr), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(drawn("{}", nullptr).find("invalid_argument: the report: "), 0);
+  const std::string report = explained(kTiny, R"({"arch": "sm_80"})");
+  EXPECT_EQ(drawn(report.c_str(), "{}"),
+            "invalid_argument: <bench>: expected a result of moec-bench --json "
+            "(moec_bench: 3), got a file without moec_bench");
+}
+
 TEST(ExplainConfig, WhatNoLayerCanBeReadFromIsRefusedWithoutTargets) {
   const std::string report =
       explained(R"({"model_type": "llama"})", R"({"arch": "sm_80"})");

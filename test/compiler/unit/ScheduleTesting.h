@@ -27,6 +27,7 @@ inline Hardware h100() {
   hw.sms = 132;
   hw.bandwidth = 3.35e12;
   hw.l2Bytes = 50 << 20;
+  hw.l2Bandwidth = 10.8e12;
   hw.tensorFlops = 989e12;
   hw.scalarFlops = 67e12;
   return hw;

@@ -154,6 +154,35 @@ TEST(WeightLoader, LayoutsOfWrongTypesAreRefused) {
             "false, got the number 1");
 }
 
+/// Engines make them of weights; no checkpoint has them.
+TEST(WeightLoader, StoredFormsOfEnginesAreRefused) {
+  json described = layer();
+  described["gate_up_order"] = "interleaved_8";
+  EXPECT_EQ(errorOf(described),
+            "layer 'l' has gate and up rows in runs (gate_up_order "
+            "interleaved_8), which an engine makes and no checkpoint holds; "
+            "accepted: gate_first, up_first or interleaved");
+  for (const std::string padded : {"stored_hidden", "stored_intermediate"}) {
+    described = layer();
+    described[padded] = 128;
+    EXPECT_EQ(errorOf(described),
+              "layer 'l' has padded weights (" + padded +
+                  "), which an engine makes and no checkpoint holds; "
+                  "accepted: a layer without stored_hidden_dim and "
+                  "stored_intermediate_size_per_partition");
+  }
+  Manifest manifest;
+  manifest.layer = layer();
+  manifest.layer["stored_layout"] = {{"name", "scales_128x4"},
+                                     {"scales", {{"atoms", true}}}};
+  Result<WeightPlan> made = WeightPlan::create(manifest);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().message,
+            "layer 'l' has scales in atoms (stored_layout scales_128x4), which "
+            "an engine makes and no checkpoint holds; accepted: a layer whose "
+            "stored_layout is rows");
+}
+
 TEST(CopyMatrix, BetweenRowsAndColumns) {
   constexpr int64_t kRows = 70, kColumns = 3;
   std::vector<uint16_t> from(kRows * kColumns), to(kRows * kColumns);

@@ -1,0 +1,164 @@
+//===- ExplainPredictions.cpp - what a report expects ---------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/ExplainPredictions.h"
+
+#include "compiler/engine/Histogram.h"
+#include "compiler/plan/Prediction.h"
+#include "compiler/plan/ProgramValues.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+using namespace moec;
+using namespace moec::compiler;
+using nlohmann::ordered_json;
+
+static constexpr int64_t kTokens[] = {1, 8, 32, 128, 512, 2048, 8192};
+
+/// The rows of the experts of the program's rank. Of a layer that does not
+/// route itself, every slot of an expert has a row.
+static Result<ExpertRows> expertRows(moe::ProgramOp program, int64_t tokens,
+                                     const Histogram &histogram) {
+  moe::LayerOp layer = program.getLayerOp();
+  const double local = double(localExperts(program));
+  if (isBatched(program) || !findIn<moe::PermuteOp>(program))
+    return ExpertRows(tokens, {{local, 1.0}});
+  const int64_t experts = layer.getExperts();
+  std::vector<ExpertGroup> groups =
+      TRY(histogram.chances(experts, layer.getTopK()));
+  const double shared = double(layer.getNumSharedExperts().value_or(0));
+  // Replicas share the tokens of their expert, and ranks hold equal parts.
+  const double physical = double(layer.getPhysicalExperts());
+  const double held = std::max(local - shared, 0.0) / double(experts);
+  for (ExpertGroup &group : groups) {
+    group.experts *= held;
+    group.chance *= double(experts) / physical;
+  }
+  if (shared > 0)
+    groups.push_back({std::min(shared, local), 1.0});
+  return ExpertRows(tokens, std::move(groups));
+}
+
+static double rounded(double number) { return std::round(number * 100) / 100; }
+
+static ordered_json hardwareJson(const Hardware &hardware) {
+  constexpr double kGiga = 1e9, kTera = 1e12;
+  return {{"gpu", hardware.gpu},
+          {"sms", hardware.sms},
+          {"bandwidth_gb_s", rounded(hardware.bandwidth / kGiga)},
+          {"tensor_tflops",
+           {{"16_bit", rounded(hardware.tensorFlopsOf(2) / kTera)},
+            {"8_bit", rounded(hardware.tensorFlopsOf(1) / kTera)}}}};
+}
+
+static ordered_json predictionJson(const Prediction &made) {
+  constexpr double kMicro = 1e6;
+  ordered_json json = {{"tokens", made.tokens},
+                       {"microseconds", rounded(made.seconds * kMicro)},
+                       {"touched_experts", rounded(made.touchedExperts)},
+                       {"rows", rounded(made.rows)},
+                       {"most_rows", rounded(made.mostRows)},
+                       {"padding", rounded(made.padding)},
+                       {"kernels", ordered_json::array()}};
+  for (const auto &[name, cost] : made.kernels) {
+    json["kernels"].push_back({{"kernel", name},
+                               {"microseconds", rounded(cost.seconds * kMicro)},
+                               {"bytes", std::round(cost.bytes)},
+                               {"flops", std::round(cost.flops)},
+                               {"bound", cost.bound()}});
+    for (const auto &[part, seconds] : {std::pair("memory", cost.memorySeconds),
+                                        {"l2", cost.l2Seconds},
+                                        {"compute", cost.computeSeconds},
+                                        {"convert", cost.convertSeconds},
+                                        {"latency", cost.fillSeconds}})
+      if (seconds > 0)
+        json["kernels"].back()["parts"][part] = rounded(seconds * kMicro);
+  }
+  return json;
+}
+
+/// The token counts that are asked for, or those of kTokens that runs have.
+static Result<std::vector<int64_t>> tokensOf(const ExplainOptions &options,
+                                             int64_t maxTokens) {
+  std::vector<int64_t> tokens = options.tokens;
+  if (tokens.empty())
+    std::ranges::copy_if(kTokens, std::back_inserter(tokens),
+                         [&](int64_t count) { return count <= maxTokens; });
+  for (int64_t count : tokens)
+    if (count < 1 || count > maxTokens)
+      return invalidArgument("tokens: expected counts from 1 to {}, the most "
+                             "tokens of a run, got {}",
+                             maxTokens, count);
+  return tokens;
+}
+
+Result<void> compiler::addPredictions(ordered_json &target,
+                                      moe::ProgramOp program, int64_t maxTokens,
+                                      const ExplainOptions &options) {
+  const Histogram histogram = TRY(Histogram::parse(options.histogram));
+  const std::vector<int64_t> tokens = TRY(tokensOf(options, maxTokens));
+  Hardware hardware;
+  if (!program || program.getPart() ||
+      !findHardware(program.getTarget().getArch().str(),
+                    program.getTarget().getGpu().str(), hardware) ||
+      hardware.gpu.empty())
+    return {};
+  target["hardware"] = hardwareJson(hardware);
+  target["histogram"] = histogram.text();
+  for (ordered_json &json : target["variants"]) {
+    json["predictions"] = ordered_json::array();
+    for (auto variant : program.getBody().getOps<moe::VariantOp>()) {
+      if (variant.getSymName() !=
+          llvm::StringRef(json["name"].get<std::string>()))
+        continue;
+      for (int64_t count : tokens)
+        if (count >= variant.getMinTokens() && count <= variant.getMaxTokens())
+          json["predictions"].push_back(predictionJson(predict(
+              variant, TRY(expertRows(program, count, histogram)), hardware)));
+    }
+  }
+  return {};
+}
+
+/// "up_to_512_gate_up, memory" of the kernel that takes longest.
+static std::string longestKernel(const ordered_json &prediction) {
+  const auto &kernels = prediction["kernels"];
+  const auto longest =
+      std::max_element(kernels.begin(), kernels.end(),
+                       [](const ordered_json &a, const ordered_json &b) {
+                         return a["microseconds"].get<double>() <
+                                b["microseconds"].get<double>();
+                       });
+  return longest == kernels.end()
+             ? ""
+             : fmt::format("{}: {}", (*longest)["kernel"].get<std::string>(),
+                           (*longest)["bound"].get<std::string>());
+}
+
+std::string compiler::predictionsText(const ordered_json &target) {
+  std::string rows;
+  for (const ordered_json &variant : target["variants"])
+    for (const ordered_json &made :
+         variant.value("predictions", ordered_json::array()))
+      rows += fmt::format(
+          "    {:>6} {:>9.1f} {:>8.1f} {:>11.1f} {:>8.0f}%  {}\n",
+          made["tokens"].get<int64_t>(), made["microseconds"].get<double>(),
+          made["touched_experts"].get<double>(),
+          made["most_rows"].get<double>(), 100 * made["padding"].get<double>(),
+          longestKernel(made));
+  if (rows.empty())
+    return "";
+  return fmt::format("  predicted for {}, routing {}; nothing was run\n"
+                     "    {:>6} {:>9} {:>8} {:>11} {:>9}  {}\n",
+                     target["hardware"]["gpu"].get<std::string>(),
+                     target["histogram"].get<std::string>(), "tokens", "us",
+                     "experts", "most rows", "padding", "longest kernel") +
+         rows;
+}

@@ -1,0 +1,48 @@
+//===- Chart.h - curves and points on logarithmic axes ----------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Both axes are logarithmic, and reach as far as the points do.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_HTML_CHART_H
+#define MOEC_COMPILER_HTML_CHART_H
+
+#include <string>
+#include <vector>
+
+namespace moec::compiler::html {
+
+struct ChartPoint {
+  double x = 0, y = 0; ///< left out if not above 0, or beyond all sense
+  std::string tooltip = "";
+  bool hollow = false;
+};
+
+struct ChartSeries {
+  enum class Mark { None, Dot, Diamond };
+  std::string name;
+  std::string cls; ///< of page.css
+  bool hasLine = true;
+  Mark mark = Mark::None;
+  std::vector<ChartPoint> points = {};
+};
+
+struct Chart {
+  std::string title, description, xLabel, yLabel;
+  bool powersOfTwo = false; ///< ticks of x
+  std::string (*xText)(double) = nullptr;
+  std::string (*yText)(double) = nullptr;
+  std::vector<ChartSeries> series;
+};
+
+/// A figure with a legend; "" where no series has a point.
+std::string drawChart(const Chart &chart);
+
+} // namespace moec::compiler::html
+
+#endif // MOEC_COMPILER_HTML_CHART_H

@@ -1,0 +1,39 @@
+//===- Numbers.h - numbers with their units ---------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Short texts for people: three digits or four, and a unit that fits.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_HTML_NUMBERS_H
+#define MOEC_COMPILER_HTML_NUMBERS_H
+
+#include <cstdint>
+#include <string>
+
+namespace moec::compiler::html {
+
+/// "12.5 MiB".
+std::string sizeText(int64_t bytes);
+/// "243 µs", "1.25 ms".
+std::string timeText(double microseconds);
+/// The same of a round number, "1 ms", for axes.
+std::string timeTick(double microseconds);
+/// "65,536".
+std::string countText(int64_t count);
+/// "1 launch", "2 launches".
+std::string countedText(int64_t count, const char *one, const char *many);
+/// Three digits: "0.25", "12.5", "989", "1.2e+06".
+std::string numberText(double value);
+/// A round number as it is, for axes: "0.5", "1000".
+std::string numberTick(double value);
+/// "7 %"; "0.4 %" below 1.
+std::string percentText(double fraction);
+
+} // namespace moec::compiler::html
+
+#endif // MOEC_COMPILER_HTML_NUMBERS_H

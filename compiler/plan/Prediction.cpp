@@ -1,0 +1,129 @@
+//===- Prediction.cpp - how long a layer takes ----------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The constants of this file were fitted to an H100: bench/notes/cost-model.md.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/plan/Prediction.h"
+
+#include "compiler/engine/Engine.h"
+#include "compiler/engine/Gemv.h"
+#include "compiler/engine/Slices.h"
+#include "compiler/plan/MatmulProblems.h"
+#include "compiler/plan/ProgramValues.h"
+#include "compiler/plan/Schedules.h"
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+
+/// A launch that overlaps with the one in front of it.
+static constexpr double kLaunchSeconds = 1.2e-6;
+/// Routing, or sorting what was routed, apart from its bytes.
+static constexpr double kRoutingSeconds = 2.0e-6;
+/// Bandwidth of kernels that move bytes, of a plain read's.
+static constexpr double kMovingBandwidth = 0.82;
+/// The L2 cache delivers so much faster.
+static constexpr double kFromL2 = 1.7;
+
+static double bytesOf(Value value, double leading) {
+  auto type = cast<RankedTensorType>(value.getType());
+  double elements = 1;
+  for (int64_t extent : type.getShape())
+    elements *= ShapedType::isDynamic(extent) ? leading : double(extent);
+  return elements *
+         double(elementBits(elementTypeName(type.getElementType()))) / 8;
+}
+
+/// A kernel without a matmul reads and writes so many bytes.
+static double bytesMoved(moe::KernelOp kernel, const ExpertRows &rows) {
+  const auto tokens = double(rows.tokens());
+  if (auto combine = findStage<moe::CombineOp>(kernel))
+    return bytesOf(combine.getPartials(), rows.rows()) +
+           bytesOf(combine.getOut(), tokens);
+  double bytes = 0;
+  for (Operation &op : kernel.getBody().front())
+    if (auto stage = dyn_cast<moe::StageOpInterface>(op);
+        stage && !isa<moe::CountOp>(op)) {
+      const double leading = stage.isOfTokens(cast<OpResult>(op.getResult(0)))
+                                 ? tokens
+                                 : rows.rows();
+      // The first operand is what a stage converts or sorts.
+      bytes += bytesOf(op.getOperand(0), leading);
+      if (!isa<moe::AmaxOp>(op))
+        bytes += bytesOf(op.getResult(0), leading);
+    }
+  return bytes;
+}
+
+static Cost costOfMoving(moe::KernelOp kernel, const ExpertRows &rows,
+                         const Hardware &hardware) {
+  Cost cost;
+  cost.bytes = bytesMoved(kernel, rows);
+  double bandwidth = hardware.bandwidth * kMovingBandwidth;
+  if (cost.bytes < double(hardware.l2Bytes))
+    bandwidth *= kFromL2;
+  const bool routes = findStage<moe::RouteOp>(kernel) != nullptr;
+  const bool sorts = findStage<moe::PermuteOp>(kernel) != nullptr;
+  cost.memorySeconds = cost.bytes / bandwidth;
+  cost.fillSeconds =
+      kLaunchSeconds + kRoutingSeconds * (double(routes) + double(sorts));
+  cost.seconds = cost.memorySeconds + cost.fillSeconds;
+  return cost;
+}
+
+static Cost costOfGemv(moe::KernelOp kernel, const ExpertRows &rows,
+                       const Hardware &hardware) {
+  GemvProblem problem = gemvProblem(findStage<moe::GroupedMatmulOp>(kernel),
+                                    tokenRange(kernel).second);
+  const MatmulProblem matmul = problemOf(kernel);
+  problem.storedBytes = matmul.weightBytes();
+  Cost cost = gemvCost(problem, rows.touched(), hardware);
+  cost.flops = 2 * rows.rows() * double(matmul.n) * double(matmul.k);
+  return cost;
+}
+
+static Cost costOfSlices(moe::KernelOp kernel, const ExpertRows &rows,
+                         const Hardware &hardware) {
+  const MatmulProblem problem = slicesProblem(
+      findStage<moe::GroupedMatmulOp>(kernel),
+      findStage<moe::CombineOp>(kernel), tokenRange(kernel).second);
+  return slicesCost(problem, scheduleOf(*kernel.getSchedule()), hardware, rows);
+}
+
+Prediction compiler::predict(moe::VariantOp variant, const ExpertRows &rows,
+                             const Hardware &hardware) {
+  Prediction made;
+  made.tokens = rows.tokens();
+  made.touchedExperts = rows.touched();
+  made.rows = rows.rows(), made.mostRows = rows.most();
+  for (auto launch : variant.getBody().getOps<moe::LaunchOp>()) {
+    moe::KernelOp kernel = launch.getKernelOp();
+    Cost cost;
+    if (kernel.getRow().routesItself) {
+      cost = costOfGemv(kernel, rows, hardware);
+    } else if (kernel.getKind() == "down_slices") {
+      cost = costOfSlices(kernel, rows, hardware);
+    } else if (findStage<moe::GroupedMatmulOp>(kernel)) {
+      // The schedule stands, so the problem is one.
+      const MatmulProblem problem = *tiledProblem(kernel);
+      const Schedule schedule = scheduleOf(*kernel.getSchedule());
+      cost = estimate(problem, schedule, hardware, rows);
+      const ExpertRows::Tiles tiles = rows.tiles(
+          schedule.tileM, findEngine(schedule.engine)->rowStep(schedule),
+          problem.alikeTiles);
+      if (problem.first && tiles.rows > 0)
+        made.padding = 1 - rows.rows() / tiles.rows;
+    } else {
+      cost = costOfMoving(kernel, rows, hardware);
+    }
+    made.seconds += cost.seconds;
+    made.kernels.push_back({kernel.getSymName().str(), cost});
+  }
+  return made;
+}

@@ -1,0 +1,42 @@
+//===- scale_atoms.cuh - block scales in atoms of 128 x 4 -------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Tensor cores with block scales read these in atoms of 128 rows and 4 columns,
+// 512 scales of 8 bits; cuBLAS and CUTLASS take a matrix of scales so. Atoms
+// follow each other along columns, then rows, and the last ones are filled up.
+// In an atom there are 32 runs of 16 scales. Run r has rows r, r + 32, r + 64
+// and r + 96, each with its 4 columns.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+namespace moe {
+
+struct ScaleAtoms {
+  static constexpr int kRows = 128, kColumns = 4, kRuns = 32;
+
+  /// Scales of a matrix as stored.
+  static __device__ __forceinline__ constexpr long long count(int rows,
+                                                              int columns) {
+    return (long long)((rows + kRows - 1) / kRows * kRows) *
+           ((columns + kColumns - 1) / kColumns * kColumns);
+  }
+
+  /// The place of a scale in a matrix of so many columns.
+  static __device__ __forceinline__ long long place(int row, int column,
+                                                    int columns) {
+    const int across = (columns + kColumns - 1) / kColumns;
+    const long long atom =
+        (long long)(row / kRows) * across + column / kColumns;
+    const int run = row % kRuns, inRun = row % kRows / kRuns;
+    return (atom * kRuns + run) * (kRows / kRuns * kColumns) +
+           inRun * kColumns + column % kColumns;
+  }
+};
+
+} // namespace moe

@@ -1,0 +1,224 @@
+//===- HtmlPageTest.cpp - the page of a report ----------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A page shows all of a report, holds every text of a user as text, and is the
+// same for the same report.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/html/Markup.h"
+#include "compiler/html/Numbers.h"
+#include "test/compiler/unit/HtmlTesting.h"
+
+#include <gmock/gmock.h>
+
+using namespace moec::compiler::html;
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+static size_t countOf(const std::string &text, const std::string &part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos;
+       at = text.find(part, at + part.size()))
+    ++count;
+  return count;
+}
+
+TEST(HtmlPage, ShowsAllOfAReport) {
+  const std::string page = pageOf(smallReport());
+  for (const char *part :
+       {"<h1>small</h1>", "8, 2 a token", "96, 48 on a rank",
+        "SmallForCausalLM", "1 of 4", "at most 64", "sm_90a", "h100_sxm",
+        "not_requested", "another was asked", "1 to 64 tokens",
+        "2 launches, workspace 4.0 KiB at 64 tokens, predicted 25.0 µs at 64",
+        "tile 64x128x64, 4 pipeline stages, warps 4+8",
+        "begins before the launch above ends", "entry moec_gate_up_1",
+        "in place of w13", "rows * 2",
+        "t: 4.0 KiB at offset 0 B, launches 1 to 2"})
+    EXPECT_THAT(page, HasSubstr(part));
+  // Strip, two charts, shares, graph and workspace.
+  EXPECT_EQ(countOf(page, "<figure"), 6u);
+  EXPECT_EQ(countOf(page, "role=\"img\""), 6u);
+  EXPECT_EQ(countOf(page, "<desc>"), 6u);
+}
+
+TEST(HtmlPage, IsTheSameForTheSameReport) {
+  EXPECT_EQ(pageOf(smallReport(), smallBench()),
+            pageOf(smallReport(), smallBench()));
+}
+
+TEST(HtmlPage, NeedsNothingElse) {
+  const std::string page = pageOf(smallReport(), smallBench());
+  for (const char *part : {"<script", "http:", "https:", "url(", "@import",
+                           " style=", " src=", " onclick", "<link"})
+    EXPECT_THAT(page, Not(HasSubstr(part))) << part;
+  EXPECT_THAT(page, HasSubstr("default-src 'none'; style-src 'sha256-"));
+}
+
+TEST(HtmlPage, TextsOfAUserAreTexts) {
+  const std::string evil = "</title><script>alert(\"1\")</script>&'";
+  json report = smallReport();
+  report["name"] = report["layer"]["name"] = evil;
+  report["layer"]["quant"]["name"] = evil;
+  report["layer"]["origin"]["model"] = evil;
+  json &target = report["targets"][0];
+  for (const char *key : {"arch", "gpu", "backend", "engine", "degraded",
+                          "realization", "emulated_since"})
+    target[key] = evil;
+  target["summary"]["scheme"] = evil;
+  target["refused"][0] = {
+      {"backend", evil}, {"engine", evil}, {"code", evil}, {"reason", evil}};
+  target["weights"][0] = {{"name", evil}, {"role", evil}, {"may_alias", evil}};
+  json &variant = target["variants"][0];
+  variant["name"] = variant["buffers"][0]["name"] = evil;
+  for (const char *key :
+       {"name", "entry", "engine", "schedule_source", "grid", "apart"})
+    variant["kernels"][0][key] = evil;
+  variant["kernels"][0]["stages"] = variant["kernels"][0]["reads"] =
+      variant["kernels"][0]["writes"] = {evil};
+  variant["predictions"][0]["kernels"][0]["bound"] =
+      variant["predictions"][0]["kernels"][0]["kernel"] = evil;
+  target["hardware"]["gpu"] = evil;
+  target["hardware"]["tensor_tflops"][evil] = 1;
+  json bench = smallBench();
+  bench["packages"][0]["layer"] = report["layer"];
+  bench["packages"][0]["arch"] = evil;
+  bench["device"] = bench["routing"] = evil;
+  const std::string page = pageOf(report, bench);
+  EXPECT_THAT(page, StartsWith("<!DOCTYPE html>"));
+  EXPECT_THAT(page, Not(HasSubstr("<script")));
+  EXPECT_EQ(countOf(page, "</title>"), countOf(page, "<title>"));
+  EXPECT_THAT(page, HasSubstr("&lt;script&gt;alert(&quot;1&quot;)"));
+}
+
+TEST(HtmlPage, WithoutPredictionsSaysSo) {
+  json report = smallReport();
+  report["targets"][0].erase("hardware");
+  report["targets"][0]["variants"][0].erase("predictions");
+  const std::string page = pageOf(report);
+  EXPECT_THAT(page, HasSubstr("This report has no prediction of times."));
+  EXPECT_THAT(page, Not(HasSubstr("predicted layer")));
+  EXPECT_EQ(countOf(page, "<figure"), 3u);
+}
+
+TEST(HtmlPage, ARefusedLayerHasItsReasons) {
+  const std::string page = pageOf(json::parse(R"json({
+    "moec_explain": 1, "served": false, "message": "no backend serves it",
+    "targets": [{"arch": "sm_75", "refused": [{"backend": "grouped",
+      "engine": "wgmma", "code": "feature_missing", "reason": "needs wgmma"}]}]
+  })json"));
+  EXPECT_THAT(page, AllOf(HasSubstr("<strong>Refused.</strong> no backend "
+                                    "serves it"),
+                          HasSubstr("feature_missing"),
+                          HasSubstr("needs wgmma"), Not(HasSubstr("chosen"))));
+  EXPECT_EQ(countOf(page, "<figure"), 0u);
+}
+
+TEST(HtmlPage, AnotherReportIsAnError) {
+  json report = smallReport();
+  report["moec_explain"] = 2;
+  EXPECT_EQ(pageOf(report), "the report: moec_explain: expected 1, the format "
+                            "of moec explain --json, got the number 2");
+  report = smallReport();
+  report["targets"] = 3;
+  EXPECT_EQ(pageOf(report), "the report: targets: expected an array of "
+                            "objects, got the number 3");
+  report = smallReport();
+  report["targets"][0] = "x";
+  EXPECT_EQ(pageOf(report), "the report: targets[0]: expected an object, got "
+                            "the string \"x\"");
+  report = smallReport();
+  report["targets"][0]["variants"][0]["buffers"][0]["launches"] = {0, 2};
+  EXPECT_THAT(pageOf(report),
+              HasSubstr("targets[0].variants[0].buffers[0].launches: expected "
+                        "launches of the variant's 2 kernels, got an array"));
+  report["targets"][0]["variants"][0]["buffers"][0]["launches"] = {1, 0};
+  EXPECT_THAT(pageOf(report), HasSubstr("expected two ascending integers"));
+  report = smallReport();
+  report["targets"][0]["variants"][0]["kernels"][0]["reads"] = {1};
+  EXPECT_THAT(pageOf(report), HasSubstr("reads: expected an array of strings"));
+  report = smallReport();
+  report["targets"][0]["variants"][0]["predictions"][0]["microseconds"] = -1;
+  EXPECT_THAT(pageOf(report), HasSubstr("expected a number of 0 or more"));
+}
+
+TEST(HtmlPage, CandidatesStandInTheirOrder) {
+  json report = smallReport();
+  json &target = report["targets"][0];
+  target["realizations"] = json::parse(R"json([
+    {"realization": "native", "computed": "nvfp4", "backend": "", "engine": "",
+     "state": "refused", "code": "feature_missing", "reason": "no fp4 core"},
+    {"realization": "weight_only", "computed": "w4a16", "backend": "grouped",
+     "engine": "wgmma_rs", "state": "chosen"},
+    {"realization": "emulated", "computed": "nvfp4", "backend": "grouped",
+     "engine": "simt", "state": "would_serve"}])json");
+  target["choices"]["allow"] = {{"value", "weight_only"}, {"by", "--allow"}};
+  target["realization"] = "weight_only";
+  report["layer"]["stored_quant"]["name"] = "nvfp4_stored";
+  const std::string page = pageOf(report);
+  for (const char *part :
+       {"Candidates, the best first", "no fp4 core", ">w4a16<", ">would serve<",
+        "allow: weight_only, by --allow", "activations are not quantized",
+        "<dd>nvfp4_stored</dd>"})
+    EXPECT_THAT(page, HasSubstr(part));
+  EXPECT_LT(page.find("no fp4 core"), page.find(">w4a16<"));
+  // They stand once.
+  EXPECT_THAT(page, Not(HasSubstr("another was asked")));
+}
+
+TEST(HtmlPage, MeasuredRowsAreNamed) {
+  json report = smallReport();
+  json &kernels = report["targets"][0]["variants"][0]["kernels"];
+  kernels[0]["measured_by"] = "my.json, 1 to 64 tokens";
+  kernels[1]["measured_beside"] = "128 to 256";
+  EXPECT_THAT(pageOf(report),
+              AllOf(HasSubstr("tuned: my.json, 1 to 64 tokens"),
+                    HasSubstr("default; measured for other tokens: 128 to "
+                              "256")));
+}
+
+TEST(HtmlPage, ManyTargetsHaveLinks) {
+  json report = smallReport();
+  report["targets"].push_back(report["targets"][0]);
+  report["targets"][1]["arch"] = "sm_80";
+  EXPECT_THAT(pageOf(report),
+              AllOf(HasSubstr("<a href=\"#target-1\">sm_80</a>"),
+                    HasSubstr("<section id=\"target-1\">")));
+}
+
+TEST(HtmlMarkup, ControlCharactersAndCuts) {
+  EXPECT_EQ(escaped(std::string("a\0b\x1b\x7f\n\t", 7)),
+            "a\xef\xbf\xbd"
+            "b\xef\xbf\xbd\xef\xbf\xbd\n\t");
+  EXPECT_EQ(shortened("four", 4), "four");
+  EXPECT_EQ(shortened("fours", 4), "fou…");
+  EXPECT_EQ(shortened("a\xc3\xa9\xc3\xa9\xc3\xa9", 5), "a\xc3\xa9…");
+}
+
+TEST(HtmlNumbers, HaveUnitsThatFit) {
+  EXPECT_EQ(timeText(0.5), "0.50 µs");
+  EXPECT_EQ(timeText(243.06), "243 µs");
+  EXPECT_EQ(timeText(1250), "1.25 ms");
+  EXPECT_EQ(timeText(2.5e6), "2.50 s");
+  EXPECT_EQ(timeTick(1000), "1 ms");
+  EXPECT_EQ(timeTick(0.5), "0.5 µs");
+  EXPECT_EQ(countText(999), "999");
+  EXPECT_EQ(countText(65536), "65,536");
+  EXPECT_EQ(countText(-1234567), "-1,234,567");
+  EXPECT_EQ(countText(-123), "-123");
+  EXPECT_EQ(countedText(1, "launch", "launches"), "1 launch");
+  EXPECT_EQ(countedText(1000, "token", "tokens"), "1,000 tokens");
+  EXPECT_EQ(sizeText(1023), "1023 B");
+  EXPECT_EQ(sizeText(1536), "1.5 KiB");
+  EXPECT_EQ(percentText(0.934), "93 %");
+  EXPECT_EQ(percentText(0.004), "0.4 %");
+  EXPECT_EQ(numberText(1.5e9), "1.5e+09");
+  EXPECT_EQ(numberText(0), "0");
+}
