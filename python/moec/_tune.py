@@ -83,8 +83,9 @@ def tune(
 ) -> Tuned:
     """Measures schedules for these token counts and writes the best as rows that compile() then finds.
 
-    It ends after `budget` seconds, compiling with them. Gains below `min_gain` percent get no rows. `out` is the file of rows, absent the user's store. `log` keeps all
-    measurements: a second call goes on where one ended, however it ended. Other options are those of compile().
+    It ends after `budget` seconds, compiling with them. Gains below `min_gain` percent get no rows. `out` is the file of rows,
+    absent the user's store. `log` keeps all measurements: a second call goes on where one ended, however it ended. Other options
+    are those of compile().
     """
     own: dict[str, Any] = {
         "tokens": [int(count) for count in tokens],
