@@ -6,9 +6,9 @@
 #
 # `cmake --install --component NAME` installs a part; without it all but `python`:
 #
-#   runtime    libmoec-runtime.so, moec-run, moec-nvrtc, headers, the CMake package
+#   runtime    libmoec-runtime.so, moec-run, moec-nvrtc, moec-measure, headers, the CMake package
 #   compiler   libmoec.so, moec, moec-opt
-#   python     libmoec.so as one file without links, and moec-nvrtc, in moec/, as a wheel has them
+#   python     libmoec.so as one file without links, moec-nvrtc and moec-measure, in moec/, as a wheel has them
 #
 # The libraries have a SONAME with the version that the C ABI is compatible with: 0.1 for 0.1.x.
 include(GNUInstallDirs)
@@ -40,12 +40,12 @@ function(install_part component library)
 endfunction()
 install_part(runtime moec-runtime-shared moec-run)
 # Not CMAKE_INSTALL_LIBEXECDIR: runtime/jit/CompileWorker.cpp looks for it here, from bin/, lib/ and lib/<triplet>/.
-install(TARGETS moec-nvrtc RUNTIME DESTINATION libexec/moec COMPONENT runtime)
+install(TARGETS moec-nvrtc moec-measure RUNTIME DESTINATION libexec/moec COMPONENT runtime)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/moec DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT runtime)
 if(MOEC_BUILD_COMPILER)
   install_part(compiler moec-shared moec moec-opt)
   install(PROGRAMS $<TARGET_FILE:moec-shared> DESTINATION moec RENAME libmoec.so COMPONENT python EXCLUDE_FROM_ALL)
-  install(PROGRAMS $<TARGET_FILE:moec-nvrtc> DESTINATION moec COMPONENT python EXCLUDE_FROM_ALL)
+  install(PROGRAMS $<TARGET_FILE:moec-nvrtc> $<TARGET_FILE:moec-measure> DESTINATION moec COMPONENT python EXCLUDE_FROM_ALL)
 endif()
 
 configure_file(${CMAKE_CURRENT_LIST_DIR}/moecConfig.cmake ${PROJECT_BINARY_DIR}/package/moecConfig.cmake COPYONLY)

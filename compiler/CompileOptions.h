@@ -30,6 +30,10 @@ struct CompileOptions : Choices {
   int64_t maxTokens = 65536;
   /// A JSON file of measured schedules, read before those built in; "" none.
   std::string tunedFile;
+  /// Behind it those of the user's store come (plan/TunedStore.h).
+  bool tunedStore = false;
+  /// See PipelineOptions: ranges that a tuner tries.
+  std::vector<std::string> tunedRanges;
   /// Watching the passes, on standard error: the IR behind each, and the time
   /// that each takes.
   bool printIrAfterAll = false, timePasses = false;

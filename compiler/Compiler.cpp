@@ -14,6 +14,7 @@
 
 #include "compiler/Pipeline.h"
 #include "compiler/emit/CudaBackend.h"
+#include "compiler/plan/TunedStore.h"
 #include "dialect/Moe.h"
 #include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/Gpus.h"
@@ -179,6 +180,17 @@ static Result<void> checkNames(mlir::ModuleOp module,
   return {};
 }
 
+/// The caller's file, which must be right, then those of the user's store.
+static std::vector<std::string> tunedFilesOf(const CompileOptions &options) {
+  std::vector<std::string> files;
+  if (!options.tunedFile.empty())
+    files.push_back(options.tunedFile);
+  if (options.tunedStore)
+    for (const std::string &file : readableStore(options.cacheFolder))
+      files.push_back(file);
+  return files;
+}
+
 Result<void> compiler::lower(mlir::ModuleOp module, Phase phase,
                              const CompileOptions &options) {
   // A layer says nothing about targets, so none is needed to stop there.
@@ -192,7 +204,8 @@ Result<void> compiler::lower(mlir::ModuleOp module, Phase phase,
   pipeline.gpu = options.gpu;
   pipeline.maxTokens = options.maxTokens;
   static_cast<Choices &>(pipeline) = options;
-  pipeline.tunedFile = options.tunedFile;
+  pipeline.tunedFiles = tunedFilesOf(options);
+  pipeline.tunedRanges = options.tunedRanges;
   pipeline.checkPrograms = !module.getOps<moe::ProgramOp>().empty();
   mlir::PassManager manager(context, mlir::ModuleOp::getOperationName());
   buildPipeline(manager, pipeline, std::min(phase, Phase::Scheduled));

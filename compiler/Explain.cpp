@@ -12,6 +12,7 @@
 #include "compiler/ExplainPredictions.h"
 #include "compiler/ExplainSummary.h"
 #include "compiler/html/Numbers.h"
+#include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Resolver.h"
 #include "dialect/Moe.h"
@@ -112,6 +113,10 @@ ordered_json kernelJson(const Kernel &kernel, const Target &target,
         addPlan(json, *op.getPlan());
       if (auto why = op->getAttrOfType<mlir::StringAttr>(kApart))
         json["apart"] = why.getValue().str();
+      if (auto by = op->getAttrOfType<mlir::StringAttr>(kMeasuredBy))
+        json["measured_by"] = by.getValue().str();
+      if (auto rows = op->getAttrOfType<mlir::StringAttr>(kMeasuredBeside))
+        json["measured_beside"] = rows.getValue().str();
     }
   json["threads"] = kernel.threads;
   json["ctas_per_sm"] = kernel.minCtasPerSm;
@@ -304,6 +309,13 @@ std::string kernelText(const ordered_json &kernel) {
   if (kernel.contains("schedule_source"))
     text += fmt::format(" ({})", textOf(kernel, "schedule_source"));
   text += "\n";
+  if (kernel.contains("measured_by"))
+    text += fmt::format("    {:<22} measured: {}\n", "",
+                        textOf(kernel, "measured_by"));
+  if (kernel.contains("measured_beside"))
+    text += fmt::format("    {:<22} not measured for these tokens: there are "
+                        "{}\n",
+                        "", textOf(kernel, "measured_beside"));
   if (kernel.contains("grid"))
     text += planText(kernel);
   if (kernel.contains("apart"))

@@ -50,7 +50,11 @@ void compiler::buildPipeline(mlir::OpPassManager &manager,
       {options.backend, options.engine, realization.exclude, realization.allow,
        realization.variables}));
   stages.addPass(createChooseWeightLayoutPass());
-  stages.addPass(createMakeVariantsPass());
+  MakeVariantsPassOptions variants;
+  variants.tuned.assign(options.tunedFiles.begin(), options.tunedFiles.end());
+  variants.ranges.assign(options.tunedRanges.begin(),
+                         options.tunedRanges.end());
+  stages.addPass(createMakeVariantsPass(variants));
   if (options.checkPrograms)
     manager.addPass(createCheckProgramPass());
   if (stop == Phase::Stages)
@@ -61,7 +65,9 @@ void compiler::buildPipeline(mlir::OpPassManager &manager,
   if (stop == Phase::Kernels)
     return;
 
-  kernels.addPass(createSelectSchedulePass({options.tunedFile}));
+  SelectSchedulePassOptions select;
+  select.tuned.assign(options.tunedFiles.begin(), options.tunedFiles.end());
+  kernels.addPass(createSelectSchedulePass(select));
   kernels.addPass(createPlanWorkspacePass());
   kernels.addPass(createMergeKernelsPass());
   kernels.addPass(createPlanLaunchesPass());
@@ -81,8 +87,8 @@ struct TextOptions : mlir::PassPipelineOptions<TextOptions> {
                               llvm::cl::desc("forces a backend")};
   Option<std::string> engine{*this, "engine",
                              llvm::cl::desc("forces an engine")};
-  Option<std::string> tuned{*this, "tuned",
-                            llvm::cl::desc("a file of measured schedules")};
+  ListOption<std::string> tuned{*this, "tuned",
+                                llvm::cl::desc("files of measured schedules")};
   ListOption<std::string> exclude{
       *this, "exclude",
       llvm::cl::desc("backends, engines and realizations that are not taken")};
@@ -112,7 +118,7 @@ void compiler::registerPipeline() {
         options.maxTokens = text.maxTokens;
         options.backend = text.backend;
         options.engine = text.engine;
-        options.tunedFile = text.tuned;
+        options.tunedFiles = {text.tuned.begin(), text.tuned.end()};
         options.exclude = {text.exclude.begin(), text.exclude.end()};
         options.allow = {text.allow.begin(), text.allow.end()};
         options.checkPrograms = text.checkPrograms;

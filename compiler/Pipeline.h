@@ -28,7 +28,9 @@ struct PipelineOptions : Choices {
   std::vector<std::string> archs; ///< rows of the architecture table
   std::string gpu;                ///< a row of the GPU table, or ""
   int64_t maxTokens = 65536;
-  std::string tunedFile;
+  std::vector<std::string> tunedFiles; ///< of measured schedules
+  /// FIRST-LAST-ROWS-STEP of tuned ranges, in place of those of the files.
+  std::vector<std::string> tunedRanges;
   /// Programs stand in the input: they are compared with their layers.
   bool checkPrograms = false;
 };

@@ -97,8 +97,8 @@ def Moe_VariantOp : Moe_Op<"variant", [
     not the program's: `gemv` for a few tokens, in two kernels. A GPU of at
     least so many `multiprocessors` takes a variant that names them before
     those that it precedes, and any other passes it by: its second matmul and
-    combine are one kernel whose CTAs are resident together. `moe.program`
-    shows a variant.
+    combine are one kernel whose CTAs are resident together. The range of a
+    `tuned` one is that of measured schedules. `moe.program` shows a variant.
   }];
   let arguments = (ins
     SymbolNameAttr:$sym_name,
@@ -106,13 +106,14 @@ def Moe_VariantOp : Moe_Op<"variant", [
     Moe_IntAttr:$max_tokens,
     OptionalAttr<StrAttr>:$engine,
     OptionalAttr<Moe_IntAttr>:$multiprocessors,
+    UnitAttr:$tuned,
     OptionalAttr<Moe_RegionArrayAttr>:$regions,
     OptionalAttr<StrAttr>:$workspace_bytes
   );
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `tokens` `[` $min_tokens `,` $max_tokens `]` (`engine` $engine^)?
-    (`multiprocessors` $multiprocessors^)? (`workspace` $workspace_bytes^)? (`regions` $regions^)? attr-dict-with-keyword custom<Body>($body)
+    (`multiprocessors` $multiprocessors^)? (`tuned` $tuned^)? (`workspace` $workspace_bytes^)? (`regions` $regions^)? attr-dict-with-keyword custom<Body>($body)
   }];
   let hasVerifier = 1;
 }

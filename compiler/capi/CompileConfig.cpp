@@ -15,6 +15,7 @@
 #include "compiler/PresentGpu.h"
 #include "compiler/capi/ConfigOptions.h"
 #include "compiler/html/Page.h"
+#include "compiler/tune/Tuner.h"
 #include "runtime/api/Handles.h"
 
 #include "moec/moec.h"
@@ -83,6 +84,29 @@ extern "C" moec_status moec_explain_config(const char *text,
       return runtime::nullArgument("moec_explain_config", "text");
     auto handle = std::make_unique<moec_text>();
     handle->text = TRY(explainConfig(text, options_json));
+    *report = handle.release();
+    return {};
+  });
+}
+
+extern "C" moec_status moec_tune_config(const char *text,
+                                        const char *options_json,
+                                        moec_text **report) {
+  if (report)
+    *report = nullptr;
+  return runtime::guarded([&]() -> Result<void> {
+    if (!report)
+      return runtime::nullArgument("moec_tune_config", "report");
+    if (!text)
+      return runtime::nullArgument("moec_tune_config", "text");
+    TuneOptions options =
+        TRY(readTuneOptions(options_json ? options_json : ""));
+    addVariables(options.compile);
+    if (options.compile.gpu.empty())
+      options.compile.gpu = presentGpu(options.compile.archs);
+    options.source.text = text;
+    auto handle = std::make_unique<moec_text>();
+    handle->text = TRY(tune(options)).dump();
     *report = handle.release();
     return {};
   });

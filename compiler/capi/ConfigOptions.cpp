@@ -12,6 +12,7 @@
 #include "compiler/capi/ConfigOptions.h"
 
 #include "runtime/support/Json.h"
+#include "runtime/support/JsonReader.h"
 
 #include <algorithm>
 #include <functional>
@@ -76,6 +77,30 @@ static Setter list(std::vector<std::string> &into) {
   };
 }
 
+static Setter number(double &into) {
+  return [&into](const json &value) -> std::string_view {
+    if (!value.is_number() || !(value.get<double>() > 0))
+      return "a number above 0";
+    into = value.get<double>();
+    return "";
+  };
+}
+
+static Setter counts(std::vector<int64_t> &into) {
+  return [&into](const json &value) -> std::string_view {
+    into.clear();
+    if (!value.is_array())
+      return "an array of integers from 1";
+    for (const json &item : value) {
+      const std::optional<int64_t> count = integerIn(item, 1, INT32_MAX);
+      if (!count)
+        return "an array of integers from 1";
+      into.push_back(*count);
+    }
+    return "";
+  };
+}
+
 /// One integer or an array of integers.
 static Setter integers(std::vector<int64_t> &into) {
   return [&into](const json &value) -> std::string_view {
@@ -90,17 +115,11 @@ static Setter integers(std::vector<int64_t> &into) {
   };
 }
 
-Result<ConfigOptions> compiler::readConfigOptions(std::string_view text,
-                                                  bool explains) {
-  ConfigOptions options;
-  options.compile.cubins = false;
-  if (text.empty())
-    return options;
-  constexpr size_t kMaxOptionsBytes = size_t(1) << 20;
-  json root = TRY(parseJsonObject(text, "options", ErrorCode::InvalidArgument,
-                                  {kMaxOptionsBytes}));
-  CompileOptions &compile = options.compile;
-  std::map<std::string, Setter> setters = {
+using Setters = std::map<std::string, Setter>;
+
+/// The fields of a layer and its target.
+static Setters settersOf(CompileOptions &compile, ImportOptions &import) {
+  Setters setters = {
       {"arch", list(compile.archs)},
       {"gpu", string(compile.gpu)},
       {"max_tokens", integer(compile.maxTokens)},
@@ -108,16 +127,10 @@ Result<ConfigOptions> compiler::readConfigOptions(std::string_view text,
       {"engine", string(compile.engine)},
       {"exclude", list(compile.exclude)},
       {"allow", list(compile.allow)},
-      {"tuned", string(compile.tunedFile)},
       {"cache_dir", string(compile.cacheFolder)},
-      {"cubin", boolean(compile.cubins)},
   };
-  if (explains) {
-    setters["tokens"] = integers(options.explain.tokens);
-    setters["histogram"] = string(options.explain.histogram);
-  }
   forEachImportOption(
-      options.import, [&](std::string name, auto &value, std::string_view) {
+      import, [&](std::string name, auto &value, std::string_view) {
         std::replace(name.begin(), name.end(), '-', '_');
         using Value = std::decay_t<decltype(value)>;
         if constexpr (std::is_same_v<Value, bool>)
@@ -129,6 +142,15 @@ Result<ConfigOptions> compiler::readConfigOptions(std::string_view text,
         else
           setters[name] = list(value);
       });
+  return setters;
+}
+
+static Result<void> setAll(std::string_view text, const Setters &setters) {
+  if (text.empty())
+    return {};
+  constexpr size_t kMaxOptionsBytes = size_t(1) << 20;
+  json root = TRY(parseJsonObject(text, "options", ErrorCode::InvalidArgument,
+                                  {kMaxOptionsBytes}));
   for (const auto &item : root.items()) {
     auto setter = setters.find(item.key());
     if (setter == setters.end()) {
@@ -142,5 +164,42 @@ Result<ConfigOptions> compiler::readConfigOptions(std::string_view text,
       return invalidArgument("options.{}: expected {}, got {}", item.key(),
                              expected, shortJson(item.value()));
   }
+  return {};
+}
+
+Result<ConfigOptions> compiler::readConfigOptions(std::string_view text,
+                                                  bool explains) {
+  ConfigOptions options;
+  options.compile.cubins = false;
+  options.compile.tunedStore = true;
+  Setters setters = settersOf(options.compile, options.import);
+  setters["tuned"] = string(options.compile.tunedFile);
+  setters["tuned_store"] = boolean(options.compile.tunedStore);
+  setters["cubin"] = boolean(options.compile.cubins);
+  if (explains) {
+    setters["tokens"] = integers(options.explain.tokens);
+    setters["histogram"] = string(options.explain.histogram);
+  }
+  TRY(setAll(text, setters));
+  return options;
+}
+
+Result<TuneOptions> compiler::readTuneOptions(std::string_view text) {
+  TuneOptions options;
+  int64_t seed = 1;
+  Setters setters = settersOf(options.compile, options.import);
+  setters["tokens"] = counts(options.tokens);
+  setters["budget"] = number(options.budget);
+  setters["exhaustive"] = boolean(options.exhaustive);
+  setters["random"] = integer(options.random);
+  setters["seed"] = integer(seed);
+  setters["device"] = string(options.device);
+  setters["deadline"] = number(options.deadline);
+  setters["min_gain"] = number(options.minGain);
+  setters["sample"] = integer(options.sample);
+  setters["out"] = string(options.output);
+  setters["log"] = string(options.log);
+  TRY(setAll(text, setters));
+  options.seed = uint64_t(seed);
   return options;
 }

@@ -14,6 +14,7 @@
 
 #include "compiler/CompileOptions.h"
 #include "compiler/import/ImportOptions.h"
+#include "compiler/tune/TuneOptions.h"
 #include "runtime/support/Result.h"
 
 #include <string_view>
@@ -30,6 +31,9 @@ struct ConfigOptions {
 /// what was expected and what came. What only a report takes is unknown where
 /// there is none.
 Result<ConfigOptions> readConfigOptions(std::string_view text, bool explains);
+
+/// The same of moec_tune_config; the input is the caller's.
+Result<TuneOptions> readTuneOptions(std::string_view text);
 
 } // namespace moec::compiler
 

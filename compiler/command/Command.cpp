@@ -31,11 +31,11 @@ using namespace moec::compiler;
 
 namespace {
 
-/// The options that compile and explain share.
-void addInputOptions(CLI::App &command, CommandOptions &options) {
-  CompileOptions &compile = options.compile;
+/// The options that all commands with a layer share.
+void addLayerOptions(CLI::App &command, std::string &input,
+                     ImportOptions &import, CompileOptions &compile) {
   command
-      .add_option("INPUT", options.input,
+      .add_option("INPUT", input,
                   "a Hugging Face config.json or the folder that has it, a "
                   "moec layer JSON or a .mlir file, told apart by content; '-' "
                   "is standard input")
@@ -48,13 +48,13 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
                      "the GPU that ranges and schedules assume (moec list "
                      "gpus); if absent the one that is here, else the arch's "
                      "own");
-  forEachImportOption(options.import, [&](const std::string &name, auto &value,
-                                          const char *help) {
-    if constexpr (std::is_same_v<decltype(value), bool &>)
-      command.add_flag("--" + name, value, help);
-    else
-      command.add_option("--" + name, value, help);
-  });
+  forEachImportOption(
+      import, [&](const std::string &name, auto &value, const char *help) {
+        if constexpr (std::is_same_v<decltype(value), bool &>)
+          command.add_flag("--" + name, value, help);
+        else
+          command.add_option("--" + name, value, help);
+      });
   for (const char *count : {"--tp", "--pcp", "--dp"})
     command.get_option(count)->check(countFrom(1));
   command.get_option("--ignore-field")->delimiter(',');
@@ -78,8 +78,17 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
                   "realizations that compute another layer and may be taken: "
                   "weight_only, which quantizes no activations")
       ->delimiter(',');
+}
+
+/// The options that compile and explain share.
+void addInputOptions(CLI::App &command, CommandOptions &options) {
+  CompileOptions &compile = options.compile;
+  addLayerOptions(command, options.input, options.import, compile);
   command.add_option("--tuned", compile.tunedFile,
                      "a file of measured schedules, before those built in");
+  command.add_flag_callback(
+      "--no-tuned-store", [&compile] { compile.tunedStore = false; },
+      "leaves the schedules alone that moec tune has stored for this user");
   command.add_flag("--mlir-print-ir-after-all", compile.printIrAfterAll,
                    "prints the IR behind each pass to standard error");
   command.add_flag("--mlir-timing", compile.timePasses,
@@ -90,6 +99,66 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
                      "repeats it");
   command.add_option("-o", options.output,
                      "where to write; '-' is standard output");
+}
+
+void addTuneOptions(CLI::App &command, TuneOptions &options,
+                    std::string &report) {
+  addLayerOptions(command, options.source.path, options.import,
+                  options.compile);
+  command
+      .add_option("--tokens", options.tokens,
+                  "token counts to measure with, 1,32,512 say")
+      ->delimiter(',')
+      ->required()
+      ->check(countFrom(1));
+  command
+      .add_option("--budget", options.budget,
+                  "seconds of the whole, compiling with it; 60s, say")
+      ->capture_default_str()
+      ->transform([](std::string text) {
+        if (text.ends_with('s'))
+          text.pop_back();
+        return text;
+      })
+      ->check(checkPositive);
+  command.add_flag("--exhaustive", options.exhaustive,
+                   "all candidates of all sizes of tiles; the log has each "
+                   "measurement");
+  command
+      .add_option("--random", options.random,
+                  "so many legal schedules of each matmul drawn beside them")
+      ->check(countFrom(0));
+  command.add_option("--seed", options.seed, "of what is drawn, and of inputs")
+      ->capture_default_str();
+  command
+      .add_option("--device", options.device,
+                  "where to measure: cuda, or host, whose times say nothing of "
+                  "a GPU")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cuda", "host"}));
+  command
+      .add_option("--deadline", options.deadline,
+                  "seconds after which a measurement hangs")
+      ->capture_default_str()
+      ->check(checkPositive);
+  command
+      .add_option("--min-gain", options.minGain,
+                  "percent that rows must gain over the compiler's choice")
+      ->capture_default_str()
+      ->check(checkPositive);
+  command
+      .add_option("--sample", options.sample,
+                  "tokens of each measurement that are compared with the "
+                  "reference")
+      ->capture_default_str()
+      ->check(countFrom(1));
+  command.add_option("--out", options.output,
+                     "the file that gets the rows; if absent the user's store, "
+                     "which compile finds without a flag");
+  command.add_option("--log", options.log,
+                     "the file of all measurements, with which a second call "
+                     "goes on; if absent one beside the store");
+  command.add_option("--report", report, "a file for the numbers as JSON");
 }
 
 std::string checkPhase(const std::string &name) {
@@ -130,6 +199,7 @@ static int runMain(int argc, char **argv) {
   app.set_version_flag("--version", std::string(compilerVersion()));
   app.require_subcommand(1);
   CommandOptions options;
+  options.compile.tunedStore = true;
   std::string phase = "package", table;
   bool noCubin = false;
 
@@ -172,6 +242,24 @@ static int runMain(int argc, char **argv) {
                    "a result of moec-bench --json, for the page")
       ->needs(page);
 
+  TuneOptions tuning;
+  std::string tuneReport;
+  CLI::App *tune = app.add_subcommand(
+      "tune", "measures schedules of a layer on the GPU that is here");
+  addTuneOptions(*tune, tuning, tuneReport);
+
+  ImportTunedOptions importing;
+  CLI::App *import = app.add_subcommand(
+      "import-tuned", "takes the tile rows of vLLM's tuned files");
+  addLayerOptions(*import, importing.input, importing.import,
+                  importing.compile);
+  import
+      ->add_option("FILE", importing.files,
+                   "vLLM's E=..,N=..,device_name=..[,dtype=..].json")
+      ->required();
+  import->add_option("--out", importing.output,
+                     "the file that gets the rows; if absent the user's store");
+
   CLI::App *list = app.add_subcommand("list", "prints the catalog");
   list->add_option("TABLE", table, "which table; all if absent")
       ->check(CLI::IsMember(listTables()));
@@ -191,15 +279,20 @@ static int runMain(int argc, char **argv) {
     fmt::print(stderr, "{}", errors.str());
     return status == 0 ? 0 : 2;
   }
-  if (!list->parsed())
-    addVariables(options.compile);
-  if (options.compile.gpu.empty() && !list->parsed())
-    options.compile.gpu = presentGpu(options.compile.archs);
+  for (CompileOptions *compile :
+       {&options.compile, &tuning.compile, &importing.compile}) {
+    if (!list->parsed())
+      addVariables(*compile);
+    if (compile->gpu.empty() && !compile->archs.empty())
+      compile->gpu = presentGpu(compile->archs);
+  }
   options.emit = *parsePhase(phase);
   options.compile.cubins = !noCubin;
   TerminalProgress progress;
   Result<void> done = list->parsed()      ? runList(table)
                       : explain->parsed() ? runExplain(options)
+                      : tune->parsed()    ? runTune(tuning, tuneReport)
+                      : import->parsed()  ? runImportTuned(importing)
                                           : runCompile(options);
   return done ? 0 : fail(done.error());
 }

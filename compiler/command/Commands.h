@@ -16,6 +16,8 @@
 
 #include "compiler/Compiler.h"
 #include "compiler/import/ImportOptions.h"
+#include "compiler/tune/ImportTuned.h"
+#include "compiler/tune/TuneOptions.h"
 
 namespace moec::compiler {
 
@@ -40,6 +42,12 @@ Result<void> runCompile(const CommandOptions &options);
 
 /// `moec explain`.
 Result<void> runExplain(const CommandOptions &options);
+
+/// `moec tune`; `report` gets the numbers as JSON, "" none.
+Result<void> runTune(const TuneOptions &options, const std::string &report);
+
+/// `moec import-tuned`.
+Result<void> runImportTuned(const ImportTunedOptions &options);
 
 /// `moec list [table]`; "" prints every table.
 Result<void> runList(const std::string &table);

@@ -14,6 +14,7 @@
 
 #include "compiler/emit/StoredWeights.h"
 #include "compiler/plan/Liveness.h"
+#include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Regions.h"
 
@@ -142,6 +143,8 @@ static json scheduleJson(moe::KernelOp kernel) {
   if (auto combine = findStage<moe::CombineOp>(kernel);
       combine && !kernel.getRow().routesItself)
     made["partials"] = elementTypeOf(combine.getPartials());
+  if (auto by = kernel->getAttrOfType<mlir::StringAttr>(kMeasuredBy))
+    made["measured_by"] = by.getValue().str();
   return made;
 }
 

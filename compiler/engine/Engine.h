@@ -23,6 +23,8 @@
 #include "compiler/engine/Problem.h"
 #include "dialect/catalog/Engines.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <limits>
 #include <optional>
 #include <span>
@@ -215,6 +217,9 @@ public:
   virtual std::string warps(const Schedule &schedule) const = 0;
   /// Reads the members of a row of tuned/ but for engine, tile, stages, group.
   virtual void read(JsonReader &row, Schedule &schedule) const = 0;
+  /// Adds what read() takes.
+  virtual void write(const Schedule &schedule,
+                     nlohmann::ordered_json &row) const = 0;
   /// Adds `Mma` and `Schedule`.
   virtual void addConfig(const MmaOperands &operands, const Schedule &schedule,
                          ConfigPrinter &config) const = 0;

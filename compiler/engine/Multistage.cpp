@@ -221,6 +221,11 @@ void Multistage::read(JsonReader &row, Schedule &schedule) const {
   schedule.warpsM = warps[0], schedule.warpsN = warps[1];
 }
 
+void Multistage::write(const Schedule &schedule,
+                       nlohmann::ordered_json &row) const {
+  row["warps"] = {schedule.warpsM, schedule.warpsN};
+}
+
 void Multistage::addConfig(const MmaOperands &operands,
                            const Schedule &schedule,
                            ConfigPrinter &config) const {

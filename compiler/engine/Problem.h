@@ -44,6 +44,7 @@ struct MatmulProblem : StoredCodes {
   int64_t localExperts = 1;             ///< of this rank
   int64_t pairs = 1;            ///< of a token; of a slot, one for each expert
   std::string elementType = ""; ///< of lhs and weights, "bf16"
+  std::string scheme = "";      ///< of the layer, for measured schedules
   int64_t elementBytes = 2;
   int64_t resultBytes = 2;
   bool first = false;              ///< of the layer's two matmuls

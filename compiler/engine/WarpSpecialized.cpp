@@ -276,6 +276,17 @@ void WarpSpecialized::read(JsonReader &row, Schedule &schedule) const {
   schedule.producerRegisters = registers[0];
   schedule.consumerRegisters = registers[1];
   schedule.ctasPerSm = row.integer("ctas_per_sm", 0, INT32_MAX);
+  schedule.swap = row.booleanOr("swap", true);
+}
+
+void WarpSpecialized::write(const Schedule &schedule,
+                            nlohmann::ordered_json &row) const {
+  row["producer_warps"] = schedule.producerWarps;
+  row["consumer_warps"] = schedule.consumerWarps;
+  row["registers"] = {schedule.producerRegisters, schedule.consumerRegisters};
+  row["ctas_per_sm"] = schedule.ctasPerSm;
+  if (!schedule.swap)
+    row["swap"] = false;
 }
 
 void WarpSpecialized::addConfig(const MmaOperands &operands,

@@ -53,6 +53,8 @@ public:
                   const MatmulWork &work) const override;
   std::string warps(const Schedule &schedule) const override;
   void read(JsonReader &row, Schedule &schedule) const override;
+  void write(const Schedule &schedule,
+             nlohmann::ordered_json &row) const override;
   void addConfig(const MmaOperands &operands, const Schedule &schedule,
                  ConfigPrinter &config) const override;
 

@@ -15,6 +15,7 @@
 #include "compiler/Pipeline.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/LayerFacts.h"
+#include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -152,9 +153,10 @@ LogicalResult Comparison::compareVariant(moe::VariantOp got,
       {got.getMinTokensAttr(), want.getMinTokensAttr()},
       {got.getMaxTokensAttr(), want.getMaxTokensAttr()},
       {got.getEngineAttr(), want.getEngineAttr()},
-      {got.getMultiprocessorsAttr(), want.getMultiprocessorsAttr()}};
-  const StringRef names[] = {"name", "min_tokens", "max_tokens", "engine",
-                             "multiprocessors"};
+      {got.getMultiprocessorsAttr(), want.getMultiprocessorsAttr()},
+      {got.getTunedAttr(), want.getTunedAttr()}};
+  const StringRef names[] = {"name",   "min_tokens",      "max_tokens",
+                             "engine", "multiprocessors", "tuned"};
   for (auto [name, pair] : llvm::zip(names, attributes))
     if (failed(compareAttribute(got, name, pair.first, pair.second)))
       return failure();
@@ -265,6 +267,12 @@ struct CheckProgram : compiler::impl::CheckProgramPassBase<CheckProgram> {
     options.gpu = program.getTarget().getGpu().str();
     options.maxTokens = program.getMaxTokens();
     static_cast<Choices &>(options) = choices;
+    // Whoever measured them: which files there were, nobody knows here.
+    for (auto variant : program.getBody().getOps<moe::VariantOp>())
+      if (variant.getTuned())
+        options.tunedRanges.push_back(printGivenRange(givenRangeOf(variant)));
+    if (options.tunedRanges.empty())
+      options.tunedRanges.emplace_back(kNoGivenRanges);
     PassManager manager(&getContext(), ModuleOp::getOperationName());
     buildPipeline(manager, options, phase);
     if (failed(manager.run(*derived.module)))

@@ -67,7 +67,7 @@ public:
     }
     auto variant = moe::VariantOp::create(
         builder, location, "all", 1, maxTokens, StringAttr(), IntegerAttr(),
-        ArrayAttr(), StringAttr());
+        /*tuned=*/false, ArrayAttr(), StringAttr());
     builder.createBlock(&variant.getBody());
     if (!isWhole)
       addStagesOfPart();

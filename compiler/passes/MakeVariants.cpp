@@ -10,7 +10,8 @@
 // range of a few tokens with an engine of its own (engine/Gemv.h), or a refusal
 // in the report that says why there is none. Where the second matmul and
 // combine pay as one kernel, GPUs that are large enough have ranges more
-// (engine/Slices.h), which come before those of all.
+// (engine/Slices.h), which come before those of all. Ranges for which both
+// matmuls were measured cut all others (plan/Tuned.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +20,10 @@
 #include "compiler/engine/Slices.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/LayerFacts.h"
+#include "compiler/plan/MatmulProblems.h"
+#include "compiler/plan/PlannedRanges.h"
 #include "compiler/plan/ProgramValues.h"
+#include "compiler/plan/Tuned.h"
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"
 #include "runtime/package/Limits.h"
@@ -37,13 +41,12 @@ namespace moec::compiler {
 using namespace mlir;
 using namespace moec;
 using compiler::kAnyRows;
+using compiler::kFusedRouting;
+using compiler::Planned;
+using Ranges = std::vector<Planned>;
 using compiler::TileRule;
 
 namespace {
-
-/// Up to here one CTA can route, count and permute; a range never crosses it,
-/// so that form-kernels may fuse the three in all of a variant or in none.
-constexpr int64_t kFusedRouting = 128;
 
 struct Range {
   int64_t last;
@@ -357,9 +360,89 @@ void report(moe::ProgramOp program, const FewTokens &few) {
       old.getDegraded(), old.getRealization(), old.getChoices()));
 }
 
-void cloneStages(moe::ProgramOp program, moe::VariantOp stages) {
-  OpBuilder builder(stages);
+/// Ranges as the rules say, without measured ones.
+Ranges plan(moe::ProgramOp program, moe::VariantOp stages, const FewTokens &few,
+            ArrayRef<compiler::SlicesRange> slices) {
+  Ranges planned;
   int64_t first = stages.getMinTokens();
+  if (few.tokens >= first) {
+    planned.push_back({Planned::Few, first, few.tokens,
+                       std::min(few.tokens, compiler::kFewTileRows)});
+    first = few.tokens + 1;
+  }
+  for (const Range &range : rangesFor(program, stages)) {
+    if (range.last < first)
+      continue;
+    for (const compiler::SlicesRange &part : slices) {
+      const int64_t least = std::max(part.first, first);
+      const int64_t most = std::min(part.last, range.last);
+      if (least <= most)
+        planned.push_back(
+            {Planned::Slices, least, most, range.rule.rows, range.rule.step});
+    }
+    planned.push_back(
+        {Planned::Tiles, first, range.last, range.rule.rows, range.rule.step});
+    first = range.last + 1;
+  }
+  return planned;
+}
+
+/// The step of the rule whose tiles have so many rows.
+int64_t stepOf(moe::ProgramOp program, moe::VariantOp stages, int64_t rows) {
+  const compiler::Engine *engine =
+      compiler::findEngine(program.getReportAttr().getEngine());
+  if (!engine)
+    return 0;
+  const compiler::TiledLayer layer = tiledLayer(stages, *engine);
+  for (const TileRule &rule : engine->tileRules())
+    if (rule.rows == rows && rule.serves(layer))
+      return rule.step;
+  return 0;
+}
+
+/// Ranges of measured rows of both matmuls.
+Ranges measuredRanges(moe::ProgramOp program, moe::VariantOp stages,
+                      const std::vector<compiler::TunedRow> &rows) {
+  compiler::MatmulProblem problems[2];
+  std::vector<std::string> engines[2];
+  for (auto matmul : stages.getBody().getOps<moe::GroupedMatmulOp>()) {
+    const int index = matmul.isFirst() ? 0 : 1;
+    problems[index] = compiler::problemOfStages(matmul);
+    engines[index] = compiler::servingEngines(program.getReportAttr(), matmul);
+  }
+  Ranges planned;
+  for (const compiler::TunedRange &range : compiler::tunedRanges(
+           rows, problems[0], engines[0], problems[1], engines[1],
+           program.getTarget().getGpu().str(), stages.getMaxTokens()))
+    planned.push_back({Planned::Tuned, range.first, range.last, range.tileRows,
+                       stepOf(program, stages, range.tileRows)});
+  return planned;
+}
+
+/// Ranges that a program has which stood in the input; those that overlap are
+/// of none.
+Ranges givenRanges(ArrayRef<std::string> texts, int64_t maxTokens) {
+  Ranges planned;
+  for (const std::string &text : texts)
+    if (const auto range = compiler::parseGivenRange(text))
+      if (range->last <= maxTokens)
+        planned.push_back({Planned::Tuned, range->first, range->last,
+                           range->tileRows, range->step});
+  llvm::stable_sort(planned, [](const Planned &a, const Planned &b) {
+    return a.first < b.first;
+  });
+  Ranges apart;
+  for (const Planned &range : planned)
+    if (apart.empty() || apart.back().last < range.first)
+      apart.push_back(range);
+  return apart;
+}
+
+/// `ranges`: of the program in the input, else none.
+void cloneStages(moe::ProgramOp program, moe::VariantOp stages,
+                 ArrayRef<std::string> ranges,
+                 const std::vector<compiler::TunedRow> &rows) {
+  OpBuilder builder(stages);
   compiler::Hardware hardware;
   const std::vector<compiler::SlicesRange> slices =
       slicesOf(program, stages, hardware);
@@ -373,46 +456,35 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages) {
   const FewTokens few = fewTokensOf(program, stages);
   if (!few.code.empty())
     report(program, few);
-  if (few.tokens >= first) {
+  Ranges measured;
+  // Which tile serves may not depend on the number of tokens.
+  if (!program.getBatchInvariant())
+    measured = ranges.empty() ? measuredRanges(program, stages, rows)
+                              : givenRanges(ranges, stages.getMaxTokens());
+  if (!compiler::isBatched(program))
+    measured = compiler::splitAt(kFusedRouting, measured);
+  for (const Planned &range :
+       compiler::cutRanges(plan(program, stages, few, slices), measured)) {
     auto variant = cast<moe::VariantOp>(builder.clone(*stages));
-    variant.setSymName("up_to_" + std::to_string(few.tokens));
-    variant.setMaxTokens(few.tokens);
-    variant.setEngine(few.engine);
-    for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
-      permute.setTileRows(std::min(few.tokens, compiler::kFewTileRows));
-    first = few.tokens + 1;
-  }
-  const auto clone = [&](std::string name, int64_t least, int64_t most,
-                         const TileRule &rule) {
-    auto variant = cast<moe::VariantOp>(builder.clone(*stages));
-    variant.setSymName(name);
-    variant.setMinTokens(least);
-    variant.setMaxTokens(most);
+    const bool isSlices = range.kind == Planned::Slices;
+    variant.setSymName((isSlices ? "slices_up_to_" : "up_to_") +
+                       std::to_string(range.last));
+    variant.setMinTokens(range.first);
+    variant.setMaxTokens(range.last);
+    if (range.kind == Planned::Few)
+      variant.setEngine(few.engine);
+    if (isSlices)
+      variant.setMultiprocessors(hardware.sms);
+    variant.setTuned(range.kind == Planned::Tuned);
     const auto decide = [&](auto op) {
-      op.setTileRows(rule.rows);
-      if (rule.step > 0)
-        op.setRowStep(rule.step);
+      op.setTileRows(range.tileRows);
+      if (range.step > 0)
+        op.setRowStep(range.step);
     };
     for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
       decide(permute);
     for (auto batch : variant.getBody().getOps<moe::BatchOp>())
       decide(batch);
-    return variant;
-  };
-  for (const Range &range : rangesFor(program, stages)) {
-    if (range.last < first)
-      continue;
-    for (const compiler::SlicesRange &part : slices) {
-      const int64_t least = std::max(part.first, first);
-      const int64_t most = std::min(part.last, range.last);
-      if (least > most)
-        continue;
-      auto variant = clone("slices_up_to_" + std::to_string(most), least, most,
-                           range.rule);
-      variant.setMultiprocessors(hardware.sms);
-    }
-    clone("up_to_" + std::to_string(range.last), first, range.last, range.rule);
-    first = range.last + 1;
   }
   stages.erase();
 }
@@ -452,11 +524,26 @@ struct MakeVariantsPass
                              "first";
       return signalPassFailure();
     }
-    if (program.getPart())
+    if (program.getPart()) {
       cloneStagesOfPart(program, variants.front());
-    else
-      cloneStages(program, variants.front());
+      return;
+    }
+    if (ranges.empty() && !haveRows) {
+      auto read = compiler::readTuned(
+          std::vector<std::string>(tuned.begin(), tuned.end()));
+      if (!read) {
+        program.emitError() << read.error().message;
+        return signalPassFailure();
+      }
+      rows = std::move(*read);
+      haveRows = true;
+    }
+    cloneStages(program, variants.front(),
+                std::vector<std::string>(ranges.begin(), ranges.end()), rows);
   }
+
+  std::vector<compiler::TunedRow> rows;
+  bool haveRows = false;
 };
 
 } // namespace

@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
+#include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -66,6 +67,17 @@ static void mergeApart(moe::KernelOp kept, moe::KernelOp merged) {
                                   known.getValue() + "; " + more.getValue()));
 }
 
+/// The rows that serve: each variant's.
+static void mergeRows(moe::KernelOp kept, moe::KernelOp merged) {
+  auto known = kept->getAttrOfType<StringAttr>(kMeasuredBy);
+  auto more = merged->getAttrOfType<StringAttr>(kMeasuredBy);
+  if (more && (!known || !known.getValue().contains(more.getValue())))
+    kept->setAttr(kMeasuredBy, known ? StringAttr::get(kept.getContext(),
+                                                       known.getValue() + "; " +
+                                                           more.getValue())
+                                     : more);
+}
+
 namespace {
 struct MergeKernels : compiler::impl::MergeKernelsPassBase<MergeKernels> {
   using MergeKernelsPassBase::MergeKernelsPassBase;
@@ -93,8 +105,11 @@ struct MergeKernels : compiler::impl::MergeKernelsPassBase<MergeKernels> {
         launch.setKernel(equal->first.getSymName());
       // What was measured says more.
       if (kernel.getScheduleAttr() &&
-          kernel.getScheduleAttr().getSource() == "tuned")
+          kernel.getScheduleAttr().getSource() == "tuned") {
         equal->first.setScheduleAttr(kernel.getScheduleAttr());
+        equal->first->removeAttr(kMeasuredBeside);
+      }
+      mergeRows(equal->first, kernel);
       mergeApart(equal->first, kernel);
       kernel.erase();
     }

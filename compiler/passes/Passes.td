@@ -160,12 +160,18 @@ def MakeVariantsPass : Moe_ProgramPass<"moe-make-variants"> {
     No range crosses 128 tokens, up to which one CTA may route and permute. The
     first tokens have a range with `engine "gemv"` where its two kernels fit
     (engine/Gemv.h), unless an engine was asked for; where they do not, a
-    refusal in the report says why.
+    refusal in the report says why. Measured rows of both matmuls that agree on
+    the tiles' rows make a range of their own, with `tuned`, which cuts the
+    others.
 
     Before: `moe.variant @all tokens [1, 65536]` with `tile_rows = 0`.
     After: `moe.variant @up_to_128 tokens [1, 128]` with `tile_rows = 16`, and so
     on.
   }];
+  let options = [
+    ListOption<"tuned", "tuned", "std::string", "JSON files of measured schedules, read before those built in">,
+    ListOption<"ranges", "ranges", "std::string", "FIRST-LAST-ROWS-STEP of ranges that are tuned, in place of those of the files">
+  ];
 }
 
 def CheckProgramPass : Moe_Pass<"moe-check-program"> {
@@ -203,9 +209,12 @@ def SelectSchedulePass : Moe_ProgramPass<"moe-select-schedule"> {
     there is one for the GPU, the shape and the range, else the table's, else
     the best by the cost model. A schedule that stands in the module is kept
     if it is legal; of a kernel without a grouped matmul one alone is.
+    `moe.measured_by` of a kernel names the row that serves it;
+    `moe.measured_beside` says for which token counts rows of the same matmul
+    were measured where none serves.
   }];
   let options = [
-    Option<"tuned", "tuned", "std::string", "\"\"", "a JSON file of measured schedules, read before those built in">
+    ListOption<"tuned", "tuned", "std::string", "JSON files of measured schedules, read before those built in">
   ];
 }
 

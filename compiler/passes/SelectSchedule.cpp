@@ -20,9 +20,6 @@
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Schedules.h"
 #include "compiler/plan/Tuned.h"
-#include "dialect/catalog/Backends.h"
-#include "dialect/catalog/Engines.h"
-#include "runtime/support/Files.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringExtras.h"
@@ -40,32 +37,6 @@ namespace moec::compiler {
 using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
-
-/// Engines that may serve a matmul of the program, the chosen one first: its
-/// backend admits them, the report refuses none, and they read the weights as
-/// they are packed. A forced engine is alone, since all others are refused
-/// then.
-static std::vector<std::string> servingEngines(moe::ReportAttr report,
-                                               moe::GroupedMatmulOp matmul) {
-  std::vector<std::string> engines = {report.getEngine().str()};
-  const catalog::Backend *backend =
-      catalog::find(catalog::kBackends, report.getBackend());
-  const StringRef order = matmul.readsFragments() ? "fragment" : "rows";
-  const std::string lhs = elementTypeOf(matmul.getLhs());
-  const bool converts = matmul.getRealization() != moe::Realization::Native;
-  const std::string rhs = elementTypeOf(matmul.getRhs());
-  for (const catalog::Engine &row : catalog::kEngines) {
-    if (!report.getRefusalOf(row.name) &&
-        report.getEngine() != StringRef(row.name) && backend &&
-        catalog::hasWord(backend->engines, row.name) &&
-        (!converts || catalog::hasWord(row.weights, rhs)) &&
-        catalog::hasWord(row.orders, order) &&
-        (!matmul.readsFragments() ||
-         catalog::hasWord(row.fragmentElements, lhs)))
-      engines.emplace_back(row.name);
-  }
-  return engines;
-}
 
 namespace {
 struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
@@ -87,25 +58,34 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     return success();
   }
 
-  /// Measured schedules: those of the file, then those built in.
-  LogicalResult readTuned(Operation *op) {
+  /// Measured schedules: those of the files, then those built in.
+  LogicalResult readRows(Operation *op) {
     if (tunedRead)
       return success();
     tunedRead = true;
-    auto add = [&](Result<std::vector<TunedRow>> more) -> LogicalResult {
-      if (!more)
-        return op->emitError() << more.error().message;
-      rows.insert(rows.end(), more->begin(), more->end());
-      return success();
+    auto all = readTuned(std::vector<std::string>(tuned.begin(), tuned.end()));
+    if (!all)
+      return op->emitError() << all.error().message;
+    rows = std::move(*all);
+    return success();
+  }
+
+  /// Says at the kernel which row serves it, or that rows of other token counts
+  /// do not.
+  void noteRows(moe::KernelOp kernel, const MatmulProblem &problem,
+                const Hardware &hardware, const TunedRow *row) {
+    const auto note = [&](StringRef name, const std::string &text) {
+      if (!text.empty())
+        kernel->setAttr(name, StringAttr::get(&getContext(), text));
     };
-    if (!tuned.empty()) {
-      auto text = readFile(tuned);
-      if (!text)
-        return op->emitError() << text.error().message;
-      if (failed(add(parseTuned(*text, tuned.getValue()))))
-        return failure();
-    }
-    return add(builtinTuned());
+    if (!row)
+      return note(kMeasuredBeside, rangesBeside(rows, problem, hardware));
+    std::string text = row->origin;
+    if (row->hasRange())
+      text += fmt::format(", {} to {} tokens", row->first, row->last);
+    if (!row->imported.empty())
+      text += fmt::format(", tile rows imported from {}", row->imported);
+    note(kMeasuredBy, text);
   }
 
   FailureOr<moe::ScheduleAttr> selectMatmul(moe::ProgramOp program,
@@ -114,16 +94,20 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     moe::ReportAttr report = program.getReportAttr();
     Hardware hardware;
     const FailureOr<MatmulProblem> problem = tiledProblem(kernel);
-    if (failed(hardwareOf(program, kernel, hardware)) || failed(problem) ||
-        failed(readTuned(kernel)))
+    if (failed(hardwareOf(program, kernel, hardware)) ||
+        failed(problem) ||
+        failed(readRows(kernel)))
       return failure();
-    std::optional<Schedule> good =
-        knownGood(*problem, servingEngines(report, matmul), hardware);
+    std::vector<std::string> engines = servingEngines(report, matmul);
+    std::optional<Schedule> good = knownGood(*problem, engines, hardware);
     std::string engine = good ? good->engine : report.getEngine().str();
-    std::optional<Schedule> chosen =
-        findTuned(rows, *problem, engine, hardware);
-    if (!chosen)
-      chosen = good;
+    std::ranges::stable_partition(
+        engines, [&](const std::string &name) { return name == engine; });
+    const TunedRow *row = findTuned(rows, *problem, engines, hardware);
+    noteRows(kernel, *problem, hardware, row);
+    std::optional<Schedule> chosen = good;
+    if (row)
+      chosen = scheduleOfRow(*row, *problem, hardware);
     if (!chosen) {
       std::vector<Schedule> legal = candidates(*problem, engine, hardware);
       if (legal.empty())

@@ -1,13 +1,19 @@
-//===- MatmulProblems.cpp - what schedules of a kernel serve --------------===//
+//===- MatmulProblems.cpp - a program's matmuls for engines ---------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Sizes are in the ops; what else a schedule depends on follows from them.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/plan/MatmulProblems.h"
 
 #include "compiler/plan/ProgramValues.h"
+#include "dialect/catalog/Backends.h"
+#include "dialect/catalog/Engines.h"
 
 #include <fmt/format.h>
 
@@ -28,6 +34,49 @@ std::pair<int64_t, int64_t> compiler::tokenRange(moe::KernelOp kernel) {
     most = std::max(most, last);
   });
   return {std::max<int64_t>(least, 1), std::max<int64_t>(most, 1)};
+}
+
+std::vector<std::string> compiler::servingEngines(moe::ReportAttr report,
+                                                  moe::GroupedMatmulOp matmul) {
+  std::vector<std::string> engines = {report.getEngine().str()};
+  const catalog::Backend *backend =
+      catalog::find(catalog::kBackends, report.getBackend());
+  const StringRef order = matmul.readsFragments() ? "fragment" : "rows";
+  const std::string lhs = elementTypeOf(matmul.getLhs());
+  const bool converts = matmul.getRealization() != moe::Realization::Native;
+  const std::string rhs = elementTypeOf(matmul.getRhs());
+  for (const catalog::Engine &row : catalog::kEngines) {
+    if (!report.getRefusalOf(row.name) &&
+        report.getEngine() != StringRef(row.name) && backend &&
+        catalog::hasWord(backend->engines, row.name) &&
+        (!converts || catalog::hasWord(row.weights, rhs)) &&
+        catalog::hasWord(row.orders, order) &&
+        (!matmul.readsFragments() ||
+         catalog::hasWord(row.fragmentElements, lhs)))
+      engines.emplace_back(row.name);
+  }
+  return engines;
+}
+
+/// Adds what the op says of layer, rows and element types.
+static void addFacts(moe::GroupedMatmulOp matmul, MatmulProblem &p) {
+  auto program = matmul->getParentOfType<moe::ProgramOp>();
+  // Slots of an expert are rows of this rank's experts alone.
+  p.experts = storedExperts(program);
+  p.pairs = rowsOfToken(program);
+  p.scheme = program.getScheme().value_or("").str();
+  p.elementType = elementTypeOf(matmul.getLhs());
+  if (matmul.getRealization() != moe::Realization::Native) {
+    // Measurements of plain weights say nothing of these.
+    p.elementType =
+        fmt::format("{} {}", p.elementType, elementTypeOf(matmul.getRhs()));
+    const int64_t group = matmul.getRhsDescriptor()->getGroup()[1];
+    if (matmul.getRealization() == moe::Realization::Codes && group > 0)
+      p.promoteK = group;
+  }
+  p.first = matmul.isFirst();
+  p.gather = bool(matmul.getRows());
+  p.addsFast = matmul.getFast();
 }
 
 namespace {
@@ -74,25 +123,60 @@ FailureOr<MatmulProblem> compiler::tiledProblem(moe::KernelOp kernel) {
   if (tiles->rows == 0)
     return kernel.emitError() << "kernel is launched by no variant that has "
                                  "rows in tiles";
-  auto program = kernel->getParentOfType<moe::ProgramOp>();
-  auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
-  MatmulProblem p = compiler::problemOf(kernel);
+  MatmulProblem p = problemOf(kernel);
   std::tie(p.minTokens, p.maxTokens) = tokenRange(kernel);
-  // Slots of an expert are rows of this rank's experts alone.
-  p.experts = storedExperts(program);
-  p.pairs = rowsOfToken(program);
-  p.elementType = elementTypeOf(matmul.getLhs());
-  if (matmul.getRealization() != moe::Realization::Native) {
-    // What was measured of plain weights says nothing of these.
-    p.elementType =
-        fmt::format("{} {}", p.elementType, elementTypeOf(matmul.getRhs()));
-    const int64_t group = matmul.getRhsDescriptor()->getGroup()[1];
-    if (matmul.getRealization() == moe::Realization::Codes && group > 0)
-      p.promoteK = group;
-  }
-  p.first = matmul.isFirst();
-  p.gather = bool(matmul.getRows());
-  p.addsFast = matmul.getFast();
+  addFacts(findStage<moe::GroupedMatmulOp>(kernel), p);
   p.tileRows = tiles->rows, p.alikeTiles = tiles->alike;
   return p;
+}
+
+MatmulProblem compiler::problemOfStages(moe::GroupedMatmulOp matmul) {
+  MatmulProblem p;
+  p.n = matmul.getN(), p.k = matmul.getK();
+  p.localExperts = matmul.getNumExperts();
+  addFacts(matmul, p);
+  for (Operation *user : matmul->getUsers())
+    if (auto activate = dyn_cast<moe::ActivateOp>(user))
+      p.gated = activate.getActivation().isGated();
+  return p;
+}
+
+GivenRange compiler::givenRangeOf(moe::VariantOp variant) {
+  GivenRange range;
+  range.first = variant.getMinTokens(), range.last = variant.getMaxTokens();
+  const auto see = [&](auto op) {
+    if (op)
+      range.tileRows = op.getTileRows(),
+      range.step = op.getRowStep().value_or(0);
+  };
+  for (Operation &op : variant.getBody().front()) {
+    see(dyn_cast<moe::PermuteOp>(op));
+    see(dyn_cast<moe::BatchOp>(op));
+    if (auto launch = dyn_cast<moe::LaunchOp>(op)) {
+      see(findStage<moe::PermuteOp>(launch.getKernelOp()));
+      see(findStage<moe::BatchOp>(launch.getKernelOp()));
+    }
+  }
+  return range;
+}
+
+std::string compiler::printGivenRange(const GivenRange &range) {
+  return fmt::format("{}-{}-{}-{}", range.first, range.last, range.tileRows,
+                     range.step);
+}
+
+std::optional<GivenRange> compiler::parseGivenRange(StringRef text) {
+  GivenRange range;
+  SmallVector<StringRef> words;
+  text.split(words, '-');
+  int64_t *const numbers[] = {&range.first, &range.last, &range.tileRows,
+                              &range.step};
+  if (words.size() != std::size(numbers))
+    return std::nullopt;
+  for (auto [word, number] : llvm::zip(words, numbers))
+    if (word.getAsInteger(10, *number) || *number < 0)
+      return std::nullopt;
+  if (range.first < 1 || range.last < range.first || range.tileRows < 1)
+    return std::nullopt;
+  return range;
 }

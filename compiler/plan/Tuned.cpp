@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// {"tuned": 1, "rows": [{"gpu", "problem": {...}, "schedule": {...},
-// "microseconds", "date"}]}. bench/ writes such files.
+// {"tuned": 2, "rows": [{"gpu", "tokens": [first, last], "problem": {...},
+// "schedule": {...}, "measured": {...}}]}. Version 1 has the token count in the
+// problem, and time and date in the row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,9 +15,15 @@
 
 #include "compiler/engine/Engine.h"
 #include "compiler/plan/Embedded.h"
+#include "runtime/support/Files.h"
 #include "runtime/support/JsonReader.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -24,11 +31,14 @@ using nlohmann::json;
 
 /// Sizes and counts of a row; products of a few of them fit 64 bits.
 static constexpr int64_t kMaxNumber = INT32_MAX;
+/// The version that is written; earlier ones are read, too.
+static constexpr int64_t kTunedVersion = 2;
 /// A file of measurements has some hundred bytes a row.
 static constexpr size_t kMaxTunedBytes = size_t(64) << 20;
 
-static void readProblem(JsonReader &problem, TunedRow &row) {
-  row.tokens = problem.integer("tokens", 1, kMaxNumber);
+static void readProblem(JsonReader &problem, int64_t version, TunedRow &row) {
+  if (version == 1)
+    row.tokens = problem.integer("tokens", 1, kMaxNumber);
   row.n = problem.integer("n", 1, kMaxNumber);
   row.k = problem.integer("k", 1, kMaxNumber);
   row.experts = problem.integer("experts", 1, kMaxNumber);
@@ -36,6 +46,8 @@ static void readProblem(JsonReader &problem, TunedRow &row) {
   row.elementType = problem.text("element_type");
   row.gated = problem.boolean("gated");
   row.gather = problem.boolean("gather");
+  if (version > 1)
+    row.scheme = problem.textOr("scheme", "");
   problem.refuseUnknown();
 }
 
@@ -53,33 +65,66 @@ static void readSchedule(JsonReader &schedule, Schedule &s) {
   schedule.refuseUnknown();
 }
 
-static TunedRow readRow(JsonReader &top) {
+static void readTime(JsonReader &from, TunedRow &row) {
+  row.microseconds = from.number("microseconds").value_or(0);
+  if (!(row.microseconds > 0))
+    from.expected("microseconds", "a positive number");
+  row.date = from.text("date");
+}
+
+static void readMeasured(JsonReader &measured, TunedRow &row) {
+  row.tokens = measured.integer("tokens", 1, kMaxNumber);
+  row.imported = measured.textOr("imported", "");
+  if (row.imported.empty()) {
+    readTime(measured, row);
+    row.noise = measured.number("noise").value_or(-1);
+    if (!(row.noise >= 0))
+      measured.expected("noise", "a number of at least 0");
+  } else {
+    row.date = measured.text("date");
+  }
+  row.commit = measured.text("commit");
+  measured.refuseUnknown();
+  if (!measured.failed() && (row.tokens < row.first || row.tokens > row.last))
+    measured.expected("tokens", "one of the row's {} to {} tokens", row.first,
+                      row.last);
+}
+
+static TunedRow readRow(JsonReader &top, int64_t version) {
   TunedRow row;
   row.gpu = top.text("gpu");
-  row.microseconds = top.number("microseconds").value_or(0);
-  if (!(row.microseconds > 0))
-    top.expected("microseconds", "a positive number");
-  row.date = top.text("date");
-  if (std::optional<JsonReader> problem = top.object("problem"))
-    readProblem(*problem, row);
-  else
-    top.expected("problem", "an object");
-  if (std::optional<JsonReader> schedule = top.object("schedule"))
-    readSchedule(*schedule, row.schedule);
-  else
-    top.expected("schedule", "an object");
+  if (version == 1) {
+    readTime(top, row);
+  } else {
+    const std::vector<int64_t> range = top.integers("tokens", 2, 1, kMaxNumber);
+    row.first = range[0], row.last = range[1];
+    if (!top.failed() && row.last < row.first)
+      top.expected("tokens", "[first, last] with first <= last");
+  }
+  const auto part = [&](const char *name, auto read) {
+    if (std::optional<JsonReader> object = top.object(name))
+      read(*object);
+    else
+      top.expected(name, "an object");
+  };
+  part("problem",
+       [&](JsonReader &object) { readProblem(object, version, row); });
+  part("schedule",
+       [&](JsonReader &object) { readSchedule(object, row.schedule); });
+  if (version > 1)
+    part("measured", [&](JsonReader &object) { readMeasured(object, row); });
   top.refuseUnknown();
   return row;
 }
 
-Result<std::vector<TunedRow>> compiler::parseTuned(std::string_view text,
-                                                   std::string_view name) {
+Result<std::vector<TunedRow>>
+compiler::parseTuned(std::string_view text, std::string_view name, int order) {
   JsonErrors errors{fmt::format("measured schedules '{}'", name), std::nullopt,
                     ErrorCode::InvalidArgument};
   json root =
       TRY(parseJsonObject(text, errors.name, errors.code, {kMaxTunedBytes}));
   JsonReader file(root, "", errors);
-  file.integer("tuned", 1, 1);
+  const int64_t version = file.integer("tuned", 1, kTunedVersion);
   std::vector<TunedRow> rows;
   const json *list = file.find("rows");
   if (!list || !list->is_array()) {
@@ -89,7 +134,8 @@ Result<std::vector<TunedRow>> compiler::parseTuned(std::string_view text,
       std::string path = fmt::format("rows[{}]", i);
       if ((*list)[i].is_object()) {
         JsonReader entry((*list)[i], path, errors);
-        rows.push_back(readRow(entry));
+        rows.push_back(readRow(entry, version));
+        rows.back().origin = name, rows.back().order = order;
       } else {
         errors.add(path, fmt::format("expected an object, got {}",
                                      describeJson((*list)[i])));
@@ -102,36 +148,167 @@ Result<std::vector<TunedRow>> compiler::parseTuned(std::string_view text,
   return rows;
 }
 
-Result<std::vector<TunedRow>> compiler::builtinTuned() {
+nlohmann::ordered_json compiler::tunedScheduleJson(const Schedule &s) {
+  nlohmann::ordered_json schedule = {{"engine", s.engine},
+                                     {"tile", {s.tileM, s.tileN, s.tileK}},
+                                     {"stages", s.stages}};
+  findEngine(s.engine)->write(s, schedule);
+  schedule["group"] = s.groupM;
+  return schedule;
+}
+
+static nlohmann::ordered_json jsonOf(const TunedRow &row) {
+  nlohmann::ordered_json problem = {{"n", row.n},
+                                    {"k", row.k},
+                                    {"experts", row.experts},
+                                    {"pairs", row.pairs},
+                                    {"element_type", row.elementType},
+                                    {"gated", row.gated},
+                                    {"gather", row.gather}};
+  if (!row.scheme.empty())
+    problem["scheme"] = row.scheme;
+  nlohmann::ordered_json measured = {{"tokens", row.tokens}};
+  if (row.imported.empty())
+    measured.update({{"microseconds", row.microseconds}, {"noise", row.noise}});
+  else
+    measured["imported"] = row.imported;
+  measured.update({{"date", row.date}, {"commit", row.commit}});
+  return {{"gpu", row.gpu},
+          {"tokens", {row.first, row.last}},
+          {"problem", std::move(problem)},
+          {"schedule", tunedScheduleJson(row.schedule)},
+          {"measured", std::move(measured)}};
+}
+
+std::string compiler::printTuned(std::span<const TunedRow> rows) {
+  std::vector<std::string> lines;
+  for (const TunedRow &row : rows)
+    lines.push_back("  " + jsonOf(row).dump());
+  return fmt::format("{{\"tuned\": {}, \"rows\": [\n{}\n]}}\n", kTunedVersion,
+                     fmt::join(lines, ",\n"));
+}
+
+Result<std::vector<TunedRow>> compiler::builtinTuned(int order) {
   std::vector<TunedRow> all;
   for (const EmbeddedFile &file : embeddedTuned()) {
-    auto rows = TRY(parseTuned(file.text, file.name));
+    auto rows = TRY(parseTuned(file.text, file.name, order));
+    for (TunedRow &row : rows)
+      row.origin = fmt::format("built-in {}", file.name);
     all.insert(all.end(), rows.begin(), rows.end());
   }
   return all;
 }
 
-std::optional<Schedule> compiler::findTuned(const std::vector<TunedRow> &rows,
-                                            const MatmulProblem &p,
-                                            const std::string &engine,
-                                            const Hardware &hw) {
+Result<std::vector<TunedRow>>
+compiler::readTuned(std::span<const std::string> files) {
+  std::vector<TunedRow> all;
+  int order = 0;
+  for (const std::string &file : files) {
+    auto rows = TRY(parseTuned(TRY(readFile(file)), file, order++));
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
+  auto rows = TRY(builtinTuned(order));
+  all.insert(all.end(), rows.begin(), rows.end());
+  return all;
+}
+
+bool compiler::isOfProblem(const TunedRow &row, const MatmulProblem &p,
+                           const std::string &gpu) {
+  return row.gpu == gpu && row.n == p.n && row.k == p.k &&
+         row.experts == p.localExperts && row.pairs == p.pairs &&
+         row.elementType == p.elementType && row.gated == p.gated &&
+         row.gather == p.gather &&
+         (row.scheme.empty() || row.scheme == p.scheme);
+}
+
+static bool isOneOf(const std::vector<std::string> &engines,
+                    const std::string &engine) {
+  return std::ranges::find(engines, engine) != engines.end();
+}
+
+/// Whether the row was measured for these token counts.
+static bool covers(const TunedRow &row, const MatmulProblem &p) {
+  return row.hasRange()
+             ? row.first <= p.minTokens && p.maxTokens <= row.last
+             : row.tokens >= p.minTokens && row.tokens <= p.maxTokens;
+}
+
+/// Rows that say more come first: those of a file before those built in, those
+/// that were measured before those imported, those with a narrow range before
+/// others, those of most tokens, the fastest.
+static auto rankOf(const TunedRow &row) {
+  return std::tuple(row.order, !row.imported.empty(), !row.hasRange(),
+                    row.last - row.first, -row.tokens, row.microseconds);
+}
+
+const TunedRow *compiler::findTuned(const std::vector<TunedRow> &rows,
+                                    const MatmulProblem &p,
+                                    const std::vector<std::string> &engines,
+                                    const Hardware &hw) {
   const TunedRow *chosen = nullptr;
   for (const TunedRow &row : rows) {
-    if (row.gpu != hw.gpu || row.n != p.n || row.k != p.k ||
-        row.experts != p.localExperts || row.pairs != p.pairs ||
-        row.elementType != p.elementType || row.gated != p.gated ||
-        row.gather != p.gather || row.schedule.engine != engine ||
-        row.tokens < p.minTokens || row.tokens > p.maxTokens ||
+    const bool mayServe = row.hasRange()
+                              ? isOneOf(engines, row.schedule.engine)
+                              : row.schedule.engine == engines.front();
+    if (!mayServe || !covers(row, p) || !isOfProblem(row, p, hw.gpu) ||
         whyIllegal(p, row.schedule, hw))
       continue;
-    if (!chosen || row.tokens > chosen->tokens ||
-        (row.tokens == chosen->tokens &&
-         row.microseconds < chosen->microseconds))
+    if (!chosen || rankOf(row) < rankOf(*chosen))
       chosen = &row;
   }
-  if (!chosen)
-    return std::nullopt;
-  Schedule s = chosen->schedule;
-  s.ctasPerSm = findEngine(engine)->ctasPerSm(p, s, hw);
+  return chosen;
+}
+
+Schedule compiler::scheduleOfRow(const TunedRow &row, const MatmulProblem &p,
+                                 const Hardware &hw) {
+  Schedule s = row.schedule;
+  s.ctasPerSm = findEngine(s.engine)->ctasPerSm(p, s, hw);
   return s;
+}
+
+std::string compiler::rangesBeside(const std::vector<TunedRow> &rows,
+                                   const MatmulProblem &p, const Hardware &hw) {
+  std::set<std::pair<int64_t, int64_t>> ranges;
+  for (const TunedRow &row : rows)
+    if (row.hasRange() && isOfProblem(row, p, hw.gpu))
+      ranges.emplace(row.first, row.last);
+  std::vector<std::string> words;
+  for (const auto &[first, last] : ranges)
+    words.push_back(first == last ? fmt::format("{}", first)
+                                  : fmt::format("{} to {}", first, last));
+  return words.empty()
+             ? ""
+             : fmt::format("rows for {} tokens", fmt::join(words, ", "));
+}
+
+std::vector<TunedRange> compiler::tunedRanges(
+    const std::vector<TunedRow> &rows, const MatmulProblem &first,
+    const std::vector<std::string> &engines, const MatmulProblem &second,
+    const std::vector<std::string> &itsEngines, const std::string &gpu,
+    int64_t maxTokens) {
+  std::vector<const TunedRow *> leading;
+  for (const TunedRow &row : rows)
+    if (row.hasRange() && isOfProblem(row, first, gpu) &&
+        isOneOf(engines, row.schedule.engine))
+      leading.push_back(&row);
+  std::ranges::stable_sort(leading, {},
+                           [](const TunedRow *row) { return rankOf(*row); });
+  std::vector<TunedRange> ranges;
+  for (const TunedRow *row : leading) {
+    const bool agree = std::ranges::any_of(rows, [&](const TunedRow &other) {
+      return other.first == row->first && other.last == row->last &&
+             other.order == row->order &&
+             other.schedule.tileM == row->schedule.tileM &&
+             isOfProblem(other, second, gpu) &&
+             isOneOf(itsEngines, other.schedule.engine);
+    });
+    const int64_t last = std::min(row->last, maxTokens);
+    const bool overlaps = std::ranges::any_of(ranges, [&](const auto &known) {
+      return row->first <= known.last && known.first <= last;
+    });
+    if (agree && row->first <= last && !overlaps)
+      ranges.push_back({row->first, last, row->schedule.tileM});
+  }
+  std::ranges::sort(ranges, {}, &TunedRange::first);
+  return ranges;
 }

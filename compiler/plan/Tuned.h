@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Reads tuned/*.json: one measurement a row, with GPU, problem, schedule,
-// microseconds and date. A row serves a problem when GPU, sizes and element
-// type are equal and its token count lies in the problem's range; of several
-// the fastest per token count and the largest token count wins.
+// Reads and writes files of measured schedules: one measurement a row, with
+// GPU, problem, schedule and the token counts that it was measured for. A row
+// serves a problem when GPU, sizes and element type are equal and it was
+// measured for all token counts of the problem. Rows of both matmuls that agree
+// on the tile's rows also make a range of their own (MakeVariants).
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +19,10 @@
 #include "compiler/engine/Problem.h"
 #include "runtime/support/Result.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -26,29 +30,81 @@ namespace moec::compiler {
 
 struct TunedRow {
   std::string gpu;
-  int64_t tokens = 0;
+  /// Token counts that it was measured for, inclusive; 0: a row of version 1,
+  /// which serves the range of token counts that holds `tokens`.
+  int64_t first = 0, last = 0;
+  int64_t tokens = 0; ///< with which it was timed
   int64_t n = 0, k = 0, experts = 0, pairs = 0;
   std::string elementType;
+  std::string scheme; ///< of the layer; "": any
   bool gated = false, gather = false;
   Schedule schedule; ///< source is "tuned"
   double microseconds = 0;
-  std::string date; ///< yyyy-mm-dd
+  double noise = 0;   ///< relative deviation of the timings
+  std::string date;   ///< yyyy-mm-dd
+  std::string commit; ///< the compiler and templates that were measured
+  /// The foreign file that its tile is from; it was not timed then.
+  std::string imported;
+  std::string origin; ///< the file that holds it, for reports
+  int order = 0;      ///< rows of lower order come first
+
+  bool hasRange() const { return first > 0; }
 };
 
 /// Parses one file. Unknown, missing and mistyped fields are errors that name
 /// the row and the field.
 Result<std::vector<TunedRow>> parseTuned(std::string_view text,
-                                         std::string_view name);
+                                         std::string_view name, int order = 0);
+
+/// The text of a file of version 2, a row a line.
+std::string printTuned(std::span<const TunedRow> rows);
+
+/// A schedule as a row has it.
+nlohmann::ordered_json tunedScheduleJson(const Schedule &schedule);
 
 /// Rows of the files built into the compiler.
-Result<std::vector<TunedRow>> builtinTuned();
+Result<std::vector<TunedRow>> builtinTuned(int order = 0);
 
-/// The schedule measured best for the problem on this GPU. Rows that are not
-/// legal (any more) are passed over.
-std::optional<Schedule> findTuned(const std::vector<TunedRow> &rows,
-                                  const MatmulProblem &problem,
-                                  const std::string &engine,
-                                  const Hardware &hardware);
+/// The rows of these files, then those built in.
+Result<std::vector<TunedRow>> readTuned(std::span<const std::string> files);
+
+/// Whether both are of one matmul; nothing is said of tokens and schedules.
+bool isOfProblem(const TunedRow &row, const MatmulProblem &problem,
+                 const std::string &gpu);
+
+/// The row measured best for the problem on this GPU, with one of these
+/// engines; null: none serves. Rows that are not legal (any more) are passed
+/// over. A row of version 1 does not choose between engines: it serves with
+/// the first.
+const TunedRow *findTuned(const std::vector<TunedRow> &rows,
+                          const MatmulProblem &problem,
+                          const std::vector<std::string> &engines,
+                          const Hardware &hardware);
+
+/// The row's schedule, with what follows from the problem.
+Schedule scheduleOfRow(const TunedRow &row, const MatmulProblem &problem,
+                       const Hardware &hardware);
+
+/// "rows for 23 to 45 tokens": ranges of rows of this problem, none of which
+/// serves it; "" where there are none.
+std::string rangesBeside(const std::vector<TunedRow> &rows,
+                         const MatmulProblem &problem,
+                         const Hardware &hardware);
+
+/// Token counts that measured rows give tiles of so many rows.
+struct TunedRange {
+  int64_t first = 0, last = 0, tileRows = 0;
+  bool operator==(const TunedRange &) const = default;
+};
+
+/// Ranges for which both matmuls have rows with tiles of one size; they
+/// ascend and do not overlap.
+std::vector<TunedRange> tunedRanges(const std::vector<TunedRow> &rows,
+                                    const MatmulProblem &first,
+                                    const std::vector<std::string> &engines,
+                                    const MatmulProblem &second,
+                                    const std::vector<std::string> &itsEngines,
+                                    const std::string &gpu, int64_t maxTokens);
 
 } // namespace moec::compiler
 

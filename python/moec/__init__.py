@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from moec._tune import Tuned as Tuned
+    from moec._tune import TunedTokens as TunedTokens
+    from moec._tune import tune as tune
     from moec._warmup import Warmup as Warmup
     from moec._warmup import warmup as warmup
     from moec.arrays import from_bfloat16 as from_bfloat16
@@ -82,6 +85,7 @@ _HOMES = {
     "layer": ("Context", "Layer"),
     "package": ("Package", "Value", "Variant", "load"),
     "report": ("Report", "Support"),
+    "_tune": ("Tuned", "TunedTokens", "tune"),
     "_warmup": ("Warmup", "warmup"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

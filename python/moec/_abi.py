@@ -228,10 +228,19 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "run": (c.c_int, [_handle, _handle, c.c_void_p, c.c_void_p, _size, c.c_int64, c.POINTER(RunOptions)]),
     "compile_config": (c.c_int, [_text, _text, _out]),
     "explain_config": (c.c_int, [_text, _text, _out]),
+    "tune_config": (c.c_int, [_text, _text, _out]),
     "explain_html": (c.c_int, [_text, _text, _out]),
     "catalog_json": (c.c_int, [_out]),
     "families_json": (c.c_int, [_out]),
     "main": (c.c_int, [c.c_int, c.POINTER(c.c_char_p)]),
 }
 # Functions that libmoec-runtime.so lacks.
-OF_THE_COMPILER = ("compile_config", "explain_config", "explain_html", "catalog_json", "families_json", "main")
+OF_THE_COMPILER = (
+    "compile_config",
+    "explain_config",
+    "explain_html",
+    "tune_config",
+    "catalog_json",
+    "families_json",
+    "main",
+)

@@ -68,7 +68,7 @@ def _archs(arch: str | list[str] | tuple[str, ...] | None) -> str | list[str]:
     raise TypeError(f"arch: expected 'sm_90a' say, or a list; got {type(arch).__name__}")
 
 
-def _request(source: Source, options: dict[str, Any]) -> Request:
+def request_of(source: Source, options: dict[str, Any]) -> Request:
     """The text, and the options that were given."""
     options = dict(options, arch=_archs(options.get("arch")))
     for name in ("cache_dir", "tuned"):
@@ -77,7 +77,7 @@ def _request(source: Source, options: dict[str, Any]) -> Request:
     return text_of(source), {name: value for name, value in options.items() if value is not None}
 
 
-def _encoded(options: dict[str, Any]) -> bytes:
+def encoded(options: dict[str, Any]) -> bytes:
     try:
         return json.dumps(options).encode()
     except TypeError as error:
@@ -86,7 +86,7 @@ def _encoded(options: dict[str, Any]) -> bytes:
 
 def _explained(request: Request) -> dict[str, Any]:
     text, options = request
-    made: dict[str, Any] = json.loads(library().text("explain_config", _c.text(text, "source"), _encoded(options)))
+    made: dict[str, Any] = json.loads(library().text("explain_config", _c.text(text, "source"), encoded(options)))
     return made
 
 
@@ -183,14 +183,14 @@ def compile(
         "allow": allow,
         "cubin": cubin,
     }
-    request = _request(source, options)
+    request = request_of(source, options)
     # The compiler takes an NVRTC that the process has loaded.
     if cubin and (nvrtc := _nvrtc.find_nvrtc()):
         ctypes.CDLL(str(nvrtc))
     text, given = request
     try:
         with reported(library(), progress):
-            return Files(library().made("compile_config", _c.text(text, "source"), _encoded(given)), request)
+            return Files(library().made("compile_config", _c.text(text, "source"), encoded(given)), request)
     except NotSupported as error:
         report = _explained((text, {name: value for name, value in given.items() if name != "cubin"}))
         raise NotSupported(str(error), () if report["served"] else _reasons(report)) from None
@@ -203,7 +203,7 @@ def explain(source: Source, **options: Any) -> Report:
     """
     options.pop("progress", None)
     options.setdefault("max_tokens", 8192)
-    return Report(_explained(_request(source, options)))
+    return Report(_explained(request_of(source, options)))
 
 
 def supports(source: Source, **options: Any) -> Support:

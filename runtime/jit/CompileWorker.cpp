@@ -59,13 +59,14 @@ static std::string distrust(const struct stat &program,
   return "";
 }
 
-Result<std::string> moec::runtime::workerBeside(const std::string &own) {
+Result<std::string> moec::runtime::programBeside(const std::string &own,
+                                                 const std::string &name) {
   struct stat binary;
   if (::stat(own.c_str(), &binary) != 0)
     return Error(ErrorCode::NoCompiler, "the path of this library is unknown");
   std::vector<std::string> searched;
   for (const char *place : {"", "/../libexec/moec", "/../../libexec/moec"}) {
-    std::string path = parentFolder(own) + place + "/moec-nvrtc";
+    std::string path = parentFolder(own) + place + "/" + name;
     struct stat program;
     if (::stat(path.c_str(), &program) != 0 || !S_ISREG(program.st_mode)) {
       searched.push_back(path);
@@ -77,6 +78,10 @@ Result<std::string> moec::runtime::workerBeside(const std::string &own) {
   }
   return Error(ErrorCode::NoCompiler, "there is no {}",
                fmt::join(searched, ", no "));
+}
+
+Result<std::string> moec::runtime::workerBeside(const std::string &own) {
+  return programBeside(own, "moec-nvrtc");
 }
 
 Result<std::string> moec::runtime::findWorker() {

@@ -34,9 +34,13 @@ namespace moec::runtime {
 /// program. An error says why there is none.
 Result<std::string> findWorker();
 
-/// The moec-nvrtc of a binary: in its folder (a wheel), or in libexec/moec of
-/// a prefix whose bin/, lib/ or lib/<triplet>/ has it. One that others than
+/// A program of a binary: in its folder (a wheel), or in libexec/moec of a
+/// prefix whose bin/, lib/ or lib/<triplet>/ has it. One that others than
 /// those of the binary may write is an error.
+Result<std::string> programBeside(const std::string &binary,
+                                  const std::string &name);
+
+/// The moec-nvrtc of a binary.
 Result<std::string> workerBeside(const std::string &binary);
 
 /// One worker. The thread that starts it keeps it: with that thread it ends.

@@ -34,6 +34,10 @@ inline constexpr EnvVariable kEnvVariables[] = {
     {"MOEC_CACHE_DIR", "path", "",
      "Folder of compiled kernels; default $XDG_CACHE_HOME/moec, else "
      "$HOME/.cache/moec."},
+    {"MOEC_TUNED_STORE", "path", "",
+     "Folder of the schedules that moec tune measured for this user; off: "
+     "none; "
+     "default: tuned in the folder of MOEC_CACHE_DIR."},
     {"MOEC_STRICT", "flag", "0",
      "Never compile at load: a kernel that is neither in the package nor in "
      "the cache is an error."},
@@ -49,6 +53,9 @@ inline constexpr EnvVariable kEnvVariables[] = {
      "The program moec-nvrtc, which compiles kernels in processes of its own; "
      "off: threads of the process that loads compile them; default: beside "
      "the library."},
+    {"MOEC_MEASURE", "path", "",
+     "The program moec-measure, which checks and times packages for moec tune; "
+     "default: beside moec-nvrtc."},
     {"MOEC_SPIN_DEADLINE", "integer", "0",
      "Milliseconds after which a kernel that waits for other threads ends "
      "with an assertion that names the wait; 0: never. Kernels are compiled "

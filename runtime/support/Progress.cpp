@@ -42,10 +42,21 @@ static void show(std::string_view what, int64_t done, int64_t total) {
     theSink()(what, done, total);
 }
 
+static thread_local int quietOnes = 0;
+
+QuietProgress::QuietProgress() { ++quietOnes; }
+QuietProgress::~QuietProgress() { --quietOnes; }
+
+Progress::Progress(std::string_view what, int64_t total)
+    : what(what), total(total), quiet(quietOnes > 0) {}
+
 void Progress::advance(int64_t count) {
   const int64_t now = done += count;
-  if (now < total)
+  if (now < total && !quiet)
     show(what, now, total);
 }
 
-Progress::~Progress() { show(what, total, total); }
+Progress::~Progress() {
+  if (!quiet)
+    show(what, total, total);
+}

@@ -35,7 +35,7 @@ bool offerProgressSink(ProgressSink sink);
 class Progress {
 public:
   /// `what` is plural, "kernels compiled" say.
-  Progress(std::string_view what, int64_t total) : what(what), total(total) {}
+  Progress(std::string_view what, int64_t total);
   ~Progress();
   Progress(const Progress &) = delete;
   Progress &operator=(const Progress &) = delete;
@@ -46,7 +46,18 @@ public:
 private:
   const std::string what;
   const int64_t total;
+  const bool quiet; ///< begun while there was a QuietProgress
   std::atomic<int64_t> done = 0;
+};
+
+/// While it lives, steps that its thread begins are not shown: they are parts
+/// of one that is.
+class QuietProgress {
+public:
+  QuietProgress();
+  ~QuietProgress();
+  QuietProgress(const QuietProgress &) = delete;
+  QuietProgress &operator=(const QuietProgress &) = delete;
 };
 
 } // namespace moec

@@ -43,9 +43,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     problem.elementType = row.elementType;
     problem.gated = row.gated, problem.gather = row.gather;
     problem.tileRows = row.schedule.tileM;
-    auto found = findTuned(*rows, problem, row.schedule.engine, gpu());
-    fuzz::require(!found || !whyIllegal(problem, *found, gpu()),
+    if (row.hasRange())
+      problem.minTokens = row.first, problem.maxTokens = row.last;
+    const TunedRow *found =
+        findTuned(*rows, problem, {row.schedule.engine}, gpu());
+    fuzz::require(!found || !whyIllegal(problem, found->schedule, gpu()),
                   "a schedule that is taken is legal");
+    const std::vector<std::string> engines = {row.schedule.engine};
+    fuzz::require(!row.hasRange() ||
+                      tunedRanges(*rows, problem, engines, problem, engines,
+                                  row.gpu, row.last)
+                              .size() <= rows->size(),
+                  "no row makes two ranges");
   }
   return 0;
 }

@@ -84,7 +84,7 @@ class Installed(unittest.TestCase):
     def test_the_runtime_alone(self):
         prefix, files = self.install_part("runtime")
         self.assertFalse([file for file in files if "libmoec.so" in file or file in ("bin/moec", "bin/moec-opt")])
-        for name in ("bin/moec-run", "libexec/moec/moec-nvrtc", "include/moec/moec.h", "include/moec/moec.hpp"):
+        for name in ("bin/moec-run", "libexec/moec/moec-nvrtc", "libexec/moec/moec-measure", "include/moec/moec.h", "include/moec/moec.hpp"):
             self.assertIn(name, files)
         self.assertEqual(self.configure(prefix, "moec::runtime", "REQUIRED"), "")
         self.assertEqual(self.configure(prefix, "moec::runtime", "REQUIRED COMPONENTS runtime OPTIONAL_COMPONENTS compiler"), "")
@@ -101,7 +101,7 @@ class Installed(unittest.TestCase):
         self.assertTrue({"bin/moec", "bin/moec-opt"} <= files)
         self.assertFalse([file for file in files if "runtime" in file])
         prefix, files = self.install_part("python")
-        self.assertEqual(files, {"moec/libmoec.so", "moec/moec-nvrtc"})
+        self.assertEqual(files, {"moec/libmoec.so", "moec/moec-measure", "moec/moec-nvrtc"})
         self.assertFalse((prefix / "moec" / "libmoec.so").is_symlink())
         self.assertEqual(ctypes.CDLL(str(prefix / "moec" / "libmoec.so")).moec_version(), VERSION)
         # A wheel takes it by its component alone.

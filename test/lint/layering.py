@@ -24,6 +24,8 @@ RULES = [
     ("dialect/", ("dialect/",) + LLVM, ()),
     # The C ABI of libmoec.so compiles kernels and loads layers, so it meets the whole runtime.
     ("compiler/capi/", ("compiler/", "dialect/", "runtime/", "moec/") + LLVM, ()),
+    # The tuner starts processes and compiles kernels as a load does.
+    ("compiler/tune/", ("compiler/", "dialect/", "runtime/") + LLVM, ()),
     # Engines and plans know nothing of passes and emitters; emitters print what passes decided.
     ("compiler/engine/", ("compiler/engine/", "dialect/", "runtime/package/", "runtime/support/"), LLVM),
     ("compiler/plan/", ("compiler/engine/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
@@ -45,6 +47,8 @@ RULES = [
     ("tools/device/", ("tools/device/", "runtime/"), LLVM),
     # moec-run --check compares with the reference.
     ("tools/moec-run/", ("tools/device/", "tools/moec-run/", "runtime/", "test/reference/"), LLVM),
+    # moec-measure is moec-run for a tuner.
+    ("tools/moec-measure/", ("tools/device/", "tools/moec-measure/", "tools/moec-run/", "runtime/"), LLVM),
     ("tools/", ("tools/", "compiler/", "dialect/", "runtime/") + LLVM, ()),
     # The reference shares no code with what it judges.
     ("test/reference/", ("test/reference/", "runtime/package/", "runtime/support/"), LLVM),

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""The programs and libraries of --build need nothing but the C library where they run; the libraries and moec-nvrtc also need
+"""The programs and libraries of --build need nothing but the C library where they run; the libraries and their programs also need
 libgcc_s.so.1. These load with glibc 2.34. The libraries export nothing but the C ABI (moec_*), so that they live beside
 another LLVM in one process. No program and no library holds a path of the machine that built it."""
 
@@ -22,9 +22,9 @@ NEEDED = re.compile(r"^(libc\.so\.6|libm\.so\.6|libdl\.so\.2|librt\.so\.1|libpth
 NEEDED_BY_LIBRARIES = "libgcc_s.so.1"
 NEWEST_GLIBC = (2, 34)
 PROGRAMS = ("bin/moec", "bin/moec-opt", "bin/moec-run", "bin/moec-check", "lib/libmoec.so", "lib/libmoec-runtime.so",
-            "libexec/moec/moec-nvrtc")
+            "libexec/moec/moec-measure", "libexec/moec/moec-nvrtc")
 # They go into a wheel.
-OLD_GLIBC = (".so", "moec-nvrtc")
+OLD_GLIBC = (".so", "moec-measure", "moec-nvrtc")
 
 
 def lines_of(*command):

@@ -440,7 +440,8 @@ void FirstHalf::run(int64_t expert, const std::vector<int64_t> &pairs,
         const double upMoves =
             std::max(std::fabs(carry(layer, numbers, h[up] + upOff) - carried),
                      std::fabs(carry(layer, numbers, h[up] - upOff) - carried));
-        moves = std::hypot(moves * carried, value * upMoves);
+        // The C library's hypot of two is newer than glibc 2.34.
+        moves = std::hypot(moves * carried, value * upMoves, 0.0);
       }
       uncertainty[p * intermediate + i] = moves;
     }

@@ -102,9 +102,16 @@ Result<void> LoadedLayer::setWeights(const HostWeights &weights) {
   }
   packedLayer = TRY(Layer::create(code, tensors, {}, owner.stream(0)));
   TRY(owner.synchronize(0));
+  weightTensors = std::move(tensors);
   packTime = std::chrono::duration<double, std::milli>(
                  std::chrono::steady_clock::now() - start)
                  .count();
+  return {};
+}
+
+Result<void> LoadedLayer::shareWeights(const LoadedLayer &other) {
+  packedLayer = TRY(Layer::create(code, other.weightTensors,
+                                  {.alreadyPacked = true}, owner.stream(0)));
   return {};
 }
 

@@ -49,6 +49,9 @@ public:
 
   /// Uploads and packs; the weights stay with this object.
   Result<void> setWeights(const HostWeights &weights);
+  /// Takes the packed weights of another package of the same layer, which must
+  /// outlive this one and pack in the same way.
+  Result<void> shareWeights(const LoadedLayer &other);
   runtime::Layer &packed() { return *packedLayer; }
   /// The device's copy of a weight as it was given.
   void *storedWeight(const std::string &name) const {
@@ -81,6 +84,7 @@ private:
   std::shared_ptr<const runtime::Package> code;
   reference::Layer described;
   std::vector<tools::Buffer> weightMemory;
+  std::vector<runtime::Tensor> weightTensors;
   std::map<std::string, void *> storedAt; ///< weights as given, by name
   std::unique_ptr<runtime::Layer> packedLayer;
   double packTime = 0;

@@ -519,6 +519,15 @@ moec_status moec_explain_config(const char *text, const char *options_json,
 moec_status moec_explain_html(const char *report_json, const char *bench_json,
                               moec_text **page);
 
+/** Measures schedules of a config on the GPU that is here, as `moec tune` does:
+ *  blocks for "budget" seconds. Options are those of the layer and its target
+ *  as above, and "tokens" (an array), "budget", "exhaustive", "random", "seed",
+ *  "device", "deadline", "min_gain", "sample", "out" and "log". The report is
+ * the JSON of `moec tune --report`. Needs the program moec-measure beside the
+ * library. */
+moec_status moec_tune_config(const char *text, const char *options_json,
+                             moec_text **report);
+
 /** The words that a config may use, as JSON: an object of tables "schemes",
  *  "routing", "activations", "engines", "backends", "archs", "gpus" and
  *  "realizations". The command `moec list` prints the same tables. */

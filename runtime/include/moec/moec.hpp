@@ -421,6 +421,14 @@ explainConfig(const std::string &text, const std::string &optionsJson = "") {
       moec_explain_config(text.c_str(), optionsJson.c_str(), &report);
   return detail::take(status, report);
 }
+/// Measures schedules of a config; the report as JSON.
+inline Expected<std::string> tuneConfig(const std::string &text,
+                                        const std::string &optionsJson) {
+  moec_text *report = nullptr;
+  moec_status status =
+      moec_tune_config(text.c_str(), optionsJson.c_str(), &report);
+  return detail::take(status, report);
+}
 /// The report as a page of HTML; `benchJson` may be null.
 inline Expected<std::string> explainHtml(const std::string &reportJson,
                                          const char *benchJson = nullptr) {

@@ -164,6 +164,27 @@ TEST(ExplainConfig, WrongArgumentsAreErrors) {
   moec_text_destroy(nullptr);
 }
 
+TEST(TuneConfig, WrongArgumentsAreErrors) {
+  const auto said = [](const char *config, const char *options) -> std::string {
+    moec_text *report = nullptr;
+    const moec_status status = moec_tune_config(config, options, &report);
+    EXPECT_EQ(report, nullptr);
+    return std::string(moec_status_name(status)) + ": " + moec_last_error();
+  };
+  EXPECT_EQ(said(nullptr, ""),
+            "invalid_argument: moec_tune_config: text is NULL");
+  EXPECT_EQ(moec_tune_config(kTiny, "", nullptr), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(said(kTiny, R"({"arch": "sm_90a", "tokens": [0]})"),
+            "invalid_argument: options.tokens: expected an array of integers "
+            "from 1, got [0]");
+  EXPECT_EQ(said(kTiny, R"({"arch": "sm_90a", "budget": "60s"})"),
+            "invalid_argument: options.budget: expected a number above 0, got "
+            "\"60s\"");
+  EXPECT_EQ(said(kTiny, R"({"arch": "sm_90a"})"),
+            "refused: expected token counts to measure with (tokens), got "
+            "none");
+}
+
 TEST(CompileConfig, IrIsBounded) {
   std::string deep;
   for (int i = 0; i < 20000; ++i)

@@ -52,11 +52,12 @@ TEST(Tuned, TheLargestTokenCountInRangeAndThenTheFastestWins) {
                       row("32", "4.0", "5") + "," + row("128", "0.5")),
                  "t.json");
   ASSERT_TRUE(rows) << rows.error().message;
-  auto found = findTuned(*rows, problem(), "mma_sync", h100());
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->stages, 5);
-  EXPECT_EQ(found->source, "tuned");
-  EXPECT_GE(found->ctasPerSm, 1);
+  auto *row = findTuned(*rows, problem(), {"mma_sync"}, h100());
+  ASSERT_TRUE(row);
+  const Schedule found = scheduleOfRow(*row, problem(), h100());
+  EXPECT_EQ(found.stages, 5);
+  EXPECT_EQ(found.source, "tuned");
+  EXPECT_GE(found.ctasPerSm, 1);
 }
 
 TEST(Tuned, SchedulesOfWgmmaHaveRoles) {
@@ -72,11 +73,11 @@ TEST(Tuned, SchedulesOfWgmmaHaveRoles) {
                R"( "registers": [56, 224], "ctas_per_sm": 1)");
   auto rows = parseTuned(file(text), "t.json");
   ASSERT_TRUE(rows) << rows.error().message;
-  auto found = findTuned(*rows, problem(), "wgmma", h100());
+  auto *found = findTuned(*rows, problem(), {"wgmma"}, h100());
   ASSERT_TRUE(found);
-  EXPECT_EQ(describe(*found), "wgmma 16x128x64 stages 4 warps 4+8");
-  EXPECT_EQ(found->ctasPerSm, 1);
-  EXPECT_FALSE(findTuned(*rows, problem(), "mma_sync", h100()));
+  EXPECT_EQ(describe(found->schedule), "wgmma 16x128x64 stages 4 warps 4+8");
+  EXPECT_EQ(found->schedule.ctasPerSm, 1);
+  EXPECT_FALSE(findTuned(*rows, problem(), {"mma_sync"}, h100()));
 }
 
 /// Every row built in serves the problem that it was measured on.
@@ -96,14 +97,14 @@ TEST(Tuned, BuiltinRowsAreLegal) {
     ASSERT_TRUE(findHardware("sm_90a", row.gpu, hw));
     EXPECT_EQ(whyIllegal(p, row.schedule, hw), std::nullopt)
         << describe(row.schedule);
-    EXPECT_TRUE(findTuned(*rows, p, row.schedule.engine, hw));
+    EXPECT_TRUE(findTuned(*rows, p, {row.schedule.engine}, hw));
   }
 }
 
 TEST(Tuned, RowsThatAreNotLegalArePassedOver) {
   auto rows = parseTuned(file(row("32", "1.0", "99")), "t.json");
   ASSERT_TRUE(rows);
-  EXPECT_FALSE(findTuned(*rows, problem(), "mma_sync", h100()));
+  EXPECT_FALSE(findTuned(*rows, problem(), {"mma_sync"}, h100()));
 }
 
 TEST(Tuned, RowsOfOtherGpusDoNotServe) {
@@ -111,7 +112,129 @@ TEST(Tuned, RowsOfOtherGpusDoNotServe) {
   ASSERT_TRUE(rows);
   Hardware other = h100();
   other.gpu = "h200_sxm";
-  EXPECT_FALSE(findTuned(*rows, problem(), "mma_sync", other));
+  EXPECT_FALSE(findTuned(*rows, problem(), {"mma_sync"}, other));
+}
+
+/// A row of version 2 of one of the layer's matmuls.
+static std::string rangeRow(
+    const std::string &tokens, const std::string &tile, bool first = true,
+    const std::string &measured = R"("microseconds": 2.5, "noise": 0.01)") {
+  return R"({"gpu": "h100_sxm", "tokens": )" + tokens +
+         R"(, "problem": {"n": )" + (first ? "1536" : "2048") + R"(, "k": )" +
+         (first ? "2048" : "768") +
+         R"(, "experts": 128, "pairs": 8, "element_type": "bf16", "gated": )" +
+         (first ? "true" : "false") + R"(, "gather": )" +
+         (first ? "true" : "false") +
+         R"(}, "schedule": {"engine": "mma_sync", "tile": [)" + tile +
+         R"(, 64, 64], "stages": 4, "warps": [1, 4], "group": 8},)"
+         R"( "measured": {"tokens": 16, )" +
+         measured + R"(, "date": "2026-11-28", "commit": "moec"}})";
+}
+
+static std::string ranges(const std::string &rows) {
+  return R"({"tuned": 2, "rows": [)" + rows + "]}";
+}
+
+static MatmulProblem down() {
+  MatmulProblem p = problem();
+  p.n = 2048, p.k = 768, p.first = p.gated = p.gather = false;
+  return p;
+}
+
+static std::vector<TunedRow> rowsOf(const std::string &text, int order = 0) {
+  auto rows = parseTuned(ranges(text), "t.json", order);
+  EXPECT_TRUE(rows) << rows.error().message;
+  return rows ? *rows : std::vector<TunedRow>();
+}
+
+TEST(Tuned, ARowServesTheTokenCountsThatItWasMeasuredFor) {
+  const auto rows = rowsOf(rangeRow("[8, 32]", "16"));
+  MatmulProblem p = problem();
+  const auto serves = [&](int64_t first, int64_t last) {
+    p.minTokens = first, p.maxTokens = last;
+    return findTuned(rows, p, {"wgmma", "mma_sync"}, h100()) != nullptr;
+  };
+  EXPECT_TRUE(serves(8, 32));
+  EXPECT_TRUE(serves(9, 31));
+  EXPECT_FALSE(serves(7, 32));
+  EXPECT_FALSE(serves(8, 33));
+  EXPECT_EQ(rangesBeside(rows, p, h100()), "rows for 8 to 32 tokens");
+  // It chooses the engine, unless that may not serve.
+  p.minTokens = p.maxTokens = 8;
+  EXPECT_FALSE(findTuned(rows, p, {"wgmma"}, h100()));
+}
+
+TEST(Tuned, RowsOfBothMatmulsMakeARange) {
+  const std::vector<std::string> engines = {"wgmma", "mma_sync"};
+  const auto of = [&](const std::vector<TunedRow> &rows, int64_t most = 4096) {
+    return tunedRanges(rows, problem(), engines, down(), engines, "h100_sxm",
+                       most);
+  };
+  const std::vector<TunedRange> one = {{8, 32, 16}};
+  EXPECT_EQ(of(rowsOf(rangeRow("[8, 32]", "16") + "," +
+                      rangeRow("[8, 32]", "16", false))),
+            one);
+  EXPECT_TRUE(of(rowsOf(rangeRow("[8, 32]", "16"))).empty());
+  EXPECT_TRUE(of(rowsOf(rangeRow("[8, 32]", "16") + "," +
+                        rangeRow("[8, 32]", "32", false)))
+                  .empty());
+  EXPECT_TRUE(of(rowsOf(rangeRow("[8, 32]", "16") + "," +
+                        rangeRow("[8, 31]", "16", false)))
+                  .empty());
+  // An earlier file's row takes the tokens that both have; of one file's the
+  // narrower.
+  auto both = rowsOf(
+      rangeRow("[16, 64]", "64") + "," + rangeRow("[16, 64]", "64", false), 1);
+  for (const TunedRow &row : rowsOf(rangeRow("[8, 32]", "16") + "," +
+                                    rangeRow("[8, 32]", "16", false)))
+    both.push_back(row);
+  EXPECT_EQ(of(both), one);
+  for (TunedRow &row : both)
+    row.order = 0;
+  EXPECT_EQ(of(both), one);
+  EXPECT_EQ(of(both, 20), (std::vector<TunedRange>{{8, 20, 16}}));
+  EXPECT_TRUE(of(both, 7).empty());
+}
+
+TEST(Tuned, RowsAreReadAsTheyAreWritten) {
+  std::string roles = rangeRow("[8, 32]", "16");
+  roles.replace(roles.find("mma_sync"), 8, "wgmma");
+  const std::string warps = R"("warps": [1, 4])";
+  roles.replace(roles.find(warps), warps.size(),
+                R"("producer_warps": 4, "consumer_warps": 8, "registers":)"
+                R"( [56, 224], "ctas_per_sm": 1, "swap": false)");
+  auto rows =
+      rowsOf(rangeRow("[8, 32]", "16") + "," + roles + "," +
+             rangeRow("[1, 16]", "16", false, R"("imported": "E=1,N=2.json")"));
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].microseconds, 2.5);
+  EXPECT_EQ(rows[0].noise, 0.01);
+  EXPECT_FALSE(rows[1].schedule.swap);
+  EXPECT_EQ(rows[2].imported, "E=1,N=2.json");
+  const std::string text = printTuned(rows);
+  auto again = parseTuned(text, "t.json");
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(printTuned(*again), text);
+  for (size_t i = 0; i < rows.size(); ++i)
+    EXPECT_EQ((*again)[i].schedule, rows[i].schedule);
+}
+
+TEST(Tuned, WrongFieldsOfVersionTwoAreNamed) {
+  auto said = [](const std::string &text) {
+    return "measured schedules 't.json': rows[0]." + text;
+  };
+  EXPECT_EQ(errorOf(ranges(rangeRow("[32, 8]", "16"))),
+            said("tokens: expected [first, last] with first <= last, got an "
+                 "array"));
+  EXPECT_EQ(errorOf(ranges(rangeRow("[17, 32]", "16"))),
+            said("measured.tokens: expected one of the row's 17 to 32 tokens, "
+                 "got the number 16"));
+  EXPECT_EQ(errorOf(ranges(
+                rangeRow("[8, 32]", "16", true, R"("microseconds": 2.5)"))),
+            said("measured.noise: expected a number of at least 0, got "
+                 "nothing"));
+  EXPECT_EQ(errorOf(ranges(row("8", "1.0"))),
+            said("tokens: expected 2 integers, got nothing"));
 }
 
 TEST(Tuned, EveryWrongFieldIsNamed) {
@@ -124,7 +247,7 @@ TEST(Tuned, EveryWrongFieldIsNamed) {
                  "syntax error while parsing object key - unexpected end of "
                  "input; expected string literal"));
   EXPECT_EQ(errorOf("{}"),
-            said("tuned: expected an integer from 1 to 1, got nothing"));
+            said("tuned: expected an integer from 1 to 2, got nothing"));
   EXPECT_EQ(errorOf(R"({"tuned": 1, "rows": [], "x": 0})"),
             said("x: unknown field; accepted here: rows and tuned"));
   EXPECT_EQ(errorOf(R"({"tuned": 1, "rows": {}})"),

@@ -222,6 +222,24 @@ TEST(Progress, countsToTheSink) {
             (std::vector<std::string>{"steps 1/3", "steps 3/3", "others 2/2"}));
 }
 
+TEST(Progress, partsOfAStepAreQuiet) {
+  int heard = 0;
+  setProgressSink([&](std::string_view, int64_t, int64_t) { ++heard; });
+  {
+    const QuietProgress quiet;
+    Progress part("parts", 3);
+    part.advance();
+    // Steps of another thread are shown.
+    std::thread([] { Progress("others", 1); }).join();
+  }
+  EXPECT_EQ(heard, 1);
+  {
+    Progress step("steps", 1);
+  }
+  EXPECT_EQ(heard, 2);
+  setProgressSink({});
+}
+
 TEST(Log, handsMessagesToTheSink) {
   std::vector<std::string> seen;
   setLogSink(

@@ -1,0 +1,37 @@
+//===- Tune.cpp - moec tune and moec import-tuned -------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/command/Commands.h"
+
+#include "compiler/tune/Tuner.h"
+#include "runtime/support/Files.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+using namespace moec;
+using namespace moec::compiler;
+
+static Result<void> say(const std::string &text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
+      std::fflush(stdout) != 0)
+    return fileError("cannot write", "standard output");
+  return {};
+}
+
+Result<void> moec::compiler::runTune(const TuneOptions &options,
+                                     const std::string &report) {
+  const nlohmann::ordered_json done = TRY(tune(options));
+  if (!report.empty())
+    TRY(writeFileAtomically(report, done.dump(2) + "\n"));
+  return say(tuneText(done));
+}
+
+Result<void> moec::compiler::runImportTuned(const ImportTunedOptions &options) {
+  return say(TRY(importTuned(options)));
+}

@@ -1,0 +1,49 @@
+//===- TuneOptions.h - what a tuner is asked for -------------- -*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// No IR: the C ABI reads these out of JSON.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_COMPILER_TUNE_TUNEOPTIONS_H
+#define MOEC_COMPILER_TUNE_TUNEOPTIONS_H
+
+#include "compiler/CompileOptions.h"
+#include "compiler/import/ImportOptions.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moec::compiler {
+
+/// A layer is in a file, or it is a text.
+struct TuneSource {
+  std::string path;
+  std::optional<std::string> text;
+};
+
+struct TuneOptions {
+  TuneSource source;
+  ImportOptions import;
+  CompileOptions compile;
+  std::vector<int64_t> tokens;
+  double budget = 60;      ///< seconds of the whole, compiling with it
+  bool exhaustive = false; ///< all candidates for all sizes of tiles
+  int64_t random = 0;      ///< legal schedules drawn beside them
+  uint64_t seed = 1;
+  std::string device = "cuda"; ///< or host
+  double deadline = 30;        ///< seconds of one measurement
+  double minGain = 1;          ///< percent; no rows for less
+  int64_t sample = 8;          ///< tokens compared with the reference
+  std::string output;          ///< the file of rows; "": the user's store
+  std::string log;             ///< "": beside the store
+};
+
+} // namespace moec::compiler
+
+#endif // MOEC_COMPILER_TUNE_TUNEOPTIONS_H

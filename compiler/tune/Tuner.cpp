@@ -1,0 +1,582 @@
+//===- Tuner.cpp - measures schedules of a layer --------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Ratios to the compiler's choice, measured in turns, are compared: a clock
+// that drifts changes both.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/tune/Tuner.h"
+
+#include "compiler/plan/MatmulProblems.h"
+#include "compiler/plan/TunedStore.h"
+#include "compiler/tune/BuildAhead.h"
+#include "compiler/tune/MeasuringProcess.h"
+#include "compiler/tune/Trial.h"
+#include "compiler/tune/TuneLog.h"
+#include "compiler/tune/TunedInput.h"
+#include "dialect/catalog/Gpus.h"
+#include "runtime/support/Env.h"
+#include "runtime/support/Files.h"
+#include "runtime/support/Log.h"
+#include "runtime/support/Progress.h"
+#include "runtime/support/Sha256.h"
+#include "runtime/support/StagedFolder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <map>
+
+using namespace moec;
+using namespace moec::compiler;
+using nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+class Tuning {
+public:
+  Tuning(const TuneOptions &options, TunedInput input, TuneLog log,
+         StagedFolder work, std::string program)
+      : options(options), input(std::move(input)), log(std::move(log)),
+        work(std::move(work)), program(std::move(program)) {}
+
+  Result<ordered_json> run();
+
+private:
+  Result<void> tuneTokens(const TokenRange &range, Clock::time_point until);
+  Result<void> tryAll(const TokenRange &range, std::vector<Trial> &trials,
+                      std::string_view what, int rounds,
+                      Clock::time_point until);
+  Result<void> measure(const ordered_json &about, const std::string &folder,
+                       int64_t tokens, int rounds, double worse,
+                       ordered_json &line);
+  Result<void> startProcess();
+  Result<void> buildDefaults(const std::vector<TokenRange> &ranges);
+  Result<void> makeBaseline(int64_t tokens);
+  Result<void> confirmRange(TokenRange &range, const Trial &winner,
+                            Clock::time_point until);
+  ordered_json describe(const TokenRange &range, const Trial &trial,
+                        std::string_view what) const;
+  void quarantine(const ordered_json &line);
+  size_t printed() const;
+  std::string errorsSince(size_t offset) const;
+  std::string folderOf(const std::string &name) const {
+    return joinPath(work.path(), name);
+  }
+  std::string defaultFolder(int64_t tokens) const {
+    return folderOf(fmt::format("default-{}", tokens));
+  }
+
+  const TuneOptions &options;
+  TunedInput input;
+  TuneLog log;
+  StagedFolder work;
+  std::string program;
+  std::optional<MeasuringProcess> process;
+  std::string baseline; ///< the folder of the compiler's choice
+  int64_t baselineTokens = 0;
+  bool warm = false; ///< the process has the layer's weights
+  std::vector<TunedRow> rows;
+  ordered_json results = ordered_json::array();
+  ordered_json quarantined = ordered_json::array();
+  int64_t measured = 0, reused = 0, jobs = 0;
+  std::map<int64_t, double> defaults; ///< microseconds by token count
+};
+
+} // namespace
+
+static bool isOver(Clock::time_point until) { return Clock::now() >= until; }
+
+ordered_json Tuning::describe(const TokenRange &range, const Trial &trial,
+                              std::string_view what) const {
+  const Hardware &hardware = input.hardware();
+  ordered_json about = {
+      {"what", what},
+      {"layer", input.name()},
+      {"digest", input.digest()},
+      {"gpu", hardware.gpu},
+      {"arch", input.arch()},
+      {"device", options.device},
+      {"tokens", range.tokens},
+      {"range", {range.first, range.last}},
+      {"first",
+       {{"problem", problemJson(trial.layer.first)},
+        {"schedule", tunedScheduleJson(trial.candidate.first)}}},
+      {"second",
+       {{"problem", problemJson(trial.layer.second)},
+        {"schedule", tunedScheduleJson(trial.candidate.second)}}},
+      {"predicted_us", trial.candidate.predicted * 1e6},
+      {"commit", input.commit()}};
+  ordered_json named = about;
+  named.erase("predicted_us");
+  constexpr size_t kDigits = 20;
+  ordered_json keyed = {{"key", sha256(named.dump()).substr(0, kDigits)}};
+  keyed.update(about);
+  keyed["date"] = TunedInput::today();
+  return keyed;
+}
+
+/// Bytes that processes have printed as errors so far.
+size_t Tuning::printed() const {
+  const Result<std::string> text = readFile(folderOf("errors.txt"));
+  return text ? text->size() : 0;
+}
+
+std::string Tuning::errorsSince(size_t offset) const {
+  const Result<std::string> text = readFile(folderOf("errors.txt"));
+  if (!text || text->size() <= offset)
+    return "";
+  constexpr size_t kMost = 600;
+  std::string last = text->substr(offset);
+  if (last.size() > kMost)
+    last = "..." + last.substr(last.size() - kMost);
+  return "; it printed: " + last;
+}
+
+void Tuning::quarantine(const ordered_json &line) {
+  quarantined.push_back(
+      {{"key", line["key"]},
+       {"tokens", line.value("tokens", int64_t(0))},
+       {"kind", line.value("kind", "")},
+       {"first", line.value("first", ordered_json::object())
+                     .value("schedule", ordered_json::object())},
+       {"second", line.value("second", ordered_json::object())
+                      .value("schedule", ordered_json::object())},
+       {"text", line.value("text", "")}});
+}
+
+Result<void> Tuning::startProcess() {
+  if (process)
+    return {};
+  process.emplace(TRY(MeasuringProcess::start(program, options.device,
+                                              folderOf("errors.txt"))));
+  warm = false;
+  return {};
+}
+
+/// Hands the process a job. What comes of it becomes a line of the log.
+Result<void> Tuning::measure(const ordered_json &about,
+                             const std::string &folder, int64_t tokens,
+                             int rounds, double worse, ordered_json &line) {
+  const auto jobOf = [&](const std::string &package, int its, double limit) {
+    return ordered_json{{"package", package},
+                        {"baseline", baseline},
+                        {"tokens", tokens},
+                        {"seed", options.seed * 1000 + uint64_t(++jobs)},
+                        {"sample", options.sample},
+                        {"rounds", its},
+                        {"worse", limit}};
+  };
+  // Weights are made once a process, which takes long.
+  constexpr double kWeights = 600;
+  for (int attempt = 0; !warm; ++attempt) {
+    TRY(startProcess());
+    const size_t before = printed();
+    const JobResult first =
+        process->run(jobOf(baseline, 1, 0), kWeights + options.deadline);
+    if (first.answer.is_object() && first.answer.value("ok", false)) {
+      warm = true;
+      break;
+    }
+    const std::string why = first.answer.is_object()
+                                ? first.answer.value("text", std::string())
+                            : first.hung ? std::string("it does not end")
+                                         : first.ended;
+    process.reset();
+    if (attempt > 0)
+      return Error(
+          ErrorCode::DriverFailed,
+          "the compiler's own choice for {} tokens cannot be measured: "
+          "{}{}",
+          tokens, why, errorsSince(before));
+  }
+  const size_t before = printed();
+  const JobResult result =
+      process->run(jobOf(folder, rounds, worse), options.deadline);
+  line = about;
+  const bool ok = result.answer.is_object() && result.answer.value("ok", false);
+  line["ok"] = ok;
+  if (ok) {
+    for (const char *name : {"us", "baseline_us", "noise", "rounds", "check"})
+      line[name] = result.answer.value(name, nlohmann::json());
+    ++measured;
+  } else {
+    std::string kind = "ended", text;
+    if (result.answer.is_object()) {
+      kind = result.answer.value("kind", "refused");
+      text = result.answer.value("text", std::string());
+      if (kind == "baseline")
+        return Error(ErrorCode::DriverFailed,
+                     "the compiler's own choice for {} tokens cannot be "
+                     "measured: {}",
+                     tokens, text);
+    } else if (result.hung) {
+      kind = "hang";
+      text = fmt::format("it did not end within {} s", options.deadline);
+    } else {
+      text = fmt::format("no answer came of the process that measured it ({})",
+                         result.ended);
+    }
+    if (!result.answer.is_object() || kind == "fault") {
+      text += errorsSince(before);
+      process.reset();
+      warm = false;
+    }
+    line["kind"] = kind, line["text"] = text;
+    quarantine(line);
+  }
+  return log.add(line);
+}
+
+/// All token counts at a time: their packages share few kernels.
+Result<void> Tuning::buildDefaults(const std::vector<TokenRange> &ranges) {
+  BuildAhead builds(ranges.size(), [&](size_t i) {
+    return input.build(ranges[i].tokens, {}, defaultFolder(ranges[i].tokens));
+  });
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    builds.await(i, Clock::now() + std::chrono::hours(24));
+    TRY(builds.result(i));
+  }
+  return {};
+}
+
+Result<void> Tuning::makeBaseline(int64_t tokens) {
+  if (baselineTokens == tokens)
+    return {};
+  const std::string folder = defaultFolder(tokens);
+  if (!fileExists(folder))
+    TRY(input.build(tokens, {}, folder));
+  baseline = folder, baselineTokens = tokens;
+  return {};
+}
+
+/// Measures what the log does not know, best first, until the time is over.
+Result<void> Tuning::tryAll(const TokenRange &range, std::vector<Trial> &trials,
+                            std::string_view what, int rounds,
+                            Clock::time_point until) {
+  std::vector<Trial *> open;
+  std::vector<ordered_json> about;
+  for (Trial &trial : trials) {
+    ordered_json its = describe(range, trial, what);
+    if (const ordered_json *known = log.find(its["key"].get<std::string>())) {
+      ++reused;
+      if (known->value("ok", false))
+        takeLine(*known, trial);
+      else
+        quarantine(*known);
+      continue;
+    }
+    open.push_back(&trial);
+    about.push_back(std::move(its));
+  }
+  if (open.empty() || isOver(until))
+    return {};
+  const auto folder = [&](size_t i) {
+    return folderOf(about[i]["key"].get<std::string>());
+  };
+  // Slower ones need not be known well, unless a model is fitted to them.
+  const double worse = options.exhaustive ? 0 : 1.25;
+  Progress progress(
+      fmt::format("schedules for {} tokens measured", range.tokens),
+      int64_t(open.size()));
+  BuildAhead builds(open.size(), [&](size_t i) {
+    return input.build(range.tokens,
+                       input.rowsFor(range, open[i]->layer, open[i]->candidate),
+                       folder(i));
+  });
+  for (size_t i = 0; i < open.size(); ++i) {
+    if (!builds.await(i, until) || isOver(until))
+      return {};
+    ordered_json line = about[i];
+    if (Result<void> built = builds.result(i); !built) {
+      line["ok"] = false, line["kind"] = "refused";
+      line["text"] = built.error().message;
+      TRY(log.add(line));
+      quarantine(line);
+    } else {
+      TRY(measure(about[i], folder(i), range.tokens, rounds, worse, line));
+      if (line.value("ok", false))
+        takeLine(line, *open[i]);
+    }
+    TRY(removeAll(folder(i)));
+    TRY(removeAll(folder(i) + ".json"));
+    progress.advance();
+  }
+  return {};
+}
+
+/// The ends of the range, too: where the winner is slower there than the
+/// compiler's choice, or no time is left, the range ends at `tokens`.
+Result<void> Tuning::confirmRange(TokenRange &range, const Trial &winner,
+                                  Clock::time_point until) {
+  const TokenRange whole = range;
+  for (int64_t end : {whole.first, whole.last}) {
+    if (end == whole.tokens)
+      continue;
+    bool holds = false;
+    TokenRange at = whole;
+    at.tokens = end;
+    const ordered_json about = describe(at, winner, "end");
+    ordered_json line = ordered_json::object();
+    if (const auto *known = log.find(about["key"].get<std::string>())) {
+      line = *known;
+      ++reused;
+    } else if (!isOver(until)) {
+      TRY(makeBaseline(end));
+      const std::string folder = folderOf(about["key"].get<std::string>());
+      Result<void> built = input.build(
+          end, input.rowsFor(whole, winner.layer, winner.candidate), folder);
+      if (built)
+        TRY(measure(about, folder, end, 5, 0, line));
+      TRY(removeAll(folder));
+    }
+    if (line.value("ok", false)) {
+      Trial there;
+      takeLine(line, there);
+      holds = there.ratio <= 1 + there.noise;
+    }
+    if (!holds)
+      (end < whole.tokens ? range.first : range.last) = whole.tokens;
+  }
+  return {};
+}
+
+Result<void> Tuning::tuneTokens(const TokenRange &range,
+                                Clock::time_point until) {
+  // The winner needs some of the time, too.
+  const auto now = Clock::now();
+  const auto search = now + (std::max(until, now) - now) * 3 / 4;
+  const Hardware &hardware = input.hardware();
+  const int64_t tokens = range.tokens;
+  const DefaultChoice choice = TRY(input.defaultFor(tokens));
+  TRY(makeBaseline(tokens));
+  // Centers: the best schedules for each size of tiles.
+  std::vector<Trial> centers;
+  const TunedLayer any = TRY(input.problemsFor(range, 16));
+  std::vector<int64_t> sizes = tileRowsOf(any.engines, any.first.elementBytes);
+  if (choice.schedules &&
+      std::ranges::find(sizes, choice.tileRows) == sizes.end())
+    sizes.push_back(choice.tileRows);
+  for (int64_t size : sizes) {
+    Trial trial;
+    trial.layer = TRY(input.problemsFor(range, size));
+    const auto first =
+        centerOf(trial.layer.first, trial.layer.engines, hardware);
+    const auto second =
+        centerOf(trial.layer.second, trial.layer.secondEngines, hardware);
+    if (!first || !second)
+      continue;
+    trial.candidate = predict(trial.layer, *first, *second, hardware, tokens);
+    // The compiler's choice may be a built-in row's.
+    if (choice.schedules && size == choice.tileRows)
+      trial.candidate = predict(trial.layer, choice.schedules->first,
+                                choice.schedules->second, hardware, tokens);
+    centers.push_back(std::move(trial));
+  }
+  std::ranges::stable_sort(centers, {}, [](const Trial &trial) {
+    return trial.candidate.predicted;
+  });
+  constexpr int kRounds = 5, kFinalRounds = 9;
+  TRY(tryAll(range, centers, "schedule", kRounds, search));
+
+  // Beside the best ones.
+  std::vector<Trial> all = centers;
+  std::ranges::stable_sort(centers, {}, [](const Trial &trial) {
+    return trial.ratio > 0 ? trial.ratio
+                           : std::numeric_limits<double>::infinity();
+  });
+  constexpr size_t kSizes = 2;
+  const size_t used =
+      options.exhaustive ? centers.size() : std::min(kSizes, centers.size());
+  std::vector<Trial> beside;
+  for (size_t i = 0; i < used; ++i)
+    for (const Candidate &candidate :
+         variationsOf(centers[i].layer, centers[i].candidate, hardware, tokens,
+                      options.random, options.seed + uint64_t(tokens)))
+      beside.push_back({centers[i].layer, candidate});
+  if (!options.exhaustive)
+    std::ranges::stable_sort(beside, {}, [](const Trial &trial) {
+      return trial.candidate.predicted;
+    });
+  TRY(tryAll(range, beside, "schedule", kRounds, search));
+  all.insert(all.end(), beside.begin(), beside.end());
+
+  // Gains of both matmuls together.
+  std::vector<Trial> together;
+  if (const Trial *best = fastest(all)) {
+    std::vector<const Trial *> firsts, seconds;
+    for (const Trial &trial : all) {
+      if (trial.ratio <= 0 ||
+          trial.layer.first.tileRows != best->layer.first.tileRows)
+        continue;
+      firsts.push_back(&trial), seconds.push_back(&trial);
+    }
+    const auto ratio = [](const Trial *trial) { return trial->ratio; };
+    std::ranges::stable_sort(firsts, {}, ratio);
+    std::ranges::stable_sort(seconds, {}, ratio);
+    // The fastest of those that have a schedule is enough.
+    const auto keepDistinct = [](std::vector<const Trial *> &trials,
+                                 const Schedule Candidate::*member) {
+      std::vector<const Trial *> kept;
+      for (const Trial *trial : trials)
+        if (std::ranges::none_of(kept, [&](const Trial *other) {
+              return other->candidate.*member == trial->candidate.*member;
+            }))
+          kept.push_back(trial);
+      trials = std::move(kept);
+    };
+    keepDistinct(firsts, &Candidate::first);
+    keepDistinct(seconds, &Candidate::second);
+    constexpr size_t kEach = 3;
+    for (size_t i = 0; i < std::min(kEach, firsts.size()); ++i)
+      for (size_t j = 0; j < std::min(kEach, seconds.size()); ++j) {
+        const Candidate pair =
+            predict(best->layer, firsts[i]->candidate.first,
+                    seconds[j]->candidate.second, hardware, tokens);
+        const auto known = [&](const Trial &trial) {
+          return trial.layer.first.tileRows == best->layer.first.tileRows &&
+                 trial.candidate == pair;
+        };
+        if (std::ranges::none_of(all, known) &&
+            std::ranges::none_of(together, known))
+          together.push_back({best->layer, pair});
+      }
+  }
+  TRY(tryAll(range, together, "schedule", kRounds, search));
+  all.insert(all.end(), together.begin(), together.end());
+
+  // The best one again, since the fastest of many is lucky, too.
+  ordered_json result = {{"tokens", tokens},
+                         {"default_variant", choice.variant}};
+  std::vector<Trial> finals;
+  if (const Trial *best = fastest(all))
+    finals.push_back({best->layer, best->candidate});
+  TRY(tryAll(range, finals, "final", kFinalRounds, until));
+  const bool known = !finals.empty() && finals.front().ratio > 0;
+  const Trial *best = known ? &finals.front() : fastest(all);
+  int64_t tried = 0;
+  for (const Trial &trial : all)
+    tried += trial.ratio > 0;
+  result["schedules"] = tried;
+  result["of"] = int64_t(all.size());
+  if (!best) {
+    result["chosen"] = "none measured";
+    results.push_back(std::move(result));
+    return {};
+  }
+  result["default_us"] = best->microseconds / best->ratio;
+  result["us"] = best->microseconds;
+  result["noise"] = best->noise;
+  result["best"] = words(best->candidate);
+  result["tile_rows"] = best->layer.first.tileRows;
+  // Rows cut variants in two, which has a price: there are none for less.
+  const Trial *winner = isFaster(*best, options.minGain) ? best : nullptr;
+  result["chosen"] = winner ? "measured" : "default";
+  if (winner) {
+    TokenRange served = range;
+    TRY(confirmRange(served, *winner, until));
+    result["range"] = {served.first, served.last};
+    for (TunedRow row :
+         input.rowsFor(served, winner->layer, winner->candidate)) {
+      row.microseconds = winner->microseconds;
+      row.noise = winner->noise;
+      rows.push_back(std::move(row));
+    }
+  }
+  results.push_back(std::move(result));
+  return {};
+}
+
+Result<ordered_json> Tuning::run() {
+  const auto begin = Clock::now();
+  const auto end = begin + std::chrono::duration_cast<Clock::duration>(
+                               std::chrono::duration<double>(options.budget));
+  const std::vector<TokenRange> ranges =
+      rangesAround(options.tokens, input.maxTokens(), kFusedRouting);
+  TRY(startProcess());
+  if (options.device == "cuda") {
+    const catalog::Gpu *gpu = catalog::findGpuByDevice(process->deviceName());
+    const std::string here = gpu ? std::string(gpu->name) : "";
+    if (here != input.hardware().gpu)
+      return refused("schedules for GPU '{}' are measured on it, and here is "
+                     "'{}'; expected --gpu and --arch of this one",
+                     input.hardware().gpu, process->deviceName());
+  }
+  TRY(buildDefaults(ranges));
+  size_t left = ranges.size();
+  for (const TokenRange &range : ranges) {
+    const auto now = Clock::now();
+    // A share of what is left; what one leaves, the others have.
+    const auto share = (end - std::min(now, end)) / int64_t(left--);
+    TRY(tuneTokens(range, now + share));
+  }
+  std::string output = options.output;
+  if (output.empty()) {
+    const std::string store = tunedStoreFolder(options.compile.cacheFolder);
+    output = joinPath(store, input.hardware().gpu + ".json");
+  }
+  if (!rows.empty())
+    TRY(addToTuned(output, rows));
+  const double seconds =
+      std::chrono::duration<double>(Clock::now() - begin).count();
+  return ordered_json{{"layer", input.name()},
+                      {"gpu", input.hardware().gpu},
+                      {"arch", input.arch()},
+                      {"device", process ? process->deviceName() : ""},
+                      {"seconds", seconds},
+                      {"measured", measured},
+                      {"known", reused},
+                      {"results", results},
+                      {"quarantined", quarantined},
+                      {"rows", int64_t(rows.size())},
+                      {"output", rows.empty() ? "" : output},
+                      {"log", log.path()}};
+}
+
+Result<ordered_json> compiler::tune(const TuneOptions &options) {
+  // The host device runs no code.
+  CompileOptions compile = options.compile;
+  compile.cubins = options.device == "cuda";
+  TunedInput input =
+      TRY(TunedInput::open(options.source, options.import, compile));
+  if (options.tokens.empty())
+    return refused("expected token counts to measure with (tokens), got none");
+  if (options.device != "cuda" && options.device != "host")
+    return refused("expected device cuda or host, got '{}'", options.device);
+  if (options.device == "host" &&
+      (options.output.empty() || options.log.empty()))
+    return refused("times of the host device say nothing of a GPU; expected "
+                   "--out and --log beside --device=host");
+  for (int64_t tokens : options.tokens)
+    if (tokens > input.maxTokens())
+      return refused("expected --tokens up to --max-tokens {}, got {}",
+                     input.maxTokens(), tokens);
+  const std::string store = tunedStoreFolder(options.compile.cacheFolder);
+  if (store.empty() && (options.output.empty() || options.log.empty()))
+    return refused("there is no store of measured schedules (MOEC_TUNED_STORE "
+                   "is off, or no folder of a cache is known); expected --out "
+                   "and --log");
+  const std::string path =
+      options.log.empty()
+          ? joinPath(store, fmt::format("log/{}-{}.jsonl", input.name(),
+                                        input.digest()))
+          : options.log;
+  TuneLog log = TRY(TuneLog::open(path));
+  if (log.damagedLines() > 0)
+    moec::log(LogLevel::Warning,
+              "'{}': {} lines are no measurements, and are passed over", path,
+              log.damagedLines());
+  StagedFolder work = TRY(StagedFolder::create(path + ".work"));
+  std::string program = TRY(findMeasure());
+  Tuning tuning(options, std::move(input), std::move(log), std::move(work),
+                std::move(program));
+  return tuning.run();
+}

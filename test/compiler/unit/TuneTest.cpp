@@ -1,0 +1,226 @@
+//===- TuneTest.cpp - candidates, ranges and the log of a tuner -----------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The parts that need no program beside them; test/tune runs the whole.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/plan/PlannedRanges.h"
+#include "compiler/plan/TunedStore.h"
+#include "compiler/plan/VllmTuned.h"
+#include "compiler/tune/BuildAhead.h"
+#include "compiler/tune/Candidates.h"
+#include "compiler/tune/TuneLog.h"
+#include "runtime/support/Files.h"
+#include "test/compiler/unit/ScheduleTesting.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+using namespace moec;
+using namespace moec::compiler;
+using namespace moec::test;
+
+namespace {
+/// A folder that goes with the test.
+struct Folder {
+  std::string path = std::filesystem::temp_directory_path() /
+                     ("moec-tune-" + std::to_string(::getpid()));
+  Folder() {
+    std::filesystem::remove_all(path);
+    std::filesystem::create_directories(path);
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+};
+const std::vector<std::string> kEngines = {"wgmma", "mma_sync"};
+} // namespace
+
+TEST(Tune, CandidatesAreLegalDistinctAndSeeded) {
+  const MatmulProblem problem = gateUp(1, 64, 64);
+  const auto all = schedulesOf(problem, kEngines, h100(), 32, 16, 1);
+  std::set<std::string> engines;
+  for (const Schedule &s : all) {
+    EXPECT_EQ(whyIllegal(problem, s, h100()), std::nullopt) << describe(s);
+    EXPECT_EQ(std::ranges::count(all, s), 1) << describe(s);
+    engines.insert(s.engine);
+  }
+  EXPECT_EQ(engines.size(), 2u);
+  // Whatever an engine enumerates is among them, and so is what it takes.
+  for (const std::string &engine : kEngines)
+    for (Schedule s : candidates(problem, engine, h100())) {
+      s.source = "tuned";
+      s.ctasPerSm = findEngine(engine)->ctasPerSm(problem, s, h100());
+      EXPECT_EQ(std::ranges::count(all, s), 1) << describe(s);
+    }
+  EXPECT_EQ(std::ranges::count(all, *centerOf(problem, kEngines, h100())), 1);
+  const auto none = schedulesOf(problem, kEngines, h100(), 32, 0, 1);
+  EXPECT_EQ(all.size(), none.size() + 16);
+  EXPECT_EQ(all, schedulesOf(problem, kEngines, h100(), 32, 16, 1));
+  EXPECT_NE(all, schedulesOf(problem, kEngines, h100(), 32, 16, 2));
+}
+
+TEST(Tune, VariationsChangeOneMatmul) {
+  TunedLayer layer;
+  layer.first = gateUp(1, 64, 64);
+  layer.second = gateUp(1, 64, 64);
+  layer.second.gated = layer.second.gather = layer.second.first = false;
+  layer.second.n = 2048, layer.second.k = 768;
+  layer.engines = layer.secondEngines = kEngines;
+  const Candidate center =
+      predict(layer, *centerOf(layer.first, kEngines, h100()),
+              *centerOf(layer.second, kEngines, h100()), h100(), 32);
+  const auto all = variationsOf(layer, center, h100(), 32, 4, 1);
+  EXPECT_GT(all.size(), 8u);
+  EXPECT_TRUE(std::ranges::is_sorted(all, {}, &Candidate::predicted));
+  for (const Candidate &one : all)
+    EXPECT_TRUE((one.first == center.first) != (one.second == center.second));
+}
+
+TEST(Tune, RangesAreHalfAnOctaveAndDoNotMeet) {
+  const auto of = [](std::vector<int64_t> tokens, int64_t most) {
+    std::string text;
+    for (const auto &range : rangesAround(std::move(tokens), most, 128))
+      text += std::to_string(range.first) + "-" + std::to_string(range.tokens) +
+              "-" + std::to_string(range.last) + " ";
+    return text;
+  };
+  EXPECT_EQ(of({32}, 65536), "23-32-45 ");
+  EXPECT_EQ(of({1, 32, 512, 2048}, 65536),
+            "1-1-1 23-32-45 363-512-724 1449-2048-2896 ");
+  // Neighbours share what lies between them.
+  EXPECT_EQ(of({16, 24, 16}, 65536), "12-16-19 20-24-33 ");
+  EXPECT_EQ(of({1, 2}, 65536), "1-1-1 2-2-2 ");
+  EXPECT_EQ(of({128, 129}, 65536), "91-128-128 129-129-182 ");
+  EXPECT_EQ(of({100}, 110), "71-100-110 ");
+}
+
+TEST(Tune, TheLogKeepsWholeLines) {
+  Folder folder;
+  const std::string path = folder.path + "/log.jsonl";
+  {
+    auto log = TuneLog::open(path);
+    ASSERT_TRUE(log) << log.error().message;
+    ASSERT_TRUE(log->add({{"key", "a"}, {"ok", true}, {"us", 1.5}}));
+    ASSERT_TRUE(log->add({{"key", "b"}, {"ok", false}}));
+    auto second = TuneLog::open(path);
+    ASSERT_FALSE(second);
+    EXPECT_NE(second.error().message.find("is in use: another moec tune"),
+              std::string::npos);
+  }
+  // A process that was killed while it wrote.
+  std::ofstream(path, std::ios::app) << R"({"key": "c", "ok": tr)";
+  {
+    auto log = TuneLog::open(path);
+    ASSERT_TRUE(log);
+    EXPECT_EQ(log->damagedLines(), 1);
+    ASSERT_TRUE(log->find("a"));
+    EXPECT_EQ((*log->find("a"))["us"], 1.5);
+    EXPECT_FALSE(log->find("c"));
+    ASSERT_TRUE(log->add({{"key", "d"}, {"ok", true}}));
+  }
+  auto log = TuneLog::open(path);
+  ASSERT_TRUE(log);
+  EXPECT_TRUE(log->find("d"));
+  EXPECT_EQ(log->damagedLines(), 1);
+}
+
+TEST(Tune, PackagesAreBuiltAheadInOrder) {
+  std::atomic<size_t> begun = 0;
+  constexpr size_t kCount = 40, kBad = 7;
+  BuildAhead builds(kCount, [&](size_t i) -> Result<void> {
+    ++begun;
+    return i == kBad ? Result<void>(refused("not this one")) : Result<void>();
+  });
+  const auto until = std::chrono::steady_clock::now() + std::chrono::hours(1);
+  ASSERT_TRUE(builds.await(0, until));
+  // Nobody has asked for the last ones yet.
+  EXPECT_LT(begun, kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(builds.await(i, until));
+    EXPECT_EQ(bool(builds.result(i)), i != kBad);
+  }
+  EXPECT_EQ(begun, kCount);
+}
+
+static TunedRow rowFor(int64_t first, int64_t last, double us) {
+  TunedRow row;
+  row.gpu = "h100_sxm", row.date = "2026-11-28", row.commit = "moec";
+  row.first = first, row.last = last, row.tokens = first;
+  row.n = 1536, row.k = 2048, row.experts = 128, row.pairs = 8;
+  row.elementType = "bf16", row.gated = row.gather = true;
+  row.microseconds = us;
+  row.schedule.tileM = 16, row.schedule.source = "tuned";
+  return row;
+}
+
+TEST(Tune, NewRowsReplaceThoseThatTheyOverlap) {
+  Folder folder;
+  const std::string path = folder.path + "/store/h100_sxm.json";
+  ASSERT_TRUE(addToTuned(path, {rowFor(1, 4, 1), rowFor(8, 16, 2)}));
+  ASSERT_TRUE(addToTuned(path, {rowFor(16, 32, 3)}));
+  auto rows = parseTuned(*readFile(path), path);
+  ASSERT_TRUE(rows) << rows.error().message;
+  ASSERT_EQ(rows->size(), 2u);
+  EXPECT_EQ((*rows)[0].last, 4);
+  EXPECT_EQ((*rows)[1].first, 16);
+  // A damaged file stays as it is.
+  std::ofstream(path) << "{";
+  EXPECT_FALSE(addToTuned(path, {rowFor(1, 4, 1)}));
+  EXPECT_EQ(*readFile(path), "{");
+}
+
+TEST(Tune, FilesOfVllmGiveRangesOfTileRows) {
+  const auto file = parseVllmTuned(
+      "/a/E=8,N=512,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8.json",
+      R"({"2": {"BLOCK_SIZE_M": 16}, "4": {"BLOCK_SIZE_M": 16},)"
+      R"( "64": {"BLOCK_SIZE_M": 64}})");
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->experts, 8);
+  EXPECT_EQ(file->intermediate, 512);
+  EXPECT_EQ(file->deviceName, "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(file->dtype, "fp8_w8a8");
+  ASSERT_EQ(file->blocks.size(), 2u);
+  EXPECT_EQ(file->blocks[0].first, 1);
+  EXPECT_EQ(file->blocks[0].last, 34);
+  EXPECT_EQ(file->blocks[1].first, 35);
+  EXPECT_EQ(file->blocks[1].rows, 64);
+}
+
+TEST(Tune, MeasuredRangesCutThoseOfTheRules) {
+  using Ranges = std::vector<Planned>;
+  const Planned few = {Planned::Few, 1, 4, 4},
+                slices = {Planned::Slices, 6, 60, 64},
+                tiles = {Planned::Tiles, 5, 128, 64},
+                rest = {Planned::Tiles, 129, 4096, 192, 16};
+  const Ranges rules = {few, slices, tiles, rest};
+  EXPECT_EQ(cutRanges(rules, {}), rules);
+  // In the midst of one, and over a border; slices stay in the range that holds
+  // them.
+  const Planned small = {Planned::Tuned, 2, 7, 16},
+                wide = {Planned::Tuned, 23, 45, 64},
+                large = {Planned::Tuned, 100, 200, 256};
+  const Ranges measured = {small, wide, large};
+  const Ranges wanted = {{Planned::Few, 1, 1, 4},
+                         small,
+                         {Planned::Slices, 8, 22, 64},
+                         {Planned::Tiles, 8, 22, 64},
+                         wide,
+                         {Planned::Slices, 46, 60, 64},
+                         {Planned::Tiles, 46, 99, 64},
+                         large,
+                         {Planned::Tiles, 201, 4096, 192, 16}};
+  EXPECT_EQ(cutRanges(rules, measured), wanted);
+  const Ranges split = {{Planned::Tuned, 100, 128, 256},
+                        {Planned::Tuned, 129, 200, 256}};
+  EXPECT_EQ(splitAt(128, Ranges{large}), split);
+  EXPECT_EQ(splitAt(128, Ranges{wide}), Ranges{wide});
+}

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# ===- fake-measure.py - answers in place of moec-measure -------------------===#
+#
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===------------------------------------------------------------------------===#
+"""Times follow from the schedules of a package, so that a test knows the best one.
+
+FAKE_BAD names what the schedules of some pipeline stages of the first matmul do, "3:hang 4:wrong 5:crash 6:garbage" say.
+FAKE_RATIO: of all candidates to the compiler's choice. FAKE_SECONDS: of each job. FAKE_GREETING: what it says first. FAKE_JOBS: a file that gets a line for each job.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+
+
+def matmuls(folder):
+    """The schedules of the variant's grouped matmuls, in order."""
+    with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
+        target = json.load(file)["targets"][0]
+    schedules = target["report"]["schedules"]
+    its = [schedules[launch["kernel"]] for launch in target["variants"][0]["launches"]]
+    return [row for row in its if "tile" in row and "stages" in row]
+
+
+def microseconds(folder):
+    """Tiles of 64 x 128, 6 stages and a CTA are best; a kernel without tiles counts as slow."""
+    rows = matmuls(folder)
+    if len(rows) != 2:
+        return 200.0
+    return 50.0 + sum(
+        3 * abs(row["stages"] - 6)
+        + abs(row["tile"][0] - 64) / 16
+        + abs(row["tile"][1] - 128) / 16
+        + row.get("ctas_per_sm", 1) + row.get("group", 1) - 2
+        for row in rows
+    )
+
+
+def answer(job, bad):
+    rows = matmuls(job["package"])
+    what = bad.get(rows[0]["stages"]) if rows and job["package"] != job["baseline"] else None
+    if what == "hang":
+        time.sleep(3600)
+    if what == "crash":
+        print("fake-measure: a line for the report", file=sys.stderr, flush=True)
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if what == "garbage":
+        return "no JSON at all"
+    if what == "wrong":
+        return json.dumps({"ok": False, "kind": "wrong", "text": "element 3 of row 0 is nan, expected 1.5"})
+    us, its = microseconds(job["package"]), microseconds(job["baseline"])
+    if "FAKE_RATIO" in os.environ:
+        us = its * float(os.environ["FAKE_RATIO"])
+    return json.dumps({"ok": True, "us": us, "baseline_us": its, "noise": 0.001, "rounds": job["rounds"], "check": "passed"})
+
+
+def main():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    bad = {int(stages): what for stages, what in (word.split(":") for word in os.environ.get("FAKE_BAD", "").split())}
+    print(os.environ.get("FAKE_GREETING") or json.dumps({"moec_measure": 1, "device": "a fake"}), flush=True)
+    for line in sys.stdin:
+        job = json.loads(line)
+        if "FAKE_JOBS" in os.environ:
+            with open(os.environ["FAKE_JOBS"], "a", encoding="utf-8") as file:
+                file.write(json.dumps(matmuls(job["package"])) + "\n")
+        time.sleep(float(os.environ.get("FAKE_SECONDS", "0")))
+        print(answer(job, bad), flush=True)
+
+
+main()
