@@ -94,8 +94,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     moe::ReportAttr report = program.getReportAttr();
     Hardware hardware;
     const FailureOr<MatmulProblem> problem = tiledProblem(kernel);
-    if (failed(hardwareOf(program, kernel, hardware)) ||
-        failed(problem) ||
+    if (failed(hardwareOf(program, kernel, hardware)) || failed(problem) ||
         failed(readRows(kernel)))
       return failure();
     std::vector<std::string> engines = servingEngines(report, matmul);

@@ -139,20 +139,20 @@ compiler::centerOf(const MatmulProblem &problem,
   return center;
 }
 
-Candidate compiler::predict(const TunedLayer &layer, const Schedule &first,
-                            const Schedule &second, const Hardware &hardware,
-                            int64_t tokens) {
+SchedulePair compiler::predict(const TunedLayer &layer, const Schedule &first,
+                               const Schedule &second, const Hardware &hardware,
+                               int64_t tokens) {
   return {first, second,
           estimate(layer.first, first, hardware, tokens).seconds +
               estimate(layer.second, second, hardware, tokens).seconds};
 }
 
-std::vector<Candidate> compiler::variationsOf(const TunedLayer &layer,
-                                              const Candidate &center,
-                                              const Hardware &hardware,
-                                              int64_t tokens, int64_t random,
-                                              uint64_t seed) {
-  std::vector<Candidate> all;
+std::vector<SchedulePair> compiler::variationsOf(const TunedLayer &layer,
+                                                 const SchedulePair &center,
+                                                 const Hardware &hardware,
+                                                 int64_t tokens, int64_t random,
+                                                 uint64_t seed) {
+  std::vector<SchedulePair> all;
   for (const Schedule &s :
        schedulesOf(layer.first, layer.engines, hardware, tokens, random, seed))
     all.push_back(predict(layer, s, center.second, hardware, tokens));
@@ -160,7 +160,7 @@ std::vector<Candidate> compiler::variationsOf(const TunedLayer &layer,
                                        hardware, tokens, random, seed + 1))
     all.push_back(predict(layer, center.first, s, hardware, tokens));
   std::erase(all, center);
-  std::ranges::stable_sort(all, {}, &Candidate::predicted);
+  std::ranges::stable_sort(all, {}, &SchedulePair::predicted);
   return all;
 }
 

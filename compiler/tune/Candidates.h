@@ -28,10 +28,10 @@ struct TunedLayer {
 };
 
 /// A schedule for each of them.
-struct Candidate {
+struct SchedulePair {
   Schedule first, second;
   double predicted = 0; ///< seconds, by the cost model
-  bool operator==(const Candidate &other) const {
+  bool operator==(const SchedulePair &other) const {
     return first == other.first && second == other.second;
   }
 };
@@ -51,15 +51,15 @@ std::optional<Schedule> centerOf(const MatmulProblem &problem,
                                  const Hardware &hardware);
 
 /// Pairs of which one matmul's schedule is the center's, best first.
-std::vector<Candidate> variationsOf(const TunedLayer &layer,
-                                    const Candidate &center,
-                                    const Hardware &hardware, int64_t tokens,
-                                    int64_t random, uint64_t seed);
+std::vector<SchedulePair> variationsOf(const TunedLayer &layer,
+                                       const SchedulePair &center,
+                                       const Hardware &hardware, int64_t tokens,
+                                       int64_t random, uint64_t seed);
 
 /// A candidate with the model's time for it.
-Candidate predict(const TunedLayer &layer, const Schedule &first,
-                  const Schedule &second, const Hardware &hardware,
-                  int64_t tokens);
+SchedulePair predict(const TunedLayer &layer, const Schedule &first,
+                     const Schedule &second, const Hardware &hardware,
+                     int64_t tokens);
 
 /// The row counts of tiles that rules of these engines have, ascending.
 std::vector<int64_t> tileRowsOf(const std::vector<std::string> &engines,

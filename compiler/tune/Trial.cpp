@@ -26,7 +26,7 @@ static std::string wordsOf(const Schedule &s) {
                       : "");
 }
 
-std::string compiler::words(const Candidate &candidate) {
+std::string compiler::words(const SchedulePair &candidate) {
   return fmt::format("first {}; second {}", wordsOf(candidate.first),
                      wordsOf(candidate.second));
 }

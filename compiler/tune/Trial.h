@@ -19,7 +19,7 @@ namespace moec::compiler {
 /// A candidate in tiles of some size.
 struct Trial {
   TunedLayer layer;
-  Candidate candidate;
+  SchedulePair candidate;
   double ratio = 0; ///< to the compiler's choice; 0: not measured
   double microseconds = 0, noise = 0;
 };
@@ -31,7 +31,7 @@ const Trial *fastest(const std::vector<Trial> &trials);
 /// Whether its gain is more than noise, and more than so many percent.
 bool isFaster(const Trial &trial, double minGain);
 /// Both schedules for people.
-std::string words(const Candidate &candidate);
+std::string words(const SchedulePair &candidate);
 
 } // namespace moec::compiler
 

@@ -132,7 +132,7 @@ Result<DefaultChoice> TunedInput::defaultFor(int64_t tokens) const {
                            options.maxTokens, tokens);
   DefaultChoice choice;
   choice.variant = variant.getSymName().str();
-  Candidate found;
+  SchedulePair found;
   int matmuls = 0;
   for (moe::KernelOp kernel : kernelsOf(variant)) {
     if (auto permute = findStage<moe::PermuteOp>(kernel))
@@ -194,7 +194,7 @@ std::string TunedInput::today() {
 
 std::vector<TunedRow> TunedInput::rowsFor(const TokenRange &range,
                                           const TunedLayer &layer,
-                                          const Candidate &candidate) const {
+                                          const SchedulePair &candidate) const {
   std::vector<TunedRow> rows;
   for (const auto &[problem, schedule] :
        {std::pair(&layer.first, &candidate.first),

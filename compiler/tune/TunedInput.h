@@ -26,7 +26,7 @@ struct DefaultChoice {
   std::string variant;
   int64_t tileRows = 0;
   /// Absent where other kernels than grouped matmuls serve.
-  std::optional<Candidate> schedules;
+  std::optional<SchedulePair> schedules;
 };
 
 /// May be used by several threads at a time.
@@ -54,7 +54,7 @@ public:
   /// Rows of a candidate: one for each matmul.
   std::vector<TunedRow> rowsFor(const TokenRange &range,
                                 const TunedLayer &layer,
-                                const Candidate &candidate) const;
+                                const SchedulePair &candidate) const;
   /// Writes a package of the variant that serves `tokens` alone to a folder
   /// that does not exist. No rows: the default's.
   Result<void> build(int64_t tokens, const std::vector<TunedRow> &rows,

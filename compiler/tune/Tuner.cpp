@@ -398,7 +398,7 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
       options.exhaustive ? centers.size() : std::min(kSizes, centers.size());
   std::vector<Trial> beside;
   for (size_t i = 0; i < used; ++i)
-    for (const Candidate &candidate :
+    for (const SchedulePair &candidate :
          variationsOf(centers[i].layer, centers[i].candidate, hardware, tokens,
                       options.random, options.seed + uint64_t(tokens)))
       beside.push_back({centers[i].layer, candidate});
@@ -424,7 +424,7 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
     std::ranges::stable_sort(seconds, {}, ratio);
     // The fastest of those that have a schedule is enough.
     const auto keepDistinct = [](std::vector<const Trial *> &trials,
-                                 const Schedule Candidate::*member) {
+                                 const Schedule SchedulePair::*member) {
       std::vector<const Trial *> kept;
       for (const Trial *trial : trials)
         if (std::ranges::none_of(kept, [&](const Trial *other) {
@@ -433,12 +433,12 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
           kept.push_back(trial);
       trials = std::move(kept);
     };
-    keepDistinct(firsts, &Candidate::first);
-    keepDistinct(seconds, &Candidate::second);
+    keepDistinct(firsts, &SchedulePair::first);
+    keepDistinct(seconds, &SchedulePair::second);
     constexpr size_t kEach = 3;
     for (size_t i = 0; i < std::min(kEach, firsts.size()); ++i)
       for (size_t j = 0; j < std::min(kEach, seconds.size()); ++j) {
-        const Candidate pair =
+        const SchedulePair pair =
             predict(best->layer, firsts[i]->candidate.first,
                     seconds[j]->candidate.second, hardware, tokens);
         const auto known = [&](const Trial &trial) {

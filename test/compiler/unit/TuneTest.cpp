@@ -75,13 +75,13 @@ TEST(Tune, VariationsChangeOneMatmul) {
   layer.second.gated = layer.second.gather = layer.second.first = false;
   layer.second.n = 2048, layer.second.k = 768;
   layer.engines = layer.secondEngines = kEngines;
-  const Candidate center =
+  const SchedulePair center =
       predict(layer, *centerOf(layer.first, kEngines, h100()),
               *centerOf(layer.second, kEngines, h100()), h100(), 32);
   const auto all = variationsOf(layer, center, h100(), 32, 4, 1);
   EXPECT_GT(all.size(), 8u);
-  EXPECT_TRUE(std::ranges::is_sorted(all, {}, &Candidate::predicted));
-  for (const Candidate &one : all)
+  EXPECT_TRUE(std::ranges::is_sorted(all, {}, &SchedulePair::predicted));
+  for (const SchedulePair &one : all)
     EXPECT_TRUE((one.first == center.first) != (one.second == center.second));
 }
 
