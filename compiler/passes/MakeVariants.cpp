@@ -352,9 +352,15 @@ std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
 void report(moe::ProgramOp program, const FewTokens &few) {
   const moe::ReportAttr old = program.getReportAttr();
   SmallVector<moe::CandidateAttr> candidates(old.getCandidates());
+  // As the chosen one computes.
+  StringRef computed;
+  for (moe::CandidateAttr candidate : candidates)
+    if (candidate.getBackend() == old.getBackend() &&
+        candidate.getRealization() == old.getRealization())
+      computed = candidate.getComputed();
   candidates.push_back(moe::CandidateAttr::get(
       program.getContext(), old.getBackend(), few.engine, old.getRealization(),
-      program.getLayerOp().getQuant().getBits(), few.code, few.reason));
+      computed, few.code, few.reason));
   program.setReportAttr(moe::ReportAttr::get(
       program.getContext(), old.getBackend(), old.getEngine(), candidates,
       old.getDegraded(), old.getRealization(), old.getChoices()));

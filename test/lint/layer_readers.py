@@ -10,8 +10,13 @@ from lintlib import HOST, Finding, main, read_lines
 
 READS = re.compile(r"\b(LayerOp|getLayerOp)\b")
 ROOMS = ("compiler/passes/", "compiler/engine/", "compiler/plan/", "compiler/emit/")
-# Passes up to moe-decompose-layer with what they share, the pass that compares a program with its layer, and the manifest's layer.
+# Passes up to moe-decompose-layer with what they share, those that judge how a layer may be computed, the pass that compares a program
+# with its layer, and the manifest's layer.
 READERS = {
+    "compiler/passes/ChooseBackend.cpp",
+    "compiler/passes/ChooseRealization.cpp",
+    "compiler/plan/LayerFacts.cpp",
+    "compiler/plan/LayerFacts.h",
     "compiler/passes/CheckProgram.cpp",
     "compiler/passes/CheckStoredWeights.cpp",
     "compiler/passes/CheckStoredWeights.h",
