@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -99,6 +100,17 @@ static Result<std::vector<int64_t>> tokensOf(const ExplainOptions &options,
   return tokens;
 }
 
+/// The variant that a run of so many tokens takes: the first one that may.
+static ordered_json *servingVariant(ordered_json &variants, int64_t tokens,
+                                    int64_t sms) {
+  for (ordered_json &variant : variants)
+    if (tokens >= variant["tokens"][0].get<int64_t>() &&
+        tokens <= variant["tokens"][1].get<int64_t>() &&
+        variant.value("min_sms", int64_t(0)) <= sms)
+      return &variant;
+  return nullptr;
+}
+
 Result<void> compiler::addPredictions(ordered_json &target,
                                       moe::ProgramOp program, int64_t maxTokens,
                                       const ExplainOptions &options) {
@@ -112,17 +124,18 @@ Result<void> compiler::addPredictions(ordered_json &target,
     return {};
   target["hardware"] = hardwareJson(hardware);
   target["histogram"] = histogram.text();
-  for (ordered_json &json : target["variants"]) {
+  for (ordered_json &json : target["variants"])
     json["predictions"] = ordered_json::array();
-    for (auto variant : program.getBody().getOps<moe::VariantOp>()) {
-      if (variant.getSymName() !=
-          llvm::StringRef(json["name"].get<std::string>()))
-        continue;
-      for (int64_t count : tokens)
-        if (count >= variant.getMinTokens() && count <= variant.getMaxTokens())
-          json["predictions"].push_back(predictionJson(predict(
-              variant, TRY(expertRows(program, count, histogram)), hardware)));
-    }
+  for (int64_t count : tokens) {
+    ordered_json *json =
+        servingVariant(target["variants"], count, hardware.sms);
+    if (!json)
+      continue;
+    const auto variant = program.lookupSymbol<moe::VariantOp>(
+        (*json)["name"].get<std::string>());
+    const ExpertRows rows = TRY(expertRows(program, count, histogram));
+    (*json)["predictions"].push_back(
+        predictionJson(predict(variant, rows, hardware)));
   }
   return {};
 }
@@ -143,11 +156,11 @@ static std::string longestKernel(const ordered_json &prediction) {
 }
 
 std::string compiler::predictionsText(const ordered_json &target) {
-  std::string rows;
+  std::map<int64_t, std::string> rows;
   for (const ordered_json &variant : target["variants"])
     for (const ordered_json &made :
          variant.value("predictions", ordered_json::array()))
-      rows += fmt::format(
+      rows[made["tokens"].get<int64_t>()] = fmt::format(
           "    {:>6} {:>9.1f} {:>8.1f} {:>11.1f} {:>8.0f}%  {}\n",
           made["tokens"].get<int64_t>(), made["microseconds"].get<double>(),
           made["touched_experts"].get<double>(),
@@ -155,10 +168,13 @@ std::string compiler::predictionsText(const ordered_json &target) {
           longestKernel(made));
   if (rows.empty())
     return "";
-  return fmt::format("  predicted for {}, routing {}; nothing was run\n"
-                     "    {:>6} {:>9} {:>8} {:>11} {:>9}  {}\n",
-                     target["hardware"]["gpu"].get<std::string>(),
-                     target["histogram"].get<std::string>(), "tokens", "us",
-                     "experts", "most rows", "padding", "longest kernel") +
-         rows;
+  std::string text =
+      fmt::format("  predicted for {}, routing {}; nothing was run\n"
+                  "    {:>6} {:>9} {:>8} {:>11} {:>9}  {}\n",
+                  target["hardware"]["gpu"].get<std::string>(),
+                  target["histogram"].get<std::string>(), "tokens", "us",
+                  "experts", "most rows", "padding", "longest kernel");
+  for (const auto &[tokens, row] : rows)
+    text += row;
+  return text;
 }
