@@ -327,10 +327,11 @@ double html::matmulRate(const Report &report, const Target &target) {
   double rate = 0;
   // Converted and emulated operands are multiplied as 16 bits.
   if (target.realization.empty() || target.realization == "native") {
-    if (activation.starts_with("f8") && weight.starts_with("f8"))
-      rate = rateOf("fp8");
-    if (activation == "i8" && weight == "i8")
-      rate = rateOf("int8");
+    const auto isByte = [](const std::string &type) {
+      return type.starts_with("f8") || type == "i8";
+    };
+    if (isByte(activation) && isByte(weight))
+      rate = rateOf("8_bit");
   }
-  return rate > 0 ? rate : rateOf("bf16");
+  return rate > 0 ? rate : rateOf("16_bit");
 }

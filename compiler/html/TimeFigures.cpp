@@ -344,8 +344,12 @@ std::string benchText(const Target &target, const Bench &bench) {
 std::string hardwareText(const Hardware &hardware) {
   std::string text = fmt::format("{}: {} GB/s, {} SMs", hardware.gpu,
                                  numberText(hardware.bandwidth), hardware.sms);
-  for (const auto &[operand, rate] : hardware.rates)
-    text += fmt::format(", {} TFLOP/s of {}", numberText(rate), operand);
+  // "16_bit", say.
+  for (const auto &[operand, rate] : hardware.rates) {
+    std::string words = operand;
+    std::ranges::replace(words, '_', '-');
+    text += fmt::format(", {} TFLOP/s of {} operands", numberText(rate), words);
+  }
   return paragraph(text + ".");
 }
 

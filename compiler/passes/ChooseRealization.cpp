@@ -14,6 +14,7 @@
 #include "compiler/passes/Targets.h"
 #include "compiler/plan/Communication.h"
 #include "compiler/plan/LayerFacts.h"
+#include "compiler/plan/Shares.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/MapVector.h"
@@ -60,12 +61,31 @@ struct ChooseRealization
                         });
   }
 
+  /// Columns of the layer's share first, then those of other ranks' shares:
+  /// ranks compute alike, whether one package is for all or each has its own.
+  static SmallVector<int64_t> columnsOfShards(moe::LayerOp layer) {
+    const int64_t own =
+        layer.getLocalIntermediate().value_or(layer.getIntermediate());
+    SmallVector<int64_t> columns = {own};
+    const int64_t shards = layer.getParallel().getShardSize();
+    for (int64_t rank = 0; shards > 1 && rank < shards; ++rank) {
+      const int64_t its = shareOf(layer, rank).columns;
+      if (its > 0 && !llvm::is_contained(columns, its))
+        columns.push_back(its);
+    }
+    return columns;
+  }
+
   static void choose(ArrayRef<moe::LayerOp> layers,
                      ArrayRef<moe::TargetAttr> targets,
                      const Choices &choices) {
     std::vector<std::vector<LayerFacts>> ways;
     for (moe::LayerOp layer : layers)
-      ways.push_back(factsOf(layer));
+      for (const int64_t columns : columnsOfShards(layer)) {
+        OwningOpRef<moe::LayerOp> share = layer.clone();
+        share->setLocalIntermediate(columns);
+        ways.push_back(factsOf(*share));
+      }
     const size_t count = ways.front().size();
     if (count < 2)
       return;

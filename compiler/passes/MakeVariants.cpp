@@ -417,9 +417,13 @@ Ranges measuredRanges(moe::ProgramOp program, moe::VariantOp stages,
     engines[index] = compiler::servingEngines(program.getReportAttr(), matmul);
   }
   Ranges planned;
-  for (const compiler::TunedRange &range : compiler::tunedRanges(
-           rows, problems[0], engines[0], problems[1], engines[1],
-           program.getTarget().getGpu().str(), stages.getMaxTokens()))
+  compiler::Hardware hardware;
+  if (!compiler::findHardware(program.getTarget().getArch().str(),
+                              program.getTarget().getGpu().str(), hardware))
+    return planned;
+  for (const compiler::TunedRange &range :
+       compiler::tunedRanges(rows, problems[0], engines[0], problems[1],
+                             engines[1], hardware, stages.getMaxTokens()))
     planned.push_back({Planned::Tuned, range.first, range.last, range.tileRows,
                        stepOf(program, stages, range.tileRows)});
   return planned;

@@ -15,7 +15,8 @@ using namespace moec::compiler;
 
 int64_t compiler::shardUnit(moe::LayerOp layer) {
   constexpr int64_t kRowBytes = 16, kInterleave = 8;
-  const moe::QuantAttr quant = layer.getQuant();
+  // A realization leaves the shares as they are.
+  const moe::QuantAttr quant = layer.getUsersQuant();
   const Type multiplied = quant.dequantizesWeights()
                               ? layer.getComputeType()
                               : quant.getA2().getElement();

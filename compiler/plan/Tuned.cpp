@@ -284,12 +284,19 @@ std::string compiler::rangesBeside(const std::vector<TunedRow> &rows,
 std::vector<TunedRange> compiler::tunedRanges(
     const std::vector<TunedRow> &rows, const MatmulProblem &first,
     const std::vector<std::string> &engines, const MatmulProblem &second,
-    const std::vector<std::string> &itsEngines, const std::string &gpu,
+    const std::vector<std::string> &itsEngines, const Hardware &hardware,
     int64_t maxTokens) {
+  const auto serves = [&](const TunedRow &row, MatmulProblem problem,
+                          const std::vector<std::string> &may) {
+    problem.tileRows = row.schedule.tileM;
+    problem.minTokens = row.first, problem.maxTokens = row.last;
+    return isOfProblem(row, problem, hardware.gpu) &&
+           isOneOf(may, row.schedule.engine) &&
+           !whyIllegal(problem, row.schedule, hardware);
+  };
   std::vector<const TunedRow *> leading;
   for (const TunedRow &row : rows)
-    if (row.hasRange() && isOfProblem(row, first, gpu) &&
-        isOneOf(engines, row.schedule.engine))
+    if (row.hasRange() && serves(row, first, engines))
       leading.push_back(&row);
   std::ranges::stable_sort(leading, {},
                            [](const TunedRow *row) { return rankOf(*row); });
@@ -299,8 +306,7 @@ std::vector<TunedRange> compiler::tunedRanges(
       return other.first == row->first && other.last == row->last &&
              other.order == row->order &&
              other.schedule.tileM == row->schedule.tileM &&
-             isOfProblem(other, second, gpu) &&
-             isOneOf(itsEngines, other.schedule.engine);
+             serves(other, second, itsEngines);
     });
     const int64_t last = std::min(row->last, maxTokens);
     const bool overlaps = std::ranges::any_of(ranges, [&](const auto &known) {

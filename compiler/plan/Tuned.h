@@ -97,14 +97,15 @@ struct TunedRange {
   bool operator==(const TunedRange &) const = default;
 };
 
-/// Ranges for which both matmuls have rows with tiles of one size; they
-/// ascend and do not overlap.
+/// Ranges for which both matmuls have rows with tiles of one size, whose
+/// schedules are legal; they ascend and do not overlap.
 std::vector<TunedRange> tunedRanges(const std::vector<TunedRow> &rows,
                                     const MatmulProblem &first,
                                     const std::vector<std::string> &engines,
                                     const MatmulProblem &second,
                                     const std::vector<std::string> &itsEngines,
-                                    const std::string &gpu, int64_t maxTokens);
+                                    const Hardware &hardware,
+                                    int64_t maxTokens);
 
 } // namespace moec::compiler
 

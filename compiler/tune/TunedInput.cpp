@@ -104,9 +104,11 @@ Result<TunedInput> TunedInput::open(const TuneSource &source,
   made.itsCommit = fmt::format("{} {}", compilerVersion(), hashOfTemplates());
   constexpr size_t kDigits = 16;
   made.itsDigest =
-      sha256(fmt::format("{}\n{}\n{}\n{}\n{}\n{}", text, made.itsCommit,
-                         compile.archs.front(), made.itsHardware.gpu,
-                         compile.backend, compile.engine))
+      sha256(fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", text,
+                         made.itsCommit, compile.archs.front(),
+                         made.itsHardware.gpu, compile.backend, compile.engine,
+                         fmt::join(compile.exclude, ","),
+                         fmt::join(compile.allow, ","), compile.maxTokens))
           .substr(0, kDigits);
   return made;
 }

@@ -106,6 +106,8 @@ def test_the_plug_ins_allow_weight_only(monkeypatch: pytest.MonkeyPatch) -> None
     source = SMALL | {"quant_config": "nvfp4"}
     monkeypatch.delenv("MOEC_EXCLUDE", raising=False)
     assert _plan.kernels_of(source, torch.device("cpu"), 64).realization == ("weight_only",)
+    exact = _plan.kernels_of(source, torch.device("cpu"), 64, leaves_activations=False)
+    assert exact.realization == ("emulated",)
     monkeypatch.setenv("MOEC_EXCLUDE", "gemv,weight_only")
     assert _plan.kernels_of(source, torch.device("cpu"), 64).realization == ("emulated",)
 

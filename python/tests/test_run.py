@@ -167,6 +167,19 @@ def test_repack(package: Any, make_layer: Any) -> None:
     assert (layer(x, logits) == wanted).all()
 
 
+def test_some_experts_cannot_be_packed_in_place_of_larger_ones() -> None:
+    package = load("bf16", stored_hidden_dim=384, stored_intermediate_size_per_partition=192)
+    weights = {name: random_value(package, name) for name in ("w13", "w2")}
+    arrays = {name: aligned(package, name, array) for name, array in weights.items()}
+    layer = package.layer(arrays, in_place=True)
+    x, logits = (random_value(package, name, 3) for name in ("x", "logits"))
+    wanted = layer(x, logits)
+    with pytest.raises(moec.InvalidArgument, match="some experts in place would overwrite others"):
+        layer.repack(arrays, 1, 1)
+    layer.repack(weights, 1, 1)
+    assert (layer(x, logits) == wanted).all()
+
+
 def test_unpack(package: Any, make_layer: Any) -> None:
     layer, weights = make_layer(package)
     unpacked = layer.unpack()

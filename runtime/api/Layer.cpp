@@ -312,6 +312,35 @@ Result<void> Layer::packOnHost(const std::vector<BoundValue> &values,
   return hostDevice->pack(pack, tensors, scratch, first, last);
 }
 
+/// Experts as stored lie elsewhere than as packed where they are larger: to
+/// write some of them in place would overwrite packed ones.
+Result<void> Layer::checkPartInPlace(const std::vector<BoundValue> &sources,
+                                     bool isWhole) const {
+  const Manifest &manifest = code->manifest();
+  const Target &target = code->target();
+  const auto symbols =
+      TRY(symbolsFor(manifest, manifest.maxTokens, code->smCount()));
+  for (const Pack &pack : target.pack) {
+    const auto at = [&](const std::string &name) {
+      return static_cast<size_t>(valueIndex(manifest, target, name));
+    };
+    const size_t from = at(pack.from.front()), to = at(pack.result);
+    if (isWhole || !pack.inPlace || sources[from].address != bound[to].address)
+      continue;
+    const int64_t stored =
+        TRY(valueBytes(valueAt(manifest, target, from), symbols));
+    const int64_t packed =
+        TRY(valueBytes(valueAt(manifest, target, to), symbols));
+    if (stored != packed)
+      return invalidArgument(
+          "'{}' has {} bytes as stored and {} as packed in the same memory, so "
+          "some experts in place would overwrite others: expected their stored "
+          "weights in memory of their own, or all experts",
+          pack.from.front(), stored, packed);
+  }
+  return {};
+}
+
 Result<void> Layer::repack(std::span<const Tensor> weights, int64_t first,
                            int64_t count, void *scratch, uint64_t scratchBytes,
                            void *stream) {
@@ -338,6 +367,7 @@ Result<void> Layer::repack(std::span<const Tensor> weights, int64_t first,
                              "give stored weights only",
                              value.name);
   }
+  TRY(checkPartInPlace(sources, count == experts));
   std::optional<ContextScope> scope;
   if (code->cuda()) {
     const CudaPlace &place = code->cuda()->place();

@@ -84,6 +84,10 @@ public:
   const host::Tensors &hostWeights() const { return hostTensors; }
 
 private:
+  /// An error where packing some experts again would read them out of memory
+  /// that holds packed experts of another size.
+  Result<void> checkPartInPlace(const std::vector<BoundValue> &sources,
+                                bool isWhole) const;
   Layer() = default;
   Result<void> bindWeights(std::span<const Tensor> weights, bool alreadyPacked);
   Result<void> encodeMaps();

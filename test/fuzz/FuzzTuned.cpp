@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const std::vector<std::string> engines = {row.schedule.engine};
     fuzz::require(!row.hasRange() ||
                       tunedRanges(*rows, problem, engines, problem, engines,
-                                  row.gpu, row.last)
+                                  gpu(), row.last)
                               .size() <= rows->size(),
                   "no row makes two ranges");
   }

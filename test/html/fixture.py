@@ -9,13 +9,13 @@
 import copy
 
 TOKENS = (1, 4, 16, 64, 128, 512, 2048, 8192)
-HARDWARE = {"gpu": "h100_sxm", "bandwidth_gb_s": 3350, "tensor_tflops": {"bf16": 989, "fp8": 1979}, "sms": 132}
+HARDWARE = {"gpu": "h100_sxm", "bandwidth_gb_s": 3350, "tensor_tflops": {"16_bit": 989, "8_bit": 1979}, "sms": 132}
 
 
 def _kernel(kernel, tokens, bytes_, flops):
     seconds = {
         "memory": bytes_ / (HARDWARE["bandwidth_gb_s"] * 1e3),
-        "tensor": flops / (HARDWARE["tensor_tflops"]["bf16"] * 1e6),
+        "tensor": flops / (HARDWARE["tensor_tflops"]["16_bit"] * 1e6),
         "latency": 2.5,
     }
     bound = max(seconds, key=seconds.get)

@@ -218,7 +218,8 @@ Answer Measurer::measure(const Job &job) {
   }();
   if (!done) {
     answer.ok = false;
-    if (done.error().code == ErrorCode::DriverFailed)
+    if (done.error().code == ErrorCode::DriverFailed &&
+        answer.kind != "baseline")
       answer.kind = "fault";
     answer.text = done.error().message;
   }

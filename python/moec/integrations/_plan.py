@@ -60,10 +60,11 @@ def allowed(device: torch.device) -> list[str]:
     return [] if multiplies or WEIGHT_ONLY in excluded else [WEIGHT_ONLY]
 
 
-def kernels_of(source: dict[str, Any], device: torch.device, max_tokens: int) -> Any:
-    """moec's answer for a layer JSON on a device."""
+def kernels_of(source: dict[str, Any], device: torch.device, max_tokens: int, *, leaves_activations: bool = True) -> Any:
+    """moec's answer for a layer JSON on a device. leaves_activations: of the scheme."""
     arch = HOST_ARCH if device.type == "cpu" else None
-    return supports(source, arch=arch, max_tokens=max_tokens, allow=allowed(device))
+    allow = allowed(device) if leaves_activations else []
+    return supports(source, arch=arch, max_tokens=max_tokens, allow=allow)
 
 
 def takes(scheme: Scheme, realization: str) -> bool:

@@ -30,6 +30,8 @@ class Scheme:
     """Parameters that the engine makes for every layer and that say nothing about this one."""
     weight_only: bool = False
     """Activations are not quantized. moec then multiplies 16-bit numbers, as every kernel does."""
+    leaves_activations: bool = True
+    """Whether the engine leaves activations as they are, where no tensor core multiplies 4-bit floats."""
     multiple: int = 1
     """The engine's model cuts the intermediate into ranks of a multiple of this, and leaves zeros behind the last."""
 

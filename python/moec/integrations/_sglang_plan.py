@@ -136,6 +136,7 @@ def plan_of(layer: Any, method: Any, choice: Choice) -> Plan:
     prefill = schedule.chunked_prefill_size if (schedule.chunked_prefill_size or 0) > 0 else schedule.max_prefill_tokens
     captured = _most_of_graphs() * ranks
     max_tokens = max(captured, min((prefill or MOST_TOKENS) * ranks, MOST_TOKENS))
-    realization = realization_of(kernels_of(source, device, max_tokens), scheme, choice)
+    found = kernels_of(source, device, max_tokens, leaves_activations=scheme.leaves_activations)
+    realization = realization_of(found, scheme, choice)
     factor = 1.0 if layer.should_fuse_routed_scaling_factor_in_topk else float(config.routed_scaling_factor or 1.0)
     return Plan(scheme, source, False, realization, device, max_tokens, captured, factor, expert_map)

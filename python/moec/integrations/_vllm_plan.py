@@ -213,12 +213,13 @@ def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
         captured = min((config.max_capture_size or 0) * gathered, max_tokens)
 
     routing = None if modular else _routing(layer, engine)
-    found = kernels_of(source | routing, device, max_tokens) if routing else None
+    leaves = scheme.leaves_activations
+    found = kernels_of(source | routing, device, max_tokens, leaves_activations=leaves) if routing else None
     routes = bool(found)
     if routing and routes:
         source |= routing
     else:
-        found = kernels_of(source, device, max_tokens)
+        found = kernels_of(source, device, max_tokens, leaves_activations=leaves)
     realization = realization_of(found, scheme, choice)
     on_input = bool(modular and layer.apply_router_weight_on_input)
     return Plan(scheme, source, routes, realization, device, max_tokens, captured, modular, on_input)

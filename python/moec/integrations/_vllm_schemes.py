@@ -96,7 +96,7 @@ def _compressed_wna16(layer: Any, method: Any) -> Scheme:
     return Scheme(name, grouped(name, group, "pack_quantized"), stored, unused=unused, weight_only=True)
 
 
-def _nvfp4(layer: Any, *, weight_only: bool, inverse: bool, weights: str, second: str, inputs: str) -> Scheme:
+def _nvfp4(layer: Any, method: Any, *, weight_only: bool, inverse: bool, weights: str, second: str, inputs: str) -> Scheme:
     stored = stored_weights(weights) | stored_scales("weight_scale")
     stored |= {"w13_second_scale": f"w13_{second}", "w2_second_scale": f"w2_{second}"}
     changed: Changes = {"w2_second_scale": column}
@@ -108,20 +108,24 @@ def _nvfp4(layer: Any, *, weight_only: bool, inverse: bool, weights: str, second
         return Scheme("nvfp4_w4a16", {}, stored, changed, unused=unused, weight_only=True)
     largest = (inverse_of_largest_for if inverse else largest_for)(layer.global_num_experts)
     stored |= {"a1_second_scale": f"w13_{inputs}", "a2_second_scale": f"w2_{inputs}"}
-    return Scheme("nvfp4", {}, stored, changed | {"a1_second_scale": largest, "a2_second_scale": largest})
+    changed |= {"a1_second_scale": largest, "a2_second_scale": largest}
+    # Marlin alone of vLLM's backends does not quantize activations.
+    backend = getattr(getattr(method, "nvfp4_backend", None), "name", "")
+    return Scheme("nvfp4", {}, stored, changed, leaves_activations=backend == "MARLIN")
 
 
 def _modelopt_nvfp4(layer: Any, method: Any) -> Scheme:
     if method.per_token_activation:
         raise Refused("NVFP4 with a scale of activations for each token")
     return _nvfp4(
-        layer, weight_only=method.use_a16, inverse=False, weights="weight", second="weight_scale_2", inputs="input_scale"
+        layer, method, weight_only=method.use_a16, inverse=False, weights="weight", second="weight_scale_2", inputs="input_scale"
     )
 
 
 def _compressed_nvfp4(layer: Any, method: Any) -> Scheme:
     return _nvfp4(
         layer,
+        method,
         weight_only=method.use_a16,
         inverse=True,
         weights="weight_packed",

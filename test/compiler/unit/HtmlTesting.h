@@ -30,7 +30,7 @@ inline nlohmann::json smallReport() {
       "arch": "sm_90a", "gpu": "h100_sxm", "backend": "grouped",
       "engine": "wgmma", "degraded": "", "realization": "native",
       "hardware": {"gpu": "h100_sxm", "bandwidth_gb_s": 3350,
-                   "tensor_tflops": {"bf16": 989, "fp8": 1979}, "sms": 132},
+                   "tensor_tflops": {"16_bit": 989, "8_bit": 1979}, "sms": 132},
       "refused": [{"backend": "grouped", "engine": "simt",
                    "code": "not_requested", "reason": "another was asked"}],
       "weights": [{"name": "w13", "role": "stored", "bytes": 1048576},

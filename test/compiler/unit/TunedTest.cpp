@@ -167,8 +167,7 @@ TEST(Tuned, ARowServesTheTokenCountsThatItWasMeasuredFor) {
 TEST(Tuned, RowsOfBothMatmulsMakeARange) {
   const std::vector<std::string> engines = {"wgmma", "mma_sync"};
   const auto of = [&](const std::vector<TunedRow> &rows, int64_t most = 4096) {
-    return tunedRanges(rows, problem(), engines, down(), engines, "h100_sxm",
-                       most);
+    return tunedRanges(rows, problem(), engines, down(), engines, h100(), most);
   };
   const std::vector<TunedRange> one = {{8, 32, 16}};
   EXPECT_EQ(of(rowsOf(rangeRow("[8, 32]", "16") + "," +
