@@ -108,11 +108,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     if (row)
       chosen = scheduleOfRow(*row, *problem, hardware);
     if (!chosen) {
-      std::vector<Schedule> legal;
-      // The first engine with a schedule for tiles of so many rows.
-      for (const std::string &name : engines)
-        if (legal.empty())
-          legal = candidates(*problem, name, hardware);
+      std::vector<Schedule> legal = candidates(*problem, engine, hardware);
       if (legal.empty())
         return kernel.emitError()
                << "no schedule of engine '" << engine << "' is legal for tiles "

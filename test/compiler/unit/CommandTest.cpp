@@ -15,6 +15,7 @@
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"
 #include "dialect/catalog/Gpus.h"
+#include "dialect/catalog/Realizations.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 
@@ -166,7 +167,8 @@ TEST(Catalog, IsTheTables) {
   expectNames(catalog["backends"], kBackends);
   expectNames(catalog["archs"], kArchitectures);
   expectNames(catalog["gpus"], kGpus);
-  EXPECT_EQ(catalog.size(), 7u);
+  expectNames(catalog["realizations"], kRealizations);
+  EXPECT_EQ(catalog.size(), 8u);
   const auto row = [&](const char *table, const char *name) -> json {
     for (const json &each : catalog[table])
       if (each["name"] == name)
@@ -203,7 +205,7 @@ TEST(Wrapper, Compiler) {
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(json::parse(*report)["served"], true);
   EXPECT_EQ(moec::api::compileConfig("{}").error().status, MOEC_REFUSED);
-  EXPECT_EQ(json::parse(*moec::api::catalog()).size(), 7u);
+  EXPECT_EQ(json::parse(*moec::api::catalog()).size(), 8u);
   EXPECT_GT(json::parse(*moec::api::families()).size(), 10u);
 }
 

@@ -108,6 +108,7 @@ TEST(ExplainConfig, ARefusedLayerHasTheReasonsOfEachCandidate) {
   EXPECT_NE(report.find("no backend serves layer 'tiny' on sm_80"),
             std::string::npos);
   EXPECT_NE(report.find(R"({"backend":"grouped","engine":"mma_sync",)"
+                        R"("realization":"native",)"
                         R"("code":"dtype_not_supported","reason":)"),
             std::string::npos)
       << report;
