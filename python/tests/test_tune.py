@@ -42,7 +42,7 @@ def test_rows_are_found(tmp_path: pathlib.Path) -> None:
     assert (len(made.tokens), made.rows, made.quarantined) == (1, 2, ())
     assert made.output == str(files["out"])
     row = made.tokens[0]
-    assert (row.tokens, row.chosen, row.us, row.serves) == (16, "measured", 50.0, (12, 22))
+    assert (row.tokens, row.chosen, row.us, row.serves) == (16, "measured", 53.0, (12, 22))
     assert row.default_us > row.us
     assert any(step == "schedules for 16 tokens measured" for step, _, _ in heard)
     assert "tuned" in sources(LAYER)

@@ -195,7 +195,8 @@ TEST(Env, everyVariableIsDescribedOnce) {
   for (const EnvVariable &variable : kEnvVariables) {
     EXPECT_TRUE(names.insert(variable.name).second) << variable.name;
     EXPECT_EQ(variable.help.back(), '.') << variable.name;
-    EXPECT_THAT((std::set<std::string_view>{"path", "flag", "integer", "word"}),
+    EXPECT_THAT((std::set<std::string_view>{"path", "flag", "integer", "word",
+                                            "words"}),
                 testing::Contains(variable.type));
   }
 }
