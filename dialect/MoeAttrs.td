@@ -393,7 +393,8 @@ def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [{
     }]>
   ];
   let extraClassDeclaration = [{
-    /// Of a weight before it is packed; `padded` is empty where nothing is.
+    /// The layout of a weight before it is packed; `padded` is empty where no
+    /// size is padded.
     static LayoutAttr getStored(::mlir::MLIRContext *context, ::llvm::StringRef row,
                                 ::llvm::ArrayRef<int64_t> padded);
   }];

@@ -45,7 +45,7 @@ struct StoredWeight {
   int64_t bytesOfExpert() const;
 };
 
-/// Of an input of the layer as it is stored; `type` is its logical type, whose
+/// An input of the layer as it is stored; `type` is its logical type, whose
 /// encoding says how.
 StoredWeight storedWeight(moe::LayerOp layer, llvm::StringRef input,
                           mlir::RankedTensorType type);

@@ -21,7 +21,7 @@ namespace moec::compiler::html {
 std::string timeSection(const Report &report, const Target &target,
                         const Bench *bench);
 
-/// Which variant serves how many tokens: an SVG.
+/// An SVG of the variants over the token counts that they serve.
 std::string tokenStrip(const Report &report, const Target &target);
 
 } // namespace moec::compiler::html

@@ -54,13 +54,6 @@ struct ChooseRealization
       choose(layers, *targets, choices);
   }
 
-  bool hasProgram(moe::LayerOp layer) {
-    return llvm::any_of(getOperation().getOps<moe::ProgramOp>(),
-                        [&](moe::ProgramOp program) {
-                          return program.getLayer() == layer.getSymName();
-                        });
-  }
-
   /// Columns of the layer's share first, then those of other ranks' shares:
   /// ranks compute alike, whether one package is for all or each has its own.
   static SmallVector<int64_t> columnsOfShards(moe::LayerOp layer) {

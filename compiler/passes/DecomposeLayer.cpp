@@ -476,7 +476,7 @@ struct DecomposeLayerPass
       return signalPassFailure();
     }
     for (auto layer : llvm::to_vector(module.getOps<moe::LayerOp>())) {
-      if (targets->empty() && !hasProgram(layer)) {
+      if (targets->empty() && !compiler::hasProgram(layer)) {
         layer.emitError() << "layer @" << layer.getSymName()
                           << " has no program, and no arch is asked for; "
                              "expected arch=NAME";
@@ -486,13 +486,6 @@ struct DecomposeLayerPass
         if (failed(decompose(layer, target)))
           return signalPassFailure();
     }
-  }
-
-  bool hasProgram(moe::LayerOp layer) {
-    return llvm::any_of(getOperation().getOps<moe::ProgramOp>(),
-                        [&](moe::ProgramOp program) {
-                          return program.getLayer() == layer.getSymName();
-                        });
   }
 
   LogicalResult decompose(moe::LayerOp layer, moe::TargetAttr target) {

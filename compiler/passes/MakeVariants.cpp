@@ -106,7 +106,8 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
     if (last > (ranges.empty() ? 0 : ranges.back().last))
       ranges.push_back({last, rule});
   };
-  // Which tile serves may not depend on the number of tokens: that of the most.
+  // A batch-invariant layer has one tile for all token counts: that of the
+  // most.
   if (program.getBatchInvariant()) {
     for (const TileRule &rule : rules)
       if (rule.most == kAnyRows)
@@ -467,7 +468,7 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages,
   if (!few.code.empty())
     report(program, few);
   Ranges measured;
-  // Which tile serves may not depend on the number of tokens.
+  // A batch-invariant layer has one tile for all token counts.
   if (!program.getBatchInvariant())
     measured = ranges.empty() ? measuredRanges(program, stages, rows)
                               : givenRanges(ranges, stages.getMaxTokens());

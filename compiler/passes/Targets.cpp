@@ -58,6 +58,14 @@ compiler::targetsOf(Location location, ArrayRef<std::string> archs,
   return targets;
 }
 
+bool compiler::hasProgram(moe::LayerOp layer) {
+  auto module = layer->getParentOfType<ModuleOp>();
+  return llvm::any_of(module.getOps<moe::ProgramOp>(),
+                      [&](moe::ProgramOp program) {
+                        return program.getLayer() == layer.getSymName();
+                      });
+}
+
 static LogicalResult refuseAt(Location location, StringRef layer,
                               StringRef code, const Twine &reason) {
   return emitError(location)

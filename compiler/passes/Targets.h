@@ -30,6 +30,9 @@ llvm::FailureOr<llvm::SmallVector<moe::TargetAttr>>
 targetsOf(mlir::Location location, llvm::ArrayRef<std::string> archs,
           llvm::StringRef gpu);
 
+/// Whether the module has a program of the layer.
+bool hasProgram(moe::LayerOp layer);
+
 /// An error at the layer: "refused [code]: reason". `code` is stable.
 mlir::LogicalResult refuse(moe::LayerOp layer, llvm::StringRef code,
                            const llvm::Twine &reason);

@@ -21,7 +21,7 @@ using namespace moec::compiler;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// NVFP4, or with `bits` = "w8a8" MXFP8, as its realizations compute it.
+/// NVFP4, or MXFP8 if `isMx`, as its realizations compute it.
 static std::vector<LayerFacts> quantizedWays(bool isMx = false) {
   LayerFacts layer;
   layer.name = "tiny";
