@@ -51,6 +51,19 @@ Multistage::whyGroupsApart(const GroupedResult &result) const {
                      result.columns, rows, row.name, kMostRowsOfGroup);
 }
 
+/// A warp multiplies 16 x 16 blocks, and its tokens in equal parts of 64 or
+/// fewer, each of whole blocks (templates/moe/mma/mma_sync.cuh).
+static std::optional<std::string> whyNoBlocks(const Schedule &s) {
+  constexpr int64_t kBlock = 16, kMostOfPart = 64;
+  const int64_t m = s.tileM / s.warpsM, n = s.tileN / s.warpsN;
+  const int64_t parts = (m + kMostOfPart - 1) / kMostOfPart;
+  if (m % (parts * kBlock) == 0 && n % kBlock == 0)
+    return std::nullopt;
+  return fmt::format("a warp's tile of {}x{}; with weights in fragments it "
+                     "is of {}x{} blocks, and {} equal parts share its rows",
+                     m, n, kBlock, kBlock, parts);
+}
+
 std::optional<std::string> Multistage::whyIllegal(const MatmulProblem &problem,
                                                   const Schedule &s) const {
   if (s.hasRoles())
@@ -79,6 +92,9 @@ std::optional<std::string> Multistage::whyIllegal(const MatmulProblem &problem,
     return fmt::format("a warp's tile of {}x{} over {}x{} warps is no multiple "
                        "of {}x{}",
                        s.tileM, s.tileN, s.warpsM, s.warpsN, grain.m, grain.n);
+  if (problem.inFragments)
+    if (auto reason = whyNoBlocks(s))
+      return reason;
   int64_t made = s.tileN / (problem.gated ? 2 : 1);
   if (problem.quantizesGroups() && made % problem.groupColumns)
     return fmt::format("tile n {} makes {} columns; {} share a scale", s.tileN,

@@ -74,6 +74,9 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
     return fmt::format("engine '{}' needs warps with roles", s.engine);
   if (auto reason = whyNoTile(problem, s))
     return reason;
+  if (s.consumerWarps < 4 || s.consumerWarps % 4)
+    return fmt::format("{} consuming warps; whole warpgroups of 4 are possible",
+                       s.consumerWarps);
   // Sums that are promoted take turns with those of 64 rows.
   bool whole = s.rowsOfWarpgroup() == 128 &&
                (s.consumerWarps == 4 || problem.inFragments ||

@@ -134,13 +134,12 @@ FailureOr<MatmulProblem> compiler::tiledProblem(moe::KernelOp kernel) {
 }
 
 MatmulProblem compiler::problemOfStages(moe::GroupedMatmulOp matmul) {
-  MatmulProblem p;
-  p.n = matmul.getN(), p.k = matmul.getK();
-  p.localExperts = matmul.getNumExperts();
-  addFacts(matmul, p);
+  moe::ActivateOp activate;
   for (Operation *user : matmul->getUsers())
-    if (auto activate = dyn_cast<moe::ActivateOp>(user))
-      p.gated = activate.getActivation().isGated();
+    if (auto its = dyn_cast<moe::ActivateOp>(user))
+      activate = its;
+  MatmulProblem p = problemOf(matmul, activate);
+  addFacts(matmul, p);
   return p;
 }
 

@@ -43,8 +43,8 @@ std::vector<std::string> servingEngines(moe::ReportAttr report,
 /// at the kernel where no variant launches it, or variants whose tiles differ.
 mlir::FailureOr<MatmulProblem> tiledProblem(moe::KernelOp kernel);
 
-/// A matmul of a variant without kernels, as far as measured schedules tell
-/// matmuls apart.
+/// A matmul of a variant without kernels: all members but token counts, tiles
+/// and what its kernel quantizes.
 MatmulProblem problemOfStages(moe::GroupedMatmulOp matmul);
 
 /// Up to here one CTA can route, count and permute; a range never crosses it,

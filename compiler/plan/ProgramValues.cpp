@@ -91,23 +91,29 @@ static StoredCodes codesOf(moe::GroupedMatmulOp matmul) {
   return codes;
 }
 
-MatmulProblem compiler::problemOf(moe::KernelOp kernel) {
-  auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
-  auto activate = findStage<moe::ActivateOp>(kernel);
+MatmulProblem compiler::problemOf(moe::GroupedMatmulOp matmul,
+                                  moe::ActivateOp activate) {
   MatmulProblem problem{codesOf(matmul)};
+  const Value result = activate ? activate.getResult() : matmul.getResult();
   problem.n = matmul.getN(), problem.k = matmul.getK();
   problem.localExperts = matmul.getNumExperts();
   problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
-  problem.resultBytes = elementBytes(elementTypeOf(resultOfMatmul(kernel)));
+  problem.resultBytes = elementBytes(elementTypeOf(result));
   problem.gated = activate && activate.getActivation().isGated();
   problem.takesManyRegisters =
       activate && activate.getActivation().takesManyRegisters();
   problem.groupScales = matmul.scalesByGroup();
   problem.rowScales = matmul.scalesByRow();
+  problem.hasBias = bool(matmul.getBias());
+  return problem;
+}
+
+MatmulProblem compiler::problemOf(moe::KernelOp kernel) {
+  MatmulProblem problem = problemOf(findStage<moe::GroupedMatmulOp>(kernel),
+                                    findStage<moe::ActivateOp>(kernel));
   problem.groupColumns = columnsOfGroup(kernel);
   problem.quantizesOtherwise =
       findStage<moe::QuantizeOp>(kernel) && !problem.quantizesGroups();
-  problem.hasBias = bool(matmul.getBias());
   return problem;
 }
 

@@ -59,6 +59,9 @@ int64_t storedExperts(moe::ProgramOp program);
 /// rows come by expert.
 int64_t rowsOfToken(moe::ProgramOp program);
 
+/// A matmul and the activation of its result, which may be null: all members
+/// that neither a kernel nor its tokens decide.
+MatmulProblem problemOf(moe::GroupedMatmulOp matmul, moe::ActivateOp activate);
 /// A kernel's matmul, as shared memory, fragments and grid depend on it.
 MatmulProblem problemOf(moe::KernelOp kernel);
 

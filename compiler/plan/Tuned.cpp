@@ -290,9 +290,11 @@ std::vector<TunedRange> compiler::tunedRanges(
                           const std::vector<std::string> &may) {
     problem.tileRows = row.schedule.tileM;
     problem.minTokens = row.first, problem.maxTokens = row.last;
+    // SelectSchedule, which knows what a kernel quantizes, passes over a row
+    // that is illegal. Its tiles need another schedule then.
     return isOfProblem(row, problem, hardware.gpu) &&
            isOneOf(may, row.schedule.engine) &&
-           !whyIllegal(problem, row.schedule, hardware);
+           !candidates(problem, row.schedule.engine, hardware).empty();
   };
   std::vector<const TunedRow *> leading;
   for (const TunedRow &row : rows)

@@ -176,6 +176,20 @@ TEST(Candidates, IllegalSchedulesSayWhy) {
   other.tileK = 128, other.warpsN = 2;
   EXPECT_EQ(whyIllegal(p, other, h100()),
             "64 threads cannot share rows of 256 bytes evenly");
+  MatmulProblem slabs = gateUp(1, 64, 160);
+  slabs.codeBits = 4, slabs.inFragments = true;
+  other = s;
+  other.tileM = 160;
+  EXPECT_EQ(whyIllegal(slabs, other, h100()),
+            "a warp's tile of 160x16; with weights in fragments it is of "
+            "16x16 blocks, and 3 equal parts share its rows");
+  other.tileM = slabs.tileRows = 144;
+  EXPECT_EQ(whyIllegal(slabs, other, h100()), std::nullopt);
+  Schedule narrow = roles(16);
+  narrow.tileN = 64;
+  narrow.setRoles(128);
+  EXPECT_EQ(whyIllegal(p, narrow, h100()),
+            "2 consuming warps; whole warpgroups of 4 are possible");
 }
 
 TEST(SharedMemory, WithRolesIsARingAStagingTileAndBarriers) {

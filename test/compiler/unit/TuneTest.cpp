@@ -15,6 +15,8 @@
 #include "compiler/tune/BuildAhead.h"
 #include "compiler/tune/Candidates.h"
 #include "compiler/tune/TuneLog.h"
+#include "compiler/tune/TunedInput.h"
+#include "dialect/catalog/Schemes.h"
 #include "runtime/support/Files.h"
 #include "test/compiler/unit/ScheduleTesting.h"
 
@@ -83,6 +85,47 @@ TEST(Tune, VariationsChangeOneMatmul) {
   EXPECT_TRUE(std::ranges::is_sorted(all, {}, &SchedulePair::predicted));
   for (const SchedulePair &one : all)
     EXPECT_TRUE((one.first == center.first) != (one.second == center.second));
+}
+
+TEST(Tune, RowsOfEachSchemeServeTheirLayer) {
+  Folder folder;
+  TuneSource source;
+  source.text = R"({"moec_layer": 1, "name": "mine", "num_experts": 8,
+      "experts_per_token": 2, "hidden_dim": 1024, "intermediate_size": 1024,
+      "in_dtype": "bf16", "routing_method": "renormalize",
+      "activation": "silu", "quant_config": null})";
+  CompileOptions options;
+  options.archs = {"sm_90a"};
+  options.cubins = false;
+  const TokenRange range = {512, 363, 724};
+  int built = 0;
+  for (const catalog::Scheme &scheme : catalog::kSchemes) {
+    ImportOptions import;
+    import.scheme = scheme.name;
+    const auto input = TunedInput::open(source, import, options);
+    const auto any = input ? input->problemsFor(range, 16)
+                           : Result<TunedLayer>(input.error());
+    if (!any)
+      continue; // sm_90a has no grouped matmul for it
+    for (int64_t rows : tileRowsOf(any->engines, any->first.elementBytes)) {
+      const auto layer = input->problemsFor(range, rows);
+      ASSERT_TRUE(layer) << scheme.name << " " << layer.error().message;
+      const auto first = centerOf(layer->first, layer->engines, h100());
+      const auto second = centerOf(layer->second, layer->secondEngines, h100());
+      if (!first || !second)
+        continue;
+      const auto candidate =
+          predict(*layer, *first, *second, h100(), range.tokens);
+      const auto done =
+          input->build(range.tokens, input->rowsFor(range, *layer, candidate),
+                       folder.path + "/package");
+      EXPECT_TRUE(done) << scheme.name << ", tiles of " << rows
+                        << " rows: " << done.error().message;
+      std::filesystem::remove_all(folder.path + "/package");
+      ++built;
+    }
+  }
+  EXPECT_GT(built, 60);
 }
 
 TEST(Tune, RangesAreHalfAnOctaveAndDoNotMeet) {
