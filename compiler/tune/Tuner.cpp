@@ -87,7 +87,7 @@ private:
   std::vector<TunedRow> rows;
   ordered_json results = ordered_json::array();
   ordered_json quarantined = ordered_json::array();
-  int64_t measured = 0, reused = 0, jobs = 0;
+  int64_t measured = 0, reused = 0;
   std::map<int64_t, double> defaults; ///< microseconds by token count
 };
 
@@ -167,13 +167,10 @@ Result<void> Tuning::measure(const ordered_json &about,
                              const std::string &folder, int64_t tokens,
                              int rounds, double worse, ordered_json &line) {
   const auto jobOf = [&](const std::string &package, int its, double limit) {
-    return ordered_json{{"package", package},
-                        {"baseline", baseline},
-                        {"tokens", tokens},
-                        {"seed", options.seed * 1000 + uint64_t(++jobs)},
-                        {"sample", options.sample},
-                        {"rounds", its},
-                        {"worse", limit}};
+    return ordered_json{
+        {"package", package},   {"baseline", baseline},     {"tokens", tokens},
+        {"seed", options.seed}, {"sample", options.sample}, {"rounds", its},
+        {"worse", limit}};
   };
   // Weights are made once a process, which takes long.
   constexpr double kWeights = 600;
@@ -402,10 +399,8 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
          variationsOf(centers[i].layer, centers[i].candidate, hardware, tokens,
                       options.random, options.seed + uint64_t(tokens)))
       beside.push_back({centers[i].layer, candidate});
-  if (!options.exhaustive)
-    std::ranges::stable_sort(beside, {}, [](const Trial &trial) {
-      return trial.candidate.predicted;
-    });
+  std::ranges::stable_sort(
+      beside, {}, [](const Trial &trial) { return trial.candidate.predicted; });
   TRY(tryAll(range, beside, "schedule", kRounds, search));
   all.insert(all.end(), beside.begin(), beside.end());
 
