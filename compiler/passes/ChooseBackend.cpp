@@ -105,7 +105,7 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
     if (moe::ReportAttr report = program.getReportAttr())
       return agrees(program, report, choices);
     if (program.getPart())
-      return choosesNothing(program, choices);
+      return choosesNothing(program, choices.withoutVariables());
     if (!findIn<moe::GroupedMatmulOp>(program))
       return program.emitError() << "no stage of the program is a matmul";
     std::vector<Candidate> judged;
@@ -154,17 +154,17 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
     return success();
   }
 
-  /// A part of a layer has no matmul.
+  /// A part of a layer has no matmul. Variables are for all that is compiled.
   static LogicalResult choosesNothing(moe::ProgramOp program,
-                                      const Choices &choices) {
-    if (choices.isOpen())
+                                      const Choices &options) {
+    const auto asked = options.asked();
+    if (asked.empty())
       return success();
-    const auto [option, value] = choices.asked().front();
     return program.emitError()
            << "part '" << *program.getPart()
            << "' has no matmul, which a backend or an engine would serve; "
               "expected neither, got "
-           << option << " '" << value << "'" << choices.byVariable(option);
+           << asked.front().first << " '" << asked.front().second << "'";
   }
 
   void report(moe::ProgramOp program, const Resolution &resolution,

@@ -75,6 +75,18 @@ std::string Choices::byVariable(std::string_view option) const {
   return by == "option" ? "" : " by " + by;
 }
 
+Choices Choices::withoutVariables() const {
+  Choices made = *this;
+  if (contains(variables, "backend"))
+    made.backend.clear();
+  if (contains(variables, "engine"))
+    made.engine.clear();
+  if (contains(variables, "exclude"))
+    made.exclude.clear();
+  made.variables.clear();
+  return made;
+}
+
 std::vector<std::pair<std::string, std::string>> Choices::asked() const {
   std::vector<std::pair<std::string, std::string>> made;
   for (const auto &[option, value] :
