@@ -33,7 +33,7 @@ struct Choices {
   std::string saidBy(std::string_view option) const;
   /// " by MOEC_ENGINE", say; "" of an option.
   std::string byVariable(std::string_view option) const;
-  /// What options say.
+  /// Only choices that options say.
   Choices withoutVariables() const;
   /// Option and value of what is asked, in a fixed order.
   std::vector<std::pair<std::string, std::string>> asked() const;
