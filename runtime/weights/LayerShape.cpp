@@ -78,6 +78,25 @@ public:
     return {};
   }
 
+  std::vector<std::string> leftOut() {
+    std::vector<std::string> names;
+    const json *list = find("left_out");
+    if (!list)
+      return names;
+    const auto isScale = [](const json &row) {
+      return row.is_object() && row.contains("value") &&
+             row["value"].is_string() &&
+             WeightPlan::isInputScale(row["value"].get<std::string>());
+    };
+    if (!list->is_array() || !std::ranges::all_of(*list, isScale)) {
+      fail("left_out", "objects whose 'value' is a scale of activations");
+      return names;
+    }
+    for (const json &row : *list)
+      names.push_back(row["value"]);
+    return names;
+  }
+
   WeightFormat format(const std::string &path) {
     const auto text = [&](const char *field) {
       const json *node = find(path + field);
@@ -129,7 +148,7 @@ Result<LayerShape> LayerShape::read(const json &layer) {
   };
   made.groupIndex = isSet("group_index");
   made.sharedGate = isSet("shared_expert_gate");
-  made.leavesActivations = reader.find("stored_quant") != nullptr;
+  made.leftOut = reader.leftOut();
   made.storesFloats = reader.find("weights_type") != nullptr;
   const json *order = reader.find("gate_up_order");
   made.gateUpOrder =

@@ -41,12 +41,14 @@ struct LayerShape {
     bool secondPerRow = false; ///< each row has a second scale, not each part
   };
   Group w1, w2;
-  WeightFormat format1, format2;  ///< what a float weight is quantized to
-  int64_t codeBits = 8;           ///< of both weights
-  bool groupIndex = false;        ///< columns say their groups
-  bool sharedGate = false;        ///< shared experts are weighed
-  bool storesFloats = false;      ///< which packing quantizes
-  bool leavesActivations = false; ///< their stored scales have no use
+  WeightFormat format1, format2; ///< what a float weight is quantized to
+  int64_t codeBits = 8;          ///< of both weights
+  bool groupIndex = false;       ///< columns say their groups
+  bool sharedGate = false;       ///< shared experts are weighed
+  bool storesFloats = false;     ///< which packing quantizes
+  /// Scales of activations that the user's scheme has and the package leaves
+  /// out: names of values.
+  std::vector<std::string> leftOut;
 
   /// Errors are InvalidManifest, or Refused for a layer whose weights no
   /// checkpoint says (replicas of experts).
