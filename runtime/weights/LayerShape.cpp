@@ -78,6 +78,15 @@ public:
     return {};
   }
 
+  GateUpOrder order(std::string_view path) {
+    const json *node = find(path);
+    const GateUpOrder *row = findGateUpOrder(
+        node && node->is_string() ? node->get<std::string>() : "gate_first");
+    if (row && (!node || node->is_string()))
+      return *row;
+    fail(path, "one of " + gateUpOrderNames());
+    return {};
+  }
   std::vector<std::string> leftOut() {
     std::vector<std::string> names;
     const json *list = find("left_out");
@@ -150,9 +159,7 @@ Result<LayerShape> LayerShape::read(const json &layer) {
   made.sharedGate = isSet("shared_expert_gate");
   made.leftOut = reader.leftOut();
   made.storesFloats = reader.find("weights_type") != nullptr;
-  const json *order = reader.find("gate_up_order");
-  made.gateUpOrder =
-      order && order->is_string() ? order->get<std::string>() : "gate_first";
+  made.order = reader.order("gate_up_order");
   made.w1 = reader.group("quant.w1.group");
   made.w2 = reader.group("quant.w2.group");
   made.w1.secondPerRow = isSet("quant.w1.second_per_row");
@@ -178,12 +185,13 @@ Result<LayerShape> LayerShape::read(const json &layer) {
                    made.name);
   if (!reader.error.empty())
     return Error{ErrorCode::InvalidManifest, reader.error};
-  if (made.gateUpOrder == "interleaved_8")
-    return refused(
-        "layer '{}' has gate and up rows in runs (gate_up_order {}), "
-        "which an engine makes and no checkpoint holds; accepted: "
-        "gate_first, up_first or interleaved",
-        made.name, made.gateUpOrder);
+  // A checkpoint's rows take turns one by one.
+  constexpr int64_t kMostRun = 1;
+  if (made.order.run > kMostRun)
+    return refused("layer '{}' has gate and up rows in runs (gate_up_order "
+                   "{}), which an engine makes and no checkpoint holds; "
+                   "accepted: {}",
+                   made.name, made.order.name, gateUpOrderNames(kMostRun));
   for (const char *padded : {"stored_hidden", "stored_intermediate"})
     if (reader.find(padded))
       return refused(

@@ -14,6 +14,7 @@
 #ifndef MOEC_RUNTIME_WEIGHTS_WEIGHTPLAN_H
 #define MOEC_RUNTIME_WEIGHTS_WEIGHTPLAN_H
 
+#include "runtime/host/GateUpOrders.h"
 #include "runtime/package/Manifest.h"
 #include "runtime/weights/QuantizeWeights.h"
 #include "runtime/weights/TensorNames.h"
@@ -34,7 +35,7 @@ struct LayerShape {
   int64_t intermediate = 0;             ///< of the whole layer
   int64_t columnBegin = 0, columns = 0; ///< this rank's part of that
   bool gated = true;
-  std::string gateUpOrder;
+  GateUpOrder order;
   /// Rows and columns that share a scale, -1 being all; 0 without scales.
   struct Group {
     int64_t rows = 0, columns = 0;
