@@ -109,9 +109,12 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
     if (!findIn<moe::GroupedMatmulOp>(program))
       return program.emitError() << "no stage of the program is a matmul";
     std::vector<Candidate> judged;
-    auto resolution = resolve(factsOf(program.getLayerOp()),
-                              program.getTarget().getArch().str(), choices,
-                              realizationOf(program), &judged);
+    moe::LayerOp layer = program.getLayerOp();
+    // The layer's stands in the manifest, whatever its stages became.
+    const std::optional<StringRef> said = layer.getRealization();
+    auto resolution =
+        resolve(factsOf(layer), program.getTarget().getArch().str(), choices,
+                said ? said->str() : realizationOf(program), &judged);
     if (!resolution) {
       // A report that chose nothing keeps the reasons for who asks for them.
       Resolution none;
