@@ -27,6 +27,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 using namespace moec;
@@ -180,6 +181,28 @@ static Result<void> checkPrograms(mlir::ModuleOp module,
   return {};
 }
 
+/// Whether some matmul of the input, or of what it becomes, has no schedule
+/// yet.
+static bool takesSchedules(mlir::ModuleOp module,
+                           const CompileOptions &options) {
+  std::vector<std::string> archs;
+  for (auto program : module.getOps<moe::ProgramOp>())
+    archs.push_back(program.getTarget().getArch().str());
+  const bool addsPrograms =
+      archs.empty() || !std::ranges::all_of(options.archs, [&](const auto &a) {
+        return std::ranges::find(archs, a) != archs.end();
+      });
+  return addsPrograms || module
+                             .walk([](moe::GroupedMatmulOp matmul) {
+                               auto kernel =
+                                   matmul->getParentOfType<moe::KernelOp>();
+                               return kernel && kernel.getSchedule()
+                                          ? mlir::WalkResult::advance()
+                                          : mlir::WalkResult::interrupt();
+                             })
+                             .wasInterrupted();
+}
+
 /// Names of the tables, before any attribute is made of them.
 static Result<void> checkNames(mlir::ModuleOp module,
                                const CompileOptions &options) {
@@ -198,6 +221,11 @@ static Result<void> checkNames(mlir::ModuleOp module,
                                options.maxTokens));
   TRY(checkChoices(options));
   TRY(checkPrograms(module, options));
+  if (!options.tunedFile.empty() && !takesSchedules(module, options))
+    return invalid(fmt::format("expected no file of measured schedules, since "
+                               "each matmul of the input has its schedule, got "
+                               "'{}'",
+                               options.tunedFile));
   for (auto layer : module.getOps<moe::LayerOp>())
     if (layer.getPart() && !options.tunedFile.empty())
       return invalid(fmt::format(
