@@ -11,9 +11,11 @@ each layer has a log for each scheme.
 
   bench/choice.py --moec=PROGRAM --logs=FOLDER [--seconds=60] [--cells=WORD,...]   measures, as long as the seconds last,
                                                                                the best by the model first
-  bench/choice.py --logs=FOLDER --table                                            the table of what is there"""
+  bench/choice.py --logs=FOLDER --table [--csv=FILE] [--plot=FILE.svg]             the table of what is there; each schedule as a row;
+                                                                               a picture, which needs matplotlib"""
 
 import argparse
+import csv
 import json
 import math
 import pathlib
@@ -22,6 +24,7 @@ import sys
 import time
 
 import benchlib
+import plot
 
 RANDOM = 16  # legal schedules drawn beside the candidates
 
@@ -81,17 +84,70 @@ def table(options, data):
     """Lines of the table, and a last one with the means."""
     costs = []
     yield f"{'cell':44}{'schedules':>10}{'choice':>9}{'model':>9}"
-    for shape, scheme, _, _, left_out in layers(data, []):
+    left_out = {row["layer"] for row in data["choice"]["layers"] if row.get("left_out")}
+    for shape, scheme, tokens, rows in cells_of(options, data):
+        costs.append(cost(rows))
+        name = f"{shape}/{scheme} {tokens}{', left out' if shape in left_out else ''}"
+        yield f"{name:44}{len(rows):10}{costs[-1][0]:9.3f}{costs[-1][1]:9.3f}"
+    for index, what in enumerate(("the compiler's choice", "the model's first") if costs else ()):
+        mean = math.exp(sum(math.log(pair[index]) for pair in costs) / len(costs))
+        yield f"{len(costs)} cells: {what} costs {mean:.3f} in the mean and {max(pair[index] for pair in costs):.3f} at worst"
+
+
+def cells_of(options, data):
+    """(layer, scheme, tokens, measurements) of the cells that have any."""
+    for shape, scheme, *_ in layers(data, []):
         log = read_log(log_of(options.logs, shape, scheme))
         for tokens in data["choice"]["tokens"]:
             rows = [row for row in log if row["tokens"] == tokens]
             if rows:
-                costs.append(cost(rows))
-                name = f"{shape}/{scheme} {tokens}{', left out' if left_out else ''}"
-                yield f"{name:44}{len(rows):10}{costs[-1][0]:9.3f}{costs[-1][1]:9.3f}"
-    for index, what in enumerate(("the compiler's choice", "the model's first") if costs else ()):
-        mean = math.exp(sum(math.log(pair[index]) for pair in costs) / len(costs))
-        yield f"{len(costs)} cells: {what} costs {mean:.3f} in the mean and {max(pair[index] for pair in costs):.3f} at worst"
+                yield shape, scheme, tokens, rows
+
+
+def words(schedule):
+    """A schedule in a field of CSV."""
+    names = ("engine", "tile", "stages", "warps", "consumer_warps", "ctas_per_sm", "swap", "group")
+    fields = {name: schedule[name] for name in names if name in schedule}
+    return " ".join(f"{name}={'x'.join(map(str, value)) if isinstance(value, list) else value}" for name, value in fields.items())
+
+
+def write_csv(options, data):
+    with open(options.csv, "w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(["layer", "scheme", "tokens", "first", "second", "predicted_us", "us", "choice_us", "noise"])
+        for shape, scheme, tokens, rows in cells_of(options, data):
+            for row in rows:
+                out.writerow([shape, scheme, tokens, words(row["first"]["schedule"]), words(row["second"]["schedule"]),
+                              *(f"{row[name]:.1f}" for name in ("predicted_us", "us", "baseline_us")), f"{row['noise']:.4f}"])
+
+
+def draw(options, data):
+    """Left: what the model says of a schedule and what was measured. Right: what the choice costs in each cell."""
+    with plot.matplotlib.rc_context(plot.STYLE):
+        figure, (left, right) = plot.pyplot.subplots(1, 2, figsize=(11, 4.6))
+        for scheme, color in zip(data["choice"]["schemes"], (plot.OURS, plot.THEIRS, plot.TARGET)):
+            cells = [rows for _, its, _, rows in cells_of(options, data) if its == scheme]
+            # Both over the best of the cell, since the model leaves out the kernels that all schedules share.
+            predicted = [row["predicted_us"] / min(other["predicted_us"] for other in rows) for rows in cells for row in rows]
+            measured = [row["us"] / row["baseline_us"] / min(other["us"] / other["baseline_us"] for other in rows)
+                        for rows in cells for row in rows]
+            left.scatter(predicted, measured, s=9, color=color, alpha=0.55, linewidths=0, label=plot.NAMES.get(scheme, scheme))
+            costs = sorted(cost(rows)[0] for rows in cells)
+            right.plot([index / max(len(costs) - 1, 1) for index in range(len(costs))], costs, color=color, marker="o", markersize=3)
+        for axes in (left, right):
+            axes.grid(True, color="#DDDDDD", linewidth=0.8)
+            axes.set_axisbelow(True)
+        left.set(xscale="log", yscale="log", xlabel="predicted, over the best of the cell", ylabel="measured, over the best of the cell")
+        for axis in (left.xaxis, left.yaxis):
+            axis.set_major_locator(plot.ticker.FixedLocator([1, 1.2, 1.5, 2, 3, 4, 6]))
+            axis.set_minor_locator(plot.ticker.NullLocator())
+            axis.set_major_formatter(plot.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+        right.axhline(1.15, color=plot.FLOOR, linestyle=":", label="limit")
+        right.set(xlabel="share of the cells", ylabel="the compiler's choice over the fastest schedule")
+        left.legend(frameon=False)
+        right.legend(frameon=False)
+        figure.savefig(options.plot, bbox_inches="tight", metadata={"Date": None, "Creator": None})
+        plot.pyplot.close(figure)
 
 
 def main():
@@ -101,15 +157,23 @@ def main():
     parser.add_argument("--seconds", type=float, default=60, help="of all layers")
     parser.add_argument("--cells", default="", help="layer, scheme or layer/scheme, separated by commas")
     parser.add_argument("--table", action="store_true", help="measures nothing")
+    parser.add_argument("--csv", type=pathlib.Path, help="a file for a row of each schedule")
+    parser.add_argument("--plot", type=pathlib.Path, help="a file for a picture")
     options = parser.parse_args()
     if not options.table and not options.moec:
         parser.error("expected --moec=PROGRAM, or --table")
+    if options.plot and plot.matplotlib is None:
+        parser.error("--plot needs matplotlib (Debian: python3-matplotlib; PyPI: matplotlib)")
     data = benchlib.read(benchlib.BENCH / "shapes.json")
     options.logs.mkdir(parents=True, exist_ok=True)
     if not options.table:
         measure(options, data)
     for line in table(options, data):
         print(line)
+    if options.csv:
+        write_csv(options, data)
+    if options.plot:
+        draw(options, data)
 
 
 if __name__ == "__main__":

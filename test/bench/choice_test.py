@@ -67,6 +67,24 @@ class Choice(unittest.TestCase):
             self.assertEqual([line.split("  ")[0] for line in lines[1:3]], [f"olmoe-1b-7b/bf16 {tokens}, left out" for tokens in (1, 128)])
             self.assertEqual(lines[-2], "2 cells: the compiler's choice costs 1.000 in the mean and 1.000 at worst")
 
+    def test_rows_and_a_picture_of_all_schedules(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            options = types.SimpleNamespace(logs=folder, csv=folder / "all.csv", plot=folder / "all.svg")
+            half = {"schedule": {"engine": "wgmma", "tile": [64, 128, 64], "stages": 6, "swap": False}}
+            lines = [row(90, 100, 80, tokens=16), row(100, 100, 70, tokens=16), row(20, 20, 20)]
+            choice.log_of(folder, "olmoe-1b-7b", "bf16").write_text(
+                "\n".join(json.dumps(line | {"first": half, "second": half, "noise": 0.01}) for line in lines), encoding="utf-8")
+            choice.write_csv(options, DATA)
+            made = options.csv.read_text(encoding="utf-8").splitlines()
+            self.assertEqual(len(made), 4)
+            schedule = "engine=wgmma tile=64x128x64 stages=6 swap=False"
+            self.assertEqual(made[1], f"olmoe-1b-7b,bf16,1,{schedule},{schedule},20.0,20.0,20.0,0.0100")
+            if choice.plot.matplotlib is None:
+                self.skipTest("matplotlib is not installed")
+            choice.draw(options, DATA)
+            self.assertIn("the compiler's choice over the fastest schedule", options.plot.read_text(encoding="utf-8"))
+
 
 if __name__ == "__main__":
     unittest.main()
