@@ -43,12 +43,15 @@ std::string compiler::tuneText(const ordered_json &report) {
                          row["range"][0].get<int64_t>(),
                          row["range"][1].get<int64_t>());
   }
-  for (const ordered_json &line : report["quarantined"])
-    all += fmt::format("quarantined for {} tokens ({}): first {}, second {}: "
-                       "{}\n",
-                       line["tokens"].get<int64_t>(), text(line, "kind"),
-                       line["first"].dump(), line["second"].dump(),
-                       text(line, "text"));
+  const auto list = [&](const char *what, const ordered_json &lines) {
+    for (const ordered_json &line : lines)
+      all += fmt::format("{} for {} tokens ({}): first {}, second {}: {}\n",
+                         what, line["tokens"].get<int64_t>(),
+                         text(line, "kind"), line["first"].dump(),
+                         line["second"].dump(), text(line, "text"));
+  };
+  list("not measured", report["not_measured"]);
+  list("quarantined", report["quarantined"]);
   if (!report["quarantined"].empty())
     all += fmt::format("{} tells which were not taken; they are measured again "
                        "when compiler, templates or layer change\n",

@@ -15,7 +15,7 @@
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/TunedStore.h"
 #include "compiler/tune/BuildAhead.h"
-#include "compiler/tune/MeasuringProcess.h"
+#include "compiler/tune/Measuring.h"
 #include "compiler/tune/Trial.h"
 #include "compiler/tune/TuneLog.h"
 #include "compiler/tune/TunedInput.h"
@@ -46,7 +46,8 @@ public:
   Tuning(const TuneOptions &options, TunedInput input, TuneLog log,
          StagedFolder work, std::string program)
       : options(options), input(std::move(input)), log(std::move(log)),
-        work(std::move(work)), program(std::move(program)) {}
+        work(std::move(work)),
+        measuring(options, std::move(program), this->work.path()) {}
 
   Result<ordered_json> run();
 
@@ -58,16 +59,12 @@ private:
   Result<void> measure(const ordered_json &about, const std::string &folder,
                        int64_t tokens, int rounds, double worse,
                        ordered_json &line);
-  Result<void> startProcess();
   Result<void> buildDefaults(const std::vector<TokenRange> &ranges);
   Result<void> makeBaseline(int64_t tokens);
   Result<void> confirmRange(TokenRange &range, const Trial &winner,
                             Clock::time_point until);
   ordered_json describe(const TokenRange &range, const Trial &trial,
                         std::string_view what) const;
-  void quarantine(const ordered_json &line);
-  size_t printed() const;
-  std::string errorsSince(size_t offset) const;
   std::string folderOf(const std::string &name) const {
     return joinPath(work.path(), name);
   }
@@ -79,16 +76,13 @@ private:
   TunedInput input;
   TuneLog log;
   StagedFolder work;
-  std::string program;
-  std::optional<MeasuringProcess> process;
-  std::string baseline; ///< the folder of the compiler's choice
+  Measuring measuring;
   int64_t baselineTokens = 0;
-  bool warm = false; ///< the process has the layer's weights
   std::vector<TunedRow> rows;
   ordered_json results = ordered_json::array();
   ordered_json quarantined = ordered_json::array();
-  int64_t measured = 0, reused = 0, jobs = 0;
-  std::map<int64_t, double> defaults; ///< microseconds by token count
+  ordered_json unmeasured = ordered_json::array();
+  int64_t measured = 0, reused = 0;
 };
 
 } // namespace
@@ -124,115 +118,35 @@ ordered_json Tuning::describe(const TokenRange &range, const Trial &trial,
   return keyed;
 }
 
-/// Bytes that processes have printed as errors so far.
-size_t Tuning::printed() const {
-  const Result<std::string> text = readFile(folderOf("errors.txt"));
-  return text ? text->size() : 0;
+/// A schedule without a time, for the report.
+static ordered_json verdict(const ordered_json &line) {
+  return {{"key", line["key"]},
+          {"tokens", line.value("tokens", int64_t(0))},
+          {"kind", line.value("kind", "")},
+          {"first", line.value("first", ordered_json::object())
+                        .value("schedule", ordered_json::object())},
+          {"second", line.value("second", ordered_json::object())
+                         .value("schedule", ordered_json::object())},
+          {"text", line.value("text", "")}};
 }
 
-std::string Tuning::errorsSince(size_t offset) const {
-  const Result<std::string> text = readFile(folderOf("errors.txt"));
-  if (!text || text->size() <= offset)
-    return "";
-  constexpr size_t kMost = 600;
-  std::string last = text->substr(offset);
-  if (last.size() > kMost)
-    last = "..." + last.substr(last.size() - kMost);
-  return "; it printed: " + last;
-}
-
-void Tuning::quarantine(const ordered_json &line) {
-  quarantined.push_back(
-      {{"key", line["key"]},
-       {"tokens", line.value("tokens", int64_t(0))},
-       {"kind", line.value("kind", "")},
-       {"first", line.value("first", ordered_json::object())
-                     .value("schedule", ordered_json::object())},
-       {"second", line.value("second", ordered_json::object())
-                      .value("schedule", ordered_json::object())},
-       {"text", line.value("text", "")}});
-}
-
-Result<void> Tuning::startProcess() {
-  if (process)
-    return {};
-  process.emplace(TRY(MeasuringProcess::start(program, options.device,
-                                              folderOf("errors.txt"))));
-  warm = false;
-  return {};
-}
-
-/// Hands the process a job. What comes of it becomes a line of the log.
+/// Hands over a package. What comes of it becomes a line of the log, if it says
+/// something of the package.
 Result<void> Tuning::measure(const ordered_json &about,
                              const std::string &folder, int64_t tokens,
                              int rounds, double worse, ordered_json &line) {
-  const auto jobOf = [&](const std::string &package, int its, double limit) {
-    return ordered_json{{"package", package},
-                        {"baseline", baseline},
-                        {"tokens", tokens},
-                        {"seed", options.seed * 1000 + uint64_t(++jobs)},
-                        {"sample", options.sample},
-                        {"rounds", its},
-                        {"worse", limit}};
-  };
-  // Weights are made once a process, which takes long.
-  constexpr double kWeights = 600;
-  for (int attempt = 0; !warm; ++attempt) {
-    TRY(startProcess());
-    const size_t before = printed();
-    const JobResult first =
-        process->run(jobOf(baseline, 1, 0), kWeights + options.deadline);
-    if (first.answer.is_object() && first.answer.value("ok", false)) {
-      warm = true;
-      break;
-    }
-    const std::string why = first.answer.is_object()
-                                ? first.answer.value("text", std::string())
-                            : first.hung ? std::string("it does not end")
-                                         : first.ended;
-    process.reset();
-    if (attempt > 0)
-      return Error(
-          ErrorCode::DriverFailed,
-          "the compiler's own choice for {} tokens cannot be measured: "
-          "{}{}",
-          tokens, why, errorsSince(before));
-  }
-  const size_t before = printed();
-  const JobResult result =
-      process->run(jobOf(folder, rounds, worse), options.deadline);
+  const JobOutcome done = TRY(measuring.measure(folder, tokens, rounds, worse));
   line = about;
-  const bool ok = result.answer.is_object() && result.answer.value("ok", false);
-  line["ok"] = ok;
-  if (ok) {
-    for (const char *name : {"us", "baseline_us", "noise", "rounds", "check"})
-      line[name] = result.answer.value(name, nlohmann::json());
-    ++measured;
-  } else {
-    std::string kind = "ended", text;
-    if (result.answer.is_object()) {
-      kind = result.answer.value("kind", "refused");
-      text = result.answer.value("text", std::string());
-      if (kind == "baseline")
-        return Error(ErrorCode::DriverFailed,
-                     "the compiler's own choice for {} tokens cannot be "
-                     "measured: {}",
-                     tokens, text);
-    } else if (result.hung) {
-      kind = "hang";
-      text = fmt::format("it did not end within {} s", options.deadline);
-    } else {
-      text = fmt::format("no answer came of the process that measured it ({})",
-                         result.ended);
-    }
-    if (!result.answer.is_object() || kind == "fault") {
-      text += errorsSince(before);
-      process.reset();
-      warm = false;
-    }
-    line["kind"] = kind, line["text"] = text;
-    quarantine(line);
+  line["ok"] = done.ok;
+  line.update(done.answer);
+  if (done.transient) {
+    unmeasured.push_back(verdict(line));
+    return {};
   }
+  if (done.ok)
+    ++measured;
+  else
+    quarantined.push_back(verdict(line));
   return log.add(line);
 }
 
@@ -254,7 +168,8 @@ Result<void> Tuning::makeBaseline(int64_t tokens) {
   const std::string folder = defaultFolder(tokens);
   if (!fileExists(folder))
     TRY(input.build(tokens, {}, folder));
-  baseline = folder, baselineTokens = tokens;
+  measuring.setBaseline(folder);
+  baselineTokens = tokens;
   return {};
 }
 
@@ -271,7 +186,7 @@ Result<void> Tuning::tryAll(const TokenRange &range, std::vector<Trial> &trials,
       if (known->value("ok", false))
         takeLine(*known, trial);
       else
-        quarantine(*known);
+        quarantined.push_back(verdict(*known));
       continue;
     }
     open.push_back(&trial);
@@ -287,20 +202,31 @@ Result<void> Tuning::tryAll(const TokenRange &range, std::vector<Trial> &trials,
   Progress progress(
       fmt::format("schedules for {} tokens measured", range.tokens),
       int64_t(open.size()));
-  BuildAhead builds(open.size(), [&](size_t i) {
+  const auto build = [&](size_t i) {
     return input.build(range.tokens,
                        input.rowsFor(range, open[i]->layer, open[i]->candidate),
                        folder(i));
+  };
+  BuildAhead builds(open.size(), [&](size_t i) {
+    Result<void> built = build(i);
+    return built || !isTransient(built.error()) ? built : build(i);
   });
   for (size_t i = 0; i < open.size(); ++i) {
     if (!builds.await(i, until) || isOver(until))
       return {};
     ordered_json line = about[i];
     if (Result<void> built = builds.result(i); !built) {
+      // A disk that is full for one is full for all.
+      if (built.error().code == ErrorCode::FileSystem)
+        return built;
       line["ok"] = false, line["kind"] = "refused";
       line["text"] = built.error().message;
-      TRY(log.add(line));
-      quarantine(line);
+      if (isTransient(built.error())) {
+        unmeasured.push_back(verdict(line));
+      } else {
+        TRY(log.add(line));
+        quarantined.push_back(verdict(line));
+      }
     } else {
       TRY(measure(about[i], folder(i), range.tokens, rounds, worse, line));
       if (line.value("ok", false))
@@ -501,14 +427,14 @@ Result<ordered_json> Tuning::run() {
                                std::chrono::duration<double>(options.budget));
   const std::vector<TokenRange> ranges =
       rangesAround(options.tokens, input.maxTokens(), kFusedRouting);
-  TRY(startProcess());
+  TRY(measuring.start());
   if (options.device == "cuda") {
-    const catalog::Gpu *gpu = catalog::findGpuByDevice(process->deviceName());
+    const catalog::Gpu *gpu = catalog::findGpuByDevice(measuring.device());
     const std::string here = gpu ? std::string(gpu->name) : "";
     if (here != input.hardware().gpu)
       return refused("schedules for GPU '{}' are measured on it, and here is "
                      "'{}'; expected --gpu and --arch of this one",
-                     input.hardware().gpu, process->deviceName());
+                     input.hardware().gpu, measuring.device());
   }
   TRY(buildDefaults(ranges));
   size_t left = ranges.size();
@@ -530,12 +456,13 @@ Result<ordered_json> Tuning::run() {
   return ordered_json{{"layer", input.name()},
                       {"gpu", input.hardware().gpu},
                       {"arch", input.arch()},
-                      {"device", process ? process->deviceName() : ""},
+                      {"device", measuring.device()},
                       {"seconds", seconds},
                       {"measured", measured},
                       {"known", reused},
                       {"results", results},
                       {"quarantined", quarantined},
+                      {"not_measured", unmeasured},
                       {"rows", int64_t(rows.size())},
                       {"output", rows.empty() ? "" : output},
                       {"log", log.path()}};
