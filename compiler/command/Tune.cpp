@@ -29,7 +29,12 @@ Result<void> moec::compiler::runTune(const TuneOptions &options,
   const nlohmann::ordered_json done = TRY(tune(options));
   if (!report.empty())
     TRY(writeFileAtomically(report, done.dump(2) + "\n"));
-  return say(tuneText(done));
+  TRY(say(tuneText(done)));
+  const auto failed = done["failed"].get<int64_t>();
+  return failed == 0 ? Result<void>()
+                     : Error(ErrorCode::DriverFailed,
+                             "{} of {} token counts could not be measured",
+                             failed, done["results"].size());
 }
 
 Result<void> moec::compiler::runImportTuned(const ImportTunedOptions &options) {

@@ -79,7 +79,7 @@ static bool replaces(const TunedRow &made, const TunedRow &known) {
 }
 
 Result<void> compiler::addToTuned(const std::string &path,
-                                  const std::vector<TunedRow> &rows) {
+                                  std::span<const TunedRow> rows) {
   TRY(createFolders(parentFolder(path)));
   const std::string lockPath = path + ".lock";
   const Descriptor lock(

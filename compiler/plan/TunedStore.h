@@ -30,7 +30,7 @@ std::vector<std::string> readableStore(const std::string &cacheFolder);
 /// counts overlap. The file appears at once. A damaged one is an error, and
 /// stays.
 Result<void> addToTuned(const std::string &path,
-                        const std::vector<TunedRow> &rows);
+                        std::span<const TunedRow> rows);
 
 } // namespace moec::compiler
 

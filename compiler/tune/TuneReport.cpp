@@ -30,6 +30,11 @@ std::string compiler::tuneText(const ordered_json &report) {
                      "tokens", "default us", "best us", "ratio", "noise",
                      "schedules", "chosen", "best");
   for (const ordered_json &row : report["results"]) {
+    if (text(row, "chosen") == "failed") {
+      all += fmt::format("{:>8} failed: {}\n", row["tokens"].get<int64_t>(),
+                         text(row, "text"));
+      continue;
+    }
     const double us = row.value("us", 0.0), its = row.value("default_us", 0.0);
     all += fmt::format(
         "{:>8} {:>11.1f} {:>11.1f} {:>7.3f} {:>6.1f}% {:>9}  {:<17} {}\n",

@@ -44,9 +44,9 @@ namespace {
 class Tuning {
 public:
   Tuning(const TuneOptions &options, TunedInput input, TuneLog log,
-         StagedFolder work, std::string program)
+         StagedFolder work, std::string program, std::string output)
       : options(options), input(std::move(input)), log(std::move(log)),
-        work(std::move(work)),
+        work(std::move(work)), output(std::move(output)),
         measuring(options, std::move(program), this->work.path()) {}
 
   Result<ordered_json> run();
@@ -59,7 +59,8 @@ private:
   Result<void> measure(const ordered_json &about, const std::string &folder,
                        int64_t tokens, int rounds, double worse,
                        ordered_json &line);
-  Result<void> buildDefaults(const std::vector<TokenRange> &ranges);
+  void buildDefaults(const std::vector<TokenRange> &ranges,
+                     Clock::time_point until);
   Result<void> makeBaseline(int64_t tokens);
   Result<void> confirmRange(TokenRange &range, const Trial &winner,
                             Clock::time_point until);
@@ -76,6 +77,7 @@ private:
   TunedInput input;
   TuneLog log;
   StagedFolder work;
+  std::string output; ///< the file of rows
   Measuring measuring;
   int64_t baselineTokens = 0;
   std::vector<TunedRow> rows;
@@ -150,16 +152,15 @@ Result<void> Tuning::measure(const ordered_json &about,
   return log.add(line);
 }
 
-/// All token counts at a time: their packages share few kernels.
-Result<void> Tuning::buildDefaults(const std::vector<TokenRange> &ranges) {
+/// All token counts at a time: their packages share few kernels. One that is
+/// missing afterwards is built when its turn comes.
+void Tuning::buildDefaults(const std::vector<TokenRange> &ranges,
+                           Clock::time_point until) {
   BuildAhead builds(ranges.size(), [&](size_t i) {
     return input.build(ranges[i].tokens, {}, defaultFolder(ranges[i].tokens));
   });
-  for (size_t i = 0; i < ranges.size(); ++i) {
-    builds.await(i, Clock::now() + std::chrono::hours(24));
-    TRY(builds.result(i));
-  }
-  return {};
+  for (size_t i = 0; i < ranges.size() && builds.await(i, until); ++i)
+    ;
 }
 
 Result<void> Tuning::makeBaseline(int64_t tokens) {
@@ -256,13 +257,17 @@ Result<void> Tuning::confirmRange(TokenRange &range, const Trial &winner,
       line = *known;
       ++reused;
     } else if (!isOver(until)) {
-      TRY(makeBaseline(end));
       const std::string folder = folderOf(about["key"].get<std::string>());
-      Result<void> built = input.build(
-          end, input.rowsFor(whole, winner.layer, winner.candidate), folder);
-      if (built)
-        TRY(measure(about, folder, end, 5, 0, line));
+      const Result<void> done = [&]() -> Result<void> {
+        TRY(makeBaseline(end));
+        TRY(input.build(
+            end, input.rowsFor(whole, winner.layer, winner.candidate), folder));
+        return measure(about, folder, end, 5, 0, line);
+      }();
       TRY(removeAll(folder));
+      // The winner stays for the tokens that it was measured with.
+      if (!done && done.error().code == ErrorCode::FileSystem)
+        return done;
     }
     if (line.value("ok", false)) {
       Trial there;
@@ -436,21 +441,37 @@ Result<ordered_json> Tuning::run() {
                      "'{}'; expected --gpu and --arch of this one",
                      input.hardware().gpu, measuring.device());
   }
-  TRY(buildDefaults(ranges));
+  buildDefaults(ranges, end);
+  std::optional<Error> failure;
+  int64_t failed = 0;
   size_t left = ranges.size();
   for (const TokenRange &range : ranges) {
     const auto now = Clock::now();
     // A share of what is left; what one leaves, the others have.
     const auto share = (end - std::min(now, end)) / int64_t(left--);
-    TRY(tuneTokens(range, now + share));
+    const size_t known = rows.size();
+    if (now >= end && !fileExists(defaultFolder(range.tokens))) {
+      results.push_back(
+          {{"tokens", range.tokens}, {"chosen", "none measured"}});
+      continue;
+    }
+    if (const Result<void> done = tuneTokens(range, now + share); !done) {
+      // A disk that is full for one is full for all.
+      if (done.error().code == ErrorCode::FileSystem)
+        return done.error();
+      rows.resize(known);
+      results.push_back({{"tokens", range.tokens},
+                         {"chosen", "failed"},
+                         {"text", done.error().message}});
+      if (failed++ == 0)
+        failure = done.error();
+    }
+    // A process that ends now has lost nothing of these tokens.
+    if (rows.size() > known)
+      TRY(addToTuned(output, std::span(rows).subspan(known)));
   }
-  std::string output = options.output;
-  if (output.empty()) {
-    const std::string store = tunedStoreFolder(options.compile.cacheFolder);
-    output = joinPath(store, input.hardware().gpu + ".json");
-  }
-  if (!rows.empty())
-    TRY(addToTuned(output, rows));
+  if (failed == int64_t(ranges.size()))
+    return *std::move(failure);
   const double seconds =
       std::chrono::duration<double>(Clock::now() - begin).count();
   return ordered_json{{"layer", input.name()},
@@ -463,6 +484,7 @@ Result<ordered_json> Tuning::run() {
                       {"results", results},
                       {"quarantined", quarantined},
                       {"not_measured", unmeasured},
+                      {"failed", failed},
                       {"rows", int64_t(rows.size())},
                       {"output", rows.empty() ? "" : output},
                       {"log", log.path()}};
@@ -497,6 +519,9 @@ Result<ordered_json> compiler::tune(const TuneOptions &options) {
     return refused("there is no store of measured schedules (MOEC_TUNED_STORE "
                    "is off, or no folder of a cache is known); expected --out "
                    "and --log");
+  const std::string output =
+      options.output.empty() ? joinPath(store, input.hardware().gpu + ".json")
+                             : options.output;
   const std::string path =
       options.log.empty()
           ? joinPath(store, fmt::format("log/{}-{}.jsonl", input.name(),
@@ -510,6 +535,6 @@ Result<ordered_json> compiler::tune(const TuneOptions &options) {
   StagedFolder work = TRY(StagedFolder::create(path + ".work"));
   std::string program = TRY(findMeasure());
   Tuning tuning(options, std::move(input), std::move(log), std::move(work),
-                std::move(program));
+                std::move(program), output);
   return tuning.run();
 }

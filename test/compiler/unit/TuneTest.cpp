@@ -208,8 +208,8 @@ static TunedRow rowFor(int64_t first, int64_t last, double us) {
 TEST(Tune, NewRowsReplaceThoseThatTheyOverlap) {
   Folder folder;
   const std::string path = folder.path + "/store/h100_sxm.json";
-  ASSERT_TRUE(addToTuned(path, {rowFor(1, 4, 1), rowFor(8, 16, 2)}));
-  ASSERT_TRUE(addToTuned(path, {rowFor(16, 32, 3)}));
+  ASSERT_TRUE(addToTuned(path, std::vector{rowFor(1, 4, 1), rowFor(8, 16, 2)}));
+  ASSERT_TRUE(addToTuned(path, std::vector{rowFor(16, 32, 3)}));
   auto rows = parseTuned(*readFile(path), path);
   ASSERT_TRUE(rows) << rows.error().message;
   ASSERT_EQ(rows->size(), 2u);
@@ -217,7 +217,7 @@ TEST(Tune, NewRowsReplaceThoseThatTheyOverlap) {
   EXPECT_EQ((*rows)[1].first, 16);
   // A damaged file stays as it is.
   std::ofstream(path) << "{";
-  EXPECT_FALSE(addToTuned(path, {rowFor(1, 4, 1)}));
+  EXPECT_FALSE(addToTuned(path, std::vector{rowFor(1, 4, 1)}));
   EXPECT_EQ(*readFile(path), "{");
 }
 

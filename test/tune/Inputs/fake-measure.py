@@ -9,6 +9,7 @@
 
 FAKE_BAD names what the schedules of some pipeline stages of the first matmul do, "3:hang 4:wrong 5:crash 6:garbage" say. "memory" and
 "killed" are a lack of memory, which "once" shows one time for each schedule. "remove" takes the tuner's folder away.
+FAKE_TOKENS: "300:baseline" cannot measure the compiler's choice for so many tokens, and "300:kill" kills the tuner.
 FAKE_RATIO: of all candidates to the compiler's choice. FAKE_SECONDS: of each job. FAKE_GREETING: what it says first. FAKE_JOBS: a file that gets a line for each job.
 """
 
@@ -90,6 +91,13 @@ def main():
         if "FAKE_JOBS" in os.environ:
             with open(os.environ["FAKE_JOBS"], "a", encoding="utf-8") as file:
                 file.write(json.dumps(matmuls(job["package"])) + "\n")
+        at = os.environ.get("FAKE_TOKENS", "").removeprefix(f"{job['tokens']}:")
+        if at == "kill":
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(3600)
+        if at == "baseline":
+            print(json.dumps({"ok": False, "kind": "baseline", "text": "a fault"}), flush=True)
+            continue
         time.sleep(float(os.environ.get("FAKE_SECONDS", "0")))
         print(answer(job, bad), flush=True)
 
