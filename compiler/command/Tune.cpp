@@ -7,6 +7,7 @@
 
 #include "compiler/command/Commands.h"
 
+#include "compiler/plan/TunedStore.h"
 #include "compiler/tune/Tuner.h"
 #include "runtime/support/Files.h"
 
@@ -26,6 +27,9 @@ static Result<void> say(const std::string &text) {
 
 Result<void> moec::compiler::runTune(const TuneOptions &options,
                                      const std::string &report) {
+  // Before the time is spent.
+  if (!report.empty())
+    TRY(checkWritable(report));
   const nlohmann::ordered_json done = TRY(tune(options));
   if (!report.empty())
     TRY(writeFileAtomically(report, done.dump(2) + "\n"));

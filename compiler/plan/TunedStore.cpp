@@ -78,26 +78,58 @@ static bool replaces(const TunedRow &made, const TunedRow &known) {
          made.first <= known.last && known.first <= made.last;
 }
 
-Result<void> compiler::addToTuned(const std::string &path,
-                                  std::span<const TunedRow> rows) {
+namespace {
+/// A file of rows that nobody else changes meanwhile.
+struct LockedRows {
+  Descriptor lock;
+  std::vector<TunedRow> rows;
+};
+} // namespace
+
+static Result<LockedRows> lockRows(const std::string &path) {
   TRY(createFolders(parentFolder(path)));
   const std::string lockPath = path + ".lock";
-  const Descriptor lock(
-      ::open(lockPath.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666));
-  if (!lock || ::flock(lock.get(), LOCK_EX) != 0)
+  LockedRows locked;
+  locked.lock =
+      Descriptor(::open(lockPath.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666));
+  if (!locked.lock || ::flock(locked.lock.get(), LOCK_EX) != 0)
     return fileError("cannot lock", lockPath);
-  std::vector<TunedRow> all;
   if (fileExists(path))
-    all = TRY(parseTuned(TRY(readFile(path)), path));
-  std::erase_if(all, [&](const TunedRow &known) {
-    return std::ranges::any_of(
-        rows, [&](const TunedRow &made) { return replaces(made, known); });
-  });
-  for (const TunedRow &known : all)
+    locked.rows = TRY(parseTuned(TRY(readFile(path)), path));
+  for (const TunedRow &known : locked.rows)
     if (!known.hasRange())
       return invalidArgument("'{}' has rows of version 1, which name no range "
                              "of token counts; expected another file (--out)",
                              path);
+  return locked;
+}
+
+Result<void> compiler::checkWritable(const std::string &path) {
+  TRY(createFolders(parentFolder(path)));
+  if (fileExists(path) && !isRegularFile(path))
+    return invalidArgument("'{}' is no file", path);
+  const std::string temporary = temporaryName(path);
+  const Descriptor file(
+      ::open(temporary.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666));
+  if (!file)
+    return fileError("cannot write", path);
+  return removeAll(temporary);
+}
+
+Result<void> compiler::checkTakesRows(const std::string &path) {
+  TRY(checkWritable(path));
+  TRY(lockRows(path));
+  return {};
+}
+
+Result<void> compiler::addToTuned(const std::string &path,
+                                  std::span<const TunedRow> rows) {
+  const LockedRows locked = TRY(lockRows(path));
+  std::vector<TunedRow> all = locked.rows;
+  std::erase_if(all, [&](const TunedRow &known) {
+    return std::ranges::any_of(
+        rows, [&](const TunedRow &made) { return replaces(made, known); });
+  });
   all.insert(all.end(), rows.begin(), rows.end());
   return writeFileAtomically(path, printTuned(all));
 }

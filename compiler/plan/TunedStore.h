@@ -26,6 +26,11 @@ std::string tunedStoreFolder(const std::string &cacheFolder);
 /// with a warning that names it.
 std::vector<std::string> readableStore(const std::string &cacheFolder);
 
+/// Whether a file of this path could be written by now; parents are made.
+Result<void> checkWritable(const std::string &path);
+/// Whether addToTuned() could add rows by now.
+Result<void> checkTakesRows(const std::string &path);
+
 /// Puts rows into a file, in place of those of the same matmul whose token
 /// counts overlap. The file appears at once. A damaged one is an error, and
 /// stays.

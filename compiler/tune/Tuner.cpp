@@ -517,8 +517,14 @@ Result<ordered_json> compiler::tune(const TuneOptions &options) {
   const std::string store = tunedStoreFolder(options.compile.cacheFolder);
   if (store.empty() && (options.output.empty() || options.log.empty()))
     return refused("there is no store of measured schedules (MOEC_TUNED_STORE "
-                   "is off, or no folder of a cache is known); expected --out "
-                   "and --log");
+                   "is off, or no folder of a cache is known), which would "
+                   "hold {}; expected {}",
+                   !options.output.empty() ? "the log of measurements"
+                   : options.log.empty()   ? "rows and the log of measurements"
+                                           : "rows",
+                   !options.output.empty() ? "--log beside --out"
+                   : options.log.empty()   ? "--out and --log"
+                                           : "--out beside --log");
   const std::string output =
       options.output.empty() ? joinPath(store, input.hardware().gpu + ".json")
                              : options.output;
@@ -527,7 +533,19 @@ Result<ordered_json> compiler::tune(const TuneOptions &options) {
           ? joinPath(store, fmt::format("log/{}-{}.jsonl", input.name(),
                                         input.digest()))
           : options.log;
-  TuneLog log = TRY(TuneLog::open(path));
+  // Before the time is spent.
+  if (const Result<void> takes = checkTakesRows(output); !takes)
+    return Error(takes.error().code,
+                 "'{}' does not take rows: {}; expected the path of a file of "
+                 "rows, or of none, in a folder that can be written (--out)",
+                 output, takes.error().message);
+  Result<TuneLog> opened = TuneLog::open(path);
+  if (!opened)
+    return Error(opened.error().code,
+                 "{}; the log of measurements needs a path that can be written "
+                 "(--log)",
+                 opened.error().message);
+  TuneLog log = *std::move(opened);
   if (log.damagedLines() > 0)
     moec::log(LogLevel::Warning,
               "'{}': {} lines are no measurements, and are passed over", path,
