@@ -47,6 +47,14 @@ std::string compiler::tuneText(const ordered_json &report) {
       all += fmt::format("{:>8} serves {} to {} tokens\n", "",
                          row["range"][0].get<int64_t>(),
                          row["range"][1].get<int64_t>());
+    if (row.contains("removed"))
+      all += fmt::format("{:>8} {} older rows for these tokens are taken away: "
+                         "none is faster now\n",
+                         "", row["removed"].get<int64_t>());
+    if (row.contains("kept"))
+      all += fmt::format("{:>8} {} older rows for these tokens stay: they "
+                         "could not be measured\n",
+                         "", row["kept"].get<int64_t>());
   }
   const auto list = [&](const char *what, const ordered_json &lines) {
     for (const ordered_json &line : lines)

@@ -15,6 +15,7 @@
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/TunedStore.h"
 #include "compiler/tune/BuildAhead.h"
+#include "compiler/tune/EarlierRows.h"
 #include "compiler/tune/Measuring.h"
 #include "compiler/tune/Trial.h"
 #include "compiler/tune/TuneLog.h"
@@ -62,6 +63,7 @@ private:
   void buildDefaults(const std::vector<TokenRange> &ranges,
                      Clock::time_point until);
   Result<void> makeBaseline(int64_t tokens);
+  bool isDecided(const TokenRange &range, const Trial &trial) const;
   Result<void> confirmRange(TokenRange &range, const Trial &winner,
                             Clock::time_point until);
   ordered_json describe(const TokenRange &range, const Trial &trial,
@@ -240,6 +242,12 @@ Result<void> Tuning::tryAll(const TokenRange &range, std::vector<Trial> &trials,
   return {};
 }
 
+/// Whether the log says what came of a schedule.
+bool Tuning::isDecided(const TokenRange &range, const Trial &trial) const {
+  const ordered_json about = describe(range, trial, "schedule");
+  return log.find(about["key"].get<std::string>()) != nullptr;
+}
+
 /// The ends of the range, too: where the winner is slower there than the
 /// compiler's choice, or no time is left, the range ends at `tokens`.
 Result<void> Tuning::confirmRange(TokenRange &range, const Trial &winner,
@@ -289,6 +297,9 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
   const int64_t tokens = range.tokens;
   const DefaultChoice choice = TRY(input.defaultFor(tokens));
   TRY(makeBaseline(tokens));
+  constexpr int kRounds = 5, kFinalRounds = 9;
+  EarlierRows earlier = TRY(earlierRows(output, input, range));
+  TRY(tryAll(range, earlier.trials, "schedule", kRounds, search));
   // Centers: the best schedules for each size of tiles.
   std::vector<Trial> centers;
   const TunedLayer any = TRY(input.problemsFor(range, 16));
@@ -315,7 +326,6 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
   std::ranges::stable_sort(centers, {}, [](const Trial &trial) {
     return trial.candidate.predicted;
   });
-  constexpr int kRounds = 5, kFinalRounds = 9;
   TRY(tryAll(range, centers, "schedule", kRounds, search));
 
   // Beside the best ones.
@@ -383,6 +393,11 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
   }
   TRY(tryAll(range, together, "schedule", kRounds, search));
   all.insert(all.end(), together.begin(), together.end());
+  for (const Trial &trial : earlier.trials)
+    if (std::ranges::none_of(all, [&](const Trial &other) {
+          return other.candidate == trial.candidate;
+        }))
+      all.push_back(trial);
 
   // The best one again, since the fastest of many is lucky, too.
   ordered_json result = {{"tokens", tokens},
@@ -421,6 +436,15 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
       row.noise = winner->noise;
       rows.push_back(std::move(row));
     }
+  }
+  if (!winner && !earlier.rows.empty()) {
+    const bool decided =
+        std::ranges::all_of(earlier.trials, [&](const Trial &trial) {
+          return isDecided(range, trial);
+        });
+    result[decided ? "removed" : "kept"] = int64_t(earlier.rows.size());
+    if (decided)
+      TRY(takeFromTuned(output, earlier.rows, range.first, range.last));
   }
   results.push_back(std::move(result));
   return {};
