@@ -528,9 +528,10 @@ Result<ordered_json> compiler::tune(const TuneOptions &options) {
       (options.output.empty() || options.log.empty()))
     return refused("times of the host device say nothing of a GPU; expected "
                    "--out and --log beside --device=host");
+  const Choices &choices = input.choices();
   if (options.output.empty() &&
-      !(compile.backend.empty() && compile.engine.empty() &&
-        compile.exclude.empty()))
+      !(choices.backend.empty() && choices.engine.empty() &&
+        choices.exclude.empty()))
     return refused("rows beside a forced backend or engine, or an excluded "
                    "one, would serve compilations that force nothing; expected "
                    "--out beside --backend, --engine and --exclude");
