@@ -115,6 +115,10 @@ void addTuneOptions(CLI::App &command, TuneOptions &options,
                     std::string &report) {
   addLayerOptions(command, options.source.path, options.import,
                   options.compile);
+  command.get_option("INPUT")->description(
+      "a Hugging Face config.json or the folder that has it, a moec layer "
+      "JSON, "
+      "a .mlir file or a package, told apart by content");
   command
       .add_option("--tokens", options.tokens,
                   "token counts to measure with, 1,32,512 say")
