@@ -7,9 +7,10 @@
 # ===------------------------------------------------------------------------===#
 """Measures schedules with `moec tune --exhaustive` in the cells of "choice" in shapes.json, and says what the compiler's choice costs
 over the fastest one. Runs on the machine with the GPU, beside moec and its libexec folder. A second call goes on where the first ended:
-each cell has a log.
+each layer has a log for each scheme.
 
-  bench/choice.py --moec=PROGRAM --logs=FOLDER [--seconds=60] [--cells=WORD,...]   measures, as long as the seconds last
+  bench/choice.py --moec=PROGRAM --logs=FOLDER [--seconds=60] [--cells=WORD,...]   measures, as long as the seconds last,
+                                                                               the best by the model first
   bench/choice.py --logs=FOLDER --table                                            the table of what is there"""
 
 import argparse
@@ -25,37 +26,35 @@ import benchlib
 RANDOM = 16  # legal schedules drawn beside the candidates
 
 
-def cells(data, words):
-    """(shape, scheme, tokens, input, arguments, whether the fit left it out) of each cell."""
-    choice = data["choice"]
-    for row in choice["layers"]:
-        for scheme in choice["schemes"]:
-            for tokens in choice["tokens"]:
-                name = f"{row['layer']}/{scheme}"
-                if not words or any(word in (row["layer"], scheme, name, f"{name}/{tokens}") for word in words):
-                    yield row["layer"], scheme, tokens, row["input"], row.get("arguments", []), row.get("left_out", False)
+def layers(data, words):
+    """(shape, scheme, input, arguments, whether the fit left it out) of each layer."""
+    for row in data["choice"]["layers"]:
+        for scheme in data["choice"]["schemes"]:
+            if not words or any(word in (row["layer"], scheme, f"{row['layer']}/{scheme}") for word in words):
+                yield row["layer"], scheme, row["input"], row.get("arguments", []), row.get("left_out", False)
 
 
-def log_of(folder, shape, scheme, tokens):
-    return folder / f"{shape}-{scheme}-{tokens}.jsonl"
+def log_of(folder, shape, scheme):
+    return folder / f"{shape}-{scheme}.jsonl"
 
 
 def measure(options, data):
-    """Cells with the fewest measurements come first, so that a call that ends early is fair."""
+    """Layers with the fewest measurements come first, so that a call that ends early is fair."""
     end = time.monotonic() + options.seconds
-    wanted = sorted(cells(data, options.cells.split(",") if options.cells else []),
-                    key=lambda cell: len(read_log(log_of(options.logs, *cell[:3]))))
-    for shape, scheme, tokens, source, arguments, _ in wanted:
-        left = end - time.monotonic()
-        if left < 5:
+    wanted = sorted(layers(data, options.cells.split(",") if options.cells else []),
+                    key=lambda layer: len(read_log(log_of(options.logs, *layer[:2]))))
+    for index, (shape, scheme, source, arguments, _) in enumerate(wanted):
+        share = (end - time.monotonic()) / (len(wanted) - index)
+        if share < 5:
             break
-        log = log_of(options.logs, shape, scheme, tokens)
+        log = log_of(options.logs, shape, scheme)
+        tokens = ",".join(str(count) for count in data["choice"]["tokens"])
         command = [options.moec, "tune", benchlib.ROOT / source, "--arch=sm_90a", "--max-tokens=16384", f"--scheme={scheme}", *arguments,
-                   f"--tokens={tokens}", "--exhaustive", f"--random={RANDOM}", f"--budget={min(left, options.each):.0f}",
-                   f"--log={log}", f"--out={log.with_suffix('.rows.json')}"]
+                   f"--tokens={tokens}", "--exhaustive", f"--random={RANDOM}", f"--budget={share:.0f}", f"--log={log}",
+                   f"--out={log.with_suffix('.rows.json')}"]
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
         if done.returncode:
-            print(f"choice.py: {shape}/{scheme} {tokens}: {done.stderr.strip()}", file=sys.stderr)
+            print(f"choice.py: {shape}/{scheme}: {done.stderr.strip()}", file=sys.stderr)
 
 
 def read_log(path):
@@ -82,12 +81,14 @@ def table(options, data):
     """Lines of the table, and a last one with the means."""
     costs = []
     yield f"{'cell':44}{'schedules':>10}{'choice':>9}{'model':>9}"
-    for shape, scheme, tokens, _, _, left_out in cells(data, []):
-        rows = read_log(log_of(options.logs, shape, scheme, tokens))
-        if rows:
-            costs.append(cost(rows))
-            name = f"{shape}/{scheme} {tokens}{', left out' if left_out else ''}"
-            yield f"{name:44}{len(rows):10}{costs[-1][0]:9.3f}{costs[-1][1]:9.3f}"
+    for shape, scheme, _, _, left_out in layers(data, []):
+        log = read_log(log_of(options.logs, shape, scheme))
+        for tokens in data["choice"]["tokens"]:
+            rows = [row for row in log if row["tokens"] == tokens]
+            if rows:
+                costs.append(cost(rows))
+                name = f"{shape}/{scheme} {tokens}{', left out' if left_out else ''}"
+                yield f"{name:44}{len(rows):10}{costs[-1][0]:9.3f}{costs[-1][1]:9.3f}"
     for index, what in enumerate(("the compiler's choice", "the model's first") if costs else ()):
         mean = math.exp(sum(math.log(pair[index]) for pair in costs) / len(costs))
         yield f"{len(costs)} cells: {what} costs {mean:.3f} in the mean and {max(pair[index] for pair in costs):.3f} at worst"
@@ -95,11 +96,10 @@ def table(options, data):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--logs", type=pathlib.Path, required=True, help="a folder of logs, one for each cell")
+    parser.add_argument("--logs", type=pathlib.Path, required=True, help="a folder of logs, one for each layer and scheme")
     parser.add_argument("--moec", help="the program")
-    parser.add_argument("--seconds", type=float, default=60, help="of all cells")
-    parser.add_argument("--each", type=float, default=30, help="most seconds of a cell")
-    parser.add_argument("--cells", default="", help="layer, scheme, layer/scheme or layer/scheme/tokens, separated by commas")
+    parser.add_argument("--seconds", type=float, default=60, help="of all layers")
+    parser.add_argument("--cells", default="", help="layer, scheme or layer/scheme, separated by commas")
     parser.add_argument("--table", action="store_true", help="measures nothing")
     options = parser.parse_args()
     if not options.table and not options.moec:

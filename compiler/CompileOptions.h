@@ -27,7 +27,9 @@ struct CompileOptions : Choices {
   std::vector<std::string> archs;
   /// A row of the GPU table, or "" for the arch row's own.
   std::string gpu;
+  bool foundGpu = false; ///< `gpu` is what is here, and nobody asked for it
   int64_t maxTokens = 65536;
+  bool asksMaxTokens = false; ///< the caller says maxTokens
   /// A JSON file of measured schedules, read before those built in; "" none.
   std::string tunedFile;
   /// Behind it those of the user's store come (plan/TunedStore.h).

@@ -27,6 +27,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 using namespace moec;
@@ -148,6 +149,60 @@ std::string compiler::print(mlir::ModuleOp module) {
   return lines;
 }
 
+/// Programs of the input were compiled for so many tokens and for a GPU.
+static Result<void> checkPrograms(mlir::ModuleOp module,
+                                  const CompileOptions &options) {
+  const auto disagrees = [](moe::ProgramOp program, const std::string &asked,
+                            const std::string &has) {
+    return invalidArgument("{} does not fit program @{}, which was compiled "
+                           "for {}; compile the layer again to ask for another",
+                           asked, program.getSymName().str(), has);
+  };
+  const bool asksGpu = !options.gpu.empty() && !options.foundGpu;
+  const auto *gpu =
+      asksGpu ? catalog::find(catalog::kGpus, options.gpu) : nullptr;
+  const auto *device =
+      gpu ? catalog::find(catalog::kArchitectures, gpu->arch) : nullptr;
+  for (auto program : module.getOps<moe::ProgramOp>()) {
+    const moe::TargetAttr target = program.getTarget();
+    if (options.asksMaxTokens && program.getMaxTokens() != options.maxTokens)
+      return disagrees(program, fmt::format("max_tokens {}", options.maxTokens),
+                       fmt::format("{}", program.getMaxTokens()));
+    // An arch that is asked for besides may be the GPU's.
+    const bool isFor =
+        device &&
+        (options.archs.empty() ||
+         catalog::runsOn(target.getArchRow(), device->major, device->minor));
+    if (isFor && target.getGpu() != options.gpu)
+      return disagrees(program, fmt::format("gpu {}", options.gpu),
+                       fmt::format("{} of {}", target.getGpu().str(),
+                                   target.getArch().str()));
+  }
+  return {};
+}
+
+/// Whether some matmul of the input, or of what it becomes, has no schedule
+/// yet.
+static bool takesSchedules(mlir::ModuleOp module,
+                           const CompileOptions &options) {
+  std::vector<std::string> archs;
+  for (auto program : module.getOps<moe::ProgramOp>())
+    archs.push_back(program.getTarget().getArch().str());
+  const bool addsPrograms =
+      archs.empty() || !std::ranges::all_of(options.archs, [&](const auto &a) {
+        return std::ranges::find(archs, a) != archs.end();
+      });
+  return addsPrograms || module
+                             .walk([](moe::GroupedMatmulOp matmul) {
+                               auto kernel =
+                                   matmul->getParentOfType<moe::KernelOp>();
+                               return kernel && kernel.getSchedule()
+                                          ? mlir::WalkResult::advance()
+                                          : mlir::WalkResult::interrupt();
+                             })
+                             .wasInterrupted();
+}
+
 /// Names of the tables, before any attribute is made of them.
 static Result<void> checkNames(mlir::ModuleOp module,
                                const CompileOptions &options) {
@@ -165,6 +220,12 @@ static Result<void> checkNames(mlir::ModuleOp module,
     return invalid(fmt::format("expected max_tokens of at least 1, got {}",
                                options.maxTokens));
   TRY(checkChoices(options));
+  TRY(checkPrograms(module, options));
+  if (!options.tunedFile.empty() && !takesSchedules(module, options))
+    return invalid(fmt::format("expected no file of measured schedules, since "
+                               "each matmul of the input has its schedule, got "
+                               "'{}'",
+                               options.tunedFile));
   for (auto layer : module.getOps<moe::LayerOp>())
     if (layer.getPart() && !options.tunedFile.empty())
       return invalid(fmt::format(

@@ -537,6 +537,9 @@ std::string moec::compiler::explainText(const ordered_json &report) {
       name(layer.contains("stored_quant") ? "stored_quant" : "quant"),
       name("routing"), name("activation"), textOf(layer, "input_type"),
       textOf(layer, "output_type"));
+  for (const ordered_json &row : layer.value("left_out", ordered_json::array()))
+    text += fmt::format("  left out of a checkpoint: {}, since {}\n",
+                        textOf(row, "value"), textOf(row, "because"));
   if (layer.contains("origin"))
     text += originText(layer["origin"]);
   for (const ordered_json &target : report["targets"])

@@ -13,6 +13,8 @@
 #include "dialect/Moe.h"
 #include "dialect/catalog/Realizations.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 using namespace moec;
 using namespace moec::moe;
@@ -127,6 +129,20 @@ static LogicalResult verifyRealization(LayerOp op) {
   const std::optional<QuantAttr> stored = op.getStoredQuant();
   if (bool(stored) != (realization == "weight_only"))
     return op.emitOpError() << "'stored_quant' is of realization 'weight_only'";
+  // An engine makes "dequantized" of what is native: the program is the same.
+  const StringRef ways = op.getUsersQuant().getRealizations();
+  const bool isOne =
+      catalog::countWords(ways) < 2 || catalog::hasWord(ways, "dequantized");
+  if (realization && isOne)
+    return op.emitOpError() << op.getUsersQuant()
+                            << " has one program; expected no 'realization', "
+                               "got '"
+                            << *realization << "'";
+  if (realization && !catalog::hasWord(ways, *realization))
+    return op.emitOpError()
+           << "'realization' of " << op.getUsersQuant() << " must be one of "
+           << llvm::join(llvm::split(ways, ' '), ", ") << ", got '"
+           << *realization << "'";
   if (!stored)
     return success();
   const Type plain = op.getComputeType();

@@ -32,6 +32,7 @@ static Result<ConfigOptions> readConfig(const char *text,
   auto options =
       TRY(readConfigOptions(optionsJson ? optionsJson : "", explains));
   addVariables(options.compile);
+  options.compile.foundGpu = options.compile.gpu.empty();
   if (options.compile.gpu.empty())
     options.compile.gpu = presentGpu(options.compile.archs);
   TRY(input.readText(text, "<config>", options.import));
@@ -102,6 +103,7 @@ extern "C" moec_status moec_tune_config(const char *text,
     TuneOptions options =
         TRY(readTuneOptions(options_json ? options_json : ""));
     addVariables(options.compile);
+    options.compile.foundGpu = options.compile.gpu.empty();
     if (options.compile.gpu.empty())
       options.compile.gpu = presentGpu(options.compile.archs);
     options.source.text = text;

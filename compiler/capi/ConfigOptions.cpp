@@ -137,7 +137,11 @@ static Setters settersOf(CompileOptions &compile, ImportOptions &import) {
   Setters setters = {
       {"arch", list(compile.archs)},
       {"gpu", string(compile.gpu)},
-      {"max_tokens", integer(compile.maxTokens)},
+      {"max_tokens",
+       [&compile](const json &value) {
+         compile.asksMaxTokens = true;
+         return integer(compile.maxTokens)(value);
+       }},
       {"backend", string(compile.backend)},
       {"engine", string(compile.engine)},
       {"exclude", list(compile.exclude)},

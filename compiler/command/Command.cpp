@@ -61,7 +61,8 @@ void addLayerOptions(CLI::App &command, std::string &input,
   command
       .add_option("--max-tokens", compile.maxTokens, "the most tokens of a run")
       ->capture_default_str()
-      ->check(countFrom(1));
+      ->check(countFrom(1))
+      ->each([&compile](const std::string &) { compile.asksMaxTokens = true; });
   command.add_option("--backend", compile.backend,
                      "forces a backend (moec list backends); wins over "
                      "MOEC_BACKEND");
@@ -297,6 +298,7 @@ static int runMain(int argc, char **argv) {
        {&options.compile, &tuning.compile, &importing.compile}) {
     if (!list->parsed())
       addVariables(*compile);
+    compile->foundGpu = compile->gpu.empty();
     if (compile->gpu.empty() && !compile->archs.empty())
       compile->gpu = presentGpu(compile->archs);
   }

@@ -32,6 +32,12 @@ Result<void> checkTarget(Input &input, Phase phase,
       input.get().getOps<moe::ProgramOp>().empty())
     return refused("expected --arch=NAME[,NAME...] (`moec list archs`) with an "
                    "input that names no target, got none");
+  const auto asked = options.withoutVariables().asked();
+  if (phase == Phase::Layer && !asked.empty())
+    return refused("--emit=layer: expected none of --backend, --engine, "
+                   "--exclude and --allow, which a layer does not keep, got "
+                   "--{}={}; accepted: the same where the layer is compiled",
+                   asked.front().first, asked.front().second);
   return {};
 }
 

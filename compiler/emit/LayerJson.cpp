@@ -61,6 +61,24 @@ static json quantJson(moe::QuantAttr quant) {
           {"w2", descriptorJson(quant.getW2())}};
 }
 
+/// Stored weights of the user's scheme that the realization has no use for.
+static json leftOut(moe::LayerOp layer) {
+  json list = json::array();
+  const auto stored = layer.getStoredQuant();
+  if (!stored)
+    return list;
+  mlir::OwningOpRef<moe::LayerOp> users = layer.clone();
+  users->setQuantAttr(*stored);
+  const llvm::SmallVector<moe::LayerTensor> computed = layer.getTensors();
+  for (const moe::LayerTensor &tensor : users->getTensors())
+    if (tensor.role == moe::TensorRole::StoredWeight &&
+        !moe::findTensor(computed, tensor.name))
+      list.push_back({{"value", tensor.name.str()},
+                      {"because", layer.getRealization()->str() +
+                                      " quantizes no activations"}});
+  return list;
+}
+
 /// What the caller moves between ranks; null for a rank alone.
 static json communicationJson(moe::LayerOp layer) {
   const std::optional<Communication> expected = communicationOf(layer);
@@ -202,6 +220,8 @@ static json layerJson(moe::LayerOp layer) {
     made["realization"] = realization->str();
   if (const auto stored = layer.getStoredQuant())
     made["stored_quant"] = quantJson(*stored);
+  if (json list = leftOut(layer); !list.empty())
+    made["left_out"] = std::move(list);
   if (layer.quantizesWeights())
     made["weights_type"] = elementTypeName(*layer.getWeightsType());
   return made;

@@ -63,7 +63,9 @@ private:
   bool alternate() {
     auto layout = mlir::dyn_cast_or_null<moe::LayoutAttr>(
         cast<RankedTensorType>(op.getCodes().getType()).getEncoding());
-    return parts > 1 && layout && layout.getGateUpOrder() == "interleaved";
+    return parts > 1 && layout &&
+           catalog::find(catalog::kGateUpOrders, layout.getGateUpOrder())->run >
+               0;
   }
   void pointer(EmittedKernel &out, const char *name, mlir::Value value,
                const std::string &type);

@@ -23,13 +23,14 @@ constexpr Measured kTiles = {"bench/notes/wgmma-h100.md", "2026-11-21"};
 constexpr Measured kLarge = {"bench/notes/large-matmuls-h100.md", "2026-11-21"};
 constexpr Measured kWide = {"bench/notes/large-matmuls-h100.md", "2026-11-26"};
 constexpr Measured kSkewed = {"bench/notes/skewed-h100.md", "2026-11-27"};
+constexpr Measured kChoice = {"bench/notes/choice-h100.md", "2026-11-28"};
 constexpr Measured kDecode = {"bench/notes/decode-h100.md", "2026-11-21"};
 
 /// Rows of an expert in the mean, up to which tiles of 8-bit operands have 128
 /// weight rows, and where TileRule::mostOfSmall counts. Beyond it they have
 /// 256, with tokens as an instruction's rows: half as many copies, and whole
 /// groups of the result.
-constexpr double kNarrow = 128, kNarrowOfSmall = 64;
+constexpr double kNarrow = 128, kNarrowOfSmall = 8;
 
 /// A tile is multiplied by the rows that it really has, by 16 at least. So rows
 /// follow from the experts that get most tokens, not from the mean alone. Large
@@ -41,7 +42,7 @@ constexpr double kNarrow = 128, kNarrowOfSmall = 64;
 constexpr TileRule kTileRules[] = {
     {.elementBytes = 1, .rows = 32, .most = 8, .groupScales = true, .measured = kSkewed},
     {.elementBytes = 1, .rows = 64, .most = 48, .mostOfSmall = 8, .measured = kSkewed},
-    {.elementBytes = 1, .rows = 128, .most = kNarrow, .mostOfSmall = kNarrowOfSmall, .groupScales = true, .measured = kTiles},
+    {.elementBytes = 1, .rows = 128, .most = kNarrow, .mostOfSmall = kNarrowOfSmall, .groupScales = true, .measured = kChoice},
     {.elementBytes = 1, .rows = 128, .most = kNarrow, .groupScales = false, .measured = kSkewed},
     {.elementBytes = 1, .rows = 128, .measured = kWide},
     {.elementBytes = 1, .rows = 32, .most = 8, .addsFast = true, .groupScales = true, .measured = kSkewed},
@@ -114,7 +115,7 @@ constexpr Row kRows[] = {
     {.elementBytes = 1, .tileM = 64, .secondRowBytes = 384, .stages = 4, .ctasPerSm = 2, .warpgroupRows = 128, .measured = kLarge},
     {.elementBytes = 1, .tileM = 64, .tileN = 64, .stages = 5, .ctasPerSm = 2, .measured = kTiles},
     {.elementBytes = 1, .tileM = 64, .stages = 8, .measured = kTiles},
-    {.elementBytes = 1, .tileM = 128, .secondBelow = 8 << 20, .stages = 3, .ctasPerSm = 2, .warpgroupRows = 128, .measured = kLarge},
+    {.elementBytes = 1, .tileM = 128, .secondBelow = 8 << 20, .secondRowBytes = 512, .stages = 3, .ctasPerSm = 2, .warpgroupRows = 128, .measured = kChoice},
     {.elementBytes = 1, .tileM = 128, .firstAbove = 64 << 20, .tokensAsRows = true, .wide = true, .tileN = 256, .stages = 4, .groupM = 4, .measured = kWide},
     {.elementBytes = 1, .tileM = 128, .tokensAsRows = true, .wide = true, .tileN = 256, .stages = 4, .measured = kWide},
     {.elementBytes = 1, .tileM = 128, .tokensAsRows = true, .wide = true, .tileN = 256, .stages = 3, .measured = kWide},

@@ -13,10 +13,14 @@
 
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/LayerFacts.h"
+#include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Resolver.h"
+#include "dialect/catalog/Backends.h"
 
 #include "mlir/IR/BuiltinOps.h"
+
+#include <fmt/format.h>
 
 namespace moec::compiler {
 #define GEN_PASS_DEF_CHOOSEBACKENDPASS
@@ -26,6 +30,66 @@ namespace moec::compiler {
 using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
+
+namespace {
+/// Something that an earlier phase chose.
+struct Standing {
+  std::string kind, name;
+  std::string where; ///< " of variant @up_to_1", say; "": of the program
+};
+} // namespace
+
+/// Engines of the program: the report's, those of variants and schedules, and
+/// those that may yet serve a matmul without a schedule.
+static std::vector<Standing> enginesIn(moe::ProgramOp program,
+                                       moe::ReportAttr report) {
+  std::vector<Standing> made = {{"engine", report.getEngine().str(), ""}};
+  const auto add = [&](StringRef name, const std::string &where) {
+    if (llvm::none_of(made, [&](const Standing &s) { return s.name == name; }))
+      made.push_back({"engine", name.str(), where});
+  };
+  for (auto variant : program.getBody().getOps<moe::VariantOp>())
+    if (variant.getEngine())
+      add(*variant.getEngine(), " of variant @" + variant.getSymName().str());
+  program.walk([&](moe::GroupedMatmulOp matmul) {
+    auto kernel = matmul->getParentOfType<moe::KernelOp>();
+    if (kernel && kernel.getSchedule())
+      return add(kernel.getScheduleAttr().getEngine(),
+                 " of kernel @" + kernel.getSymName().str());
+    // Kernels of other kinds have one engine, which a variant names.
+    auto variant = matmul->getParentOfType<moe::VariantOp>();
+    if (kernel ? kernel.getKind() != "grouped_matmul"
+               : bool(variant.getEngine()))
+      return;
+    for (const std::string &name : servingEngines(report, matmul))
+      add(name, ", which may serve a matmul that has no schedule");
+  });
+  // Variants are not made yet.
+  const auto *backend = catalog::find(catalog::kBackends, report.getBackend());
+  if (auto permute = findIn<moe::PermuteOp>(program);
+      permute && permute.getTileRows() == 0 && backend &&
+      !backend->fewTokens.empty() && !report.getRefusalOf(backend->fewTokens))
+    add(backend->fewTokens, ", which may serve few tokens");
+  return made;
+}
+
+/// All that the choices of a caller may name.
+static std::vector<Standing> standingIn(moe::ProgramOp program,
+                                        moe::ReportAttr report) {
+  std::vector<Standing> made = {
+      {"backend", report.getBackend().str(), ""},
+      {"realization", report.getRealization().str(), ""}};
+  const LayerFacts facts = factsOf(program);
+  for (const Standing &engine : enginesIn(program, report)) {
+    made.push_back(engine);
+    if (const auto *row = catalog::find(catalog::kEngines, engine.name))
+      made.push_back(
+          {"realization",
+           realizationWith(facts, *row, program.getTarget().getArchRow()),
+           fmt::format(" of engine '{}'", engine.name)});
+  }
+  return made;
+}
 
 namespace {
 struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
@@ -41,13 +105,16 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
     if (moe::ReportAttr report = program.getReportAttr())
       return agrees(program, report, choices);
     if (program.getPart())
-      return choosesNothing(program, choices);
+      return choosesNothing(program, choices.withoutVariables());
     if (!findIn<moe::GroupedMatmulOp>(program))
       return program.emitError() << "no stage of the program is a matmul";
     std::vector<Candidate> judged;
-    auto resolution = resolve(factsOf(program.getLayerOp()),
-                              program.getTarget().getArch().str(), choices,
-                              realizationOf(program), &judged);
+    moe::LayerOp layer = program.getLayerOp();
+    // The layer's stands in the manifest, whatever its stages became.
+    const std::optional<StringRef> said = layer.getRealization();
+    auto resolution =
+        resolve(factsOf(layer), program.getTarget().getArch().str(), choices,
+                said ? said->str() : realizationOf(program), &judged);
     if (!resolution) {
       // A report that chose nothing keeps the reasons for who asks for them.
       Resolution none;
@@ -59,38 +126,48 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
     return success();
   }
 
-  /// Nothing but an earlier phase's choice may be asked.
+  /// Nothing may be asked that contradicts what an earlier phase chose.
   static LogicalResult agrees(moe::ProgramOp program, moe::ReportAttr report,
                               const Choices &choices) {
     const Choices earlier = choicesOf(report);
-    const bool isExcluded = choices.isExcluded(report.getBackend().str()) ||
-                            choices.isExcluded(report.getEngine().str()) ||
-                            choices.isExcluded(report.getRealization().str());
-    if ((choices.backend.empty() || report.getBackend() == choices.backend) &&
-        (choices.engine.empty() || report.getEngine() == choices.engine) &&
-        !isExcluded &&
-        llvm::all_of(choices.allow, [&](const std::string &word) {
-          return earlier.isAllowed(word);
-        }))
-      return success();
-    return program.emitError()
-           << "backend '" << report.getBackend() << "' with engine '"
-           << report.getEngine() << "' was chosen in an earlier phase, "
-           << "realization '" << report.getRealization()
-           << "'; compile the layer again to ask for another";
+    const auto disagrees = [&](StringRef option, StringRef value,
+                               const Twine &chosen) {
+      return program.emitError()
+             << option << " '" << value << "'"
+             << choices.byVariable(option.str())
+             << " does not fit what an earlier phase chose: " << chosen
+             << "; compile the layer again to ask for another";
+    };
+    for (const std::string &word : choices.allow)
+      if (!earlier.isAllowed(word))
+        return disagrees("allow", word,
+                         "realization '" + report.getRealization() +
+                             "', without allow");
+    for (const Standing &its : standingIn(program, report)) {
+      const std::string chosen =
+          fmt::format("{} '{}'{}", its.kind, its.name, its.where);
+      const std::string &forced = its.kind == "backend"  ? choices.backend
+                                  : its.kind == "engine" ? choices.engine
+                                                         : its.name;
+      if (!forced.empty() && forced != its.name)
+        return disagrees(its.kind, forced, chosen);
+      if (choices.isExcluded(its.name))
+        return disagrees("exclude", its.name, chosen);
+    }
+    return success();
   }
 
-  /// A part of a layer has no matmul.
+  /// A part of a layer has no matmul. Variables are for all that is compiled.
   static LogicalResult choosesNothing(moe::ProgramOp program,
-                                      const Choices &choices) {
-    if (choices.isOpen())
+                                      const Choices &options) {
+    const auto asked = options.asked();
+    if (asked.empty())
       return success();
-    const auto [option, value] = choices.asked().front();
     return program.emitError()
            << "part '" << *program.getPart()
            << "' has no matmul, which a backend or an engine would serve; "
               "expected neither, got "
-           << option << " '" << value << "'" << choices.byVariable(option);
+           << asked.front().first << " '" << asked.front().second << "'";
   }
 
   void report(moe::ProgramOp program, const Resolution &resolution,

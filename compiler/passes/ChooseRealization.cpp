@@ -50,8 +50,10 @@ struct ChooseRealization
           !hasProgram(layer))
         shares[StringAttr::get(&getContext(), wholeLayerOf(layer))].push_back(
             layer);
-    for (const auto &[name, layers] : shares)
-      choose(layers, *targets, choices);
+    // A part has no matmul, of which variables say how it is computed.
+    for (auto &[name, layers] : shares)
+      choose(layers, *targets,
+             layers.front().getPart() ? choices.withoutVariables() : choices);
   }
 
   /// Columns of the layer's share first, then those of other ranks' shares:

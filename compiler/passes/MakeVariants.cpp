@@ -153,7 +153,8 @@ bool isDecided(moe::ProgramOp program, moe::VariantOp variant) {
 /// Up to how many tokens dot products serve, or why they serve none.
 struct FewTokens {
   int64_t tokens = 0;
-  std::string engine, code, reason; ///< no code: nobody needs to know
+  std::string engine, realization;
+  std::string code, reason; ///< no code: nobody needs to know
 };
 
 /// Whether both kernels fit the GPU with so many tokens.
@@ -193,15 +194,18 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   if (!engine || report.getChoice("engine"))
     return few;
   few.engine = engine->name;
+  few.realization = compiler::realizationWith(compiler::factsOf(program),
+                                              *engine, target.getArchRow());
   const auto refuse = [&](std::string code, std::string reason) {
     few.code = std::move(code);
     few.reason = std::move(reason);
     return few;
   };
-  if (const compiler::Choices choices = compiler::choicesOf(report);
-      choices.isExcluded(few.engine))
-    return refuse("excluded", fmt::format("'{}' is excluded{}", few.engine,
-                                          choices.byVariable("exclude")));
+  const compiler::Choices choices = compiler::choicesOf(report);
+  for (const std::string &word : {few.engine, few.realization})
+    if (choices.isExcluded(word))
+      return refuse("excluded", fmt::format("'{}' is excluded{}", word,
+                                            choices.byVariable("exclude")));
   auto first = compiler::findIn<moe::GroupedMatmulOp>(program);
   auto route = compiler::findIn<moe::RouteOp>(program);
   moe::QuantizeOp weighs, changesType; // x, before it is multiplied
@@ -360,7 +364,7 @@ void report(moe::ProgramOp program, const FewTokens &few) {
         candidate.getRealization() == old.getRealization())
       computed = candidate.getComputed();
   candidates.push_back(moe::CandidateAttr::get(
-      program.getContext(), old.getBackend(), few.engine, old.getRealization(),
+      program.getContext(), old.getBackend(), few.engine, few.realization,
       computed, few.code, few.reason));
   program.setReportAttr(moe::ReportAttr::get(
       program.getContext(), old.getBackend(), old.getEngine(), candidates,

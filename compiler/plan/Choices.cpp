@@ -75,6 +75,18 @@ std::string Choices::byVariable(std::string_view option) const {
   return by == "option" ? "" : " by " + by;
 }
 
+Choices Choices::withoutVariables() const {
+  Choices made = *this;
+  if (contains(variables, "backend"))
+    made.backend.clear();
+  if (contains(variables, "engine"))
+    made.engine.clear();
+  if (contains(variables, "exclude"))
+    made.exclude.clear();
+  made.variables.clear();
+  return made;
+}
+
 std::vector<std::pair<std::string, std::string>> Choices::asked() const {
   std::vector<std::pair<std::string, std::string>> made;
   for (const auto &[option, value] :
@@ -128,10 +140,11 @@ Result<void> compiler::checkChoices(const Choices &choices) {
       return invalidArgument("allow: expected weight_only, the one realization "
                              "that is another layer, got '{}'",
                              word);
-    if (choices.isExcluded(word))
-      return invalidArgument("allow and {} both name '{}'; expected one of "
-                             "them",
-                             nameOf(choices, "exclude"), word);
+    // A variable forbids what a caller would take.
+    if (choices.isExcluded(word) && choices.saidBy("exclude") == "option")
+      return invalidArgument("allow and exclude both name '{}'; expected one "
+                             "of them",
+                             word);
   }
   for (const auto &[option, value] :
        {std::pair<std::string_view, std::string>("backend", choices.backend),

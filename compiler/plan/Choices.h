@@ -27,16 +27,14 @@ struct Choices {
   /// The options of these that an environment variable says.
   std::vector<std::string> variables;
 
-  /// Nothing is asked, or something is only allowed.
-  bool isOpen() const {
-    return backend.empty() && engine.empty() && exclude.empty();
-  }
   bool isExcluded(std::string_view word) const;
   bool isAllowed(std::string_view realization) const;
   /// "option", or the name of the variable that says it.
   std::string saidBy(std::string_view option) const;
   /// " by MOEC_ENGINE", say; "" of an option.
   std::string byVariable(std::string_view option) const;
+  /// Only choices that options say.
+  Choices withoutVariables() const;
   /// Option and value of what is asked, in a fixed order.
   std::vector<std::pair<std::string, std::string>> asked() const;
 };

@@ -12,9 +12,7 @@
 #include "compiler/plan/Resolver.h"
 
 #include "compiler/engine/Slabs.h"
-#include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/Backends.h"
-#include "dialect/catalog/Engines.h"
 #include "runtime/package/ElementTypes.h"
 
 #include <fmt/format.h>
@@ -265,10 +263,9 @@ static constexpr Predicate kPredicates[] = {
     archFeatures, quantization, elementTypes, equalTypes,
     rowSizes,     expertCounts, fragments};
 
-/// "native" or "dequantized" of what is exact, else the realization.
-static std::string realizationWith(const LayerFacts &layer,
-                                   const Engine &engine,
-                                   const Architecture &arch) {
+std::string compiler::realizationWith(const LayerFacts &layer,
+                                      const Engine &engine,
+                                      const Architecture &arch) {
   if (layer.realization != "native" || layer.elementTypes.empty())
     return layer.realization;
   return std::string(catalog::realizationOf(

@@ -16,6 +16,7 @@
 #define MOEC_COMPILER_PLAN_RESOLVER_H
 
 #include "compiler/plan/Choices.h"
+#include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/Engines.h"
 #include "dialect/catalog/Realizations.h"
 #include "runtime/support/Result.h"
@@ -99,6 +100,11 @@ Result<Resolution> resolve(const std::vector<LayerFacts> &ways,
 /// follow each other.
 std::string
 candidateNames(const std::vector<std::pair<std::string, std::string>> &pairs);
+
+/// "native" or "dequantized" of what is exact, else the layer's realization.
+std::string realizationWith(const LayerFacts &layer,
+                            const catalog::Engine &engine,
+                            const catalog::Architecture &arch);
 
 /// The `order` of #moe.layout in which an engine that serves the layer reads
 /// its weights.

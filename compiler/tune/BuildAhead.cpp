@@ -20,7 +20,7 @@ using namespace moec::compiler;
 
 BuildAhead::BuildAhead(size_t count, std::function<Result<void>(size_t)> build)
     : count(count), build(std::move(build)), results(count) {
-  constexpr int kKept = 2, kOfPackage = 2;
+  constexpr int kKept = 2, kOfPackage = 1;
   const int usable = usableThreads();
   const auto workers = std::min<size_t>(
       size_t(std::max(1, (usable - kKept) / kOfPackage)), count);

@@ -63,14 +63,11 @@ std::string Measuring::errorsSince(size_t offset) const {
 }
 
 ordered_json Measuring::jobOf(const std::string &package, int64_t tokens,
-                              int rounds, double worse) {
-  return {{"package", package},
-          {"baseline", baseline},
-          {"tokens", tokens},
-          {"seed", options.seed * 1000 + uint64_t(++jobs)},
-          {"sample", options.sample},
-          {"rounds", rounds},
-          {"worse", worse}};
+                              int rounds, double worse) const {
+  return {
+      {"package", package},   {"baseline", baseline},     {"tokens", tokens},
+      {"seed", options.seed}, {"sample", options.sample}, {"rounds", rounds},
+      {"worse", worse}};
 }
 
 static Error cannotMeasure(int64_t tokens, const std::string &why) {

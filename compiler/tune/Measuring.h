@@ -51,7 +51,7 @@ public:
 
 private:
   nlohmann::ordered_json jobOf(const std::string &package, int64_t tokens,
-                               int rounds, double worse);
+                               int rounds, double worse) const;
   Result<void> warmUp(int64_t tokens);
   Result<JobOutcome> once(const std::string &folder, int64_t tokens, int rounds,
                           double worse);
@@ -63,7 +63,6 @@ private:
   std::string program, errorFile, baseline;
   std::optional<MeasuringProcess> process;
   bool warm = false; ///< the process has the layer's weights
-  int64_t jobs = 0;
 };
 
 } // namespace moec::compiler

@@ -317,8 +317,11 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
     if (!first || !second)
       continue;
     trial.candidate = predict(trial.layer, *first, *second, hardware, tokens);
-    // The compiler's choice may be a built-in row's.
-    if (choice.schedules && size == choice.tileRows)
+    // The compiler's choice may be a built-in row's. Kernels of its variant may
+    // be others: whether they quantize depends on the range.
+    if (choice.schedules && size == choice.tileRows &&
+        !whyIllegal(trial.layer.first, choice.schedules->first, hardware) &&
+        !whyIllegal(trial.layer.second, choice.schedules->second, hardware))
       trial.candidate = predict(trial.layer, choice.schedules->first,
                                 choice.schedules->second, hardware, tokens);
     centers.push_back(std::move(trial));
@@ -343,10 +346,8 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
          variationsOf(centers[i].layer, centers[i].candidate, hardware, tokens,
                       options.random, options.seed + uint64_t(tokens)))
       beside.push_back({centers[i].layer, candidate});
-  if (!options.exhaustive)
-    std::ranges::stable_sort(beside, {}, [](const Trial &trial) {
-      return trial.candidate.predicted;
-    });
+  std::ranges::stable_sort(
+      beside, {}, [](const Trial &trial) { return trial.candidate.predicted; });
   TRY(tryAll(range, beside, "schedule", kRounds, search));
   all.insert(all.end(), beside.begin(), beside.end());
 

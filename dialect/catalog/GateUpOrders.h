@@ -23,11 +23,13 @@ struct GateUpOrder {
   /// So many gate rows and as many up rows take turns, which divides 8; 0: all
   /// of one follow all of the other.
   int run = 0;
+  /// Rows of up stand first where all of one follow all of the other.
+  bool upFirst = false;
 };
 
 inline constexpr GateUpOrder kGateUpOrders[] = {
     {"gate_first", "moe::GateFirst"},
-    {"up_first", "moe::UpFirst"},
+    {"up_first", "moe::UpFirst", 0, true},
     {"interleaved", "moe::Alternating<1>", 1}, // gate 0, up 0, gate 1, ...
     {"interleaved_8", "moe::Alternating<8>", 8},
 };

@@ -7,12 +7,14 @@
 //
 // A program of the build. It prints a line for each function of an activation,
 // each score and each normalization that a row of the catalog names, with the
-// types of templates/moe/math that compute them. Files of runtime/host make
-// their tables of it, so a new policy needs its row and its type alone.
+// types of templates/moe/math that compute them, and for each order of gate and
+// up rows. Files of runtime/host make their tables of it, so a new policy needs
+// its row and its type alone.
 //
 //===----------------------------------------------------------------------===//
 
 #include "dialect/catalog/Activations.h"
+#include "dialect/catalog/GateUpOrders.h"
 #include "dialect/catalog/RoutingMethods.h"
 
 #include <cstdio>
@@ -90,8 +92,18 @@ static void printRouting(const char *macro,
   std::puts("#endif");
 }
 
+static void printGateUpOrders() {
+  std::puts("#ifdef MOEC_GATE_UP_ORDER");
+  for (const GateUpOrder &row : kGateUpOrders)
+    std::printf("MOEC_GATE_UP_ORDER(\"%s\", %d, %s)\n",
+                std::string(row.name).c_str(), row.run,
+                row.upFirst ? "true" : "false");
+  std::puts("#endif");
+}
+
 int main() {
   printActivations();
+  printGateUpOrders();
   printRouting("MOEC_SCORE", &RoutingMethod::score,
                &RoutingMethod::scorePolicy);
   printRouting("MOEC_NORMALIZE", &RoutingMethod::normalize,

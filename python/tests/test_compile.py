@@ -250,7 +250,8 @@ def test_no_bars_without_a_terminal_and_messages_by_the_library(tmp_path: pathli
     assert "INFO" not in said
 
 
-def test_another_layer_must_be_allowed() -> None:
+def test_another_layer_must_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MOEC_EXCLUDE", raising=False)
     layer = SMALL | {"quant_config": "nvfp4"}
     report = moec.explain(layer, arch=ARCH)
     assert report.targets[0]["realization"] == "emulated"
@@ -260,6 +261,9 @@ def test_another_layer_must_be_allowed() -> None:
     assert ("emulated", "chosen") in states
     allowed = moec.supports(layer, arch=ARCH, allow="weight_only")
     assert allowed.realization == ("weight_only",)
+    monkeypatch.setenv("MOEC_EXCLUDE", "gemv,weight_only")
+    assert moec.supports(layer, arch=ARCH, allow="weight_only").realization == ("emulated",)
+    monkeypatch.delenv("MOEC_EXCLUDE")
     package = moec.load(moec.compile(layer, arch=ARCH, allow=["weight_only"], max_tokens=16), device="host")
     assert "a1_second_scale" not in package.values
     with pytest.raises(moec.NotSupported, match="sm_90a has no fp4 tensor core") as caught:

@@ -14,6 +14,7 @@
 
 #include "runtime/host/KernelRun.h"
 
+#include "runtime/host/GateUpOrders.h"
 #include "runtime/package/Arguments.h"
 #include "runtime/package/ElementTypes.h"
 
@@ -290,12 +291,12 @@ Result<RowOrder> RowOrder::of(KernelRun &run, int64_t size) {
   order.interleave = run.integer("interleave");
   const std::string stored =
       run.stage->attributes.value("gate_up_order", "gate_first");
-  order.upFirst = stored == "up_first";
-  order.run = stored == "interleaved" ? 1 : stored == "interleaved_8" ? 8 : 0;
-  if (!order.upFirst && order.run == 0 && stored != "gate_first")
-    return run.fail("expected gate_up_order gate_first, up_first, interleaved "
-                    "or interleaved_8, got '{}'",
-                    stored);
+  const GateUpOrder *row = findGateUpOrder(stored);
+  if (!row)
+    return run.fail("expected one of gate_up_order {}, got '{}'",
+                    gateUpOrderNames(), stored);
+  order.upFirst = row->upFirst;
+  order.run = row->run;
   if (order.interleave < 0 || (order.run > 0 && size % (2 * order.run)) ||
       (order.interleave > 0 && size % (2 * order.interleave)))
     return run.fail(

@@ -302,6 +302,28 @@ Result<void> Checker::checkRealization() {
                 "expected it with realization 'weight_only' alone, got "
                 "realization '{}'",
                 realization);
+  if (!layer.is_object() || !layer.contains("left_out"))
+    return {};
+  if (!hasStored)
+    return fail("layer.left_out", "expected it with stored_quant alone");
+  const auto isText = [](const nlohmann::json &row, const char *field) {
+    return row.is_object() && row.contains(field) && row[field].is_string();
+  };
+  const nlohmann::json &list = layer["left_out"];
+  if (!list.is_array() || !std::ranges::all_of(list, [&](const auto &row) {
+        return row.size() == 2 && isText(row, "value") &&
+               isText(row, "because");
+      }))
+    return fail("layer.left_out",
+                "expected an array of objects with the texts 'value' and "
+                "'because'");
+  for (const nlohmann::json &row : list)
+    for (const Value &value : manifest.values)
+      if (value.name == row["value"])
+        return fail("layer.left_out",
+                    "expected no value of the package, got "
+                    "'{}'",
+                    value.name);
   return {};
 }
 

@@ -82,6 +82,12 @@ WeightLoader::takenBy(const Manifest &manifest, bool quantize) const {
   return taken;
 }
 
+bool WeightLoader::leavesScaleOf(Part taker) const {
+  return std::ranges::any_of(shape.leftOut, [&](const std::string &value) {
+    return value.starts_with("a1_") == (taker == Part::Gate);
+  });
+}
+
 bool WeightLoader::isOfThisRank(const TensorRole &role) const {
   if (role.expert == kAllExperts)
     return true;
@@ -363,9 +369,13 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
     }
     const bool isOfActivations =
         role.kind == Kind::InputScale || role.kind == Kind::InputDivisor;
+    const bool leavesScale = isOfActivations &&
+                             leavesScaleOf(takerOf(role.part)) &&
+                             (!role.shared || shape.shared > 0);
+    if (leavesScale)
+      TRY(checkExpert(found));
     const bool isLeftOut = (role.shared && options.noSharedExperts) ||
-                           (isRouting && !routes) ||
-                           (isOfActivations && shape.leavesActivations);
+                           (isRouting && !routes) || leavesScale;
     if (!isTaken && (isLeftOut || ignored.has(found.name))) {
       it = tensors.erase(it);
       continue;

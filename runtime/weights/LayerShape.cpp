@@ -78,6 +78,34 @@ public:
     return {};
   }
 
+  GateUpOrder order(std::string_view path) {
+    const json *node = find(path);
+    const GateUpOrder *row = findGateUpOrder(
+        node && node->is_string() ? node->get<std::string>() : "gate_first");
+    if (row && (!node || node->is_string()))
+      return *row;
+    fail(path, "one of " + gateUpOrderNames());
+    return {};
+  }
+  std::vector<std::string> leftOut() {
+    std::vector<std::string> names;
+    const json *list = find("left_out");
+    if (!list)
+      return names;
+    const auto isScale = [](const json &row) {
+      return row.is_object() && row.contains("value") &&
+             row["value"].is_string() &&
+             WeightPlan::isInputScale(row["value"].get<std::string>());
+    };
+    if (!list->is_array() || !std::ranges::all_of(*list, isScale)) {
+      fail("left_out", "objects whose 'value' is a scale of activations");
+      return names;
+    }
+    for (const json &row : *list)
+      names.push_back(row["value"]);
+    return names;
+  }
+
   WeightFormat format(const std::string &path) {
     const auto text = [&](const char *field) {
       const json *node = find(path + field);
@@ -129,11 +157,9 @@ Result<LayerShape> LayerShape::read(const json &layer) {
   };
   made.groupIndex = isSet("group_index");
   made.sharedGate = isSet("shared_expert_gate");
-  made.leavesActivations = reader.find("stored_quant") != nullptr;
+  made.leftOut = reader.leftOut();
   made.storesFloats = reader.find("weights_type") != nullptr;
-  const json *order = reader.find("gate_up_order");
-  made.gateUpOrder =
-      order && order->is_string() ? order->get<std::string>() : "gate_first";
+  made.order = reader.order("gate_up_order");
   made.w1 = reader.group("quant.w1.group");
   made.w2 = reader.group("quant.w2.group");
   made.w1.secondPerRow = isSet("quant.w1.second_per_row");
@@ -159,12 +185,13 @@ Result<LayerShape> LayerShape::read(const json &layer) {
                    made.name);
   if (!reader.error.empty())
     return Error{ErrorCode::InvalidManifest, reader.error};
-  if (made.gateUpOrder == "interleaved_8")
-    return refused(
-        "layer '{}' has gate and up rows in runs (gate_up_order {}), "
-        "which an engine makes and no checkpoint holds; accepted: "
-        "gate_first, up_first or interleaved",
-        made.name, made.gateUpOrder);
+  // A checkpoint's rows take turns one by one.
+  constexpr int64_t kMostRun = 1;
+  if (made.order.run > kMostRun)
+    return refused("layer '{}' has gate and up rows in runs (gate_up_order "
+                   "{}), which an engine makes and no checkpoint holds; "
+                   "accepted: {}",
+                   made.name, made.order.name, gateUpOrderNames(kMostRun));
   for (const char *padded : {"stored_hidden", "stored_intermediate"})
     if (reader.find(padded))
       return refused(

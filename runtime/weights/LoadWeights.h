@@ -99,6 +99,9 @@ private:
   Result<void> checkTaken(const Manifest &manifest, const LoadOptions &options);
   Result<std::set<std::pair<Part, Kind>>> takenBy(const Manifest &manifest,
                                                   bool quantize) const;
+  /// Whether the realization leaves out the scales of activations that the
+  /// matmul of these parts would have.
+  bool leavesScaleOf(Part taker) const;
   bool isOfThisRank(const TensorRole &role) const;
   Result<void> checkSymmetric(const Found &found);
   Result<bool> isZero(const Found &found);

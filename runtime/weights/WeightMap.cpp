@@ -15,6 +15,7 @@
 
 using namespace moec;
 using namespace moec::weights;
+using nlohmann::json;
 using nlohmann::ordered_json;
 
 namespace {
@@ -172,9 +173,11 @@ Result<std::string> WeightPlan::mapJson(const Manifest &manifest,
     one.update(more);
     values.push_back(std::move(one));
   }
-  return ordered_json{{"layer", shape.name},
-                      {"experts", writer.experts()},
-                      {"values", std::move(values)}}
+  return ordered_json{
+      {"layer", shape.name},
+      {"experts", writer.experts()},
+      {"values", std::move(values)},
+      {"left_out", manifest.layer.value("left_out", json::array())}}
       .dump();
 }
 

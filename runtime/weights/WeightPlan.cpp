@@ -204,9 +204,8 @@ std::optional<Lines> WeightPlan::linesTogether(const Wanted &wanted, Part part,
                                                int64_t rows) const {
   const bool isUp = part == Part::Up;
   const int64_t group = wanted.group.rows, unit = wanted.rowsPerElement;
-  if (shape.gateUpOrder != "interleaved" || group == -1)
-    return Lines{isUp == (shape.gateUpOrder != "up_first") ? rows / unit : 0,
-                 rows / unit};
+  if (shape.order.run == 0 || group == -1)
+    return Lines{isUp != shape.order.upFirst ? rows / unit : 0, rows / unit};
   if (group != 1 || unit != 1)
     return std::nullopt;
   return Lines{int64_t(isUp), rows, 2};
@@ -217,8 +216,8 @@ Result<Lines> WeightPlan::placeOf(const Wanted &wanted, Part part,
   if (partsOf(wanted.first).size() == 1)
     return Lines{0, rows, 1};
   const bool isUp = part == Part::Up;
-  if (shape.gateUpOrder != "interleaved" || !wanted.rowsInOrder)
-    return Lines{isUp == (shape.gateUpOrder != "up_first") ? rows : 0, rows, 1};
+  if (shape.order.run == 0 || !wanted.rowsInOrder)
+    return Lines{isUp != shape.order.upFirst ? rows : 0, rows, 1};
   if (wanted.rowsPerElement != 1)
     return refused("value '{}': rows of gate and up alternate, but {} of them "
                    "share an element",

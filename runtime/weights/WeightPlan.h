@@ -14,6 +14,7 @@
 #ifndef MOEC_RUNTIME_WEIGHTS_WEIGHTPLAN_H
 #define MOEC_RUNTIME_WEIGHTS_WEIGHTPLAN_H
 
+#include "runtime/host/GateUpOrders.h"
 #include "runtime/package/Manifest.h"
 #include "runtime/weights/QuantizeWeights.h"
 #include "runtime/weights/TensorNames.h"
@@ -34,19 +35,21 @@ struct LayerShape {
   int64_t intermediate = 0;             ///< of the whole layer
   int64_t columnBegin = 0, columns = 0; ///< this rank's part of that
   bool gated = true;
-  std::string gateUpOrder;
+  GateUpOrder order;
   /// Rows and columns that share a scale, -1 being all; 0 without scales.
   struct Group {
     int64_t rows = 0, columns = 0;
     bool secondPerRow = false; ///< each row has a second scale, not each part
   };
   Group w1, w2;
-  WeightFormat format1, format2;  ///< what a float weight is quantized to
-  int64_t codeBits = 8;           ///< of both weights
-  bool groupIndex = false;        ///< columns say their groups
-  bool sharedGate = false;        ///< shared experts are weighed
-  bool storesFloats = false;      ///< which packing quantizes
-  bool leavesActivations = false; ///< their stored scales have no use
+  WeightFormat format1, format2; ///< what a float weight is quantized to
+  int64_t codeBits = 8;          ///< of both weights
+  bool groupIndex = false;       ///< columns say their groups
+  bool sharedGate = false;       ///< shared experts are weighed
+  bool storesFloats = false;     ///< which packing quantizes
+  /// Scales of activations that the user's scheme has and the package leaves
+  /// out: names of values.
+  std::vector<std::string> leftOut;
 
   /// Errors are InvalidManifest, or Refused for a layer whose weights no
   /// checkpoint says (replicas of experts).

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""bench/choice.py: cells, logs that end anywhere, costs, the order in which cells are measured. Needs no GPU."""
+"""bench/choice.py: cells, logs that end anywhere, costs, the order in which layers are measured. Needs no GPU."""
 
 import json
 import pathlib
@@ -19,22 +19,22 @@ import choice  # noqa: E402
 DATA = benchlib.read(BENCH / "shapes.json")
 
 
-def row(us, baseline, predicted, what="schedule", ok=True):
-    return {"what": what, "ok": ok, "us": us, "baseline_us": baseline, "predicted_us": predicted}
+def row(us, baseline, predicted, what="schedule", ok=True, tokens=1):
+    return {"what": what, "ok": ok, "tokens": tokens, "us": us, "baseline_us": baseline, "predicted_us": predicted}
 
 
 class Choice(unittest.TestCase):
     def test_cells_are_those_that_were_chosen_beforehand(self):
-        every = list(choice.cells(DATA, []))
-        self.assertEqual(len(every), 8 * 5 * 3)
-        self.assertEqual(len({cell[0] for cell in every if cell[5]}), 3)
-        self.assertEqual(len(list(choice.cells(DATA, ["olmoe-1b-7b/bf16", "mixtral-8x7b/bf16/16"]))), 6)
-        for cell in every:
-            self.assertTrue((benchlib.ROOT / cell[3]).exists(), cell)
+        every = list(choice.layers(DATA, []))
+        self.assertEqual(len(every) * len(DATA["choice"]["tokens"]), 8 * 5 * 3)
+        self.assertEqual(len({layer[0] for layer in every if layer[4]}), 3)
+        self.assertEqual(len(list(choice.layers(DATA, ["olmoe-1b-7b/bf16", "int4_w4a16"]))), 9)
+        for layer in every:
+            self.assertTrue((benchlib.ROOT / layer[2]).exists(), layer)
 
     def test_a_log_counts_up_to_where_it_is_cut_off(self):
         with tempfile.TemporaryDirectory() as folder:
-            log = pathlib.Path(folder) / "a-bf16-1.jsonl"
+            log = pathlib.Path(folder) / "a-bf16.jsonl"
             whole = [row(10, 9, 5), row(9, 9, 4, what="final"), row(1, 9, 4, ok=False), row(8, 10, 6)]
             log.write_text("\n".join(json.dumps(line) for line in whole) + '\n{"what": "sched', encoding="utf-8")
             self.assertEqual([line["us"] for line in choice.read_log(log)], [10, 8])
@@ -47,23 +47,25 @@ class Choice(unittest.TestCase):
         self.assertAlmostEqual(of_model, 0.9 / 0.8)
         self.assertEqual(choice.cost([row(110, 100, 3)]), (1.0, 1.1))
 
-    def test_cells_with_few_measurements_come_first(self):
+    def test_layers_with_few_measurements_come_first(self):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             program = folder / "moec"
             program.write_text(f"#!{sys.executable}\nimport sys\nopen({str(folder / 'calls')!r}, 'a').write(' '.join(sys.argv) + chr(10))\n")
             program.chmod(program.stat().st_mode | stat.S_IXUSR)
-            log = choice.log_of(folder, "olmoe-1b-7b", "bf16", 1)
-            log.write_text(json.dumps(row(1, 1, 1)) + "\n")
-            options = types.SimpleNamespace(seconds=60, each=6, cells="olmoe-1b-7b/bf16", logs=folder, moec=str(program))
+            log = choice.log_of(folder, "olmoe-1b-7b", "bf16")
+            log.write_text("\n".join(json.dumps(row(1, 1, 1, tokens=tokens)) for tokens in (1, 1, 128, 7)), encoding="utf-8")
+            options = types.SimpleNamespace(seconds=60, cells="olmoe-1b-7b", logs=folder, moec=str(program))
             choice.measure(options, DATA)
             calls = (folder / "calls").read_text().splitlines()
-            self.assertEqual(len(calls), 5)
-            self.assertIn("--tokens=1 ", calls[-1])
-            self.assertIn("--scheme=bf16", calls[0])
+            self.assertEqual(len(calls), 3)
+            self.assertIn("--scheme=fp8_block", calls[0])
+            self.assertIn("--scheme=bf16", calls[-1])
+            self.assertIn("--tokens=1,16,128,1024,8192 ", calls[-1])
+            self.assertIn("--budget=20 ", calls[0])
             lines = list(choice.table(options, DATA))
-            self.assertTrue(lines[1].startswith("olmoe-1b-7b/bf16 1, left out"), lines)
-            self.assertEqual(lines[-2], "1 cells: the compiler's choice costs 1.000 in the mean and 1.000 at worst")
+            self.assertEqual([line.split("  ")[0] for line in lines[1:3]], [f"olmoe-1b-7b/bf16 {tokens}, left out" for tokens in (1, 128)])
+            self.assertEqual(lines[-2], "2 cells: the compiler's choice costs 1.000 in the mean and 1.000 at worst")
 
 
 if __name__ == "__main__":

@@ -119,7 +119,8 @@ static Result<void> compare(const FinishedCase &finished,
   const RunSetup &setup = finished.setup;
   HostWork work(setup.hooks);
   return compareWithReference(setup.layer, described, outputs,
-                              finished.precision, setup.options, result);
+                              finished.precision, setup.options, nullptr,
+                              result);
 }
 
 /// One expert gets other weights, at the same addresses, and afterwards its own

@@ -41,8 +41,6 @@
 // MORE-NEXT: %t = moe.launch @all_gate_up(%x_q,
 // TILES: %t_q, %t_scale = moe.launch @up_to_32_gate_up(%x_q, %rows, %tiles, %tile_count, %packed, %x_scale, %w13_scale, %offsets) results ["t_q", "t_scale"]
 // TILES-NEXT: moe.launch @up_to_32_down(%t_q,
-// TILES: %t = moe.launch @up_to_256_gate_up(
-// TILES-NEXT: moe.launch @up_to_256_quantize_t(%t, %offsets) results ["t_q", "t_scale"]
 // Tiles of 256 weight rows have whole groups.
 // TILES: %t_q, %t_scale = moe.launch @up_to_65536_gate_up(
 // TILES-NEXT: moe.launch @up_to_65536_down(%t_q,

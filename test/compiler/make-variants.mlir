@@ -62,12 +62,10 @@ moe.layer @few {
 // CHECK-LABEL: moe.program @slices_sm_90a
 // CHECK-NOT: multiprocessors
 // WGMMA-LABEL: moe.program @slices_sm_90a
-// WGMMA: moe.variant @up_to_2048 tokens[257, 2048] {
-// WGMMA: moe.permute experts = 256 tile_rows = 128 {{.*}}tensor<9xi32>
 // WGMMA: moe.variant @slices_up_to_4096 tokens[3077, 4096] multiprocessors 132 {
 // WGMMA: moe.permute experts = 256 tile_rows = 128 {{.*}}tensor<9xi32>
 // WGMMA: moe.variant @slices_up_to_8192 tokens[4097, 8192] multiprocessors 132 {
-// WGMMA: moe.variant @up_to_65536 tokens[2049, 65536] {
+// WGMMA: moe.variant @up_to_65536 tokens[257, 65536] {
 // WGMMA: moe.permute experts = 256 tile_rows = 128 {{.*}}tensor<9xi32>
 // WGMMA-NOT: moe.variant
 moe.layer @slices {
@@ -90,10 +88,8 @@ moe.layer @no_slices {
 // WGMMA-LABEL: moe.program @bytes_sm_90a
 // WGMMA: moe.variant @up_to_1 tokens[1, 1] engine "gemv"
 // WGMMA: tile_rows = 32
-// More than 64 rows an expert in the mean: tiles have 256 weight rows.
-// WGMMA: moe.variant @up_to_1024 tokens[129, 1024]
-// WGMMA: moe.permute experts = 128 tile_rows = 128 block_tokens = 0
-// WGMMA: moe.variant @up_to_65536 tokens[1025, 65536]
+// More than 8 rows an expert in the mean: tiles have 256 weight rows.
+// WGMMA: moe.variant @up_to_65536 tokens[129, 65536]
 // WGMMA: moe.permute experts = 128 tile_rows = 128 block_tokens = 0
 // WGMMA-NOT: moe.variant
 moe.layer @bytes {

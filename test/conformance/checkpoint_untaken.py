@@ -94,6 +94,8 @@ UNTAKEN = [
      words("gptq", symmetric=True, change=lambda data: data[:-1] + bytes([0x67])), [], zero_points(6, 7, "gptq")),
     ("static-in-dynamic", "fp8_tensor_dynamic", {}, SMALL,
      plain("fp8_tensor_dynamic", hugging_face(MLP, kinds={**CODES, "scale": ("weight_scale", SCALAR)}, more=input_scales)), [], STATIC),
+    ("static-in-weight-only", "nvfp4_w4a16", {}, SHAPE,
+     plain("nvfp4_w4a16", hugging_face(MLP, kinds={**SCALED, "second": ("weight_scale_2", SCALAR)}, more=input_scales), SHAPE), [], STATIC),
     ("nvfp4-in-int4", "int4_w4a16", {}, SHAPE,
      plain("nvfp4_w4a16", hugging_face(MLP, kinds={**SCALED, "second": ("weight_scale_2", SCALAR)}), SHAPE), [],
      untaken(EXPERT + "gate_proj.weight_scale_2", f"holds scales of scales {OF_EXPERTS}",

@@ -210,6 +210,21 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type
 
 // -----
 
+// expected-error@+1 {{'moe.layer' op 'realization' of #moe.quant<nvfp4> must be one of native, weight_only, emulated, got 'dequantized'}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<nvfp4>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, realization = "dequantized"}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op #moe.quant<bf16> has one program; expected no 'realization', got 'emulated'}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, realization = "emulated"}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op #moe.quant<fp8_tensor> has one program; expected no 'realization', got 'native'}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_tensor>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, realization = "native"}
+
+// -----
+
 // expected-error@+1 {{'moe.layer' op 'stored_quant' is of realization 'weight_only'}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<nvfp4>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, realization = "emulated", stored_quant = #moe.quant<nvfp4>}
 

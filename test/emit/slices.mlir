@@ -34,7 +34,7 @@
 // EXPLAIN: variant slices_up_to_4096: 3077 to 4096 tokens, on 132 SMs or more
 // EXPLAIN: variant slices_up_to_8192: 4097 to 8192 tokens, on 132 SMs or more
 // EXPLAIN: down_slices {{ *}}grouped_matmul, combine
-// EXPLAIN: variant up_to_8192: 2049 to 8192 tokens, workspace
+// EXPLAIN: variant up_to_8192: 257 to 8192 tokens, workspace
 // ANOTHER-NOT: slices
 
 moe.layer @deepseek {experts = 256, top_k = 8, hidden = 7168, intermediate = 256,

@@ -10,6 +10,15 @@
 // Tensor maps count bytes. Without wgmma there is another. Rows of the second
 // matmul come by a map, too, where tiles have 128.
 
+// CHECK: ---- sm_90a/up_to_128_down.cu
+// CHECK: moe::TensorMap lhs;
+// CHECK-NEXT: const int4 *tiles;
+// CHECK: ---- sm_90a/up_to_128_gate_up.cu
+// CHECK: using Mma = moe::mma::Wgmma<moe::e4m3, false, 1, 256>;
+// CHECK-NEXT: struct Schedule {
+// CHECK-NEXT: static constexpr int kTileM = 128;
+// CHECK-NEXT: static constexpr int kTileN = 256;
+// CHECK: using Scaling = moe::quant::Group128;
 // CHECK: ---- sm_90a/up_to_32_gate_up.cu
 // CHECK: const float *lhs_scale;
 // CHECK-NEXT: const float *rhs_scale;
@@ -19,15 +28,6 @@
 // CHECK-NEXT: static constexpr int kTileM = 32;
 // CHECK-NEXT: static constexpr int kTileN = 256;
 // CHECK-NEXT: static constexpr int kTileK = 128;
-// CHECK: ---- sm_90a/up_to_4096_down.cu
-// CHECK: moe::TensorMap lhs;
-// CHECK-NEXT: const int4 *tiles;
-// CHECK: ---- sm_90a/up_to_4096_gate_up.cu
-// CHECK: using Mma = moe::mma::Wgmma<moe::e4m3, false, 1, 256>;
-// CHECK-NEXT: struct Schedule {
-// CHECK-NEXT: static constexpr int kTileM = 128;
-// CHECK-NEXT: static constexpr int kTileN = 256;
-// CHECK: using Scaling = moe::quant::Group128;
 // PLAIN: moe::mma::MmaSync<moe::e4m3>
 
 // Powers of two: weight scales become f32 when they are packed, scales of
@@ -50,12 +50,12 @@
 // POWERS-NEXT: static constexpr int kStoredBits = 8;
 // POWERS: static constexpr bool kPowers = true;
 
-// MANIFEST: "name": "w13_packed_128x128",
+// MANIFEST: "name": "w13_packed_256x128",
 // MANIFEST-NEXT: "value": "w13_packed",
 // MANIFEST-NEXT: "element_type": "f8E4M3FN",
 // MANIFEST-NEXT: "extents": [336, 416, 8],
 // MANIFEST-NEXT: "strides": [336, 139776],
-// MANIFEST-NEXT: "box": [128, 128, 1],
+// MANIFEST-NEXT: "box": [128, 256, 1],
 // MANIFEST: "name": "t_q_64x128",
 // MANIFEST-NEXT: "value": "t_q",
 // MANIFEST-NEXT: "element_type": "f8E4M3FN",

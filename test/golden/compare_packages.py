@@ -28,6 +28,7 @@ import conformance  # noqa: E402
 import moec_testing as testing  # noqa: E402
 
 ARCHS = "sm_80,sm_90a,sm_120a"
+CHOICES = ("--backend", "--engine", "--exclude", "--allow")
 STOPS = ("layer", "stages", "kernels", "scheduled")
 SHOWN_LINES = 40
 Job = tuple[str, pathlib.Path, list[str]]
@@ -63,7 +64,9 @@ def write_resumed(tools: testing.Tools, job: Job, folder: pathlib.Path) -> None:
     """The package that comes of the layer through every stop."""
     name, layer, options = job
     for stop in STOPS:
-        status, text, errors = testing.run([tools.moec, "compile", layer, *options, f"--emit={stop}"])
+        # A layer keeps no choice, and takes none.
+        given = [option for option in options if stop != "layer" or not option.startswith(CHOICES)]
+        status, text, errors = testing.run([tools.moec, "compile", layer, *given, f"--emit={stop}"])
         if status:
             break
         layer = folder / f"{name}.{stop}.mlir"

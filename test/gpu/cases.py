@@ -135,10 +135,6 @@ MUTANT_LAYERS = {
     "rank_of_zero_experts": ("bf16", "mma_sync", {**conformance.NO_METHOD, "routing_method": "longcat", "num_zero_experts": 9,
                                                   "moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, 2048),
     "finalize": ("bf16", "part", {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, 2048),
-    # Its rows are small beside their biases, so that those decide on scales. The last group is a third of the columns. Tiles of 64 rows
-    # serve first weights of more than 64 MiB alone.
-    "biased_groups": ("fp8_block", "wgmma", {**conformance.NO_METHOD, "routing_method": "llama4", "num_experts": 8, "experts_per_token": 1,
-                                             "hidden_dim": 175104, "intermediate_size": 192}, 512),
     "slices": ("fp8_block", "wgmma", {"num_experts": 16, "experts_per_token": 8, "hidden_dim": 2048, "intermediate_size": 144}, 4096),
     "wide_block": ("fp8_block", "wgmma", {"num_experts": 6, "experts_per_token": 3, "hidden_dim": 656, "intermediate_size": 400}, 2048),
     "wide_channel": ("fp8_channel", "wgmma", {"num_experts": 6, "experts_per_token": 3, "hidden_dim": 656, "intermediate_size": 400,

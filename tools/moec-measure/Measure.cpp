@@ -101,6 +101,7 @@ Result<std::unique_ptr<LoadedLayer>> Measurer::load(const std::string &folder) {
   baselineFolder.clear();
   inputs.clear();
   inputsTokens = 0;
+  keptRows.clear();
   owner.reset();
   weights = {};
   owner = TRY(LoadedLayer::open(device, options, folder));
@@ -119,7 +120,9 @@ Result<void> Measurer::check(const Job &job, LoadedLayer &layer,
   asked.seed = job.seed;
   RunHooks nothing;
   GivenTensors given;
-  RunSetup setup{nothing, asked, weights, given, layer};
+  // Inputs of a job are those of its tokens and seed.
+  KeptRows &kept = keptRows[{job.tokens, job.seed}];
+  RunSetup setup{nothing, asked, weights, given, layer, &kept};
   const CaseResult result = TRY(runCase(setup, job.tokens, "uniform"));
   answer.check = result.text;
   if (!result.passed) {

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // A tuner compiles packages of one layer that differ in schedules. Each is
-// compared with the reference on inputs of its own, then timed in turns with
+// compared with the reference on random inputs, then timed in turns with
 // another package, whole layers in a graph on weights that are not in the L2
 // cache. All share the weights of the first.
 //
@@ -15,6 +15,7 @@
 #ifndef MOEC_TOOLS_MOECMEASURE_MEASURE_H
 #define MOEC_TOOLS_MOECMEASURE_MEASURE_H
 
+#include "tools/moec-run/CompareWithReference.h"
 #include "tools/moec-run/LoadedLayer.h"
 #include "tools/moec-run/RunBuffers.h"
 
@@ -85,6 +86,8 @@ private:
   /// Each layer of a graph has its own.
   std::vector<run::DeviceInputs> inputs;
   int64_t inputsTokens = 0;
+  /// By tokens and seed; the reference takes longer than all else.
+  std::map<std::pair<int64_t, uint64_t>, run::KeptRows> keptRows;
 };
 
 } // namespace moec::measure

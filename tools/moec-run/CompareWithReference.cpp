@@ -200,12 +200,23 @@ static Result<void> comparePart(const LoadedLayer &loaded,
   return {};
 }
 
-Result<void> moec::run::compareWithReference(const LoadedLayer &loaded,
-                                             const reference::Inputs &inputs,
-                                             const HostOutputs &outputs,
-                                             const Precision &precision,
-                                             const Options &options,
-                                             CaseResult &result) {
+static Result<std::vector<double>>
+computeOrTake(const reference::Layer &layer, const reference::Inputs &inputs,
+              const reference::Routing &routing,
+              const std::vector<int64_t> &list, KeptRows *kept) {
+  if (kept && kept->ids == routing.ids && kept->weights == routing.weights &&
+      kept->list == list)
+    return kept->rows;
+  auto rows = TRY(reference::compute(layer, inputs, routing, list));
+  if (kept)
+    *kept = {routing.ids, routing.weights, list, rows};
+  return rows;
+}
+
+Result<void> moec::run::compareWithReference(
+    const LoadedLayer &loaded, const reference::Inputs &inputs,
+    const HostOutputs &outputs, const Precision &precision,
+    const Options &options, KeptRows *kept, CaseResult &result) {
   const reference::Layer &layer = loaded.layer();
   const auto *ids = find<int32_t>(outputs, "ids");
   auto routing =
@@ -226,7 +237,7 @@ Result<void> moec::run::compareWithReference(const LoadedLayer &loaded,
   auto list = reference::sampleTokens(
       layer, routing, {std::begin(kTileRows), std::end(kTileRows)}, limit,
       options.seed);
-  auto rows = TRY(reference::compute(layer, inputs, routing, list));
+  auto rows = TRY(computeOrTake(layer, inputs, routing, list, kept));
   const auto *out = find<std::byte>(outputs, "out");
   auto compare = [&] {
     return reference::compareRows(rows, list, layer.hidden, out,

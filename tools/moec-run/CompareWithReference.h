@@ -69,13 +69,24 @@ void checkUntouched(const HostOutputs &outputs, CaseResult &result);
 void settleRows(const reference::Layer &layer, const reference::Inputs &inputs,
                 bool poison, HostOutputs &outputs, CaseResult &result);
 
+/// The reference's rows of one layer, its weights and inputs, for several
+/// packages that are compared on them.
+struct KeptRows {
+  std::vector<int32_t> ids; ///< of the routing
+  std::vector<float> weights;
+  std::vector<int64_t> list; ///< of the sampled tokens
+  std::vector<double> rows;
+};
+
 /// Compares with the reference, on a GPU `sample` tokens. `inputs` holds the
-/// weights too.
+/// weights too. Takes the rows of `kept`, which may be null, where routing and
+/// tokens are theirs, and keeps others there.
 Result<void> compareWithReference(const LoadedLayer &layer,
                                   const reference::Inputs &inputs,
                                   const HostOutputs &outputs,
                                   const Precision &precision,
-                                  const Options &options, CaseResult &result);
+                                  const Options &options, KeptRows *kept,
+                                  CaseResult &result);
 
 } // namespace moec::run
 

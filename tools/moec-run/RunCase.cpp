@@ -97,7 +97,7 @@ static Result<void> checkCase(RunSetup &setup, int64_t tokens,
     reference::Inputs described = inputs.described;
     setup.weights.describe(layer, described);
     TRY(compareWithReference(setup.layer, described, judged, precision, options,
-                             result));
+                             setup.kept, result));
   }
   if (options.check || options.twice)
     TRY(runTwice(setup, device, outputs, tokens, result));

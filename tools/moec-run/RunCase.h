@@ -28,6 +28,8 @@ struct RunSetup {
   const HostWeights &weights;
   const GivenTensors &given;
   LoadedLayer &layer;
+  /// For packages that run on the same inputs; null: nothing is kept.
+  KeptRows *kept = nullptr;
 };
 
 /// A case of some tokens that has run, for RunHooks::check.

@@ -92,10 +92,9 @@ def pack(
             f"{type(layer.quant_method).__name__}; expected {', '.join(sorted(known))}"
         )
     allow = WEIGHT_ONLY if plan.realization == WEIGHT_ONLY else None
-    if allow:
-        # The layer has no scales of activations then.
-        weights = {weight: each for weight, each in weights.items() if not weight.startswith(("a1_", "a2_"))}
     package = load_for(plan.device, source, max_tokens=plan.max_tokens, allow=allow)
+    left_out = {row["value"] for row in package.manifest["layer"].get("left_out", [])}
+    weights = {weight: each for weight, each in weights.items() if weight not in left_out}
     if package.gpu is not None and plan.captured_tokens and package.reserved is None:
         package.reserve(plan.captured_tokens)
     made = package.layer({weight: each.contiguous() for weight, each in weights.items()}, in_place=True)

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Whether moec takes a MoE layer of an engine: the part of the question that is the same for all engines."""
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,10 +53,9 @@ def check_named(scheme: Scheme, choice: Choice, engine: Engine) -> None:
 
 def allowed(device: torch.device) -> list[str]:
     """The realizations of another layer that a device may compute: activations are left as they are where the engine does so,
-    too, since no tensor core of the GPU multiplies 4-bit floats. MOEC_EXCLUDE forbids it."""
+    too, since no tensor core of the GPU multiplies 4-bit floats. The library takes none that MOEC_EXCLUDE forbids."""
     multiplies = device.type == "cuda" and torch.cuda.get_device_capability(device) >= FP4_CAPABILITY
-    excluded = os.environ.get("MOEC_EXCLUDE", "").split(",")
-    return [] if multiplies or WEIGHT_ONLY in excluded else [WEIGHT_ONLY]
+    return [] if multiplies else [WEIGHT_ONLY]
 
 
 def kernels_of(source: dict[str, Any], device: torch.device, max_tokens: int, *, leaves_activations: bool = True) -> Any:

@@ -239,13 +239,13 @@ TEST(Candidates, GroupsAreTakenWhole) {
 TEST(Candidates, WhyGroupsAreQuantizedApart) {
   EXPECT_EQ(whyGroupsApart("wgmma", {64, 128, true}), std::nullopt);
   // Tiles of 256 weight rows have whole groups. They gather rows of x.
-  EXPECT_EQ(whyGroupsApart("wgmma", {128, 128, true, true, 65, 64 << 20, true}),
+  EXPECT_EQ(whyGroupsApart("wgmma", {128, 128, true, true, 9, 64 << 20, true}),
             std::nullopt);
   for (const GroupedResult &result :
-       {GroupedResult{128, 128, true, true, 64, 64 << 20, true},
-        GroupedResult{128, 128, true, true, 65, 64 << 20, false},
+       {GroupedResult{128, 128, true, true, 8, 64 << 20, true},
+        GroupedResult{128, 128, true, true, 128, 64 << 20, false},
         GroupedResult{128, 128, true, true, 128, (64 << 20) + 1, true},
-        GroupedResult{128, 128, true, false, 65, 64 << 20, true}})
+        GroupedResult{128, 128, true, false, 9, 64 << 20, true}})
     EXPECT_NE(whyGroupsApart("wgmma", result), std::nullopt);
   EXPECT_EQ(whyGroupsApart("wgmma", {128, 128, true}),
             "engine 'wgmma' quantizes groups in tiles of up to 64 rows");

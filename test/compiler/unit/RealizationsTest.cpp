@@ -207,6 +207,19 @@ TEST(Choices, ThatMakeNoSenseAreErrors) {
                              "expected one of them");
 }
 
+TEST(Choices, OfAVariableForbidWhatIsAllowed) {
+  Choices choices;
+  choices.allow = {"weight_only"};
+  choices.exclude = {"weight_only"};
+  choices.variables = {"exclude"};
+  EXPECT_EQ(whyNot(choices), "");
+  const auto r = resolve(quantizedWays(), "sm_90a", choices);
+  EXPECT_EQ(r->realization, "emulated");
+  EXPECT_EQ(r->candidates[1].code, "excluded");
+  EXPECT_EQ(r->candidates[1].reason,
+            "'weight_only' is excluded by MOEC_EXCLUDE");
+}
+
 TEST(Choices, ComeFromVariablesWhereNoOptionSaysThem) {
   ::setenv("MOEC_BACKEND", "unfused", 1);
   ::setenv("MOEC_ENGINE", "simt", 1);

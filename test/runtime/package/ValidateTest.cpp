@@ -17,6 +17,12 @@ using namespace moec;
 using namespace moec::test;
 using testing::HasSubstr;
 
+static void leaveOut(Manifest &m, nlohmann::json list) {
+  m.layer["realization"] = "weight_only";
+  m.layer["stored_quant"] = nlohmann::json::object();
+  m.layer["left_out"] = std::move(list);
+}
+
 static std::vector<Row> rows() {
   return {
       // The manifest.
@@ -84,6 +90,15 @@ static std::vector<Row> rows() {
               m.layer["realization"] = "emulated")},
       {"layer.stored_quant", "got realization 'weight_only'",
        CHANGE(m.layer["realization"] = "weight_only")},
+      {"layer.left_out", "expected it with stored_quant alone",
+       CHANGE(m.layer["left_out"] = nlohmann::json::array())},
+      {"layer.left_out", "objects with the texts 'value' and 'because'",
+       CHANGE(leaveOut(m, nlohmann::json::array({{{"value", "a1_scale"}}})))},
+      {"layer.left_out", "objects with the texts 'value' and 'because'",
+       CHANGE(leaveOut(m, "a1_scale"))},
+      {"layer.left_out", "expected no value of the package, got 'x'",
+       CHANGE(leaveOut(
+           m, nlohmann::json::array({{{"value", "x"}, {"because", "so"}}})))},
       // The target.
       {"targets[0].arch", "a name like sm_80", CHANGE(t.arch = "sm_9x")},
       {"targets[0].compute_major", "expected 9", CHANGE(t.computeMajor = 8)},

@@ -222,6 +222,50 @@ TEST(CheckTensors, ScalesOfActivations) {
                           "that word that no value takes");
 }
 
+TEST(CheckTensors, ScalesThatTheRealizationLeavesOut) {
+  Model model;
+  const json second = {{"value", "a2_second_scale"}, {"because", "so"}};
+  model.manifest.layer["left_out"] = {second};
+  model.put(0, "down_proj.input_scale", filled("F32", {}));
+  EXPECT_EQ(model.said(), "taken");
+  // Scales of the other matmul, and other kinds, are none of these.
+  Model other = model;
+  other.put(1, "up_proj.input_scale", filled("F32", {}));
+  EXPECT_EQ(other.said(),
+            notTaken("1.up_proj.input_scale",
+                     "holds scales of activations of the layer's experts",
+                     "a layer with static scales of activations (quant_config "
+                     "fp8_tensor, int8_tensor or nvfp4)",
+                     "input_scale"));
+  other.manifest.layer["left_out"].push_back(
+      {{"value", "a1_second_scale"}, {"because", "so"}});
+  EXPECT_EQ(other.said(), "taken");
+  other.put(0, "down_proj.weight_scale_2", filled("F32", {}));
+  EXPECT_EQ(other.said(),
+            notTaken("0.down_proj.weight_scale_2",
+                     "holds scales of scales of the layer's experts",
+                     "a layer with quant_config nvfp4 or nvfp4_w4a16",
+                     "weight_scale_2"));
+  // An expert that the layer has not.
+  model.put(kExperts, "down_proj.input_scale", filled("F32", {}));
+  EXPECT_EQ(model.said(),
+            kWhere + "2.down_proj.input_scale': expected experts 0 to 1 of "
+                     "layer 'l', got expert 2");
+}
+
+TEST(CheckTensors, AListOfWhatIsLeftOutMustBeOne) {
+  for (const json &list :
+       {json("a1_scale"), json::array({"a1_scale"}),
+        json::array({json::object()}), json::array({{{"value", 1}}}),
+        json::array({{{"value", "w13_scale"}, {"because", "so"}}})}) {
+    Model model;
+    model.manifest.layer["left_out"] = list;
+    EXPECT_EQ(model.said(), "layer.left_out: expected objects whose 'value' is "
+                            "a scale of activations")
+        << list;
+  }
+}
+
 TEST(CheckTensors, Biases) {
   Model model;
   model.putInLayer("mlp.experts.gate_up_proj_bias",

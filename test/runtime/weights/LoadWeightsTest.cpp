@@ -45,7 +45,7 @@ TEST(LayerShape, Read) {
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->localStride, 2);
   EXPECT_EQ(read->columnBegin, 16);
-  EXPECT_EQ(read->gateUpOrder, "up_first");
+  EXPECT_EQ(read->order.name, "up_first");
   EXPECT_EQ(read->w1.rows, 128);
   EXPECT_EQ(read->w2.rows, 0);
 }
@@ -55,6 +55,13 @@ TEST(LayerShape, Refused) {
   described.erase("hidden_size");
   EXPECT_EQ(errorOf(described),
             "layer.hidden_size: expected an integer from 1 to 2147483647");
+  for (const json &order : {json("ups"), json(1)}) {
+    described = layer();
+    described["gate_up_order"] = order;
+    EXPECT_EQ(errorOf(described),
+              "layer.gate_up_order: expected one of gate_first, up_first, "
+              "interleaved, interleaved_8");
+  }
   described = layer();
   described["local_experts"]["stride"] = int64_t(1) << 62;
   EXPECT_EQ(
@@ -161,7 +168,7 @@ TEST(WeightLoader, StoredFormsOfEnginesAreRefused) {
   EXPECT_EQ(errorOf(described),
             "layer 'l' has gate and up rows in runs (gate_up_order "
             "interleaved_8), which an engine makes and no checkpoint holds; "
-            "accepted: gate_first, up_first or interleaved");
+            "accepted: gate_first, up_first, interleaved");
   for (const std::string padded : {"stored_hidden", "stored_intermediate"}) {
     described = layer();
     described[padded] = 128;
