@@ -94,8 +94,26 @@ void addPlan(ordered_json &kernel, moe::PlanAttr plan) {
     kernel["counts"] = true;
 }
 
+/// The variant's source of the schedule of a kernel that it may share.
+void addSource(ordered_json &json, moe::KernelOp kernel,
+               const std::string &variant) {
+  mlir::DictionaryAttr words;
+  if (auto all = kernel->getAttrOfType<mlir::DictionaryAttr>(kSources))
+    words = all.getAs<mlir::DictionaryAttr>(variant);
+  const auto add = [&](llvm::StringRef name, const char *field) {
+    auto text = words ? words.getAs<mlir::StringAttr>(name)
+                      : kernel->getAttrOfType<mlir::StringAttr>(name);
+    if (text)
+      json[field] = text.getValue().str();
+  };
+  if (words)
+    add("source", "schedule_source");
+  add(kMeasuredBy, "measured_by");
+  add(kMeasuredBeside, "measured_beside");
+}
+
 ordered_json kernelJson(const Kernel &kernel, const Target &target,
-                        moe::ProgramOp program) {
+                        moe::ProgramOp program, const std::string &variant) {
   ordered_json json;
   json["name"] = kernel.name;
   json["stages"] = ordered_json::array();
@@ -113,10 +131,7 @@ ordered_json kernelJson(const Kernel &kernel, const Target &target,
         addPlan(json, *op.getPlan());
       if (auto why = op->getAttrOfType<mlir::StringAttr>(kApart))
         json["apart"] = why.getValue().str();
-      if (auto by = op->getAttrOfType<mlir::StringAttr>(kMeasuredBy))
-        json["measured_by"] = by.getValue().str();
-      if (auto rows = op->getAttrOfType<mlir::StringAttr>(kMeasuredBeside))
-        json["measured_beside"] = rows.getValue().str();
+      addSource(json, op, variant);
     }
   json["threads"] = kernel.threads;
   json["ctas_per_sm"] = kernel.minCtasPerSm;
@@ -149,7 +164,8 @@ ordered_json variantJson(const Variant &variant, const Manifest &manifest,
   json["kernels"] = ordered_json::array();
   for (const Launch &launch : variant.launches)
     if (const Kernel *kernel = findKernel(target, launch.kernel))
-      json["kernels"].push_back(kernelJson(*kernel, target, program));
+      json["kernels"].push_back(
+          kernelJson(*kernel, target, program, variant.name));
   return json;
 }
 

@@ -77,11 +77,26 @@ static Setter list(std::vector<std::string> &into) {
   };
 }
 
-static Setter number(double &into) {
-  return [&into](const json &value) -> std::string_view {
-    if (!value.is_number() || !(value.get<double>() > 0))
-      return "a number above 0";
+static Setter numberUpTo(double most, double &into) {
+  return [&into, most,
+          expected = fmt::format("a number above 0 and up to {}", most)](
+             const json &value) -> std::string_view {
+    if (!value.is_number() || !(value.get<double>() > 0) ||
+        !(value.get<double>() <= most))
+      return expected;
     into = value.get<double>();
+    return "";
+  };
+}
+
+static Setter count(int64_t least, int64_t most, int64_t &into) {
+  return [&into, least, most,
+          expected = fmt::format("an integer from {} to {}", least, most)](
+             const json &value) -> std::string_view {
+    const std::optional<int64_t> given = integerIn(value, least, most);
+    if (!given)
+      return expected;
+    into = *given;
     return "";
   };
 }
@@ -193,14 +208,14 @@ Result<TuneOptions> compiler::readTuneOptions(std::string_view text) {
   int64_t seed = 1;
   Setters setters = settersOf(options.compile, options.import);
   setters["tokens"] = counts(options.tokens);
-  setters["budget"] = number(options.budget);
+  setters["budget"] = numberUpTo(kMostBudget, options.budget);
   setters["exhaustive"] = boolean(options.exhaustive);
-  setters["random"] = integer(options.random);
+  setters["random"] = count(0, kMostRandom, options.random);
   setters["seed"] = integer(seed);
   setters["device"] = string(options.device);
-  setters["deadline"] = number(options.deadline);
-  setters["min_gain"] = number(options.minGain);
-  setters["sample"] = integer(options.sample);
+  setters["deadline"] = numberUpTo(kMostDeadline, options.deadline);
+  setters["min_gain"] = numberUpTo(kMostGain, options.minGain);
+  setters["sample"] = count(1, INT32_MAX, options.sample);
   setters["out"] = string(options.output);
   setters["log"] = string(options.log);
   TRY(setAll(text, setters));

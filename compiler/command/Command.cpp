@@ -102,10 +102,24 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
                      "where to write; '-' is standard output");
 }
 
+/// A check for numbers above 0.
+auto numberUpTo(double most) {
+  return [most](const std::string &text) -> std::string {
+    if (checkPositive(text).empty() && std::stod(text) <= most)
+      return "";
+    return fmt::format("expected a number above 0 and up to {}, got {}", most,
+                       text);
+  };
+}
+
 void addTuneOptions(CLI::App &command, TuneOptions &options,
                     std::string &report) {
   addLayerOptions(command, options.source.path, options.import,
                   options.compile);
+  command.get_option("INPUT")->description(
+      "a Hugging Face config.json or the folder that has it, a moec layer "
+      "JSON, "
+      "a .mlir file or a package, told apart by content");
   command
       .add_option("--tokens", options.tokens,
                   "token counts to measure with, 1,32,512 say")
@@ -121,14 +135,14 @@ void addTuneOptions(CLI::App &command, TuneOptions &options,
           text.pop_back();
         return text;
       })
-      ->check(checkPositive);
+      ->check(numberUpTo(kMostBudget));
   command.add_flag("--exhaustive", options.exhaustive,
                    "all candidates of all sizes of tiles; the log has each "
                    "measurement");
   command
       .add_option("--random", options.random,
                   "so many legal schedules of each matmul drawn beside them")
-      ->check(countFrom(0));
+      ->check(countFrom(0, kMostRandom));
   command.add_option("--seed", options.seed, "of what is drawn, and of inputs")
       ->capture_default_str();
   command
@@ -141,12 +155,12 @@ void addTuneOptions(CLI::App &command, TuneOptions &options,
       .add_option("--deadline", options.deadline,
                   "seconds after which a measurement hangs")
       ->capture_default_str()
-      ->check(checkPositive);
+      ->check(numberUpTo(kMostDeadline));
   command
       .add_option("--min-gain", options.minGain,
                   "percent that rows must gain over the compiler's choice")
       ->capture_default_str()
-      ->check(checkPositive);
+      ->check(numberUpTo(kMostGain));
   command
       .add_option("--sample", options.sample,
                   "tokens of each measurement that are compared with the "

@@ -7,6 +7,7 @@
 
 #include "compiler/command/Commands.h"
 
+#include "compiler/plan/TunedStore.h"
 #include "compiler/tune/Tuner.h"
 #include "runtime/support/Files.h"
 
@@ -26,10 +27,18 @@ static Result<void> say(const std::string &text) {
 
 Result<void> moec::compiler::runTune(const TuneOptions &options,
                                      const std::string &report) {
+  // Before the time is spent.
+  if (!report.empty())
+    TRY(checkWritable(report));
   const nlohmann::ordered_json done = TRY(tune(options));
   if (!report.empty())
     TRY(writeFileAtomically(report, done.dump(2) + "\n"));
-  return say(tuneText(done));
+  TRY(say(tuneText(done)));
+  const auto failed = done["failed"].get<int64_t>();
+  return failed == 0 ? Result<void>()
+                     : Error(ErrorCode::DriverFailed,
+                             "{} of {} token counts could not be measured",
+                             failed, done["results"].size());
 }
 
 Result<void> moec::compiler::runImportTuned(const ImportTunedOptions &options) {

@@ -182,6 +182,8 @@ PackageWriter::write(llvm::ArrayRef<moe::ProgramOp> programs,
   describeLayer(first, manifest);
   manifest.maxTokens = first.getMaxTokens();
   manifest.rows = rowCapacity(first);
+  llvm::raw_string_ostream(package.files[std::string(kLayerFile)])
+      << first.getLayerOp() << "\n";
   for (moe::ProgramOp program : programs) {
     if (int64_t(program.getMaxTokens()) != manifest.maxTokens)
       return refused(

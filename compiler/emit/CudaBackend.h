@@ -17,12 +17,17 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <string_view>
+
 namespace moec::compiler {
 
-/// Manifest, one .cu per kernel and arch, and the headers that they include, of
-/// each share. The module holds the programs of one layer, or of the shares
-/// that moe-resolve-parallel has made of it, one per target. The results have
-/// been validated. `version`: of the compiler, for the manifest.
+/// The layer as IR, from which a package is compiled again.
+inline constexpr std::string_view kLayerFile = "layer.mlir";
+
+/// Manifest, the layer, one .cu per kernel and arch, and the headers that they
+/// include, of each share. The module holds the programs of one layer, or of
+/// the shares that moe-resolve-parallel has made of it, one per target. The
+/// results have been validated. `version`: of the compiler, for the manifest.
 Result<Shares> emitCudaShares(mlir::ModuleOp module, std::string_view version);
 
 } // namespace moec::compiler

@@ -77,6 +77,41 @@ static void mergeRows(moe::KernelOp kept, moe::KernelOp merged) {
                                                            more.getValue())
                                      : more);
 }
+/// A variant and the source of the schedule that it has chosen.
+using Source = std::pair<StringAttr, DictionaryAttr>;
+
+/// The sources for the variants of these launches.
+static SmallVector<Source> sourcesOf(moe::KernelOp kernel,
+                                     ArrayRef<moe::LaunchOp> uses) {
+  SmallVector<Source> sources;
+  moe::ScheduleAttr schedule = kernel.getScheduleAttr();
+  if (!schedule || kernel->hasAttr(kSources))
+    return sources;
+  Builder builder(kernel);
+  SmallVector<NamedAttribute> words = {builder.getNamedAttr(
+      "source", builder.getStringAttr(schedule.getSource()))};
+  for (StringRef name : {StringRef(kMeasuredBy), StringRef(kMeasuredBeside)})
+    if (Attribute word = kernel->getAttr(name))
+      words.push_back(builder.getNamedAttr(name, word));
+  for (moe::LaunchOp launch : uses)
+    if (auto variant = launch->getParentOfType<moe::VariantOp>())
+      sources.emplace_back(variant.getSymNameAttr(),
+                           builder.getDictionaryAttr(words));
+  return sources;
+}
+
+/// Writes them down where they are not all the same.
+static void noteSources(moe::KernelOp kernel, ArrayRef<Source> sources) {
+  const auto isFirst = [&](const Source &one) {
+    return one.second == sources.front().second;
+  };
+  if (llvm::all_of(sources, isFirst))
+    return;
+  SmallVector<NamedAttribute> all;
+  for (const auto &[variant, words] : sources)
+    all.emplace_back(variant, words);
+  kernel->setAttr(kSources, DictionaryAttr::get(kernel.getContext(), all));
+}
 
 namespace {
 struct MergeKernels : compiler::impl::MergeKernelsPassBase<MergeKernels> {
@@ -90,6 +125,7 @@ struct MergeKernels : compiler::impl::MergeKernelsPassBase<MergeKernels> {
       launches[launch.getKernelAttr().getAttr()].push_back(launch);
     });
     SmallVector<std::pair<moe::KernelOp, std::string>> kept;
+    llvm::MapVector<moe::KernelOp, SmallVector<Source>> sources;
     for (auto kernel :
          llvm::to_vector(program.getBody().getOps<moe::KernelOp>())) {
       auto &uses = launches[kernel.getSymNameAttr()];
@@ -97,10 +133,13 @@ struct MergeKernels : compiler::impl::MergeKernelsPassBase<MergeKernels> {
       auto equal = llvm::find_if(kept, [&](auto &other) {
         return other.second == names && areEqual(other.first, kernel);
       });
+      const SmallVector<Source> its = sourcesOf(kernel, uses);
       if (equal == kept.end()) {
         kept.push_back({kernel, names});
+        sources[kernel] = its;
         continue;
       }
+      sources[equal->first].append(its);
       for (moe::LaunchOp launch : uses)
         launch.setKernel(equal->first.getSymName());
       // What was measured says more.
@@ -113,6 +152,8 @@ struct MergeKernels : compiler::impl::MergeKernelsPassBase<MergeKernels> {
       mergeApart(equal->first, kernel);
       kernel.erase();
     }
+    for (const auto &[kernel, its] : sources)
+      noteSources(kernel, its);
   }
 };
 } // namespace

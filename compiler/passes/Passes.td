@@ -231,7 +231,8 @@ def MergeKernelsPass : Moe_ProgramPass<"moe-merge-kernels"> {
   let summary = "Keep one of kernels that are equal";
   let description = [{
     Two kernels with equal regions, fields and schedules become one symbol,
-    launched by several variants.
+    launched by several variants. Where these have their schedules from several
+    sources, `moe.sources` of the kernel says each variant's.
   }];
 }
 

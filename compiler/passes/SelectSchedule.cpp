@@ -82,7 +82,8 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       return note(kMeasuredBeside, rangesBeside(rows, problem, hardware));
     std::string text = row->origin;
     if (row->hasRange())
-      text += fmt::format(", {} to {} tokens", row->first, row->last);
+      text += fmt::format(", {} to {} tokens", row->first,
+                          lastWithSchedule(rows, *row, problem, hardware.gpu));
     if (!row->imported.empty())
       text += fmt::format(", tile rows imported from {}", row->imported);
     note(kMeasuredBy, text);
@@ -271,9 +272,30 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     if (failed(hasReport(program)))
       return failure();
     const FailureOr<moe::ScheduleAttr> made = decide(program, kernel);
-    if (succeeded(made))
-      kernel.setScheduleAttr(*made);
-    return made;
+    if (failed(made))
+      return failure();
+    kernel.setScheduleAttr(*made);
+    const bool precedes =
+        kernel.getRow().routesItself || kernel.getKind() == "down_slices";
+    return precedes ? noteImported(program, kernel) : success();
+  }
+
+  /// Says at a kernel of few tokens that imported rows take none of them.
+  LogicalResult noteImported(moe::ProgramOp program, moe::KernelOp kernel) {
+    auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
+    Hardware hardware;
+    if (!matmul || failed(hardwareOf(program, kernel, hardware)) ||
+        failed(readRows(kernel)))
+      return failure();
+    MatmulProblem problem = problemOfStages(matmul);
+    std::tie(problem.minTokens, problem.maxTokens) = tokenRange(kernel);
+    if (const std::string files = importedBeside(rows, problem, hardware);
+        !files.empty())
+      kernel->setAttr(
+          kMeasuredBeside,
+          StringAttr::get(&getContext(), "rows imported from " + files +
+                                             ", which this kernel precedes"));
+    return success();
   }
 
   FailureOr<moe::ScheduleAttr> decide(moe::ProgramOp program,

@@ -28,6 +28,10 @@ namespace moec::compiler {
 /// that serves it, and rows of the same matmul that do not.
 inline constexpr llvm::StringLiteral kMeasuredBy = "moe.measured_by";
 inline constexpr llvm::StringLiteral kMeasuredBeside = "moe.measured_beside";
+/// An attribute of a kernel that variants share whose schedules are from
+/// several sources: a dictionary of variants, with `source` and both of the
+/// above for each.
+inline constexpr llvm::StringLiteral kSources = "moe.sources";
 
 /// The token counts for which a kernel is launched.
 std::pair<int64_t, int64_t> tokenRange(moe::KernelOp kernel);

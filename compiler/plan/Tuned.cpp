@@ -226,11 +226,28 @@ static bool isOneOf(const std::vector<std::string> &engines,
   return std::ranges::find(engines, engine) != engines.end();
 }
 
-/// Whether the row was measured for these token counts.
-static bool covers(const TunedRow &row, const MatmulProblem &p) {
-  return row.hasRange()
-             ? row.first <= p.minTokens && p.maxTokens <= row.last
-             : row.tokens >= p.minTokens && row.tokens <= p.maxTokens;
+int64_t compiler::lastWithSchedule(const std::vector<TunedRow> &rows,
+                                   const TunedRow &row, const MatmulProblem &p,
+                                   const std::string &gpu) {
+  int64_t last = row.last;
+  for (bool found = true; found && last < p.maxTokens;) {
+    found = false;
+    for (const TunedRow &next : rows)
+      if (next.hasRange() && next.first <= last + 1 && last < next.last &&
+          next.schedule == row.schedule && isOfProblem(next, p, gpu))
+        last = next.last, found = true;
+  }
+  return last;
+}
+
+/// Whether the row was measured for these token counts, with others of its
+/// schedule behind it.
+static bool covers(const std::vector<TunedRow> &rows, const TunedRow &row,
+                   const MatmulProblem &p, const std::string &gpu) {
+  if (!row.hasRange())
+    return row.tokens >= p.minTokens && row.tokens <= p.maxTokens;
+  return row.first <= p.minTokens && p.minTokens <= row.last &&
+         p.maxTokens <= lastWithSchedule(rows, row, p, gpu);
 }
 
 /// Rows that say more come first: those of a file before those built in, those
@@ -250,8 +267,8 @@ const TunedRow *compiler::findTuned(const std::vector<TunedRow> &rows,
     const bool mayServe = row.hasRange()
                               ? isOneOf(engines, row.schedule.engine)
                               : row.schedule.engine == engines.front();
-    if (!mayServe || !covers(row, p) || !isOfProblem(row, p, hw.gpu) ||
-        whyIllegal(p, row.schedule, hw))
+    if (!mayServe || !isOfProblem(row, p, hw.gpu) ||
+        !covers(rows, row, p, hw.gpu) || whyIllegal(p, row.schedule, hw))
       continue;
     if (!chosen || rankOf(row) < rankOf(*chosen))
       chosen = &row;
@@ -281,11 +298,62 @@ std::string compiler::rangesBeside(const std::vector<TunedRow> &rows,
              : fmt::format("rows for {} tokens", fmt::join(words, ", "));
 }
 
+namespace {
+/// Token counts that rows of both matmuls serve.
+struct ServedRange {
+  TunedRange range;
+  const TunedRow *first = nullptr, *second = nullptr;
+};
+} // namespace
+
+/// Whether the token count is in one of them.
+static bool isIn(int64_t tokens, std::span<const TunedRange> ranges) {
+  return std::ranges::any_of(ranges, [&](const TunedRange &range) {
+    return range.first <= tokens && tokens <= range.last;
+  });
+}
+
+/// Parts of a range that are in none of the others.
+static std::vector<TunedRange> leftOf(const TunedRange &range,
+                                      std::vector<TunedRange> others) {
+  std::ranges::sort(others, {}, &TunedRange::first);
+  std::vector<TunedRange> left;
+  TunedRange part = range;
+  for (const TunedRange &other : others) {
+    part.last = std::min(range.last, other.first - 1);
+    if (part.first <= part.last)
+      left.push_back(part);
+    part.first = std::max(part.first, other.last + 1);
+  }
+  part.last = range.last;
+  if (part.first <= part.last)
+    left.push_back(part);
+  return left;
+}
+
+/// The ranges in order; neighbours with equal schedules are one.
+static std::vector<TunedRange> joined(std::vector<ServedRange> ranges) {
+  std::ranges::sort(ranges, {},
+                    [](const ServedRange &one) { return one.range.first; });
+  std::vector<TunedRange> all;
+  const ServedRange *before = nullptr;
+  for (const ServedRange &one : ranges) {
+    if (before && all.back().last + 1 == one.range.first &&
+        before->first->schedule == one.first->schedule &&
+        before->second->schedule == one.second->schedule)
+      all.back().last = one.range.last;
+    else
+      all.push_back(one.range);
+    before = &one;
+  }
+  return all;
+}
+
 std::vector<TunedRange> compiler::tunedRanges(
     const std::vector<TunedRow> &rows, const MatmulProblem &first,
     const std::vector<std::string> &engines, const MatmulProblem &second,
     const std::vector<std::string> &itsEngines, const Hardware &hardware,
-    int64_t maxTokens) {
+    int64_t maxTokens, std::span<const TunedRange> others) {
   const auto serves = [&](const TunedRow &row, MatmulProblem problem,
                           const std::vector<std::string> &may) {
     problem.tileRows = row.schedule.tileM;
@@ -296,27 +364,46 @@ std::vector<TunedRange> compiler::tunedRanges(
            isOneOf(may, row.schedule.engine) &&
            !candidates(problem, row.schedule.engine, hardware).empty();
   };
-  std::vector<const TunedRow *> leading;
-  for (const TunedRow &row : rows)
+  std::vector<const TunedRow *> leading, following;
+  for (const TunedRow &row : rows) {
     if (row.hasRange() && serves(row, first, engines))
       leading.push_back(&row);
-  std::ranges::stable_sort(leading, {},
-                           [](const TunedRow *row) { return rankOf(*row); });
-  std::vector<TunedRange> ranges;
-  for (const TunedRow *row : leading) {
-    const bool agree = std::ranges::any_of(rows, [&](const TunedRow &other) {
-      return other.first == row->first && other.last == row->last &&
-             other.order == row->order &&
-             other.schedule.tileM == row->schedule.tileM &&
-             serves(other, second, itsEngines);
-    });
-    const int64_t last = std::min(row->last, maxTokens);
-    const bool overlaps = std::ranges::any_of(ranges, [&](const auto &known) {
-      return row->first <= known.last && known.first <= last;
-    });
-    if (agree && row->first <= last && !overlaps)
-      ranges.push_back({row->first, last, row->schedule.tileM});
+    if (row.hasRange() && serves(row, second, itsEngines))
+      following.push_back(&row);
   }
-  std::ranges::sort(ranges, {}, &TunedRange::first);
-  return ranges;
+  const auto byRank = [](const TunedRow *row) { return rankOf(*row); };
+  std::ranges::stable_sort(leading, {}, byRank);
+  std::ranges::stable_sort(following, {}, byRank);
+  std::vector<ServedRange> served;
+  std::vector<TunedRange> taken;
+  for (const TunedRow *row : leading) {
+    const auto beside = std::ranges::find_if(following, [&](const auto *other) {
+      return other->first == row->first && other->last == row->last &&
+             other->order == row->order &&
+             other->schedule.tileM == row->schedule.tileM;
+    });
+    std::vector<TunedRange> better = taken;
+    if (!row->imported.empty())
+      better.insert(better.end(), others.begin(), others.end());
+    if (beside == following.end() || isIn(row->tokens, better))
+      continue;
+    const TunedRange whole = {row->first, std::min(row->last, maxTokens),
+                              row->schedule.tileM};
+    for (const TunedRange &part : leftOf(whole, better)) {
+      served.push_back({part, row, *beside});
+      taken.push_back(part);
+    }
+  }
+  return joined(std::move(served));
+}
+
+std::string compiler::importedBeside(const std::vector<TunedRow> &rows,
+                                     const MatmulProblem &p,
+                                     const Hardware &hw) {
+  std::set<std::string> files;
+  for (const TunedRow &row : rows)
+    if (row.hasRange() && !row.imported.empty() && row.first <= p.maxTokens &&
+        p.minTokens <= row.last && isOfProblem(row, p, hw.gpu))
+      files.insert(row.imported);
+  return fmt::format("{}", fmt::join(files, ", "));
 }

@@ -81,6 +81,11 @@ const TunedRow *findTuned(const std::vector<TunedRow> &rows,
                           const std::vector<std::string> &engines,
                           const Hardware &hardware);
 
+/// The last token count up to which this row and others with its schedule
+/// behind it were measured for the problem, without a gap.
+int64_t lastWithSchedule(const std::vector<TunedRow> &rows, const TunedRow &row,
+                         const MatmulProblem &problem, const std::string &gpu);
+
 /// The row's schedule, with what follows from the problem.
 Schedule scheduleOfRow(const TunedRow &row, const MatmulProblem &problem,
                        const Hardware &hardware);
@@ -98,14 +103,23 @@ struct TunedRange {
 };
 
 /// Ranges for which both matmuls have rows with tiles of one size, whose
-/// schedules are legal; they ascend and do not overlap.
+/// schedules are legal; they ascend and do not overlap. Where rows overlap, the
+/// first one by rank has its whole range. Another one has what is left, unless
+/// the token count that it was measured with is not left. Imported rows leave
+/// the token counts of `others`, too, which other kernels serve.
 std::vector<TunedRange> tunedRanges(const std::vector<TunedRow> &rows,
                                     const MatmulProblem &first,
                                     const std::vector<std::string> &engines,
                                     const MatmulProblem &second,
                                     const std::vector<std::string> &itsEngines,
-                                    const Hardware &hardware,
-                                    int64_t maxTokens);
+                                    const Hardware &hardware, int64_t maxTokens,
+                                    std::span<const TunedRange> others = {});
+
+/// The foreign files of imported rows for the problem's token counts; "" where
+/// there are none.
+std::string importedBeside(const std::vector<TunedRow> &rows,
+                           const MatmulProblem &problem,
+                           const Hardware &hardware);
 
 } // namespace moec::compiler
 

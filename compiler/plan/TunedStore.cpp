@@ -69,35 +69,99 @@ compiler::readableStore(const std::string &cacheFolder) {
   return readable;
 }
 
-/// Whether the second says the same matmul's schedule for some token count.
-static bool replaces(const TunedRow &made, const TunedRow &known) {
-  return made.gpu == known.gpu && made.n == known.n && made.k == known.k &&
-         made.experts == known.experts && made.pairs == known.pairs &&
-         made.elementType == known.elementType && made.gated == known.gated &&
-         made.gather == known.gather && made.scheme == known.scheme &&
-         made.first <= known.last && known.first <= made.last;
+/// Whether both are of one matmul, and both measured or both imported.
+static bool areAlike(const TunedRow &a, const TunedRow &b) {
+  return a.gpu == b.gpu && a.n == b.n && a.k == b.k && a.experts == b.experts &&
+         a.pairs == b.pairs && a.elementType == b.elementType &&
+         a.gated == b.gated && a.gather == b.gather && a.scheme == b.scheme &&
+         a.imported.empty() == b.imported.empty();
 }
 
-Result<void> compiler::addToTuned(const std::string &path,
-                                  const std::vector<TunedRow> &rows) {
+/// Takes token counts from a row. False: it was measured with one of them, and
+/// nothing is left; else it keeps those around its own.
+static bool cut(TunedRow &row, int64_t first, int64_t last) {
+  if (row.first > last || row.last < first)
+    return true;
+  if (first <= row.tokens && row.tokens <= last)
+    return false;
+  if (row.tokens < first)
+    row.last = first - 1;
+  else
+    row.first = last + 1;
+  return true;
+}
+
+namespace {
+/// A file of rows that nobody else changes meanwhile.
+struct LockedRows {
+  Descriptor lock;
+  std::vector<TunedRow> rows;
+};
+} // namespace
+
+static Result<LockedRows> lockRows(const std::string &path) {
   TRY(createFolders(parentFolder(path)));
   const std::string lockPath = path + ".lock";
-  const Descriptor lock(
-      ::open(lockPath.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666));
-  if (!lock || ::flock(lock.get(), LOCK_EX) != 0)
+  LockedRows locked;
+  locked.lock =
+      Descriptor(::open(lockPath.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666));
+  if (!locked.lock || ::flock(locked.lock.get(), LOCK_EX) != 0)
     return fileError("cannot lock", lockPath);
-  std::vector<TunedRow> all;
   if (fileExists(path))
-    all = TRY(parseTuned(TRY(readFile(path)), path));
-  std::erase_if(all, [&](const TunedRow &known) {
-    return std::ranges::any_of(
-        rows, [&](const TunedRow &made) { return replaces(made, known); });
-  });
-  for (const TunedRow &known : all)
+    locked.rows = TRY(parseTuned(TRY(readFile(path)), path));
+  for (const TunedRow &known : locked.rows)
     if (!known.hasRange())
       return invalidArgument("'{}' has rows of version 1, which name no range "
                              "of token counts; expected another file (--out)",
                              path);
+  return locked;
+}
+
+Result<void> compiler::checkWritable(const std::string &path) {
+  TRY(createFolders(parentFolder(path)));
+  if (fileExists(path) && !isRegularFile(path))
+    return invalidArgument("'{}' is no file", path);
+  const std::string temporary = temporaryName(path);
+  const Descriptor file(
+      ::open(temporary.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666));
+  if (!file)
+    return fileError("cannot write", path);
+  return removeAll(temporary);
+}
+
+Result<void> compiler::checkTakesRows(const std::string &path) {
+  TRY(checkWritable(path));
+  TRY(lockRows(path));
+  return {};
+}
+
+Result<void> compiler::addToTuned(const std::string &path,
+                                  std::span<const TunedRow> rows) {
+  const LockedRows locked = TRY(lockRows(path));
+  std::vector<TunedRow> all;
+  for (TunedRow known : locked.rows)
+    if (std::ranges::all_of(rows, [&](const TunedRow &made) {
+          return !areAlike(made, known) || cut(known, made.first, made.last);
+        }))
+      all.push_back(std::move(known));
   all.insert(all.end(), rows.begin(), rows.end());
+  return writeFileAtomically(path, printTuned(all));
+}
+
+Result<void> compiler::takeFromTuned(const std::string &path,
+                                     std::span<const TunedRow> rows,
+                                     int64_t first, int64_t last) {
+  const LockedRows locked = TRY(lockRows(path));
+  const auto textOf = [](const TunedRow &row) {
+    return printTuned(std::span(&row, 1));
+  };
+  std::vector<TunedRow> all;
+  for (TunedRow known : locked.rows) {
+    const bool isAsked = std::ranges::any_of(rows, [&](const TunedRow &row) {
+      return textOf(row) == textOf(known);
+    });
+    if (!isAsked || cut(known, first, last))
+      all.push_back(std::move(known));
+  }
   return writeFileAtomically(path, printTuned(all));
 }

@@ -26,11 +26,22 @@ std::string tunedStoreFolder(const std::string &cacheFolder);
 /// with a warning that names it.
 std::vector<std::string> readableStore(const std::string &cacheFolder);
 
-/// Puts rows into a file, in place of those of the same matmul whose token
-/// counts overlap. The file appears at once. A damaged one is an error, and
-/// stays.
+/// Whether a file of this path could be written by now; parents are made.
+Result<void> checkWritable(const std::string &path);
+/// Whether addToTuned() could add rows by now.
+Result<void> checkTakesRows(const std::string &path);
+
+/// Puts rows into a file. Rows of the same matmul there lose the token counts
+/// that new ones have, and those go that were measured with one of them.
+/// Measured and imported rows are beside each other. The file appears at once.
+/// A damaged one is an error, and stays.
 Result<void> addToTuned(const std::string &path,
-                        const std::vector<TunedRow> &rows);
+                        std::span<const TunedRow> rows);
+
+/// Takes these token counts from rows that are in the file.
+Result<void> takeFromTuned(const std::string &path,
+                           std::span<const TunedRow> rows, int64_t first,
+                           int64_t last);
 
 } // namespace moec::compiler
 

@@ -80,13 +80,23 @@ Result<MeasuringProcess> MeasuringProcess::start(const std::string &program,
   std::string name = program, word = device;
   char *arguments[] = {name.data(), word.data(), nullptr};
   pid_t process = -1;
-  const int failed = ::posix_spawn(&process, program.c_str(), &actions,
-                                   &attributes, arguments, envBlock());
+  const auto spawn = [&] {
+    return ::posix_spawn(&process, program.c_str(), &actions, &attributes,
+                         arguments, envBlock());
+  };
+  int failed = spawn();
+  // Another program may have had all processes or all memory.
+  const bool isBusy = failed == EAGAIN || failed == ENOMEM;
+  if (isBusy) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    failed = spawn();
+  }
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);
   if (failed) {
     errno = failed;
-    return fileError("cannot start", program);
+    const Error error = fileError("cannot start", program);
+    return Error(isBusy ? ErrorCode::DriverFailed : error.code, error.message);
   }
   MeasuringProcess made(process, std::move(ours));
   theirs = Descriptor();

@@ -21,6 +21,13 @@
 
 namespace moec::compiler {
 
+/// The most seconds of a call and of one measurement, schedules drawn at random
+/// and percent of a gain that can be asked for.
+inline constexpr double kMostBudget = 30.0 * 24 * 3600;
+inline constexpr double kMostDeadline = 24.0 * 3600;
+inline constexpr int64_t kMostRandom = 100000;
+inline constexpr double kMostGain = 99;
+
 /// A layer is in a file, or it is a text.
 struct TuneSource {
   std::string path;

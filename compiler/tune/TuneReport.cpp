@@ -30,6 +30,11 @@ std::string compiler::tuneText(const ordered_json &report) {
                      "tokens", "default us", "best us", "ratio", "noise",
                      "schedules", "chosen", "best");
   for (const ordered_json &row : report["results"]) {
+    if (text(row, "chosen") == "failed") {
+      all += fmt::format("{:>8} failed: {}\n", row["tokens"].get<int64_t>(),
+                         text(row, "text"));
+      continue;
+    }
     const double us = row.value("us", 0.0), its = row.value("default_us", 0.0);
     all += fmt::format(
         "{:>8} {:>11.1f} {:>11.1f} {:>7.3f} {:>6.1f}% {:>9}  {:<17} {}\n",
@@ -42,13 +47,24 @@ std::string compiler::tuneText(const ordered_json &report) {
       all += fmt::format("{:>8} serves {} to {} tokens\n", "",
                          row["range"][0].get<int64_t>(),
                          row["range"][1].get<int64_t>());
+    if (row.contains("removed"))
+      all += fmt::format("{:>8} {} older rows for these tokens are taken away: "
+                         "none is faster now\n",
+                         "", row["removed"].get<int64_t>());
+    if (row.contains("kept"))
+      all += fmt::format("{:>8} {} older rows for these tokens stay: they "
+                         "could not be measured\n",
+                         "", row["kept"].get<int64_t>());
   }
-  for (const ordered_json &line : report["quarantined"])
-    all += fmt::format("quarantined for {} tokens ({}): first {}, second {}: "
-                       "{}\n",
-                       line["tokens"].get<int64_t>(), text(line, "kind"),
-                       line["first"].dump(), line["second"].dump(),
-                       text(line, "text"));
+  const auto list = [&](const char *what, const ordered_json &lines) {
+    for (const ordered_json &line : lines)
+      all += fmt::format("{} for {} tokens ({}): first {}, second {}: {}\n",
+                         what, line["tokens"].get<int64_t>(),
+                         text(line, "kind"), line["first"].dump(),
+                         line["second"].dump(), text(line, "text"));
+  };
+  list("not measured", report["not_measured"]);
+  list("quarantined", report["quarantined"]);
   if (!report["quarantined"].empty())
     all += fmt::format("{} tells which were not taken; they are measured again "
                        "when compiler, templates or layer change\n",

@@ -16,6 +16,7 @@
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Schedules.h"
+#include "compiler/tune/PackageLayer.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Progress.h"
 #include "runtime/support/Sha256.h"
@@ -52,8 +53,11 @@ static std::string hashOfTemplates() {
 }
 
 Result<void> TunedInput::read(Input &input) const {
-  return source.text ? input.readText(*source.text, "<config>", import)
-                     : input.readFile(source.path, import);
+  return source.text
+             ? input.readText(*source.text,
+                              source.path.empty() ? "<config>" : source.path,
+                              import)
+             : input.readFile(source.path, import);
 }
 
 Result<TunedInput> TunedInput::open(const TuneSource &source,
@@ -66,17 +70,16 @@ Result<TunedInput> TunedInput::open(const TuneSource &source,
   made.options.tunedFile.clear();
   made.options.cubins = false;
   made.cubins = compile.cubins;
-  if (compile.archs.size() != 1)
+  if (!source.text && isPackage(path))
+    made.source = TRY(layerOfPackage(path, made.options));
+  const CompileOptions &options = made.options;
+  if (options.archs.size() != 1)
     return refused("expected one --arch, that of the GPU that measures; got {}",
-                   compile.archs.size());
+                   options.archs.size());
   if (path == "-")
     return refused(
         "expected a file, which is read once for each candidate, got "
         "standard input");
-  if (isFolder(path) && fileExists(joinPath(path, "manifest.json")))
-    return refused("'{}' is a package, which does not hold the layer as it was "
-                   "read; expected the configuration that it was compiled of",
-                   path);
   Input input;
   TRY(made.read(input));
   if (!input.get().getOps<moe::ProgramOp>().empty())
@@ -92,12 +95,14 @@ Result<TunedInput> TunedInput::open(const TuneSource &source,
   if (layer.getPart())
     return refused("part '{}' has no matmul whose schedule could be tuned",
                    layer.getPart()->str());
-  if (!findHardware(compile.archs.front(), compile.gpu, made.itsHardware))
+  if (!findHardware(options.archs.front(), options.gpu, made.itsHardware))
     return refused("arch '{}' and GPU '{}' are no pair of the catalog "
                    "(moec list gpus)",
-                   compile.archs.front(), compile.gpu);
-  const std::string text = print(input.get());
+                   options.archs.front(), options.gpu);
   TRY(input.lowerTo(Phase::Stages, made.options));
+  // By now its realization is chosen, as in a package.
+  std::string text;
+  llvm::raw_string_ostream(text) << *input.get().getOps<moe::LayerOp>().begin();
   if (programOf(input).getBatchInvariant())
     return refused("a batch-invariant layer has one schedule for all token "
                    "counts; rows for some of them do not serve it");
@@ -105,10 +110,10 @@ Result<TunedInput> TunedInput::open(const TuneSource &source,
   constexpr size_t kDigits = 16;
   made.itsDigest =
       sha256(fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", text,
-                         made.itsCommit, compile.archs.front(),
-                         made.itsHardware.gpu, compile.backend, compile.engine,
-                         fmt::join(compile.exclude, ","),
-                         fmt::join(compile.allow, ","), compile.maxTokens))
+                         made.itsCommit, options.archs.front(),
+                         made.itsHardware.gpu, options.backend, options.engine,
+                         fmt::join(options.exclude, ","),
+                         fmt::join(options.allow, ","), options.maxTokens))
           .substr(0, kDigits);
   return made;
 }

@@ -32,7 +32,8 @@ struct DefaultChoice {
 /// May be used by several threads at a time.
 class TunedInput {
 public:
-  /// Reads the layer. Refuses one that measured rows cannot serve.
+  /// Reads the layer; of a package also the options that it was compiled with.
+  /// Refuses one that measured rows cannot serve.
   static Result<TunedInput> open(const TuneSource &source,
                                  const ImportOptions &import,
                                  const CompileOptions &compile);
@@ -46,6 +47,7 @@ public:
   const std::string &arch() const { return options.archs.front(); }
   const Hardware &hardware() const { return itsHardware; }
   int64_t maxTokens() const { return options.maxTokens; }
+  const Choices &choices() const { return options; }
 
   Result<DefaultChoice> defaultFor(int64_t tokens) const;
   /// The problems with tiles of so many rows.

@@ -15,7 +15,8 @@
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/TunedStore.h"
 #include "compiler/tune/BuildAhead.h"
-#include "compiler/tune/MeasuringProcess.h"
+#include "compiler/tune/EarlierRows.h"
+#include "compiler/tune/Measuring.h"
 #include "compiler/tune/Trial.h"
 #include "compiler/tune/TuneLog.h"
 #include "compiler/tune/TunedInput.h"
@@ -44,9 +45,10 @@ namespace {
 class Tuning {
 public:
   Tuning(const TuneOptions &options, TunedInput input, TuneLog log,
-         StagedFolder work, std::string program)
+         StagedFolder work, std::string program, std::string output)
       : options(options), input(std::move(input)), log(std::move(log)),
-        work(std::move(work)), program(std::move(program)) {}
+        work(std::move(work)), output(std::move(output)),
+        measuring(options, std::move(program), this->work.path()) {}
 
   Result<ordered_json> run();
 
@@ -58,16 +60,14 @@ private:
   Result<void> measure(const ordered_json &about, const std::string &folder,
                        int64_t tokens, int rounds, double worse,
                        ordered_json &line);
-  Result<void> startProcess();
-  Result<void> buildDefaults(const std::vector<TokenRange> &ranges);
+  void buildDefaults(const std::vector<TokenRange> &ranges,
+                     Clock::time_point until);
   Result<void> makeBaseline(int64_t tokens);
+  bool isDecided(const TokenRange &range, const Trial &trial) const;
   Result<void> confirmRange(TokenRange &range, const Trial &winner,
                             Clock::time_point until);
   ordered_json describe(const TokenRange &range, const Trial &trial,
                         std::string_view what) const;
-  void quarantine(const ordered_json &line);
-  size_t printed() const;
-  std::string errorsSince(size_t offset) const;
   std::string folderOf(const std::string &name) const {
     return joinPath(work.path(), name);
   }
@@ -79,16 +79,14 @@ private:
   TunedInput input;
   TuneLog log;
   StagedFolder work;
-  std::string program;
-  std::optional<MeasuringProcess> process;
-  std::string baseline; ///< the folder of the compiler's choice
+  std::string output; ///< the file of rows
+  Measuring measuring;
   int64_t baselineTokens = 0;
-  bool warm = false; ///< the process has the layer's weights
   std::vector<TunedRow> rows;
   ordered_json results = ordered_json::array();
   ordered_json quarantined = ordered_json::array();
+  ordered_json unmeasured = ordered_json::array();
   int64_t measured = 0, reused = 0;
-  std::map<int64_t, double> defaults; ///< microseconds by token count
 };
 
 } // namespace
@@ -124,125 +122,47 @@ ordered_json Tuning::describe(const TokenRange &range, const Trial &trial,
   return keyed;
 }
 
-/// Bytes that processes have printed as errors so far.
-size_t Tuning::printed() const {
-  const Result<std::string> text = readFile(folderOf("errors.txt"));
-  return text ? text->size() : 0;
+/// A schedule without a time, for the report.
+static ordered_json verdict(const ordered_json &line) {
+  return {{"key", line["key"]},
+          {"tokens", line.value("tokens", int64_t(0))},
+          {"kind", line.value("kind", "")},
+          {"first", line.value("first", ordered_json::object())
+                        .value("schedule", ordered_json::object())},
+          {"second", line.value("second", ordered_json::object())
+                         .value("schedule", ordered_json::object())},
+          {"text", line.value("text", "")}};
 }
 
-std::string Tuning::errorsSince(size_t offset) const {
-  const Result<std::string> text = readFile(folderOf("errors.txt"));
-  if (!text || text->size() <= offset)
-    return "";
-  constexpr size_t kMost = 600;
-  std::string last = text->substr(offset);
-  if (last.size() > kMost)
-    last = "..." + last.substr(last.size() - kMost);
-  return "; it printed: " + last;
-}
-
-void Tuning::quarantine(const ordered_json &line) {
-  quarantined.push_back(
-      {{"key", line["key"]},
-       {"tokens", line.value("tokens", int64_t(0))},
-       {"kind", line.value("kind", "")},
-       {"first", line.value("first", ordered_json::object())
-                     .value("schedule", ordered_json::object())},
-       {"second", line.value("second", ordered_json::object())
-                      .value("schedule", ordered_json::object())},
-       {"text", line.value("text", "")}});
-}
-
-Result<void> Tuning::startProcess() {
-  if (process)
-    return {};
-  process.emplace(TRY(MeasuringProcess::start(program, options.device,
-                                              folderOf("errors.txt"))));
-  warm = false;
-  return {};
-}
-
-/// Hands the process a job. What comes of it becomes a line of the log.
+/// Hands over a package. What comes of it becomes a line of the log, if it says
+/// something of the package.
 Result<void> Tuning::measure(const ordered_json &about,
                              const std::string &folder, int64_t tokens,
                              int rounds, double worse, ordered_json &line) {
-  const auto jobOf = [&](const std::string &package, int its, double limit) {
-    return ordered_json{
-        {"package", package},   {"baseline", baseline},     {"tokens", tokens},
-        {"seed", options.seed}, {"sample", options.sample}, {"rounds", its},
-        {"worse", limit}};
-  };
-  // Weights are made once a process, which takes long.
-  constexpr double kWeights = 600;
-  for (int attempt = 0; !warm; ++attempt) {
-    TRY(startProcess());
-    const size_t before = printed();
-    const JobResult first =
-        process->run(jobOf(baseline, 1, 0), kWeights + options.deadline);
-    if (first.answer.is_object() && first.answer.value("ok", false)) {
-      warm = true;
-      break;
-    }
-    const std::string why = first.answer.is_object()
-                                ? first.answer.value("text", std::string())
-                            : first.hung ? std::string("it does not end")
-                                         : first.ended;
-    process.reset();
-    if (attempt > 0)
-      return Error(
-          ErrorCode::DriverFailed,
-          "the compiler's own choice for {} tokens cannot be measured: "
-          "{}{}",
-          tokens, why, errorsSince(before));
-  }
-  const size_t before = printed();
-  const JobResult result =
-      process->run(jobOf(folder, rounds, worse), options.deadline);
+  const JobOutcome done = TRY(measuring.measure(folder, tokens, rounds, worse));
   line = about;
-  const bool ok = result.answer.is_object() && result.answer.value("ok", false);
-  line["ok"] = ok;
-  if (ok) {
-    for (const char *name : {"us", "baseline_us", "noise", "rounds", "check"})
-      line[name] = result.answer.value(name, nlohmann::json());
-    ++measured;
-  } else {
-    std::string kind = "ended", text;
-    if (result.answer.is_object()) {
-      kind = result.answer.value("kind", "refused");
-      text = result.answer.value("text", std::string());
-      if (kind == "baseline")
-        return Error(ErrorCode::DriverFailed,
-                     "the compiler's own choice for {} tokens cannot be "
-                     "measured: {}",
-                     tokens, text);
-    } else if (result.hung) {
-      kind = "hang";
-      text = fmt::format("it did not end within {} s", options.deadline);
-    } else {
-      text = fmt::format("no answer came of the process that measured it ({})",
-                         result.ended);
-    }
-    if (!result.answer.is_object() || kind == "fault") {
-      text += errorsSince(before);
-      process.reset();
-      warm = false;
-    }
-    line["kind"] = kind, line["text"] = text;
-    quarantine(line);
+  line["ok"] = done.ok;
+  line.update(done.answer);
+  if (done.transient) {
+    unmeasured.push_back(verdict(line));
+    return {};
   }
+  if (done.ok)
+    ++measured;
+  else
+    quarantined.push_back(verdict(line));
   return log.add(line);
 }
 
-/// All token counts at a time: their packages share few kernels.
-Result<void> Tuning::buildDefaults(const std::vector<TokenRange> &ranges) {
+/// All token counts at a time: their packages share few kernels. One that is
+/// missing afterwards is built when its turn comes.
+void Tuning::buildDefaults(const std::vector<TokenRange> &ranges,
+                           Clock::time_point until) {
   BuildAhead builds(ranges.size(), [&](size_t i) {
     return input.build(ranges[i].tokens, {}, defaultFolder(ranges[i].tokens));
   });
-  for (size_t i = 0; i < ranges.size(); ++i) {
-    builds.await(i, Clock::now() + std::chrono::hours(24));
-    TRY(builds.result(i));
-  }
-  return {};
+  for (size_t i = 0; i < ranges.size() && builds.await(i, until); ++i)
+    ;
 }
 
 Result<void> Tuning::makeBaseline(int64_t tokens) {
@@ -251,7 +171,8 @@ Result<void> Tuning::makeBaseline(int64_t tokens) {
   const std::string folder = defaultFolder(tokens);
   if (!fileExists(folder))
     TRY(input.build(tokens, {}, folder));
-  baseline = folder, baselineTokens = tokens;
+  measuring.setBaseline(folder);
+  baselineTokens = tokens;
   return {};
 }
 
@@ -268,7 +189,7 @@ Result<void> Tuning::tryAll(const TokenRange &range, std::vector<Trial> &trials,
       if (known->value("ok", false))
         takeLine(*known, trial);
       else
-        quarantine(*known);
+        quarantined.push_back(verdict(*known));
       continue;
     }
     open.push_back(&trial);
@@ -284,20 +205,31 @@ Result<void> Tuning::tryAll(const TokenRange &range, std::vector<Trial> &trials,
   Progress progress(
       fmt::format("schedules for {} tokens measured", range.tokens),
       int64_t(open.size()));
-  BuildAhead builds(open.size(), [&](size_t i) {
+  const auto build = [&](size_t i) {
     return input.build(range.tokens,
                        input.rowsFor(range, open[i]->layer, open[i]->candidate),
                        folder(i));
+  };
+  BuildAhead builds(open.size(), [&](size_t i) {
+    Result<void> built = build(i);
+    return built || !isTransient(built.error()) ? built : build(i);
   });
   for (size_t i = 0; i < open.size(); ++i) {
     if (!builds.await(i, until) || isOver(until))
       return {};
     ordered_json line = about[i];
     if (Result<void> built = builds.result(i); !built) {
+      // A disk that is full for one is full for all.
+      if (built.error().code == ErrorCode::FileSystem)
+        return built;
       line["ok"] = false, line["kind"] = "refused";
       line["text"] = built.error().message;
-      TRY(log.add(line));
-      quarantine(line);
+      if (isTransient(built.error())) {
+        unmeasured.push_back(verdict(line));
+      } else {
+        TRY(log.add(line));
+        quarantined.push_back(verdict(line));
+      }
     } else {
       TRY(measure(about[i], folder(i), range.tokens, rounds, worse, line));
       if (line.value("ok", false))
@@ -308,6 +240,12 @@ Result<void> Tuning::tryAll(const TokenRange &range, std::vector<Trial> &trials,
     progress.advance();
   }
   return {};
+}
+
+/// Whether the log says what came of a schedule.
+bool Tuning::isDecided(const TokenRange &range, const Trial &trial) const {
+  const ordered_json about = describe(range, trial, "schedule");
+  return log.find(about["key"].get<std::string>()) != nullptr;
 }
 
 /// The ends of the range, too: where the winner is slower there than the
@@ -327,13 +265,17 @@ Result<void> Tuning::confirmRange(TokenRange &range, const Trial &winner,
       line = *known;
       ++reused;
     } else if (!isOver(until)) {
-      TRY(makeBaseline(end));
       const std::string folder = folderOf(about["key"].get<std::string>());
-      Result<void> built = input.build(
-          end, input.rowsFor(whole, winner.layer, winner.candidate), folder);
-      if (built)
-        TRY(measure(about, folder, end, 5, 0, line));
+      const Result<void> done = [&]() -> Result<void> {
+        TRY(makeBaseline(end));
+        TRY(input.build(
+            end, input.rowsFor(whole, winner.layer, winner.candidate), folder));
+        return measure(about, folder, end, 5, 0, line);
+      }();
       TRY(removeAll(folder));
+      // The winner stays for the tokens that it was measured with.
+      if (!done && done.error().code == ErrorCode::FileSystem)
+        return done;
     }
     if (line.value("ok", false)) {
       Trial there;
@@ -355,6 +297,9 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
   const int64_t tokens = range.tokens;
   const DefaultChoice choice = TRY(input.defaultFor(tokens));
   TRY(makeBaseline(tokens));
+  constexpr int kRounds = 5, kFinalRounds = 9;
+  EarlierRows earlier = TRY(earlierRows(output, input, range));
+  TRY(tryAll(range, earlier.trials, "schedule", kRounds, search));
   // Centers: the best schedules for each size of tiles.
   std::vector<Trial> centers;
   const TunedLayer any = TRY(input.problemsFor(range, 16));
@@ -384,7 +329,6 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
   std::ranges::stable_sort(centers, {}, [](const Trial &trial) {
     return trial.candidate.predicted;
   });
-  constexpr int kRounds = 5, kFinalRounds = 9;
   TRY(tryAll(range, centers, "schedule", kRounds, search));
 
   // Beside the best ones.
@@ -450,6 +394,11 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
   }
   TRY(tryAll(range, together, "schedule", kRounds, search));
   all.insert(all.end(), together.begin(), together.end());
+  for (const Trial &trial : earlier.trials)
+    if (std::ranges::none_of(all, [&](const Trial &other) {
+          return other.candidate == trial.candidate;
+        }))
+      all.push_back(trial);
 
   // The best one again, since the fastest of many is lucky, too.
   ordered_json result = {{"tokens", tokens},
@@ -489,6 +438,15 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
       rows.push_back(std::move(row));
     }
   }
+  if (!winner && !earlier.rows.empty()) {
+    const bool decided =
+        std::ranges::all_of(earlier.trials, [&](const Trial &trial) {
+          return isDecided(range, trial);
+        });
+    result[decided ? "removed" : "kept"] = int64_t(earlier.rows.size());
+    if (decided)
+      TRY(takeFromTuned(output, earlier.rows, range.first, range.last));
+  }
   results.push_back(std::move(result));
   return {};
 }
@@ -499,41 +457,59 @@ Result<ordered_json> Tuning::run() {
                                std::chrono::duration<double>(options.budget));
   const std::vector<TokenRange> ranges =
       rangesAround(options.tokens, input.maxTokens(), kFusedRouting);
-  TRY(startProcess());
+  TRY(measuring.start());
   if (options.device == "cuda") {
-    const catalog::Gpu *gpu = catalog::findGpuByDevice(process->deviceName());
+    const catalog::Gpu *gpu = catalog::findGpuByDevice(measuring.device());
     const std::string here = gpu ? std::string(gpu->name) : "";
     if (here != input.hardware().gpu)
       return refused("schedules for GPU '{}' are measured on it, and here is "
                      "'{}'; expected --gpu and --arch of this one",
-                     input.hardware().gpu, process->deviceName());
+                     input.hardware().gpu, measuring.device());
   }
-  TRY(buildDefaults(ranges));
+  buildDefaults(ranges, end);
+  std::optional<Error> failure;
+  int64_t failed = 0;
   size_t left = ranges.size();
   for (const TokenRange &range : ranges) {
     const auto now = Clock::now();
     // A share of what is left; what one leaves, the others have.
     const auto share = (end - std::min(now, end)) / int64_t(left--);
-    TRY(tuneTokens(range, now + share));
+    const size_t known = rows.size();
+    if (now >= end && !fileExists(defaultFolder(range.tokens))) {
+      results.push_back(
+          {{"tokens", range.tokens}, {"chosen", "none measured"}});
+      continue;
+    }
+    if (const Result<void> done = tuneTokens(range, now + share); !done) {
+      // A disk that is full for one is full for all.
+      if (done.error().code == ErrorCode::FileSystem)
+        return done.error();
+      rows.resize(known);
+      results.push_back({{"tokens", range.tokens},
+                         {"chosen", "failed"},
+                         {"text", done.error().message}});
+      if (failed++ == 0)
+        failure = done.error();
+    }
+    // A process that ends now has lost nothing of these tokens.
+    if (rows.size() > known)
+      TRY(addToTuned(output, std::span(rows).subspan(known)));
   }
-  std::string output = options.output;
-  if (output.empty()) {
-    const std::string store = tunedStoreFolder(options.compile.cacheFolder);
-    output = joinPath(store, input.hardware().gpu + ".json");
-  }
-  if (!rows.empty())
-    TRY(addToTuned(output, rows));
+  if (failed == int64_t(ranges.size()))
+    return *std::move(failure);
   const double seconds =
       std::chrono::duration<double>(Clock::now() - begin).count();
   return ordered_json{{"layer", input.name()},
                       {"gpu", input.hardware().gpu},
                       {"arch", input.arch()},
-                      {"device", process ? process->deviceName() : ""},
+                      {"device", measuring.device()},
                       {"seconds", seconds},
                       {"measured", measured},
                       {"known", reused},
                       {"results", results},
                       {"quarantined", quarantined},
+                      {"not_measured", unmeasured},
+                      {"failed", failed},
                       {"rows", int64_t(rows.size())},
                       {"output", rows.empty() ? "" : output},
                       {"log", log.path()}};
@@ -553,9 +529,10 @@ Result<ordered_json> compiler::tune(const TuneOptions &options) {
       (options.output.empty() || options.log.empty()))
     return refused("times of the host device say nothing of a GPU; expected "
                    "--out and --log beside --device=host");
+  const Choices &choices = input.choices();
   if (options.output.empty() &&
-      !(compile.backend.empty() && compile.engine.empty() &&
-        compile.exclude.empty()))
+      !(choices.backend.empty() && choices.engine.empty() &&
+        choices.exclude.empty()))
     return refused("rows beside a forced backend or engine, or an excluded "
                    "one, would serve compilations that force nothing; expected "
                    "--out beside --backend, --engine and --exclude");
@@ -566,14 +543,35 @@ Result<ordered_json> compiler::tune(const TuneOptions &options) {
   const std::string store = tunedStoreFolder(options.compile.cacheFolder);
   if (store.empty() && (options.output.empty() || options.log.empty()))
     return refused("there is no store of measured schedules (MOEC_TUNED_STORE "
-                   "is off, or no folder of a cache is known); expected --out "
-                   "and --log");
+                   "is off, or no folder of a cache is known), which would "
+                   "hold {}; expected {}",
+                   !options.output.empty() ? "the log of measurements"
+                   : options.log.empty()   ? "rows and the log of measurements"
+                                           : "rows",
+                   !options.output.empty() ? "--log beside --out"
+                   : options.log.empty()   ? "--out and --log"
+                                           : "--out beside --log");
+  const std::string output =
+      options.output.empty() ? joinPath(store, input.hardware().gpu + ".json")
+                             : options.output;
   const std::string path =
       options.log.empty()
           ? joinPath(store, fmt::format("log/{}-{}.jsonl", input.name(),
                                         input.digest()))
           : options.log;
-  TuneLog log = TRY(TuneLog::open(path));
+  // Before the time is spent.
+  if (const Result<void> takes = checkTakesRows(output); !takes)
+    return Error(takes.error().code,
+                 "'{}' does not take rows: {}; expected the path of a file of "
+                 "rows, or of none, in a folder that can be written (--out)",
+                 output, takes.error().message);
+  Result<TuneLog> opened = TuneLog::open(path);
+  if (!opened)
+    return Error(opened.error().code,
+                 "{}; the log of measurements needs a path that can be written "
+                 "(--log)",
+                 opened.error().message);
+  TuneLog log = *std::move(opened);
   if (log.damagedLines() > 0)
     moec::log(LogLevel::Warning,
               "'{}': {} lines are no measurements, and are passed over", path,
@@ -581,6 +579,6 @@ Result<ordered_json> compiler::tune(const TuneOptions &options) {
   StagedFolder work = TRY(StagedFolder::create(path + ".work"));
   std::string program = TRY(findMeasure());
   Tuning tuning(options, std::move(input), std::move(log), std::move(work),
-                std::move(program));
+                std::move(program), output);
   return tuning.run();
 }

@@ -24,7 +24,7 @@ class TunedTokens:
 
     tokens: int
     chosen: str
-    """"measured" or "default"; "none measured" where no time was left."""
+    """"measured" or "default"; "none measured" where no time was left; "failed" where the compiler's choice cannot be measured."""
     default_us: float
     """Microseconds of the layer as the compiler makes it without measurements."""
     us: float
@@ -34,6 +34,8 @@ class TunedTokens:
     best: str
     serves: tuple[int, int] | None
     """The token counts that the rows serve; None where there are none."""
+    text: str
+    """The reason of "failed"."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Tuned:
     tokens: tuple[TunedTokens, ...]
     quarantined: tuple[dict[str, Any], ...]
     """Schedules that were wrong, hung or ended their process, with the reason in "text"."""
+    not_measured: tuple[dict[str, Any], ...]
+    """Schedules for which the machine lacked memory, say; the next call measures them."""
     rows: int
     output: str
     """The file that got the rows; "" where there are none."""
@@ -61,6 +65,7 @@ def _of_tokens(row: dict[str, Any]) -> TunedTokens:
         schedules=row.get("schedules", 0),
         best=row.get("best", ""),
         serves=(served[0], served[1]) if served else None,
+        text=row.get("text", ""),
     )
 
 
@@ -112,6 +117,7 @@ def tune(
     return Tuned(
         tokens=tuple(_of_tokens(row) for row in report["results"]),
         quarantined=tuple(report["quarantined"]),
+        not_measured=tuple(report["not_measured"]),
         rows=report["rows"],
         output=report["output"],
         log=report["log"],

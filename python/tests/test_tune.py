@@ -54,6 +54,16 @@ def test_rows_are_found(tmp_path: pathlib.Path) -> None:
     assert all(json.loads(line)["ok"] for line in lines)
 
 
+def test_a_bad_count_costs_itself_alone(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_TOKENS", "300:baseline")
+    monkeypatch.setenv("FAKE_BAD", "5:memory")
+    made = moec.tune(LAYER, tokens=[16, 300], out=tmp_path / "rows.json", log=tmp_path / "log.jsonl", **OPTIONS)
+    assert [row.chosen for row in made.tokens] == ["measured", "failed"]
+    assert made.tokens[1].text == "the compiler's own choice for 300 tokens cannot be measured: a fault"
+    assert (made.rows, made.quarantined) == (2, ())
+    assert {row["kind"] for row in made.not_measured} == {"transient"}
+
+
 def test_wrong_schedules_are_named(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_BAD", "5:wrong")
     made = moec.tune(LAYER, tokens=[16], out=tmp_path / "rows.json", log=tmp_path / "log.jsonl", **OPTIONS)
@@ -65,7 +75,7 @@ def test_wrong_schedules_are_named(tmp_path: pathlib.Path, monkeypatch: pytest.M
 def test_errors(tmp_path: pathlib.Path) -> None:
     with pytest.raises(moec.InvalidArgument, match="expected at least one token count"):
         moec.tune(LAYER, tokens=[], **OPTIONS)
-    with pytest.raises(moec.InvalidArgument, match=r"options\.budget: expected a number above 0, got 0"):
+    with pytest.raises(moec.InvalidArgument, match=r"options\.budget: expected a number above 0 and up to 2592000, got 0"):
         moec.tune(LAYER, tokens=[1], **{**OPTIONS, "budget": 0.0})
     with pytest.raises(moec.InvalidArgument, match="options: unknown field 'warps'"):
         moec.tune(LAYER, tokens=[1], warps=4, **OPTIONS)

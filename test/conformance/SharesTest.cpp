@@ -297,22 +297,30 @@ class OfLayouts : public testing::TestWithParam<Layout> {};
 
 /// Ranks whose shares have equal sizes have the same kernels, byte for byte,
 /// whether they are compiled together or one by one.
+static PackageFiles withoutLayer(PackageFiles package) {
+  EXPECT_EQ(package.files.erase("layer.mlir"), 1u);
+  hashFiles(package);
+  return package;
+}
+
 TEST_P(OfLayouts, RanksOfEqualSharesHaveTheSameSources) {
   const Layout &layout = GetParam();
   const Shares shares = compileRanks(layout);
   std::map<std::pair<int64_t, int64_t>, const PackageFiles *> bySize;
   for (int64_t r = 0; r < layout.ranks; ++r) {
     SCOPED_TRACE(fmt::format("rank {}", r));
-    const PackageFiles alone =
-        compileRank(layout, fmt::format("{}, rank = {}", layout.parallel, r));
+    // The IR of a layer names its ranks.
+    const PackageFiles alone = withoutLayer(
+        compileRank(layout, fmt::format("{}, rank = {}", layout.parallel, r)));
     auto share = shareOf(shares, r);
     ASSERT_TRUE(share) << share.error().message;
-    EXPECT_EQ(alone.files, (*share)->files);
+    const PackageFiles its = withoutLayer(**share);
+    EXPECT_EQ(alone.files, its.files);
     // And the manifests differ in the ranks alone.
     Manifest manifest = alone.manifest;
     EXPECT_EQ(manifest.ranks.size(), 1u);
-    manifest.ranks = (*share)->manifest.ranks;
-    EXPECT_EQ(toJson(manifest), toJson((*share)->manifest));
+    manifest.ranks = its.manifest.ranks;
+    EXPECT_EQ(toJson(manifest), toJson(its.manifest));
     const Rank rank(alone);
     bySize.try_emplace({rank.layer.localExperts, rank.layer.intermediate},
                        *share);

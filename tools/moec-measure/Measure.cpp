@@ -191,6 +191,14 @@ Result<void> Measurer::time(const Job &job, Loaded &candidate, Answer &answer) {
   return {};
 }
 
+/// A lack of memory and a file that cannot be read say nothing of a schedule.
+static std::string kindOf(const Error &error, const std::string &otherwise) {
+  if (error.code == ErrorCode::FileSystem ||
+      error.message.find("CUDA_ERROR_OUT_OF_MEMORY") != std::string::npos)
+    return "transient";
+  return error.code == ErrorCode::DriverFailed ? "fault" : otherwise;
+}
+
 Answer Measurer::measure(const Job &job) {
   Answer answer;
   const auto done = [&]() -> Result<void> {
@@ -221,9 +229,8 @@ Answer Measurer::measure(const Job &job) {
   }();
   if (!done) {
     answer.ok = false;
-    if (done.error().code == ErrorCode::DriverFailed &&
-        answer.kind != "baseline")
-      answer.kind = "fault";
+    if (answer.kind != "baseline")
+      answer.kind = kindOf(done.error(), answer.kind);
     answer.text = done.error().message;
   }
   return answer;

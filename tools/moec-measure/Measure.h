@@ -46,7 +46,7 @@ struct Answer {
   double noise = 0; ///< relative, of the turns' ratios
   int rounds = 0;
   std::string check; ///< the reference's words
-  std::string kind;  ///< wrong, refused or baseline
+  std::string kind;  ///< wrong, refused, fault, transient or baseline
   std::string text;
 
   std::string print() const;

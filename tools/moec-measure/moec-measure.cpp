@@ -17,6 +17,7 @@
 
 #include <cstdio>
 #include <iostream>
+#include <new>
 #include <string>
 
 #include <fcntl.h>
@@ -40,6 +41,17 @@ static void say(std::FILE *to, const std::string &line) {
   std::fflush(to);
 }
 
+static Answer measured(Measurer &measurer, const Job &job) {
+  try {
+    return measurer.measure(job);
+  } catch (const std::bad_alloc &) {
+    Answer answer;
+    answer.kind = "transient";
+    answer.text = "the host is out of memory";
+    return answer;
+  }
+}
+
 static int serve(std::FILE *answers, runtime::DeviceKind kind) {
   auto device = tools::Device::open(kind);
   if (!device) {
@@ -56,14 +68,15 @@ static int serve(std::FILE *answers, runtime::DeviceKind kind) {
     auto job = Job::parse(line);
     Answer answer;
     if (job) {
-      answer = measurer.measure(*job);
+      answer = measured(measurer, *job);
     } else {
       answer.kind = "refused";
       answer.text = job.error().message;
     }
     say(answers, answer.print());
-    // Nothing runs in a context that has failed.
-    if (answer.kind == "fault")
+    // Nothing runs in a context that has failed, and memory that is not free
+    // now is free in another process.
+    if (answer.kind == "fault" || answer.kind == "transient")
       return 1;
   }
   return 0;

@@ -179,8 +179,14 @@ TEST(TuneConfig, WrongArgumentsAreErrors) {
             "invalid_argument: options.tokens: expected an array of integers "
             "from 1, got [0]");
   EXPECT_EQ(said(kTiny, R"({"arch": "sm_90a", "budget": "60s"})"),
-            "invalid_argument: options.budget: expected a number above 0, got "
-            "\"60s\"");
+            "invalid_argument: options.budget: expected a number above 0 and "
+            "up to 2592000, got \"60s\"");
+  EXPECT_EQ(said(kTiny, R"({"arch": "sm_90a", "deadline": 1e300})"),
+            "invalid_argument: options.deadline: expected a number above 0 and "
+            "up to 86400, got 1e+300");
+  EXPECT_EQ(said(kTiny, R"({"arch": "sm_90a", "random": -1})"),
+            "invalid_argument: options.random: expected an integer from 0 to "
+            "100000, got -1");
   EXPECT_EQ(said(kTiny, R"({"arch": "sm_90a"})"),
             "refused: expected token counts to measure with (tokens), got "
             "none");

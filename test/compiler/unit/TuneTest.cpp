@@ -205,19 +205,42 @@ static TunedRow rowFor(int64_t first, int64_t last, double us) {
   return row;
 }
 
-TEST(Tune, NewRowsReplaceThoseThatTheyOverlap) {
+TEST(Tune, NewRowsTakeTheirTokenCountsFromOthers) {
   Folder folder;
   const std::string path = folder.path + "/store/h100_sxm.json";
-  ASSERT_TRUE(addToTuned(path, {rowFor(1, 4, 1), rowFor(8, 16, 2)}));
-  ASSERT_TRUE(addToTuned(path, {rowFor(16, 32, 3)}));
-  auto rows = parseTuned(*readFile(path), path);
-  ASSERT_TRUE(rows) << rows.error().message;
-  ASSERT_EQ(rows->size(), 2u);
-  EXPECT_EQ((*rows)[0].last, 4);
-  EXPECT_EQ((*rows)[1].first, 16);
+  const auto add = [&](std::vector<TunedRow> rows) {
+    EXPECT_TRUE(addToTuned(path, rows));
+  };
+  const auto ranges = [&] {
+    std::string text;
+    const auto rows = parseTuned(*readFile(path), path);
+    EXPECT_TRUE(rows) << rows.error().message;
+    for (const TunedRow &row : *rows)
+      text += std::to_string(row.first) + "-" + std::to_string(row.last) +
+              (row.imported.empty() ? " " : "i ");
+    return text;
+  };
+  add({rowFor(1, 4, 1), rowFor(8, 20, 2)});
+  add({rowFor(16, 32, 3)});
+  EXPECT_EQ(ranges(), "1-4 8-15 16-32 ");
+  // The one that was measured with 8 tokens goes.
+  add({rowFor(6, 9, 3)});
+  EXPECT_EQ(ranges(), "1-4 16-32 6-9 ");
+  TunedRow wide = rowFor(1, 64, 0);
+  wide.imported = "E=1,N=2.json", wide.tokens = 40;
+  add({wide});
+  EXPECT_EQ(ranges(), "1-4 16-32 6-9 1-64i ");
+  add({rowFor(30, 50, 4)});
+  EXPECT_EQ(ranges(), "1-4 16-29 6-9 1-64i 30-50 ");
+  // Rows that a measurement speaks against.
+  const auto rows = parseTuned(*readFile(path), path);
+  ASSERT_TRUE(takeFromTuned(path, *rows, 7, 20));
+  EXPECT_EQ(ranges(), "1-4 6-6 21-64i 30-50 ");
+  ASSERT_TRUE(takeFromTuned(path, std::span(*rows).first(1), 1, 64));
+  EXPECT_EQ(ranges(), "6-6 21-64i 30-50 ");
   // A damaged file stays as it is.
   std::ofstream(path) << "{";
-  EXPECT_FALSE(addToTuned(path, {rowFor(1, 4, 1)}));
+  EXPECT_FALSE(addToTuned(path, std::vector{rowFor(1, 4, 1)}));
   EXPECT_EQ(*readFile(path), "{");
 }
 

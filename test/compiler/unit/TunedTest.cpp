@@ -180,8 +180,8 @@ TEST(Tuned, RowsOfBothMatmulsMakeARange) {
   EXPECT_TRUE(of(rowsOf(rangeRow("[8, 32]", "16") + "," +
                         rangeRow("[8, 31]", "16", false)))
                   .empty());
-  // An earlier file's row takes the tokens that both have; of one file's the
-  // narrower.
+  // An earlier file's row has the tokens that both have; of one file's the
+  // narrower. The count that the other one was measured with must be left.
   auto both = rowsOf(
       rangeRow("[16, 64]", "64") + "," + rangeRow("[16, 64]", "64", false), 1);
   for (const TunedRow &row : rowsOf(rangeRow("[8, 32]", "16") + "," +
@@ -193,6 +193,53 @@ TEST(Tuned, RowsOfBothMatmulsMakeARange) {
   EXPECT_EQ(of(both), one);
   EXPECT_EQ(of(both, 20), (std::vector<TunedRange>{{8, 20, 16}}));
   EXPECT_TRUE(of(both, 7).empty());
+}
+
+/// Rows of both matmuls, measured with so many tokens.
+static std::vector<TunedRow> pairOf(int64_t first, int64_t last, int64_t tokens,
+                                    int64_t tileRows, int order = 0) {
+  const std::string range = fmt::format("[{}, {}]", first, last);
+  const std::string tile = std::to_string(tileRows);
+  std::string text = rangeRow(range, tile) + "," + rangeRow(range, tile, false);
+  const std::string with = R"("tokens": 16,)";
+  for (size_t at = 0; (at = text.find(with, at)) != std::string::npos; ++at)
+    text.replace(at, with.size(), fmt::format(R"("tokens": {},)", tokens));
+  return rowsOf(text, order);
+}
+
+TEST(Tuned, OverlappingRangesAreCutAndEqualNeighboursJoin) {
+  using Ranges = std::vector<TunedRange>;
+  const std::vector<std::string> engines = {"wgmma", "mma_sync"};
+  std::vector<TunedRow> rows;
+  const auto add = [&](std::vector<TunedRow> more) {
+    rows.insert(rows.end(), more.begin(), more.end());
+  };
+  const auto all = [&](const Ranges &others = {}) {
+    return tunedRanges(rows, problem(), engines, down(), engines, h100(), 4096,
+                       others);
+  };
+  add(pairOf(10, 64, 40, 64, 1));
+  add(pairOf(20, 32, 24, 16));
+  EXPECT_EQ(all(), (Ranges{{10, 19, 64}, {20, 32, 16}, {33, 64, 64}}));
+  // Its count is another row's.
+  add(pairOf(4, 24, 22, 32, 1));
+  EXPECT_EQ(all(), (Ranges{{10, 19, 64}, {20, 32, 16}, {33, 64, 64}}));
+  // Neighbours with equal schedules serve by one kernel.
+  add(pairOf(65, 90, 80, 64));
+  EXPECT_EQ(all(), (Ranges{{10, 19, 64}, {20, 32, 16}, {33, 90, 64}}));
+  MatmulProblem p = problem();
+  p.tileRows = 64, p.minTokens = 33, p.maxTokens = 90;
+  const TunedRow *row = findTuned(rows, p, engines, h100());
+  ASSERT_TRUE(row);
+  EXPECT_EQ(lastWithSchedule(rows, *row, p, "h100_sxm"), 90);
+  p.maxTokens = 91;
+  EXPECT_FALSE(findTuned(rows, p, engines, h100()));
+  // Other kernels' token counts concern imported rows alone.
+  const Ranges few = {{1, 12, 0}, {80, 85, 0}};
+  EXPECT_EQ(all(few), all());
+  for (TunedRow &one : rows)
+    one.imported = "E=1,N=2.json";
+  EXPECT_EQ(all(few), (Ranges{{13, 19, 64}, {20, 32, 16}, {33, 64, 64}}));
 }
 
 TEST(Tuned, RowsAreReadAsTheyAreWritten) {

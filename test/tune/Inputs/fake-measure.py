@@ -7,13 +7,16 @@
 # ===------------------------------------------------------------------------===#
 """Times follow from the schedules of a package, so that a test knows the best one.
 
-FAKE_BAD names what the schedules of some pipeline stages of the first matmul do, "3:hang 4:wrong 5:crash 6:garbage" say.
+FAKE_BAD names what the schedules of some pipeline stages of the first matmul do, "3:hang 4:wrong 5:crash 6:garbage" say. "memory" and
+"killed" are a lack of memory, which "once" shows one time for each schedule. "remove" takes the tuner's folder away.
+FAKE_TOKENS: "300:baseline" cannot measure the compiler's choice for so many tokens, and "300:kill" kills the tuner.
 FAKE_RATIO: of all candidates to the compiler's choice. FAKE_SECONDS: of each job. FAKE_GREETING: what it says first. FAKE_JOBS: a file that gets a line for each job.
 """
 
 import ctypes
 import json
 import os
+import pathlib
 import signal
 import sys
 import time
@@ -42,6 +45,16 @@ def microseconds(folder):
     )
 
 
+def first_time(folder):
+    """Whether a package comes for the first time, of all processes."""
+    mark = pathlib.Path(folder + ".seen")
+    if mark.exists():
+        mark.unlink()
+        return False
+    mark.touch()
+    return True
+
+
 def answer(job, bad):
     rows = matmuls(job["package"])
     what = bad.get(rows[0]["stages"]) if rows and job["package"] != job["baseline"] else None
@@ -50,6 +63,15 @@ def answer(job, bad):
     if what == "crash":
         print("fake-measure: a line for the report", file=sys.stderr, flush=True)
         os.kill(os.getpid(), signal.SIGSEGV)
+    if what in ("memory", "once") and (what == "memory" or first_time(job["package"])):
+        return json.dumps({"ok": False, "kind": "transient", "text": "CUDA_ERROR_OUT_OF_MEMORY"})
+    if what == "remove":
+        folder = pathlib.Path(job["package"]).parent
+        folder.rename(f"{folder}.away")
+        folder.touch()
+        return json.dumps({"ok": True, "us": 100, "baseline_us": 100, "noise": 0, "rounds": 1, "check": "passed"})
+    if what == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
     if what == "garbage":
         return "no JSON at all"
     if what == "wrong":
@@ -69,6 +91,13 @@ def main():
         if "FAKE_JOBS" in os.environ:
             with open(os.environ["FAKE_JOBS"], "a", encoding="utf-8") as file:
                 file.write(json.dumps(matmuls(job["package"])) + "\n")
+        at = os.environ.get("FAKE_TOKENS", "").removeprefix(f"{job['tokens']}:")
+        if at == "kill":
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(3600)
+        if at == "baseline":
+            print(json.dumps({"ok": False, "kind": "baseline", "text": "a fault"}), flush=True)
+            continue
         time.sleep(float(os.environ.get("FAKE_SECONDS", "0")))
         print(answer(job, bad), flush=True)
 

@@ -1,0 +1,72 @@
+//===- EarlierRows.cpp - schedules that a file of rows has ----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Rows that a compilation passes over are nobody's.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/tune/EarlierRows.h"
+
+#include "runtime/support/Files.h"
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::compiler;
+
+/// Whether a compilation takes the schedule.
+static bool mayServe(const Schedule &schedule, const MatmulProblem &problem,
+                     const std::vector<std::string> &engines,
+                     const Hardware &hardware) {
+  return std::ranges::find(engines, schedule.engine) != engines.end() &&
+         !whyIllegal(problem, schedule, hardware);
+}
+
+Result<EarlierRows> compiler::earlierRows(const std::string &path,
+                                          const TunedInput &input,
+                                          const TokenRange &range) {
+  EarlierRows earlier;
+  if (!fileExists(path))
+    return earlier;
+  const std::vector<TunedRow> known =
+      TRY(parseTuned(TRY(readFile(path)), path));
+  const Hardware &hardware = input.hardware();
+  constexpr int64_t kAnyTile = 16;
+  const TunedLayer any = TRY(input.problemsFor(range, kAnyTile));
+  std::vector<const TunedRow *> firsts, seconds;
+  for (const TunedRow &row : known) {
+    if (row.first > range.tokens || row.last < range.tokens)
+      continue;
+    if (isOfProblem(row, any.first, hardware.gpu))
+      firsts.push_back(&row);
+    if (isOfProblem(row, any.second, hardware.gpu))
+      seconds.push_back(&row);
+  }
+  for (const TunedRow *first : firsts)
+    for (const TunedRow *second : seconds) {
+      if (first->first != second->first || first->last != second->last ||
+          first->schedule.tileM != second->schedule.tileM)
+        continue;
+      const Result<TunedLayer> layer =
+          input.problemsFor(range, first->schedule.tileM);
+      if (!layer ||
+          !mayServe(first->schedule, layer->first, layer->engines, hardware) ||
+          !mayServe(second->schedule, layer->second, layer->secondEngines,
+                    hardware))
+        continue;
+      Trial trial;
+      trial.layer = *layer;
+      trial.candidate =
+          predict(*layer, scheduleOfRow(*first, layer->first, hardware),
+                  scheduleOfRow(*second, layer->second, hardware), hardware,
+                  range.tokens);
+      earlier.trials.push_back(std::move(trial));
+      earlier.rows.push_back(*first);
+      earlier.rows.push_back(*second);
+    }
+  return earlier;
+}
