@@ -138,6 +138,8 @@ ordered_json variantJson(const Variant &variant, const Manifest &manifest,
   Symbols symbols;
   symbols.tokens = variant.maxTokens;
   symbols.maxTokens = manifest.maxTokens;
+  if (manifest.tokenRanks > 1)
+    symbols.ownTokens = variant.maxTokens / manifest.tokenRanks;
   if (Result<int64_t> rows = manifest.rows.evaluate(symbols))
     symbols.rows = *rows;
   if (const catalog::Gpu *gpu =

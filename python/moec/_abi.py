@@ -30,6 +30,9 @@ class Status(enum.IntEnum):
     FILE_SYSTEM = 16
     REFUSED = 17
     INTERNAL = 18
+    PEER_LOST = 19
+    PEER_MISMATCH = 20
+    NO_COMMUNICATION = 21
 
 
 class LogLevel(enum.IntEnum):

@@ -31,6 +31,10 @@ static_assert(MOEC_CONTEXT_IN_USE == static_cast<int>(ErrorCode::ContextInUse));
 static_assert(MOEC_STRICT_MISS == static_cast<int>(ErrorCode::StrictMiss));
 static_assert(MOEC_REFUSED == static_cast<int>(ErrorCode::Refused));
 static_assert(MOEC_INTERNAL == static_cast<int>(ErrorCode::Internal));
+static_assert(MOEC_PEER_LOST == static_cast<int>(ErrorCode::PeerLost));
+static_assert(MOEC_PEER_MISMATCH == static_cast<int>(ErrorCode::PeerMismatch));
+static_assert(MOEC_NO_COMMUNICATION ==
+              static_cast<int>(ErrorCode::NoCommunication));
 
 static std::string &lastError() {
   thread_local std::string text;

@@ -12,6 +12,7 @@
 
 #include "runtime/api/Context.h"
 
+#include "runtime/comm/Communicator.h"
 #include "runtime/cuda/TensorMaps.h"
 #include "runtime/package/ElementTypes.h"
 
@@ -51,6 +52,7 @@ Context::create(std::shared_ptr<const Package> package, void *workspace,
     return invalidArgument(
         "package {} was only prebuilt; load it on a device to make contexts",
         code.manifest().name);
+  TRY(comm::check(nullptr, code.manifest(), code.target()));
   TRY(context->setWorkspace(workspace, workspaceBytes));
   TRY(context->makeState(state));
   if (const CudaCode *cuda = code.cuda())
@@ -308,7 +310,8 @@ Result<void> Context::runUnshared(const Layer &layer, void *stream,
                            "moec_layer_repack packs them again");
   auto variantIndex = TRY(code->variantFor(tokens, options.variant));
   const Variant &variant = code->target().variants[variantIndex];
-  auto symbols = TRY(symbolsFor(code->manifest(), tokens, code->smCount()));
+  const int64_t together = TRY(tokensOfRanks(code->manifest(), tokens));
+  auto symbols = TRY(symbolsFor(code->manifest(), together, code->smCount()));
   std::copy(layer.values().begin(), layer.values().end(), values.begin());
   TRY(bindTensors(tensors, symbols));
   TRY(checkOverlaps(symbols));

@@ -87,6 +87,7 @@ Result<int64_t> HostDevice::workspaceBytes(int64_t tokens,
                                            const Variant *variant) const {
   if (tokens == 0)
     return 0;
+  tokens = TRY(tokensOfRanks(impl->manifest, tokens));
   if (!variant) {
     variant = TRY(selectVariant(impl->manifest, impl->target, tokens,
                                 impl->options.smCount));
@@ -235,6 +236,8 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
   const Impl &self = *impl;
   if (tokens == 0)
     return {};
+  tokens = TRY(tokensOfRanks(self.manifest, tokens));
+  TRY(comm::check(self.options.communicator, self.manifest, self.target));
   if (!variant) {
     variant = TRY(selectVariant(self.manifest, self.target, tokens,
                                 self.options.smCount));
@@ -299,7 +302,11 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
       TRY(self.bind(now, index, symbols, tensor));
       now.bytes[index] = size;
     }
-    TRY(self.launch(variant->launches[i], symbols, now, 0));
+    const Launch &launch = variant->launches[i];
+    if (launch.collective)
+      TRY(self.communicate(*launch.collective, symbols, now));
+    else
+      TRY(self.launch(launch, symbols, now, 0));
   }
   return {};
 }

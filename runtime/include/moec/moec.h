@@ -60,7 +60,10 @@ typedef enum moec_status {
   MOEC_DRIVER_FAILED = 15,
   MOEC_FILE_SYSTEM = 16,
   MOEC_REFUSED = 17,
-  MOEC_INTERNAL = 18
+  MOEC_INTERNAL = 18,
+  MOEC_PEER_LOST = 19,
+  MOEC_PEER_MISMATCH = 20,
+  MOEC_NO_COMMUNICATION = 21
 } moec_status;
 
 /** "invalid_argument" and so on; never NULL. */
@@ -183,7 +186,8 @@ const char *moec_package_name(const moec_package *package);
 /** The target in use, "sm_90a" say. */
 const char *moec_package_arch(const moec_package *package);
 const char *moec_package_device(const moec_package *package);
-/** 0 for a NULL package. */
+/** Of a run of this rank, as every count of tokens here. 0 for a NULL
+ *  package. */
 int64_t moec_package_max_tokens(const moec_package *package);
 /** That of the rank that was loaded: `ranks` has it alone. */
 const char *moec_package_manifest_json(const moec_package *package);
@@ -233,7 +237,7 @@ moec_status moec_package_value_bytes(const moec_package *package,
 typedef struct moec_variant {
   size_t struct_size;
   const char *name;
-  int64_t min_tokens, max_tokens; /**< inclusive */
+  int64_t min_tokens, max_tokens; /**< inclusive, of all ranks together */
   int32_t num_launches;
   int64_t min_sms; /**< a device with fewer SMs has others; 0: any device */
 } moec_variant;
