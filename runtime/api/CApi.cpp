@@ -288,7 +288,8 @@ moec_status moec_context_create(const moec_package *package, void *workspace,
     auto read = TRY(readOptions(options, "moec_context_options"));
     auto made =
         TRY(Context::create(package->package, workspace, workspace_bytes,
-                            {read.state, read.state_bytes}));
+                            {read.state, read.state_bytes},
+                            read.comm ? read.comm->communicator : nullptr));
     *context = new moec_context{std::move(made)};
     return {};
   });

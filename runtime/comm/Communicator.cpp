@@ -64,7 +64,8 @@ int64_t comm::ranksOf(const Target &target) {
 }
 
 Result<void> comm::check(const Communicator *communicator,
-                         const Manifest &manifest, const Target &target) {
+                         const Manifest &manifest, const Target &target,
+                         bool onGpu) {
   const int64_t ranks = ranksOf(target);
   if (ranks == 1)
     return {};
@@ -74,6 +75,11 @@ Result<void> comm::check(const Communicator *communicator,
         "package {} moves tokens and sums between {} ranks: expected a "
         "communicator of them, got none",
         manifest.name, ranks);
+  if (communicator->onGpu() != onGpu)
+    return invalidArgument("package {} runs on {}, and the communicator moves "
+                           "memory of {}",
+                           manifest.name, onGpu ? "a GPU" : "the host device",
+                           onGpu ? "the host" : "a GPU");
   if (communicator->size() != ranks)
     return invalidArgument("package {} is for {} ranks, and the communicator "
                            "connects {}",
@@ -83,5 +89,48 @@ Result<void> comm::check(const Communicator *communicator,
                            "communicator is of rank {}",
                            manifest.name, manifest.ranks.front().rank,
                            communicator->rank());
+  return {};
+}
+
+Result<void> comm::prepare(Communicator &communicator, const Target &target) {
+  for (const Variant &variant : target.variants)
+    for (const Launch &launch : variant.launches)
+      if (launch.collective)
+        TRY(communicator.prepare(launch.collective->ranks,
+                                 launch.collective->stride));
+  return {};
+}
+
+/// Memory and elements of a value.
+static Result<std::pair<void *, int64_t>>
+findMemory(const std::string &name, const Manifest &manifest,
+           const Target &target, const Symbols &symbols,
+           std::span<const BoundValue> values) {
+  const int64_t index = valueIndex(manifest, target, name);
+  const auto at = static_cast<size_t>(index);
+  if (index < 0 || values[at].address == 0)
+    return invalidArgument("value '{}': expected memory for a collective, got "
+                           "none",
+                           name);
+  const int64_t elements =
+      TRY(elementCount(valueAt(manifest, target, at), symbols));
+  return std::pair(reinterpret_cast<void *>(values[at].address), elements);
+}
+
+Result<void> comm::findParts(const Collective &collective,
+                             const Manifest &manifest, const Target &target,
+                             const Symbols &symbols,
+                             std::span<const BoundValue> values,
+                             std::vector<Part> &parts) {
+  parts.clear();
+  for (size_t i = 0; i < collective.operands.size(); ++i) {
+    const std::string &name = collective.operands[i];
+    const auto from = TRY(findMemory(name, manifest, target, symbols, values));
+    const auto to = TRY(
+        findMemory(collective.results[i], manifest, target, symbols, values));
+    // The smaller side is that of one rank.
+    parts.push_back({from.first, to.first, std::min(from.second, to.second),
+                     findValue(manifest, target, name)->elementTypes.front()});
+  }
   return {};
 }

@@ -14,6 +14,7 @@
 #ifndef MOEC_RUNTIME_COMM_COMMUNICATOR_H
 #define MOEC_RUNTIME_COMM_COMMUNICATOR_H
 
+#include "runtime/package/Arguments.h"
 #include "runtime/package/Manifest.h"
 
 #include <span>
@@ -45,6 +46,13 @@ public:
   virtual ~Communicator() = default;
   virtual int64_t rank() const = 0;
   virtual int64_t size() const = 0; ///< ranks, of all groups
+  /// Whether memory of calls is a GPU's, not the host's.
+  virtual bool onGpu() const { return false; }
+  /// Makes collectives of groups possible. All ranks do it, in one order and
+  /// before any run that needs it.
+  virtual Result<void> prepare(int64_t /*ranks*/, int64_t /*stride*/) {
+    return {};
+  }
   /// Does it, or queues it where there is a stream. PeerMismatch where ranks do
   /// not do the same, PeerLost where one does not come.
   virtual Result<void> perform(const Call &call) = 0;
@@ -65,9 +73,19 @@ int64_t ranksOf(const Target &target);
 
 /// Checks a rank's end (null: none) against what a package of one rank needs:
 /// NoCommunication where it lacks one, InvalidArgument where it has another
-/// rank or number of ranks.
+/// rank or number of ranks, or another device's memory.
 Result<void> check(const Communicator *communicator, const Manifest &manifest,
-                   const Target &target);
+                   const Target &target, bool onGpu);
+
+/// Prepares all groups of a target's launch lists.
+Result<void> prepare(Communicator &communicator, const Target &target);
+
+/// Fills `parts` with the memory of a collective's values. InvalidArgument
+/// where a value has none.
+Result<void> findParts(const Collective &collective, const Manifest &manifest,
+                       const Target &target, const Symbols &symbols,
+                       std::span<const BoundValue> values,
+                       std::vector<Part> &parts);
 
 } // namespace moec::comm
 

@@ -40,8 +40,6 @@ using Tensors = std::map<std::string, Tensor, std::less<>>;
 struct Options {
   int64_t smCount = 132; ///< what `sm_count` is
   int64_t threads = 0;   ///< 0 = MOEC_JOBS, else usableThreads()
-  /// For a package with collectives; must outlive the device.
-  comm::Communicator *communicator = nullptr;
 };
 
 class HostDevice {
@@ -81,10 +79,12 @@ public:
   /// forced, whose range must hold them. Workspace and state must be aligned to
   /// 256 bytes; state is zeroed once by the caller. tokens = 0 does nothing.
   /// Tokens are those that this rank brings; where a package gathers them, all
-  /// ranks bring as many (`valid_tokens` says how many are real).
+  /// ranks bring as many (`valid_tokens` says how many are real). A package
+  /// with collectives needs a communicator.
   Result<void> run(int64_t tokens, const Tensors &tensors,
                    std::span<std::byte> workspace, std::span<std::byte> state,
-                   const Variant *variant = nullptr);
+                   const Variant *variant = nullptr,
+                   comm::Communicator *communicator = nullptr);
 
 private:
   struct Impl;

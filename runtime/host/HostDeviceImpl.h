@@ -44,8 +44,6 @@ struct HostDevice::Impl {
   Result<void> launch(const Launch &launch, const Symbols &symbols,
                       const Binding &binding, int64_t firstExpert,
                       bool backwards = false) const;
-  Result<void> communicate(const Collective &collective, const Symbols &symbols,
-                           const Binding &binding) const;
   Result<void> bindScratch(Binding &binding, const Pack &pack,
                            const Symbols &symbols,
                            std::span<std::byte> scratch) const;

@@ -231,13 +231,13 @@ const Stage *HostDevice::withoutOpposite(const Target &target,
 
 Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
                              std::span<std::byte> workspace,
-                             std::span<std::byte> state,
-                             const Variant *variant) {
+                             std::span<std::byte> state, const Variant *variant,
+                             comm::Communicator *communicator) {
   const Impl &self = *impl;
   if (tokens == 0)
     return {};
   tokens = TRY(tokensOfRanks(self.manifest, tokens));
-  TRY(comm::check(self.options.communicator, self.manifest, self.target));
+  TRY(comm::check(communicator, self.manifest, self.target, /*onGpu=*/false));
   if (!variant) {
     variant = TRY(selectVariant(self.manifest, self.target, tokens,
                                 self.options.smCount));
@@ -303,10 +303,16 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
       now.bytes[index] = size;
     }
     const Launch &launch = variant->launches[i];
-    if (launch.collective)
-      TRY(self.communicate(*launch.collective, symbols, now));
-    else
+    if (launch.collective) {
+      std::vector<comm::Part> parts;
+      TRY(comm::findParts(*launch.collective, self.manifest, self.target,
+                          symbols, now.values, parts));
+      TRY(communicator->perform({launch.collective->kind,
+                                 launch.collective->ranks,
+                                 launch.collective->stride, parts}));
+    } else {
       TRY(self.launch(launch, symbols, now, 0));
+    }
   }
   return {};
 }

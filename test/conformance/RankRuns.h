@@ -265,7 +265,6 @@ struct Rank {
   Result<void> run(int64_t tokens, host::Tensors tensors) {
     const Target &target = files.manifest.targets[0];
     host::Options options;
-    options.communicator = communicator;
     if (communicator)
       options.threads = 1;
     auto device = host::HostDevice::create(files.manifest, target, options);
@@ -295,7 +294,8 @@ struct Rank {
     if (!workspaceBytes)
       return workspaceBytes.takeError();
     Bytes workspace(*workspaceBytes);
-    return device->run(tokens, tensors, workspace.span, {});
+    return device->run(tokens, tensors, workspace.span, {}, nullptr,
+                       communicator);
   }
 };
 

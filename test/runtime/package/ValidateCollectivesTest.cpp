@@ -10,45 +10,22 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "test/runtime/SumManifest.h"
 #include "test/runtime/package/ValidateCases.h"
 
 using namespace moec;
 using namespace moec::test;
 using testing::HasSubstr;
 
-/// Adds a sum over two ranks behind the last launch of each variant. The value
-/// `partial` is what it sums.
-static Collective &addSum(Manifest &m, Target &t) {
-  const Value *out = findValue(m, t, "out");
-  Value partial = *out;
-  partial.name = "partial";
-  partial.role = ValueRole::Workspace;
-  partial.alignment = 256;
-  t.values.push_back(partial);
-  for (Variant &variant : t.variants) {
-    const auto last = int64_t(variant.launches.size());
-    const Expression bytes = kTokens * out->shape[1] * 2;
-    variant.regions.push_back(
-        {"partial", variant.workspaceBytes, bytes, last, last});
-    variant.workspaceBytes = variant.workspaceBytes + ceilDiv(bytes, 256) * 256;
-    Collective sum;
-    sum.kind = Collective::Kind::AllReduce;
-    sum.ranks = 2;
-    sum.operands = {"partial"}, sum.results = {"out"};
-    variant.launches.emplace_back().collective = sum;
-  }
-  return *t.variants[0].launches.back().collective;
-}
-
 #define CHANGE_SUM(...)                                                        \
   [](Manifest &m, Target &t) {                                                 \
-    [[maybe_unused]] Collective &sum = addSum(m, t);                           \
+    [[maybe_unused]] Collective &sum = addSum(m);                              \
     __VA_ARGS__;                                                               \
   }
 
 TEST(ValidateCollectives, aSumIsTaken) {
   Manifest manifest = richManifest();
-  addSum(manifest, manifest.targets[0]);
+  addSum(manifest);
   Result<void> valid = validate(manifest);
   ASSERT_TRUE(valid) << valid.error().message;
   const std::string text = toJson(manifest);
@@ -93,6 +70,6 @@ TEST(ValidateCollectives, everyWrongEntryIsNamed) {
       {operand.c_str(), "expected one of f32, f16, bf16, got 'i32'",
        CHANGE_SUM(sum.operands = sum.results = {"topk_ids"})},
       {"targets[0].variants[0].launches[4]", "since the collective touches it",
-       CHANGE_SUM(t.variants[0].regions.pop_back())},
+       CHANGE_SUM(--t.variants[0].regions.back().lastLaunch)},
   });
 }
