@@ -352,8 +352,9 @@ private:
     Value out = combine(y, permute.getPositions(), route);
     if (const auto moved = compiler::movedByPackage(layer))
       out = moe::FinalizeOp::create(builder, location, out.getType(),
-                                    moved->scatter, moved->stride(),
-                                    moved->reduce, out)
+                                    builder.getI64IntegerAttr(moved->scatter),
+                                    unlessOne(moved->stride()),
+                                    unlessOne(moved->reduce), out)
                 .getOut();
     finish({"out"}, out, own, permute);
   }
@@ -381,8 +382,8 @@ private:
     auto op = moe::DispatchOp::create(
         builder, location, typeOf(x.data), llvm::map_to_vector(scales, typeOf),
         typeOf(route.getTopkIds()), typeOf(route.getTopkWeights()),
-        moved.gather, moved.stride(), x.data, scales, route.getTopkIds(),
-        route.getTopkWeights());
+        builder.getI64IntegerAttr(moved.gather), unlessOne(moved.stride()),
+        x.data, scales, route.getTopkIds(), route.getTopkWeights());
     x.data = op.getReceived();
     if (isOfTokens(x.scale))
       x.scale = op.getReceivedScales().front();
@@ -403,6 +404,11 @@ private:
         op.getReceivedIds(), op.getReceivedWeights(), none, none, none, none,
         none, none, none, none, noNumber, noNumber, noNumber, none);
     return quantizesBefore ? x : Quantized();
+  }
+
+  /// A default is absent, as it is when it was printed and parsed.
+  IntegerAttr unlessOne(int64_t number) {
+    return number == 1 ? IntegerAttr() : builder.getI64IntegerAttr(number);
   }
 
   void setInput(StringRef name, Value value) {

@@ -28,9 +28,12 @@ bool compiler::isBeforeDispatch(Operation *stage) {
 static moe::CollectiveOp create(OpBuilder &builder, Operation *stage,
                                 StringRef kind, int64_t ranks, int64_t stride,
                                 ArrayRef<StringRef> names, ValueRange values) {
-  return moe::CollectiveOp::create(builder, stage->getLoc(), values.getTypes(),
-                                   kind, ranks, stride,
-                                   builder.getStrArrayAttr(names), values);
+  // A default is absent, as it is when it was printed and parsed.
+  return moe::CollectiveOp::create(
+      builder, stage->getLoc(), values.getTypes(), builder.getStringAttr(kind),
+      builder.getI64IntegerAttr(ranks),
+      stride == 1 ? IntegerAttr() : builder.getI64IntegerAttr(stride),
+      builder.getStrArrayAttr(names), values);
 }
 
 static void form(OpBuilder &builder, moe::DispatchOp dispatch) {
