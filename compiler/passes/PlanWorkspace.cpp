@@ -79,6 +79,15 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
                     Twine(*largest.rows) + " rows of a token and an expert " +
                         "follow from max_tokens " + Twine(*largest.tokens) +
                         "; accepted: at most " + Twine(kMostRows));
+    const int64_t most = program.getMaxTokens();
+    for (auto collective : variant.getBody().getOps<moe::CollectiveOp>())
+      if (const int64_t ranks = collective.getRanks();
+          collective.getKind() == "all_gather" && ranks > most)
+        return refuse(program, "size_not_supported",
+                      "max_tokens " + Twine(most) + " counts the tokens of " +
+                          Twine(ranks) +
+                          " ranks together; accepted: at least " +
+                          Twine(ranks));
     for (auto launch : variant.getBody().getOps<moe::LaunchOp>())
       for (auto [name, value] :
            llvm::zip(launch.getKernelOp().getFields(), launch.getArguments())) {
