@@ -157,6 +157,7 @@ private:
   NcclComm all = nullptr;
   Groups groups; ///< by ranks and stride, but for that of all
   bool isBroken = false;
+  bool leftThread = false; ///< that still connects, in the context
 };
 
 int typeOf(std::string_view elementType) {
@@ -176,7 +177,7 @@ NcclCommunicator::~NcclCommunicator() {
       end(comm);
     end(all);
   }
-  if (place.retained)
+  if (place.retained && !leftThread)
     place.driver->primaryCtxRelease(place.device);
 }
 
@@ -210,7 +211,7 @@ Result<NcclComm> NcclCommunicator::make(std::string_view what,
   if (!attempt->changed.wait_for(lock, timeout,
                                  [&] { return attempt->isDone; })) {
     attempt->isAbandoned = true;
-    isBroken = true;
+    isBroken = leftThread = true;
     return Error(ErrorCode::PeerLost,
                  "rank {} waited {} ms for the other ranks to do {}", number,
                  timeout.count(), what);
