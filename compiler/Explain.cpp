@@ -141,6 +141,32 @@ ordered_json kernelJson(const Kernel &kernel, const Target &target,
   return json;
 }
 
+/// Collectives stand among the kernels, since buffers count launches.
+ordered_json collectiveJson(moe::CollectiveOp op) {
+  ordered_json json;
+  json["name"] = op.getKind().str();
+  json["stages"] = {op.getKind().str()};
+  json["kind"] = "collective";
+  json["ranks"] = op.getRanks();
+  json["stride"] = op.getStride();
+  json["reads"] = ordered_json::array();
+  for (mlir::Value value : op.getArguments())
+    json["reads"].push_back(valueName(value));
+  json["writes"] = ordered_json::array();
+  for (mlir::Value value : op.getValues())
+    json["writes"].push_back(valueName(value));
+  return json;
+}
+
+/// The collectives of a variant, in order.
+llvm::SmallVector<moe::CollectiveOp> collectivesOf(moe::ProgramOp program,
+                                                   llvm::StringRef variant) {
+  for (auto op : program.getBody().getOps<moe::VariantOp>())
+    if (op.getSymName() == variant)
+      return llvm::to_vector(op.getBody().getOps<moe::CollectiveOp>());
+  return {};
+}
+
 ordered_json variantJson(const Variant &variant, const Manifest &manifest,
                          const Target &target, moe::ProgramOp program) {
   ordered_json json;
@@ -153,6 +179,8 @@ ordered_json variantJson(const Variant &variant, const Manifest &manifest,
   Symbols symbols;
   symbols.tokens = variant.maxTokens;
   symbols.maxTokens = manifest.maxTokens;
+  if (manifest.tokenRanks > 1)
+    symbols.ownTokens = variant.maxTokens / manifest.tokenRanks;
   if (Result<int64_t> rows = manifest.rows.evaluate(symbols))
     symbols.rows = *rows;
   if (const catalog::Gpu *gpu =
@@ -162,10 +190,16 @@ ordered_json variantJson(const Variant &variant, const Manifest &manifest,
     json["workspace_bytes"] = *bytes;
   json["buffers"] = buffersJson(variant, symbols);
   json["kernels"] = ordered_json::array();
+  llvm::SmallVector<moe::CollectiveOp> collectives;
+  if (program)
+    collectives = collectivesOf(program, variant.name);
+  size_t met = 0;
   for (const Launch &launch : variant.launches)
     if (const Kernel *kernel = findKernel(target, launch.kernel))
       json["kernels"].push_back(
           kernelJson(*kernel, target, program, variant.name));
+    else if (launch.collective && met < collectives.size())
+      json["kernels"].push_back(collectiveJson(collectives[met++]));
   return json;
 }
 
@@ -294,6 +328,10 @@ std::string planText(const ordered_json &kernel) {
 }
 
 std::string kernelText(const ordered_json &kernel) {
+  if (textOf(kernel, "kind") == "collective")
+    return fmt::format("    {:<22} over {} ranks, {} apart: {}\n",
+                       textOf(kernel, "name"), kernel["ranks"].dump(),
+                       kernel["stride"].dump(), joined(kernel["reads"], ", "));
   std::string text = fmt::format("    {:<22} {}\n", textOf(kernel, "name"),
                                  joined(kernel["stages"], ", "));
   text += fmt::format("    {:<22} ", "");

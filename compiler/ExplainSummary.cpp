@@ -97,6 +97,9 @@ ordered_json compiler::summaryOf(const ordered_json &target,
       Symbols symbols;
       symbols.tokens = tokens;
       symbols.maxTokens = manifest.maxTokens;
+      if (manifest.tokenRanks > 1)
+        symbols.ownTokens =
+            tokens / manifest.tokenRanks + (tokens % manifest.tokenRanks > 0);
       symbols.smCount = sms;
       if (Result<int64_t> rows = manifest.rows.evaluate(symbols))
         symbols.rows = *rows;

@@ -81,7 +81,9 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     * `activation_format`: `standard` (default), or `batched`: rows come
       dispatched, so many slots for each local expert with a count of those that
       it has, and go back unweighted. Routing is then the sender's;
-    * `all_to_all`: the transport of dispatch and finalize (none);
+    * `all_to_all`: the transport between ranks (none). With `gather_scatter` the
+      package itself moves tokens and sums between ranks; with any other the
+      caller does;
     * `residual`: an input of the output's type, which may be the output itself,
       is added to it before it is rounded, where the caller gives one (no);
     * `skip_final_all_reduce`: the caller reduces over ranks (no);
@@ -165,6 +167,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     bool isGated() { return getActivation().isGated(); }
+    /// Whether the package moves tokens and sums between ranks, not its caller.
+    bool communicates() { return getAllToAll() == "gather_scatter"; }
     /// Options that the manifest's layer has by the same names: flags, and those
     /// that have a default. It omits one with '?' where it has its default.
     static ::llvm::ArrayRef<::llvm::StringRef> getManifestOptions() {

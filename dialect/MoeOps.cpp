@@ -111,6 +111,8 @@ void QuantizeWeightsOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 }
 void DispatchOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getReceived(), "received");
+  for (Value scale : getReceivedScales())
+    setName(scale, "received_scale");
   setName(getReceivedIds(), "received_ids");
   setName(getReceivedWeights(), "received_weights");
 }

@@ -60,8 +60,13 @@ const moec::catalog::KernelKind &KernelOp::getRow() {
 }
 
 //===----------------------------------------------------------------------===//
-// LaunchOp
+// LaunchOp and CollectiveOp
 //===----------------------------------------------------------------------===//
+
+void CollectiveOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  for (auto [value, name] : llvm::zip(getValues(), getResultNames()))
+    setName(value, text(name));
+}
 
 void LaunchOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   for (auto [value, name] : llvm::zip(getValues(), getResultNames()))

@@ -220,4 +220,41 @@ def Moe_LaunchOp : Moe_Op<"launch", [
   }];
 }
 
+def Moe_CollectiveOp : Moe_Op<"collective", [
+    HasParent<"VariantOp">, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+  let summary = "what ranks do together between launches of kernels";
+  let description = [{
+    One entry of the launch list. `all_gather` puts the tokens of `ranks` ranks,
+    which are `stride` apart, one behind the other. `reduce_scatter` sums over
+    them and leaves each rank its tokens, `all_reduce` all. Results as operands,
+    under the names that `results` gives them.
+
+    ```mlir
+    moe.layer @tiny {experts = 4, top_k = 2, hidden = 64, intermediate = 32,
+      input_type = f32, output_type = f32, logits_type = f32, quant = #moe.quant<f32>,
+      routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>}
+    moe.program @tiny_sm_80 of @tiny for #moe.target<sm_80> max_tokens 64 inputs ["y"] {
+    ^bb0(%y: tensor<?x64xf32>):
+      moe.variant @all tokens [1, 64] {
+        %out = moe.collective all_reduce ranks = 2 (%y) results ["out"] : (tensor<?x64xf32>) -> tensor<?x64xf32>
+        moe.return %out outputs ["out"] : (tensor<?x64xf32>) -> ()
+      }
+    }
+    ```
+  }];
+  let arguments = (ins
+    StrAttr:$kind,
+    Moe_IntAttr:$ranks,
+    DefaultValuedOptionalAttr<Moe_IntAttr, "1">:$stride,
+    StrArrayAttr:$result_names,
+    Variadic<AnyRankedTensor>:$arguments
+  );
+  let results = (outs Variadic<AnyRankedTensor>:$values);
+  let assemblyFormat = [{
+    custom<Word>($kind) `ranks` `=` $ranks (`stride` `=` $stride^)? `(` $arguments `)` `results` $result_names
+    attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
 #endif // MOEC_DIALECT_MOEPROGRAMOPS_TD

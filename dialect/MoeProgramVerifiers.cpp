@@ -193,7 +193,9 @@ static LogicalResult verifyPlan(VariantOp variant, ArrayAttr regions) {
     int64_t begin, end;
   };
   const int64_t launches =
-      llvm::range_size(variant.getBody().getOps<LaunchOp>());
+      llvm::count_if(variant.getBody().front(), [](Operation &op) {
+        return isa<LaunchOp, CollectiveOp>(op);
+      });
   SmallVector<Known> earlier;
   for (RegionAttr region : regions.getAsRange<RegionAttr>()) {
     if (region.getLast() >= launches)
@@ -263,7 +265,7 @@ LogicalResult ReturnOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
-// KernelOp and LaunchOp
+// KernelOp, LaunchOp and CollectiveOp
 //===----------------------------------------------------------------------===//
 
 LogicalResult KernelOp::verify() {
@@ -319,4 +321,21 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return failure();
   return check("result", getValues().getTypes(),
                kernel.getYield().getValues().getTypes());
+}
+
+LogicalResult CollectiveOp::verify() {
+  if (getKind() != "all_gather" && getKind() != "reduce_scatter" &&
+      getKind() != "all_reduce")
+    return emitOpError() << "unknown collective '" << getKind()
+                         << "'; known: all_gather, reduce_scatter, all_reduce";
+  if (int64_t(getRanks()) < 2 || int64_t(getStride()) < 1)
+    return emitOpError() << "'ranks' must be at least 2 and 'stride' positive, "
+                            "got "
+                         << int64_t(getRanks()) << " and "
+                         << int64_t(getStride());
+  if (getArguments().empty() ||
+      getArguments().getTypes() != getValues().getTypes())
+    return emitOpError() << "must have results of the types of its operands";
+  return verifyNames(*this, "results", getResultNames(), getValues().size(),
+                     "values");
 }

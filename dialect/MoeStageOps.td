@@ -334,45 +334,55 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments], ["a
 }
 
 def Moe_DispatchOp : Moe_ValueOp<"dispatch"> {
-  let summary = "tokens to the ranks that hold their experts";
+  let summary = "the tokens of all ranks to each rank";
   let description = [{
-    Communication: each rank receives the rows, ids and weights of the tokens
-    that take one of its experts. The leading `?` is tokens, the caller's
-    before and this rank's after.
+    Communication: x, the scales that its rows have, ids and weights of the
+    tokens of `ranks` ranks stand one behind the other, those of rank i of the
+    group at i * tokens. The group of a rank are those that are a multiple of
+    `stride` away, `ranks` of them. The leading `?` is tokens, this rank's before
+    and those of the group after. Stages in front of it are of this rank's.
 
     ```mlir
     func.func private @dispatch(%x: tensor<?x2048xbf16>, %ids: tensor<?x8xi32>, %weights: tensor<?x8xf32>) {
-      %rx, %rids, %rweights = moe.dispatch <dp = 4, rank = 1, ep> %x, %ids, %weights
+      %rx, %rids, %rweights = moe.dispatch ranks = 4 %x ids %ids weights %weights
           : (tensor<?x2048xbf16>, tensor<?x8xi32>, tensor<?x8xf32>) -> (tensor<?x2048xbf16>, tensor<?x8xi32>, tensor<?x8xf32>)
       return
     }
     ```
   }];
-  let arguments = (ins Moe_ParallelAttr:$parallel, AnyRankedTensor:$x,
+  let arguments = (ins Moe_IntAttr:$ranks, DefaultValuedOptionalAttr<Moe_IntAttr, "1">:$stride,
+    AnyRankedTensor:$x, Variadic<AnyRankedTensor>:$scales,
     AnyRankedTensor:$topk_ids, AnyRankedTensor:$topk_weights);
-  let results = (outs AnyRankedTensor:$received, AnyRankedTensor:$received_ids,
-    AnyRankedTensor:$received_weights);
+  let results = (outs AnyRankedTensor:$received, Variadic<AnyRankedTensor>:$received_scales,
+    AnyRankedTensor:$received_ids, AnyRankedTensor:$received_weights);
   let assemblyFormat = [{
-    $parallel $x `,` $topk_ids `,` $topk_weights attr-dict `:` functional-type(operands, results)
+    `ranks` `=` $ranks (`stride` `=` $stride^)? $x (`scales` $scales^)? `ids` $topk_ids `weights` $topk_weights
+    attr-dict `:` functional-type(operands, results)
   }];
 }
 
 def Moe_FinalizeOp : Moe_ValueOp<"finalize"> {
-  let summary = "partial sums back to the tokens' own ranks";
+  let summary = "sums over ranks back to the tokens' own ranks";
   let description = [{
-    Communication, the way back of `moe.dispatch`: the sum over ranks of what
-    each computed for a token. The leading `?` is tokens.
+    Communication, the way back of `moe.dispatch`: the sum over `ranks` ranks,
+    which are `stride` apart, of what each computed for a token; each keeps its
+    own tokens. Then the sum over `reduce` ranks that follow each other, which
+    have the same tokens. One of the two numbers may be 1. The leading `?` is
+    tokens.
 
     ```mlir
     func.func private @finalize(%y: tensor<?x2048xbf16>) {
-      %out = moe.finalize <dp = 4, rank = 1, ep> %y : tensor<?x2048xbf16> -> tensor<?x2048xbf16>
+      %out = moe.finalize ranks = 4 stride = 2 reduce = 2 %y : tensor<?x2048xbf16> -> tensor<?x2048xbf16>
       return
     }
     ```
   }];
-  let arguments = (ins Moe_ParallelAttr:$parallel, AnyRankedTensor:$partial);
+  let arguments = (ins Moe_IntAttr:$ranks, DefaultValuedOptionalAttr<Moe_IntAttr, "1">:$stride,
+    DefaultValuedOptionalAttr<Moe_IntAttr, "1">:$reduce, AnyRankedTensor:$partial);
   let results = (outs AnyRankedTensor:$out);
-  let assemblyFormat = "$parallel $partial attr-dict `:` type($partial) `->` type($out)";
+  let assemblyFormat = [{
+    `ranks` `=` $ranks (`stride` `=` $stride^)? (`reduce` `=` $reduce^)? $partial attr-dict `:` type($partial) `->` type($out)
+  }];
 }
 
 #endif // MOEC_DIALECT_MOESTAGEOPS_TD

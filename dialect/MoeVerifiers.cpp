@@ -507,24 +507,3 @@ LogicalResult QuantizeWeightsOp::verify() {
                            << scale.getType();
   return success();
 }
-
-LogicalResult DispatchOp::verify() {
-  if (!getParallel().usesExpertParallelism())
-    return emitOpError() << "needs experts spread over ranks, got "
-                         << getParallel();
-  for (auto [name, sent, received] :
-       {std::tuple<StringRef, Value, Value>("received", getX(), getReceived()),
-        {"received_ids", getTopkIds(), getReceivedIds()},
-        {"received_weights", getTopkWeights(), getReceivedWeights()}})
-    if (expect(*this, name, received, tensor(sent).getShape(),
-               tensor(sent).getElementType()))
-      return failure();
-  return success();
-}
-
-LogicalResult FinalizeOp::verify() {
-  if (!getParallel().usesExpertParallelism())
-    return emitOpError() << "needs experts spread over ranks, got "
-                         << getParallel();
-  return expect(*this, "out", getOut(), tensor(getPartial()).getShape());
-}

@@ -97,6 +97,11 @@ void ArgumentLayout::tensorMap(std::string_view name, std::string_view map) {
   add(std::move(field), "moe::TensorMap ");
 }
 
+void ArgumentLayout::useOwnTokens() {
+  for (ArgumentField &field : layout.fields)
+    field.expression = field.expression.renamed("tokens", "own_tokens");
+}
+
 ArgumentBlock ArgumentLayout::block() const {
   ArgumentBlock block = layout;
   for (const ArgumentField &field : block.fields)

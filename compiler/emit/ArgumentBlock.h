@@ -43,6 +43,9 @@ public:
   /// 128 bytes by value, of the manifest's tensor map `map`.
   void tensorMap(std::string_view name, std::string_view map);
 
+  /// Sizes are of the tokens that this rank brings.
+  void useOwnTokens();
+
   bool has(std::string_view name) const;
   /// Offsets ascending, natural alignment, size rounded up to 8, or to 64
   /// where there is a tensor map.

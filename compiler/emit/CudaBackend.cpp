@@ -162,6 +162,8 @@ Result<void> PackageWriter::addTarget(moe::ProgramOp program) {
     if (launch == launches.end())
       continue;
     auto emitted = TRY(emitKernel(kernel, launch->second));
+    if (isOfOwnTokens(kernel))
+      emitted.text.arguments.useOwnTokens();
     grids.emplace(name, emitted.grid);
     TRY(addKernel(target, name, emitted));
   }

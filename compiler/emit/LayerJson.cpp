@@ -79,16 +79,20 @@ static json leftOut(moe::LayerOp layer) {
   return list;
 }
 
-/// What the caller moves between ranks; null for a rank alone.
+/// What the caller or the package moves between ranks; null for a rank alone.
 static json communicationJson(moe::LayerOp layer) {
   const std::optional<Communication> expected = communicationOf(layer);
   if (!expected)
     return nullptr;
-  return {{"gather_ranks", expected->gather},
-          {"scatter_ranks", expected->scatter},
-          {"reduce_ranks", expected->reduce},
-          {"reduce_deferred", expected->deferred},
-          {"exchange", expected->exchange}};
+  json made = {{"gather_ranks", expected->gather},
+               {"scatter_ranks", expected->scatter},
+               {"reduce_ranks", expected->reduce},
+               {"reduce_deferred", expected->deferred},
+               {"exchange", expected->exchange}};
+  // Written where it does, so that older packages stay as they are.
+  if (expected->byPackage)
+    made["by_package"] = true;
+  return made;
 }
 
 static json routingJson(moe::LayerOp layer) {
@@ -227,11 +231,12 @@ static json layerJson(moe::LayerOp layer) {
   return made;
 }
 
-static std::vector<Expression> shapeOf(RankedTensorType type, bool ofRows) {
+static std::vector<Expression> shapeOf(RankedTensorType type,
+                                       std::string_view leading) {
   std::vector<Expression> shape;
   for (int64_t extent : type.getShape())
     shape.push_back(mlir::ShapedType::isDynamic(extent)
-                        ? Expression::symbol(ofRows ? "rows" : "tokens")
+                        ? Expression::symbol(leading)
                         : Expression(extent));
   return shape;
 }
@@ -255,12 +260,16 @@ static ValueRole roleOf(moe::TensorRole role) {
 /// Inputs, stored weights and outputs.
 static std::vector<Value> callerValues(moe::LayerOp layer) {
   std::vector<Value> values;
+  const std::optional<Communication> moved = movedByPackage(layer);
+  const std::string_view tokens =
+      moved && moved->gather > 1 ? "own_tokens" : "tokens";
   for (const moe::LayerTensor &tensor : layer.getTensors()) {
     Value &value = values.emplace_back();
     value.name = tensor.name.str();
     value.role = roleOf(tensor.role);
     value.alignment = tensor.alignment;
-    value.callerRowStride = tensor.rowStride;
+    // Rows that move between ranks follow each other.
+    value.callerRowStride = tensor.rowStride && !moved;
     auto layout = dyn_cast_or_null<moe::LayoutAttr>(tensor.type.getEncoding());
     if (layout && !layout.getStored().empty()) {
       const StoredWeight stored = storedWeight(layer, tensor.name, tensor.type);
@@ -271,7 +280,7 @@ static std::vector<Value> callerValues(moe::LayerOp layer) {
     value.elementTypes = {elementTypeName(tensor.type.getElementType())};
     for (StringRef other : tensor.otherTypes)
       value.elementTypes.push_back(other.str());
-    value.shape = shapeOf(tensor.type, tensor.ofRows);
+    value.shape = shapeOf(tensor.type, tensor.ofRows ? "rows" : tokens);
   }
   return values;
 }
@@ -311,6 +320,8 @@ void compiler::describeLayer(moe::ProgramOp program, Manifest &manifest) {
     if (matmul.getRealization() == moe::Realization::Emulated)
       manifest.layer["compute_type"] = elementTypeName(layer.getComputeType());
   });
+  if (const std::optional<Communication> moved = movedByPackage(layer))
+    manifest.tokenRanks = moved->gather;
   manifest.values = callerValues(layer);
   manifest.oneOf = waysToRoute(layer);
 }

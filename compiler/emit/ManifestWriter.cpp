@@ -70,6 +70,20 @@ std::vector<Value> compiler::targetValues(moe::ProgramOp program) {
   return values;
 }
 
+static Collective collectiveOf(moe::CollectiveOp op) {
+  Collective collective;
+  collective.kind = op.getKind() == "all_gather" ? Collective::Kind::AllGather
+                    : op.getKind() == "reduce_scatter"
+                        ? Collective::Kind::ReduceScatter
+                        : Collective::Kind::AllReduce;
+  collective.ranks = op.getRanks(), collective.stride = op.getStride();
+  for (mlir::Value value : op.getArguments())
+    collective.operands.push_back(valueName(value));
+  for (mlir::Value value : op.getValues())
+    collective.results.push_back(valueName(value));
+  return collective;
+}
+
 Result<Variant>
 compiler::writeVariant(moe::VariantOp op,
                        const std::map<std::string, Grid> &grids) {
@@ -78,7 +92,16 @@ compiler::writeVariant(moe::VariantOp op,
   variant.minTokens = op.getMinTokens();
   variant.maxTokens = op.getMaxTokens();
   variant.minSms = op.getMultiprocessors().value_or(0);
-  for (auto launchOp : op.getBody().getOps<moe::LaunchOp>()) {
+  for (mlir::Operation &entry : op.getBody().front().without_terminator()) {
+    if (auto collective = mlir::dyn_cast<moe::CollectiveOp>(entry)) {
+      Launch launch;
+      launch.collective = collectiveOf(collective);
+      variant.launches.push_back(std::move(launch));
+      continue;
+    }
+    auto launchOp = mlir::dyn_cast<moe::LaunchOp>(entry);
+    if (!launchOp)
+      continue;
     Launch launch;
     launch.kernel = launchOp.getKernel().str();
     auto grid = grids.find(launch.kernel);

@@ -54,7 +54,8 @@ void forEachImportOption(Options &options, See see) {
   see("placement", options.placement,
       "of experts on ranks: linear or round_robin");
   see("all-to-all", options.allToAll,
-      "the transport between ranks with tokens of their own");
+      "the transport between ranks with tokens of their own; with "
+      "gather_scatter the package moves tokens and sums itself");
   see("rank", options.rank,
       "the rank to compile for, (dp_rank * pcp + pcp_rank) * tp + tp_rank");
   see("all-ranks", options.allRanks,

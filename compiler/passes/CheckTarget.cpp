@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/passes/CheckCommunication.h"
 #include "compiler/passes/CheckStoredWeights.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/Targets.h"
@@ -551,6 +552,7 @@ struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
       checkAccumulation(layer, refuse);
       checkParameters(layer, refuse);
       failed |= mlir::failed(compiler::checkStoredWeights(layer));
+      failed |= mlir::failed(compiler::checkCommunication(layer));
       checkTypes(layer, refuse);
       checkSizes(layer, refuse);
     }

@@ -12,6 +12,7 @@
 
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/Targets.h"
+#include "compiler/plan/Communication.h"
 #include "compiler/plan/ProgramValues.h"
 
 #include "mlir/IR/Builders.h"
@@ -302,7 +303,14 @@ private:
     const int64_t local = *layer.getLocalExperts();
     const Type i32 = builder.getI32Type();
     const auto ids = tensor({kAny, pairs}, i32);
-    auto route = addRoute(layer.getRouting());
+    const moe::RouteOp own = addRoute(layer.getRouting());
+    moe::RouteOp route = own;
+    Quantized x;
+    if (const auto moved = compiler::movedByPackage(layer);
+        moved && moved->gather > 1) {
+      addCount(own);
+      x = dispatch(*moved, route);
+    }
     auto count = addCount(route);
     auto permute = moe::PermuteOp::create(
         builder, location,
@@ -318,11 +326,12 @@ private:
                          permute.getOffsets(), Value()};
     const bool onInput = layer.getApplyRouterWeightOnInput();
     const moe::DescriptorAttr a1 = layer.getQuant().getA1();
-    Quantized x = layer.getInputQuantized()
-                      ? quantizedX(Rows())
-                      : quantize(a1, input("x"),
-                                 onInput ? route.getTopkWeights() : Value(),
-                                 "a1", Rows());
+    if (!x.data)
+      x = layer.getInputQuantized()
+              ? quantizedX(Rows())
+              : quantize(a1, input("x"),
+                         onInput ? route.getTopkWeights() : Value(), "a1",
+                         Rows());
     // Weighed rows are of pairs, others of tokens.
     IntegerAttr pairsOfRow = builder.getI64IntegerAttr(onInput ? 1 : pairs);
     if (layer.getGroupIndex()) {
@@ -340,7 +349,72 @@ private:
              permute);
       return;
     }
-    finish({"out"}, combine(y, permute.getPositions(), route), route, permute);
+    Value out = combine(y, permute.getPositions(), route);
+    if (const auto moved = compiler::movedByPackage(layer))
+      out = moe::FinalizeOp::create(builder, location, out.getType(),
+                                    builder.getI64IntegerAttr(moved->scatter),
+                                    unlessOne(moved->stride()),
+                                    unlessOne(moved->reduce), out)
+                .getOut();
+    finish({"out"}, out, own, permute);
+  }
+
+  /// Brings the tokens of all ranks here: from then on the route's ids and
+  /// weights are theirs, and so are x and its scales among the inputs. Returns
+  /// x as the matmul reads it where it moves so: scales of a token or a part of
+  /// it are the same before and behind, and codes are fewer bytes. Products of
+  /// x and weights are made behind.
+  Quantized dispatch(const compiler::Communication &moved,
+                     moe::RouteOp &route) {
+    const bool quantizesBefore =
+        !layer.getInputQuantized() && !layer.getApplyRouterWeightOnInput();
+    Quantized x = {input("x"), input("x_scale")};
+    if (quantizesBefore)
+      x = quantize(layer.getQuant().getA1(), x.data, Value(), "a1", Rows());
+    const auto isOfTokens = [](Value scale) {
+      return scale && cast<RankedTensorType>(scale.getType()).isDynamicDim(0);
+    };
+    SmallVector<Value> scales;
+    for (const Value scale : {x.scale, input("x_second_scale")})
+      if (isOfTokens(scale))
+        scales.push_back(scale);
+    const auto typeOf = [](Value value) { return value.getType(); };
+    auto op = moe::DispatchOp::create(
+        builder, location, typeOf(x.data), llvm::map_to_vector(scales, typeOf),
+        typeOf(route.getTopkIds()), typeOf(route.getTopkWeights()),
+        builder.getI64IntegerAttr(moved.gather), unlessOne(moved.stride()),
+        x.data, scales, route.getTopkIds(), route.getTopkWeights());
+    x.data = op.getReceived();
+    if (isOfTokens(x.scale))
+      x.scale = op.getReceivedScales().front();
+    if (!quantizesBefore) {
+      setInput("x", x.data);
+      setInput("x_scale", x.scale);
+      if (op.getReceivedScales().size() > 1)
+        setInput("x_second_scale", op.getReceivedScales().back());
+    }
+    const Value none;
+    const IntegerAttr noNumber;
+    route = moe::RouteOp::create(
+        builder, location, route.getTopkIds().getType(),
+        route.getTopkWeights().getType(),
+        moe::RoutingAttr::get(builder.getContext(), "custom"),
+        builder.getI64IntegerAttr(layer.getTopK()),
+        builder.getI64IntegerAttr(layer.getStoredExperts()), FloatAttr(), none,
+        op.getReceivedIds(), op.getReceivedWeights(), none, none, none, none,
+        none, none, none, none, noNumber, noNumber, noNumber, none);
+    return quantizesBefore ? x : Quantized();
+  }
+
+  /// A default is absent, as it is when it was printed and parsed.
+  IntegerAttr unlessOne(int64_t number) {
+    return number == 1 ? IntegerAttr() : builder.getI64IntegerAttr(number);
+  }
+
+  void setInput(StringRef name, Value value) {
+    for (Input &input : inputs)
+      if (input.name == name)
+        input.value = value;
   }
 
   Value combine(Value partials, Value positions, moe::RouteOp route) {

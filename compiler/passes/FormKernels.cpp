@@ -15,6 +15,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/engine/Engine.h"
+#include "compiler/passes/FormCollectives.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/catalog/Engines.h"
@@ -149,6 +150,12 @@ static std::string launchResultName(OpResult result, const Group &group) {
   }
   if (isa<moe::DequantizeOp>(result.getOwner()))
     return "x_dequantized";
+  // Ids and weights of all ranks are called as those of a rank alone.
+  if (isa<moe::RouteOp>(result.getOwner()) &&
+      isBeforeDispatch(result.getOwner()))
+    return inKernel == "topk_ids" ? "own_ids" : "own_weights";
+  if (llvm::any_of(result.getUsers(), llvm::IsaPred<moe::FinalizeOp>))
+    return "partial";
   // In a part that routes the caller gets them.
   if (isa<moe::RouteOp>(result.getOwner()) && isReturnedAs(result, "places"))
     return "places";
@@ -245,6 +252,9 @@ static void moveToRouting(moe::VariantOp variant) {
     if (auto quantize = dyn_cast<moe::QuantizeOp>(op))
       if (!isOfIntermediate(quantize) && joinsRouting(variant, quantize))
         joining = quantize;
+    // A quantization in front of it shares the kernel that routes there.
+    if (isa<moe::DispatchOp>(op) && joining)
+      break;
   }
   if (last && joining)
     joining->moveAfter(last);
@@ -286,6 +296,8 @@ static void groupFewTokens(moe::VariantOp variant,
     if (isa<moe::RouteOp>(op))
       groups.push_back(
           {groups.empty() ? "route_gate_up" : "down_combine", {}, {}});
+    if (isBetweenRanks(&op))
+      groups.push_back({});
     if (!groups.empty())
       groups.back().stages.push_back(&op);
   }
@@ -294,6 +306,8 @@ static void groupFewTokens(moe::VariantOp variant,
 /// Behind the variant's name: which of the stages of its kind it is.
 static std::string nameOf(moe::VariantOp variant, Operation &op) {
   const std::string stage = op.getName().stripDialect().str();
+  if (isa<moe::RouteOp>(op) && isBeforeDispatch(&op))
+    return "route_own";
   if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(op)) {
     const bool last =
         llvm::any_of(matmul.getResult().getUsers(), [](Operation *user) {
@@ -316,7 +330,7 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
                                  bool fuseActivation, bool quantizeApart,
                                  SmallVectorImpl<Group> &groups) {
   for (Operation &op : variant.getBody().front().without_terminator())
-    if (!isa<moe::StageOpInterface>(op))
+    if (!isa<moe::StageOpInterface>(op) && !isBetweenRanks(&op))
       return op.emitError()
              << "no backend forms a kernel of '" << op.getName() << "'";
   if (variant.getEngine()) {
@@ -334,7 +348,7 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
                  (isa<moe::PermuteOp>(op) && fuseRouting) ||
                  (isa<moe::ActivateOp>(op) && fuseActivation) ||
                  (isa<moe::CombineOp>(op) && variant.getMultiprocessors());
-    if (isa<moe::RouteOp>(op) && fuseRouting)
+    if (isa<moe::RouteOp>(op) && fuseRouting && !isBeforeDispatch(&op))
       name = "route_permute";
     if (auto quantize = dyn_cast<moe::QuantizeOp>(op)) {
       const bool sorted = isOfIntermediate(&op);
@@ -525,6 +539,10 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
 
     OpBuilder builder(variant);
     for (Group &group : groups) {
+      if (isBetweenRanks(group.stages.front())) {
+        formCollectives(builder, group.stages.front());
+        continue;
+      }
       if (failed(findKind(group)))
         return failure();
       decideBlocks(program, variant, group);

@@ -171,6 +171,9 @@ bool fits(moe::VariantOp stages, int64_t tokens,
 /// The first stage that no kernel of a few tokens does, or "".
 StringRef stageWithoutKernel(moe::VariantOp stages) {
   for (Operation &op : stages.getBody().front().without_terminator()) {
+    // Ranks sum behind the kernels.
+    if (isa<moe::FinalizeOp>(op))
+      continue;
     const StringRef word = op.getName().stripDialect();
     const std::string optional = (word + "?").str();
     if (llvm::none_of(catalog::kKernelKinds, [&](const auto &kind) {

@@ -34,10 +34,10 @@ static std::string boundNames(moe::LaunchOp launch) {
   for (Value argument : launch.getArguments())
     names += valueName(argument) + " ";
   names += "->";
-  for (auto [index, value] : llvm::enumerate(launch.getValues())) {
+  for (Value value : launch.getValues()) {
     names += ' ';
     names += valueName(value);
-    if (isOutput(launch, index))
+    if (isOutput(cast<OpResult>(value)))
       names += '!';
   }
   return names;

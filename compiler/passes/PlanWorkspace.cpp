@@ -79,6 +79,15 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
                     Twine(*largest.rows) + " rows of a token and an expert " +
                         "follow from max_tokens " + Twine(*largest.tokens) +
                         "; accepted: at most " + Twine(kMostRows));
+    const int64_t most = program.getMaxTokens();
+    for (auto collective : variant.getBody().getOps<moe::CollectiveOp>())
+      if (const int64_t ranks = collective.getRanks();
+          collective.getKind() == "all_gather" && ranks > most)
+        return refuse(program, "size_not_supported",
+                      "max_tokens " + Twine(most) + " counts the tokens of " +
+                          Twine(ranks) +
+                          " ranks together; accepted: at least " +
+                          Twine(ranks));
     for (auto launch : variant.getBody().getOps<moe::LaunchOp>())
       for (auto [name, value] :
            llvm::zip(launch.getKernelOp().getFields(), launch.getArguments())) {
@@ -114,33 +123,35 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
     int64_t index = 0;
     for (Operation &op : variant.getBody().front().without_terminator()) {
       auto launch = dyn_cast<moe::LaunchOp>(op);
-      if (!launch)
+      if (!launch && !isa<moe::CollectiveOp>(op))
         return op.emitError() << "expected launches only, got a stage; run "
                                  "moe-form-kernels first";
       // What a launch reads while the next one already runs outlives that one.
-      auto next = dyn_cast_or_null<moe::LaunchOp>(launch->getNextNode());
+      auto next = dyn_cast_or_null<moe::LaunchOp>(op.getNextNode());
       int64_t last = index + (next && awaitedColumnTiles(next) > 0);
-      for (Value operand : launch.getArguments()) {
+      for (Value operand : op.getOperands()) {
         std::string name = valueName(operand);
         for (LiveValue &value : live)
-          if (value.name == name && operand.getDefiningOp<moe::LaunchOp>())
+          if (value.name == name &&
+              isa_and_nonnull<moe::LaunchOp, moe::CollectiveOp>(
+                  operand.getDefiningOp()))
             value.lastLaunch = std::max(value.lastLaunch, last);
       }
-      for (auto [result, value] : llvm::enumerate(launch.getValues())) {
+      for (OpResult value : op.getResults()) {
         std::string name = valueName(value);
         auto known = llvm::find_if(
             values, [&](const WorkspaceValue &v) { return v.name == name; });
-        if (isOutput(launch, result) || known == values.end())
+        if (isOutput(value) || known == values.end())
           continue;
         if (llvm::any_of(live, [&](LiveValue &v) { return v.name == name; }))
-          return launch.emitError()
+          return op.emitError()
                  << "two launches of variant '" << variant.getSymName()
                  << "' write the workspace value '" << name
                  << "'; each value has one writer";
         live.push_back({name, known->bytes(), index, index});
       }
-      if (isa_and_nonnull<moe::SlicesScheduleAttr>(
-              launch.getKernelOp().getScheduleAttr()))
+      if (launch && isa_and_nonnull<moe::SlicesScheduleAttr>(
+                        launch.getKernelOp().getScheduleAttr()))
         for (const WorkspaceValue &value : values)
           if (value.name == kSlices)
             live.push_back({value.name, value.bytes(), index, index});
@@ -148,7 +159,7 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
     }
 
     Symbols largest;
-    largest.tokens = variant.getMaxTokens();
+    largest.tokens = largest.ownTokens = variant.getMaxTokens();
     largest.maxTokens = program.getMaxTokens();
     auto rows = rowCapacity(program).evaluate(largest);
     if (!rows)

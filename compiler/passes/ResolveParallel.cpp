@@ -56,8 +56,12 @@ const FormerTransport kFormerTransports[] = {
      "allgather_reducescatter, which vLLM takes in its place"},
 };
 
+/// The package gathers and scatters, not the caller.
+constexpr StringLiteral kByPackage = "gather_scatter";
+
 const Transport kTransports[] = {
     {kGatherScatter, false},
+    {kByPackage, false},
     {"deepep_high_throughput", false},
     {"deepep_low_latency", true},
     {"deepep_v2", false},
@@ -109,7 +113,9 @@ LogicalResult resolveCommunication(moe::LayerOp layer) {
     return success();
   compiler::Communication expected;
   const int64_t own = parallel.getDp() * parallel.getPcp() * sp;
-  if (parallel.usesExpertParallelism() && own > 1 && name != kGatherScatter) {
+  expected.byPackage = name == kByPackage;
+  if (parallel.usesExpertParallelism() && own > 1 && name != kGatherScatter &&
+      !expected.byPackage) {
     expected.exchange = name.str();
     if (found->batched)
       layer.setActivationFormat("batched");

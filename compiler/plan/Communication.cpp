@@ -29,6 +29,8 @@ void compiler::setCommunication(moe::LayerOp layer,
           builder.getNamedAttr(name, builder.getI64IntegerAttr(ranks)));
   if (expected.deferred)
     fields.push_back(builder.getNamedAttr("deferred", builder.getUnitAttr()));
+  if (expected.byPackage)
+    fields.push_back(builder.getNamedAttr("by_package", builder.getUnitAttr()));
   if (!expected.exchange.empty())
     fields.push_back(builder.getNamedAttr(
         "exchange", builder.getStringAttr(expected.exchange)));
@@ -49,9 +51,16 @@ compiler::communicationOf(moe::LayerOp layer) {
   expected.scatter = ranks("scatter");
   expected.reduce = ranks("reduce");
   expected.deferred = fields.contains("deferred");
+  expected.byPackage = fields.contains("by_package");
   if (const auto name = fields.getAs<StringAttr>("exchange"))
     expected.exchange = name.str();
   return expected;
+}
+
+std::optional<compiler::Communication>
+compiler::movedByPackage(moe::LayerOp layer) {
+  std::optional<Communication> expected = communicationOf(layer);
+  return expected && expected->byPackage ? expected : std::nullopt;
 }
 
 void compiler::setWholeLayer(moe::LayerOp layer, StringRef name) {

@@ -5,10 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A rank's package computes its share and moves nothing between ranks: the
-// caller does. What, moe-resolve-parallel writes at the layer, for the manifest
-// to say; nothing that is compiled depends on it. So they are no options of
-// the layer, but attributes beside them:
+// A rank's package computes its share. What moves between ranks, and whether
+// the package or its caller moves it, moe-resolve-parallel writes at the layer.
+// It follows from options of the layer, so it is an attribute beside them:
 //
 //   moe.first_column = 48
 //   moe.communication = {gather = 2, scatter = 2, reduce = 4}
@@ -38,7 +37,16 @@ struct Communication {
   /// In place of all that: the transport that sends each rank the rows of its
   /// experts, with ids and weights, and brings their results back.
   std::string exchange;
+  /// The package does it (all_to_all = gather_scatter), not the caller.
+  bool byPackage = false;
+
+  /// From one rank of those that gather to the next: between them are those
+  /// that have the same tokens.
+  int64_t stride() const { return gather > 1 ? reduce : 1; }
 };
+
+/// The communication of a package that moves tokens and sums itself.
+std::optional<Communication> movedByPackage(moe::LayerOp layer);
 
 /// Absent for a rank alone.
 void setCommunication(moe::LayerOp layer, const Communication &expected);

@@ -169,6 +169,8 @@ std::string compiler::valueName(Value value) {
   unsigned index = cast<OpResult>(value).getResultNumber();
   if (auto launch = value.getDefiningOp<moe::LaunchOp>())
     return nameAt(launch.getResultNames(), index).str();
+  if (auto collective = value.getDefiningOp<moe::CollectiveOp>())
+    return nameAt(collective.getResultNames(), index).str();
   if (auto pack = value.getDefiningOp<moe::PackOp>())
     return valueName(pack.getSource()) + "_packed";
   if (auto order = value.getDefiningOp<moe::PackOrderOp>())
@@ -188,10 +190,30 @@ SmallVector<NamedOutput> compiler::outputsOf(moe::ReturnOp ret) {
   return outputs;
 }
 
-bool compiler::isOutput(moe::LaunchOp launch, unsigned result) {
-  const Value value = launch.getValues()[result];
+static bool standsBeforeGather(Operation *op) {
+  return llvm::any_of(op->getBlock()->getOps<moe::CollectiveOp>(),
+                      [&](moe::CollectiveOp collective) {
+                        return collective.getKind() == "all_gather" &&
+                               op->isBeforeInBlock(collective);
+                      });
+}
+
+bool compiler::isOfOwnTokens(moe::KernelOp kernel) {
+  bool own = false;
+  kernel->getParentOfType<moe::ProgramOp>().walk([&](moe::LaunchOp launch) {
+    own |=
+        launch.getKernel() == kernel.getSymName() && standsBeforeGather(launch);
+  });
+  return own;
+}
+
+Expression compiler::ofOwnTokens(const Expression &expression) {
+  return expression.renamed("tokens", "own_tokens");
+}
+
+bool compiler::isOutput(OpResult value) {
   const std::string name = valueName(value);
-  auto ret = cast<moe::ReturnOp>(launch->getBlock()->getTerminator());
+  auto ret = cast<moe::ReturnOp>(value.getOwner()->getBlock()->getTerminator());
   return llvm::any_of(outputsOf(ret), [&](const NamedOutput &output) {
     return output.value == value && output.name == name;
   });
@@ -276,6 +298,28 @@ static void addValue(std::vector<WorkspaceValue> &values, WorkspaceValue made) {
       extent = other;
 }
 
+/// Values that a collective leaves: of all tokens, or of this rank's.
+static void addResults(moe::CollectiveOp collective,
+                       std::vector<WorkspaceValue> &values) {
+  const bool gathers = llvm::any_of(
+      collective->getBlock()->getOps<moe::CollectiveOp>(),
+      [](moe::CollectiveOp op) { return op.getKind() == "all_gather"; });
+  const bool isOwn = gathers && collective.getKind() != "all_gather";
+  for (Value value : collective.getValues()) {
+    if (isOutput(cast<OpResult>(value)))
+      continue;
+    auto type = cast<RankedTensorType>(value.getType());
+    WorkspaceValue made{
+        valueName(value), elementTypeName(type.getElementType()), {}};
+    for (int64_t extent : type.getShape())
+      made.shape.push_back(
+          ShapedType::isDynamic(extent)
+              ? Expression::symbol(isOwn ? "own_tokens" : "tokens")
+              : Expression(extent));
+    addValue(values, std::move(made));
+  }
+}
+
 std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
   Smallest smallest;
   // A value that stays inside a kernel takes no workspace.
@@ -308,12 +352,15 @@ std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
     smallest.isBounded |= count.getMostBlocks().has_value();
   });
   std::vector<WorkspaceValue> values;
-  program.walk([&](moe::LaunchOp launch) {
-    moe::KernelOp kernel = launch.getKernelOp();
+  program.walk([&](Operation *op) {
+    if (auto collective = dyn_cast<moe::CollectiveOp>(op))
+      addResults(collective, values);
+    auto launch = dyn_cast<moe::LaunchOp>(op);
+    moe::KernelOp kernel = launch ? launch.getKernelOp() : moe::KernelOp();
     if (!kernel)
       return;
     for (auto [index, value] : llvm::enumerate(launch.getValues())) {
-      if (isOutput(launch, index))
+      if (isOutput(cast<OpResult>(value)))
         continue;
       auto type = cast<RankedTensorType>(value.getType());
       WorkspaceValue made{
@@ -323,6 +370,9 @@ std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
             ShapedType::isDynamic(extent)
                 ? leadingExtent(kernel.getYield().getValues()[index], smallest)
                 : Expression(extent));
+      if (standsBeforeGather(launch))
+        for (Expression &extent : made.shape)
+          extent = ofOwnTokens(extent);
       addValue(values, std::move(made));
     }
     if (auto schedule =

@@ -79,8 +79,8 @@ mlir::Value resultOfMatmul(moe::KernelOp kernel);
 /// by groups, else 0.
 int64_t columnsOfGroup(moe::KernelOp kernel);
 
-/// The name of an argument of the program, a result of a launch, or a packed
-/// weight ("w13_packed").
+/// The name of an argument of the program, a result of a launch or of a
+/// collective, or a packed weight ("w13_packed").
 std::string valueName(mlir::Value value);
 
 /// A value that a variant returns.
@@ -91,9 +91,15 @@ struct NamedOutput {
 /// Outputs, and behind them those that the caller may ask for.
 llvm::SmallVector<NamedOutput> outputsOf(moe::ReturnOp ret);
 
-/// Whether a result of a launch is itself an output of the variant, under the
-/// same name; all other results are workspace.
-bool isOutput(moe::LaunchOp launch, unsigned result);
+/// Whether a result of a launch or a collective is itself an output of the
+/// variant, under the same name; all other results are workspace.
+bool isOutput(mlir::OpResult result);
+
+/// Whether a kernel is launched before the tokens of other ranks have come: its
+/// tokens are those that this rank brings.
+bool isOfOwnTokens(moe::KernelOp kernel);
+/// The expression of tokens as one of those that this rank brings.
+Expression ofOwnTokens(const Expression &expression);
 
 /// A tensor in the workspace; sizes are those of the neediest variant.
 struct WorkspaceValue {

@@ -38,10 +38,13 @@ if TYPE_CHECKING:
     from moec.errors import InvalidManifest as InvalidManifest
     from moec.errors import Misaligned as Misaligned
     from moec.errors import MoecError as MoecError
+    from moec.errors import NoCommunication as NoCommunication
     from moec.errors import NoCompiler as NoCompiler
     from moec.errors import NoDriver as NoDriver
     from moec.errors import NoMatchingTarget as NoMatchingTarget
     from moec.errors import NotSupported as NotSupported
+    from moec.errors import PeerLost as PeerLost
+    from moec.errors import PeerMismatch as PeerMismatch
     from moec.errors import Reason as Reason
     from moec.errors import StrictMiss as StrictMiss
     from moec.errors import TooManyTokens as TooManyTokens
@@ -73,10 +76,13 @@ _HOMES = {
         "InvalidManifest",
         "Misaligned",
         "MoecError",
+        "NoCommunication",
         "NoCompiler",
         "NoDriver",
         "NoMatchingTarget",
         "NotSupported",
+        "PeerLost",
+        "PeerMismatch",
         "Reason",
         "StrictMiss",
         "TooManyTokens",

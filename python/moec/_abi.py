@@ -30,6 +30,9 @@ class Status(enum.IntEnum):
     FILE_SYSTEM = 16
     REFUSED = 17
     INTERNAL = 18
+    PEER_LOST = 19
+    PEER_MISMATCH = 20
+    NO_COMMUNICATION = 21
 
 
 class LogLevel(enum.IntEnum):
@@ -131,11 +134,26 @@ class WeightsOptions(c.Structure):
     ]
 
 
+class CommOptions(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("ranks", c.c_int32),
+        ("rank", c.c_int32),
+        ("unique_id", c.c_void_p),
+        ("nccl_comm", c.c_void_p),
+        ("group", c.c_void_p),
+        ("ordinal_plus_one", c.c_int32),
+        ("timeout_ms", c.c_int32),
+        ("nccl_path", c.c_char_p),
+    ]
+
+
 class ContextOptions(c.Structure):
     _fields_ = [
         ("struct_size", c.c_size_t),
         ("state", c.c_void_p),
         ("state_bytes", c.c_uint64),
+        ("comm", c.c_void_p),
     ]
 
 
@@ -156,6 +174,7 @@ STRUCTS: dict[str, type[c.Structure]] = {
     "layer_options": LayerOptions,
     "unpack_options": UnpackOptions,
     "weights_options": WeightsOptions,
+    "comm_options": CommOptions,
     "context_options": ContextOptions,
     "run_options": RunOptions,
 }
@@ -222,6 +241,11 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "weights_load_experts": (c.c_int, [_handle, c.c_void_p, _size, c.c_int64, c.c_int64]),
     "weights_close": (None, [_handle]),
     "package_weight_map_json": (c.c_int, [_handle, _out]),
+    "comm_unique_id": (c.c_int, [_text, c.c_void_p]),
+    "comm_group_create": (c.c_int, [c.c_int32, c.c_int32, _out]),
+    "comm_group_destroy": (None, [_handle]),
+    "comm_create": (c.c_int, [c.POINTER(CommOptions), _out]),
+    "comm_destroy": (None, [_handle]),
     "context_create": (c.c_int, [_handle, c.c_void_p, c.c_uint64, c.POINTER(ContextOptions), _out]),
     "context_set_workspace": (c.c_int, [_handle, c.c_void_p, c.c_uint64]),
     "context_destroy": (None, [_handle]),

@@ -145,6 +145,24 @@ class InternalError(MoecError):
     code = "internal"
 
 
+class PeerLost(MoecError):
+    """Another rank has failed, or does not come."""
+
+    code = "peer_lost"
+
+
+class PeerMismatch(MoecError):
+    """Ranks do not do the same together."""
+
+    code = "peer_mismatch"
+
+
+class NoCommunication(MoecError):
+    """The package moves tokens between ranks, and the ranks have nothing to reach each other by."""
+
+    code = "no_communication"
+
+
 _CLASSES: dict[str, type[MoecError]] = {
     each.code: each
     for each in (
@@ -166,6 +184,9 @@ _CLASSES: dict[str, type[MoecError]] = {
         FileSystemError,
         NotSupported,
         InternalError,
+        PeerLost,
+        PeerMismatch,
+        NoCommunication,
     )
 }
 

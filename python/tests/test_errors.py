@@ -154,6 +154,14 @@ def test_refused() -> None:
     assert str(reason) == "sm_75 grouped wgmma: engine 'wgmma' needs wgmma, which sm_75 lacks"
 
 
+def test_a_package_of_ranks_needs_a_communicator() -> None:
+    config = {**SMALL, "moe_parallel_config": {"dp_size": 2, "use_ep": True, "all2all_backend": "gather_scatter"}}
+    package = moec.load(moec.compile(config, arch=ARCH, max_tokens=64), device="host")
+    assert package.max_tokens == 32
+    with pytest.raises(moec.NoCommunication, match="between 2 ranks: expected a communicator of them, got none"):
+        package.context()
+
+
 def test_no_driver() -> None:
     code = "import moec; moec.load({!r}, device='cuda')"
     done = run_python(

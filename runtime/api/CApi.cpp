@@ -31,6 +31,10 @@ static_assert(MOEC_CONTEXT_IN_USE == static_cast<int>(ErrorCode::ContextInUse));
 static_assert(MOEC_STRICT_MISS == static_cast<int>(ErrorCode::StrictMiss));
 static_assert(MOEC_REFUSED == static_cast<int>(ErrorCode::Refused));
 static_assert(MOEC_INTERNAL == static_cast<int>(ErrorCode::Internal));
+static_assert(MOEC_PEER_LOST == static_cast<int>(ErrorCode::PeerLost));
+static_assert(MOEC_PEER_MISMATCH == static_cast<int>(ErrorCode::PeerMismatch));
+static_assert(MOEC_NO_COMMUNICATION ==
+              static_cast<int>(ErrorCode::NoCommunication));
 
 static std::string &lastError() {
   thread_local std::string text;
@@ -284,7 +288,8 @@ moec_status moec_context_create(const moec_package *package, void *workspace,
     auto read = TRY(readOptions(options, "moec_context_options"));
     auto made =
         TRY(Context::create(package->package, workspace, workspace_bytes,
-                            {read.state, read.state_bytes}));
+                            {read.state, read.state_bytes},
+                            read.comm ? read.comm->communicator : nullptr));
     *context = new moec_context{std::move(made)};
     return {};
   });

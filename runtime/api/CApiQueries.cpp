@@ -41,7 +41,10 @@ const char *moec_package_device(const moec_package *package) {
 }
 
 int64_t moec_package_max_tokens(const moec_package *package) {
-  return package ? package->package->manifest().maxTokens : 0;
+  if (!package)
+    return 0;
+  const Manifest &manifest = package->package->manifest();
+  return manifest.maxTokens / manifest.tokenRanks;
 }
 
 const char *moec_package_manifest_json(const moec_package *package) {
@@ -112,12 +115,13 @@ static Result<const Value *> namedValue(const moec_package *package,
 
 static Result<Symbols> symbolsOf(const moec_package *package, int64_t tokens) {
   const Package &code = *package->package;
-  if (tokens < 0 || tokens > code.manifest().maxTokens)
+  const int64_t most = code.manifest().maxTokens / code.manifest().tokenRanks;
+  if (tokens < 0 || tokens > most)
     return Error{tokens < 0 ? ErrorCode::InvalidArgument
                             : ErrorCode::TooManyTokens,
-                 fmt::format("expected 0 to {} tokens, got {}",
-                             code.manifest().maxTokens, tokens)};
-  return symbolsFor(code.manifest(), tokens, code.smCount());
+                 fmt::format("expected 0 to {} tokens, got {}", most, tokens)};
+  const int64_t together = TRY(tokensOfRanks(code.manifest(), tokens));
+  return symbolsFor(code.manifest(), together, code.smCount());
 }
 
 moec_status moec_package_value_shape(const moec_package *package,

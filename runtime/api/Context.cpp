@@ -12,6 +12,7 @@
 
 #include "runtime/api/Context.h"
 
+#include "runtime/comm/Communicator.h"
 #include "runtime/cuda/TensorMaps.h"
 #include "runtime/package/ElementTypes.h"
 
@@ -43,7 +44,8 @@ static std::string tensorNames(const Package &package) {
 
 Result<std::unique_ptr<Context>>
 Context::create(std::shared_ptr<const Package> package, void *workspace,
-                uint64_t workspaceBytes, const StateMemory &state) {
+                uint64_t workspaceBytes, const StateMemory &state,
+                std::shared_ptr<comm::Communicator> communicator) {
   std::unique_ptr<Context> context(new Context);
   context->code = std::move(package);
   const Package &code = *context->code;
@@ -51,6 +53,11 @@ Context::create(std::shared_ptr<const Package> package, void *workspace,
     return invalidArgument(
         "package {} was only prebuilt; load it on a device to make contexts",
         code.manifest().name);
+  TRY(comm::check(communicator.get(), code.manifest(), code.target(),
+                  !code.onHost()));
+  if (communicator)
+    TRY(comm::prepare(*communicator, code.target()));
+  context->communicator = std::move(communicator);
   TRY(context->setWorkspace(workspace, workspaceBytes));
   TRY(context->makeState(state));
   if (const CudaCode *cuda = code.cuda())
@@ -308,7 +315,8 @@ Result<void> Context::runUnshared(const Layer &layer, void *stream,
                            "moec_layer_repack packs them again");
   auto variantIndex = TRY(code->variantFor(tokens, options.variant));
   const Variant &variant = code->target().variants[variantIndex];
-  auto symbols = TRY(symbolsFor(code->manifest(), tokens, code->smCount()));
+  const int64_t together = TRY(tokensOfRanks(code->manifest(), tokens));
+  auto symbols = TRY(symbolsFor(code->manifest(), together, code->smCount()));
   std::copy(layer.values().begin(), layer.values().end(), values.begin());
   TRY(bindTensors(tensors, symbols));
   TRY(checkOverlaps(symbols));
@@ -369,11 +377,25 @@ Result<void> Context::launchAll(const Layer &layer, size_t variant,
   sources.tensorMap = &writeMap;
   bool overlap = overlapPrevious;
   for (const LaunchStep &step : cuda.variantSteps(variant)) {
+    // The next kernel waits until the collective has ended.
+    if (step.launch->collective) {
+      TRY(communicate(*step.launch->collective, symbols, stream));
+      overlap = false;
+      continue;
+    }
     TRY(cuda.launch(step, sources, reinterpret_cast<std::byte *>(block.data()),
                     stream, overlap));
     overlap = true;
   }
   return {};
+}
+
+Result<void> Context::communicate(const Collective &collective,
+                                  const Symbols &symbols, void *stream) {
+  TRY(comm::findParts(collective, code->manifest(), code->target(), symbols,
+                      values, parts));
+  return communicator->perform(
+      {collective.kind, collective.ranks, collective.stride, parts, stream});
 }
 
 Result<void> Context::runHost(const Layer &layer,
@@ -396,5 +418,5 @@ Result<void> Context::runHost(const Layer &layer,
                           static_cast<size_t>(workspaceBytes)},
                          {static_cast<std::byte *>(state),
                           static_cast<size_t>(code->target().stateBytes)},
-                         variant);
+                         variant, communicator.get());
 }

@@ -38,10 +38,12 @@ struct StateMemory {
 
 class Context {
 public:
-  /// The alignment of workspace and state is Package::kMemoryAlignment.
+  /// The alignment of workspace and state is Package::kMemoryAlignment. Of a
+  /// package with collectives all ranks create theirs together.
   static Result<std::unique_ptr<Context>>
   create(std::shared_ptr<const Package> package, void *workspace,
-         uint64_t workspaceBytes, const StateMemory &state = {});
+         uint64_t workspaceBytes, const StateMemory &state = {},
+         std::shared_ptr<comm::Communicator> communicator = nullptr);
 
   Result<void> setWorkspace(void *workspace, uint64_t bytes);
 
@@ -72,7 +74,13 @@ private:
   Result<void> runHost(const Layer &layer, std::span<const Tensor> tensors,
                        int64_t tokens, const Variant &variant);
 
+  /// Queues what ranks do together.
+  Result<void> communicate(const Collective &collective, const Symbols &symbols,
+                           void *stream);
+
   std::shared_ptr<const Package> code;
+  std::shared_ptr<comm::Communicator> communicator; ///< or null
+  std::vector<comm::Part> parts;                    ///< of a collective
   std::atomic<bool> busy = false;
   void *workspace = nullptr;
   uint64_t workspaceBytes = 0;

@@ -15,6 +15,7 @@
 #define MOEC_RUNTIME_API_HANDLES_H
 
 #include "runtime/api/Context.h"
+#include "runtime/host/RankGroup.h"
 #include "runtime/include/moec/moec.h"
 #include "runtime/weights/LoadWeights.h"
 
@@ -45,6 +46,14 @@ struct moec_layer {
 
 struct moec_context {
   std::unique_ptr<moec::runtime::Context> context;
+};
+
+struct moec_comm_group {
+  std::shared_ptr<moec::host::RankGroup> group;
+};
+
+struct moec_comm {
+  std::shared_ptr<moec::comm::Communicator> communicator;
 };
 
 struct moec_checkpoint {

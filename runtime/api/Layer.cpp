@@ -385,7 +385,9 @@ Result<void> Layer::repack(std::span<const Tensor> weights, int64_t first,
 Result<void> Layer::runOnHost(int64_t tokens, const host::Tensors &tensors,
                               std::span<std::byte> workspace,
                               std::span<std::byte> state,
-                              const Variant &variant) const {
+                              const Variant &variant,
+                              comm::Communicator *communicator) const {
   std::lock_guard lock(hostMutex);
-  return hostDevice->run(tokens, tensors, workspace, state, &variant);
+  return hostDevice->run(tokens, tensors, workspace, state, &variant,
+                         communicator);
 }

@@ -78,8 +78,8 @@ public:
   /// The host device's run; one at a time.
   Result<void> runOnHost(int64_t tokens, const host::Tensors &tensors,
                          std::span<std::byte> workspace,
-                         std::span<std::byte> state,
-                         const Variant &variant) const;
+                         std::span<std::byte> state, const Variant &variant,
+                         comm::Communicator *communicator) const;
   /// Weights as the host device takes them.
   const host::Tensors &hostWeights() const { return hostTensors; }
 

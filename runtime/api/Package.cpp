@@ -181,6 +181,7 @@ std::span<const std::string> Package::whyUnfit() const {
 
 Result<size_t> Package::variantFor(int64_t tokens,
                                    std::string_view forced) const {
+  tokens = TRY(tokensOfRanks(contents, tokens));
   if (tokens > contents.maxTokens || forced.empty()) {
     auto variant =
         TRY(selectVariant(contents, *chosen, tokens, smCount(), whyUnfit()));
@@ -214,6 +215,7 @@ Result<int64_t> Package::workspaceBytes(int64_t tokens) const {
     return invalidArgument("expected a token count >= 0, got {}", tokens);
   if (tokens > 0)
     TRY(variantFor(tokens));
+  tokens = TRY(tokensOfRanks(contents, tokens));
   // Within a variant the need grows with the tokens; over variants it may not.
   int64_t most = 0;
   for (const Variant &variant : chosen->variants) {

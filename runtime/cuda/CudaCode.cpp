@@ -204,6 +204,10 @@ Result<std::vector<LaunchStep>>
 CudaCode::resolve(const std::vector<Launch> &launches) const {
   std::vector<LaunchStep> steps;
   for (const Launch &launch : launches) {
+    if (launch.collective) {
+      steps.push_back({&launch, target.kernels.size()});
+      continue;
+    }
     auto kernel =
         std::ranges::find_if(target.kernels, [&](const Kernel &kernel) {
           return kernel.name == launch.kernel;

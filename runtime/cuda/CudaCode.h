@@ -42,7 +42,7 @@ DeviceLimits limitsOf(const DeviceInfo &info);
 /// A launch with its kernel found.
 struct LaunchStep {
   const Launch *launch = nullptr;
-  size_t kernel = 0; ///< index into Target::kernels
+  size_t kernel = 0; ///< index into Target::kernels; none of a collective
 };
 
 /// Memory of the device, freed with this object.

@@ -16,6 +16,7 @@
 #ifndef MOEC_RUNTIME_HOST_HOSTDEVICE_H
 #define MOEC_RUNTIME_HOST_HOSTDEVICE_H
 
+#include "runtime/comm/Communicator.h"
 #include "runtime/package/Arguments.h"
 #include "runtime/package/Manifest.h"
 
@@ -77,9 +78,13 @@ public:
   /// (those that kernels read). The variant is chosen by tokens unless one is
   /// forced, whose range must hold them. Workspace and state must be aligned to
   /// 256 bytes; state is zeroed once by the caller. tokens = 0 does nothing.
+  /// Tokens are those that this rank brings; where a package gathers them, all
+  /// ranks bring as many (`valid_tokens` says how many are real). A package
+  /// with collectives needs a communicator.
   Result<void> run(int64_t tokens, const Tensors &tensors,
                    std::span<std::byte> workspace, std::span<std::byte> state,
-                   const Variant *variant = nullptr);
+                   const Variant *variant = nullptr,
+                   comm::Communicator *communicator = nullptr);
 
 private:
   struct Impl;

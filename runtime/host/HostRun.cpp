@@ -87,6 +87,7 @@ Result<int64_t> HostDevice::workspaceBytes(int64_t tokens,
                                            const Variant *variant) const {
   if (tokens == 0)
     return 0;
+  tokens = TRY(tokensOfRanks(impl->manifest, tokens));
   if (!variant) {
     variant = TRY(selectVariant(impl->manifest, impl->target, tokens,
                                 impl->options.smCount));
@@ -230,11 +231,13 @@ const Stage *HostDevice::withoutOpposite(const Target &target,
 
 Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
                              std::span<std::byte> workspace,
-                             std::span<std::byte> state,
-                             const Variant *variant) {
+                             std::span<std::byte> state, const Variant *variant,
+                             comm::Communicator *communicator) {
   const Impl &self = *impl;
   if (tokens == 0)
     return {};
+  tokens = TRY(tokensOfRanks(self.manifest, tokens));
+  TRY(comm::check(communicator, self.manifest, self.target, /*onGpu=*/false));
   if (!variant) {
     variant = TRY(selectVariant(self.manifest, self.target, tokens,
                                 self.options.smCount));
@@ -299,7 +302,17 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
       TRY(self.bind(now, index, symbols, tensor));
       now.bytes[index] = size;
     }
-    TRY(self.launch(variant->launches[i], symbols, now, 0));
+    const Launch &launch = variant->launches[i];
+    if (launch.collective) {
+      std::vector<comm::Part> parts;
+      TRY(comm::findParts(*launch.collective, self.manifest, self.target,
+                          symbols, now.values, parts));
+      TRY(communicator->perform({launch.collective->kind,
+                                 launch.collective->ranks,
+                                 launch.collective->stride, parts}));
+    } else {
+      TRY(self.launch(launch, symbols, now, 0));
+    }
   }
   return {};
 }

@@ -29,11 +29,25 @@ Result<Symbols> moec::symbolsFor(const Manifest &manifest, int64_t tokens,
                                  std::optional<int64_t> smCount) {
   Symbols symbols;
   symbols.tokens = tokens;
+  if (manifest.tokenRanks > 1)
+    symbols.ownTokens =
+        tokens / manifest.tokenRanks + (tokens % manifest.tokenRanks > 0);
   symbols.maxTokens = manifest.maxTokens;
   symbols.smCount = smCount;
   symbols.rows = TRY(manifest.rows.evaluate(symbols));
   setRankSymbols(manifest, symbols);
   return symbols;
+}
+
+Result<int64_t> moec::tokensOfRanks(const Manifest &manifest, int64_t own) {
+  const int64_t ranks = manifest.tokenRanks;
+  if (ranks > 1 && own > manifest.maxTokens / ranks)
+    return Error(ErrorCode::TooManyTokens,
+                 "package {} takes at most {} tokens of each of {} ranks, {} "
+                 "together, and {} were given",
+                 manifest.name, manifest.maxTokens / ranks, ranks,
+                 manifest.maxTokens, own);
+  return own * ranks;
 }
 
 /// The product of the extents from `first` on.

@@ -36,6 +36,11 @@ struct BoundValue {
 Result<Symbols> symbolsFor(const Manifest &manifest, int64_t tokens,
                            std::optional<int64_t> smCount = std::nullopt);
 
+/// The tokens that the ranks of a run bring together, each `own` of them: what
+/// `tokens` is. TooManyTokens beyond the manifest's max_tokens where there are
+/// several ranks.
+Result<int64_t> tokensOfRanks(const Manifest &manifest, int64_t own);
+
 /// Number of elements of the logical shape.
 Result<int64_t> elementCount(const Value &value, const Symbols &symbols);
 /// Outermost stride in elements as the manifest has it: `strides`, or the

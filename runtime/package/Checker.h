@@ -83,6 +83,9 @@ public:
   Result<void> checkLaunch(const std::string &path, const Target &target,
                            const Launch &launch,
                            const std::vector<Symbols> &samples);
+  // ValidateCollectives.cpp
+  Result<void> checkCollective(const std::string &path, const Target &target,
+                               const Collective &collective);
   Result<void> checkPack(const std::string &path, const Target &target,
                          const Pack &pack, const std::set<std::string> &made);
   Result<void> checkPacks(const std::string &path, const Target &target);

@@ -39,10 +39,11 @@ constexpr SymbolRow kSymbols[] = {
     {"experts", &Symbols::experts},
     {"local_begin", &Symbols::localBegin, true},
     {"add_w2_bias", &Symbols::addW2Bias, true},
-    {"add_zero_experts", &Symbols::addZeroExperts, true}};
+    {"add_zero_experts", &Symbols::addZeroExperts, true},
+    {"own_tokens", &Symbols::ownTokens}};
 constexpr std::string_view kSymbolNames =
     "tokens, rows, max_tokens, sm_count, experts, local_begin, add_w2_bias, "
-    "add_zero_experts";
+    "add_zero_experts, own_tokens";
 
 struct FunctionRow {
   std::string_view name;
@@ -193,6 +194,18 @@ struct Expression::Node {
     if (kind == Kind::Symbol)
       return value == symbol;
     return lhs && (lhs->uses(symbol) || rhs->uses(symbol));
+  }
+
+  /// The tree with another in place of a symbol.
+  static std::shared_ptr<const Node>
+  replaced(const std::shared_ptr<const Node> &tree, int64_t symbol,
+           const std::shared_ptr<const Node> &other) {
+    if (tree->kind == Kind::Symbol)
+      return tree->value == symbol ? other : tree;
+    if (!tree->lhs)
+      return tree;
+    return make(tree->kind, replaced(tree->lhs, symbol, other),
+                replaced(tree->rhs, symbol, other));
   }
 
   /// Recursive descent over the grammar of Expression.h.
@@ -369,6 +382,13 @@ bool Expression::uses(std::string_view symbol) const {
     if (kSymbols[index].name == symbol)
       return root->uses(static_cast<int64_t>(index));
   return false;
+}
+
+Expression Expression::renamed(std::string_view symbol,
+                               std::string_view other) const {
+  const std::shared_ptr<const Node> from = Expression::symbol(symbol).root;
+  const std::shared_ptr<const Node> to = Expression::symbol(other).root;
+  return Expression(Node::replaced(root, from->value, to));
 }
 
 std::string moec::describe(const Symbols &symbols) {

@@ -13,11 +13,13 @@
 //   factor     := integer | symbol | '(' expression ')'
 //               | ('ceildiv' | 'min' | 'max') '(' expression ',' expression ')'
 //   symbol     := tokens | rows | max_tokens | sm_count | experts
-//               | local_begin | add_w2_bias | add_zero_experts
+//               | local_begin | add_w2_bias | add_zero_experts | own_tokens
 //
 // `rows` is the manifest's own bound on permuted rows (Manifest::rows);
-// `experts` is the number of experts of a pack step. The last three are of the
-// rank that runs (Manifest::ranks), and of arguments alone. This one evaluator
+// `experts` is the number of experts of a pack step. The next three are of the
+// rank that runs (Manifest::ranks), and of arguments alone. `own_tokens` are
+// those that a rank brings to `tokens` where a package gathers them
+// (Manifest::tokenRanks). This one evaluator
 // serves the planner of the compiler, the launcher and the host device.
 //
 //===----------------------------------------------------------------------===//
@@ -39,6 +41,8 @@ namespace moec {
 struct Symbols {
   std::optional<int64_t> tokens, rows, maxTokens, smCount, experts;
   std::optional<int64_t> localBegin, addW2Bias, addZeroExperts; ///< of a rank
+  /// There where a package gathers tokens (Manifest::tokenRanks).
+  std::optional<int64_t> ownTokens;
 };
 
 /// "tokens = 7, rows = 56", for messages; not those of a rank.
@@ -61,6 +65,8 @@ public:
   /// The value when no symbol occurs.
   std::optional<int64_t> constant() const;
   bool uses(std::string_view symbol) const;
+  /// With another symbol in place of one.
+  Expression renamed(std::string_view symbol, std::string_view other) const;
 
   /// Canonical text; parse(text()) gives an equal expression. Constants are
   /// folded and x + 0, x * 1, x * 0 simplified when built.

@@ -164,9 +164,26 @@ struct Grid {
   int64_t ctasPerSm = 0;
 };
 
+/// The ranks of a group do it together, each with values of its own. The group
+/// of a rank has `ranks` members, which are `stride` apart.
+struct Collective {
+  enum class Kind {
+    AllGather,     ///< operands of all, in the order of ranks
+    ReduceScatter, ///< the sum over all, of which a rank gets its tokens'
+    AllReduce,     ///< the sum over all
+  };
+  Kind kind = Kind::AllGather;
+  int64_t ranks = 1;
+  int64_t stride = 1;
+  std::vector<std::string> operands;
+  std::vector<std::string> results; ///< one for each operand
+};
+
+/// A kernel, or a collective in its place.
 struct Launch {
   std::string kernel;
   Grid grid;
+  std::optional<Collective> collective;
 };
 
 /// Where a workspace value lies during the launches that need it.
@@ -248,6 +265,9 @@ struct Manifest {
   /// says is in it once the manifest is that of one rank (ofRank).
   nlohmann::json layer = nlohmann::json::object();
   int64_t maxTokens = 0;
+  /// `tokens` are of so many ranks together, each of which brings `own_tokens`
+  /// of them to a run, as many as any other.
+  int64_t tokenRanks = 1;
   Expression rows; ///< bound on the rows of all experts, of tokens
   std::vector<Value> values;
   /// Exactly one of these groups of optional inputs is given at each run.

@@ -53,7 +53,14 @@ constexpr std::pair<ArgumentField::Kind, std::string_view> kFieldKinds[] = {
     {ArgumentField::Kind::FirstExpert, "first_expert"},
 };
 
+constexpr std::pair<Collective::Kind, std::string_view> kCollectives[] = {
+    {Collective::Kind::AllGather, "all_gather"},
+    {Collective::Kind::ReduceScatter, "reduce_scatter"},
+    {Collective::Kind::AllReduce, "all_reduce"},
+};
+
 constexpr const auto &enumTable(ValueRole) { return kRoles; }
+constexpr const auto &enumTable(Collective::Kind) { return kCollectives; }
 constexpr const auto &enumTable(ArgumentField::Kind) { return kFieldKinds; }
 
 template <typename Archive> void fields(Archive &archive, Value &value) {
@@ -140,7 +147,21 @@ template <typename Archive> void fields(Archive &archive, Grid &grid) {
   archive("ctas_per_sm", grid.ctasPerSm);
 }
 
+template <typename Archive>
+void fields(Archive &archive, Collective &collective) {
+  archive("kind", collective.kind);
+  archive("ranks", collective.ranks);
+  archive("stride", collective.stride);
+  archive("operands", collective.operands);
+  archive("results", collective.results);
+}
+
 template <typename Archive> void fields(Archive &archive, Launch &launch) {
+  if (archive.has("collective", launch.collective.has_value())) {
+    if (!launch.collective)
+      launch.collective.emplace();
+    return archive("collective", *launch.collective);
+  }
   archive("kernel", launch.kernel);
   archive("grid", launch.grid);
 }
@@ -208,6 +229,8 @@ template <typename Archive> void fields(Archive &archive, Manifest &manifest) {
   archive("name", manifest.name);
   archive("compiler", manifest.compiler);
   archive("max_tokens", manifest.maxTokens);
+  if (archive.has("token_ranks", manifest.tokenRanks != 1))
+    archive("token_ranks", manifest.tokenRanks);
   archive("rows", manifest.rows);
   archive("ranks", manifest.ranks);
   archive("layer", manifest.layer);
@@ -240,6 +263,8 @@ public:
   template <typename T> void operator()(const char *key, T &value) {
     object[key] = write(value);
   }
+  /// Whether a field that may be absent is there.
+  bool has(const char * /*key*/, bool isSet) const { return isSet; }
   ordered_json object = ordered_json::object();
 
   static ordered_json write(std::string &text) { return text; }
@@ -297,11 +322,18 @@ public:
       : object(object), path(path), problem(problem) {}
 
   template <typename T> void operator()(const char *key, T &value) {
-    known.push_back(key);
+    if (known.empty() || known.back() != key)
+      known.push_back(key);
     auto found = object.find(key);
     if (found == object.end())
       return fail(path, fmt::format("field '{}' is missing", key));
     read(*found, path.empty() ? key : path + "." + key, value);
+  }
+
+  /// Whether a field that may be absent is there.
+  bool has(const char *key, bool /*isSet*/) {
+    known.push_back(key);
+    return object.contains(key);
   }
 
   /// To be called when all known fields were read.

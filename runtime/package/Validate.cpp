@@ -346,7 +346,8 @@ Result<void> Checker::checkManifest() {
   std::set<std::string> seen;
   TRY(checkName("name", manifest.name, seen));
   TRY(checkInteger("max_tokens", manifest.maxTokens, 1, 2147483647));
-  for (std::string_view symbol : {"rows", "sm_count", "experts"})
+  TRY(checkInteger("token_ranks", manifest.tokenRanks, 1, manifest.maxTokens));
+  for (std::string_view symbol : {"rows", "sm_count", "experts", "own_tokens"})
     if (manifest.rows.uses(symbol))
       return fail("rows",
                   "expected an expression of tokens and max_tokens, "

@@ -190,9 +190,20 @@ Result<void> Checker::checkVariant(const std::string &path,
                       "expected a kernel of runs, '{}' takes a first expert "
                       "and belongs to pack",
                       kernel->name);
-    TRY(checkLaunch(where, target, launch, samples));
-    const Kernel &kernel = *findKernel(target, launch.kernel);
-    for (const std::string &name : touchedValues(target, kernel)) {
+    std::vector<std::string> values;
+    std::string toucher = "the collective";
+    if (const std::optional<Collective> &collective = launch.collective) {
+      TRY(checkCollective(where + ".collective", target, *collective));
+      values = collective->operands;
+      values.insert(values.end(), collective->results.begin(),
+                    collective->results.end());
+    } else {
+      TRY(checkLaunch(where, target, launch, samples));
+      const Kernel &kernel = *findKernel(target, launch.kernel);
+      values = touchedValues(target, kernel);
+      toucher = fmt::format("kernel '{}'", kernel.name);
+    }
+    for (const std::string &name : values) {
       touched.insert(name);
       const Value &value = *findValue(manifest, target, name);
       if (value.role == ValueRole::StoredWeight)
@@ -200,8 +211,8 @@ Result<void> Checker::checkVariant(const std::string &path,
           if (pack.inPlace && !pack.from.empty() && pack.from[0] == name)
             return fail(where + ".kernel",
                         "expected no use of '{}', which pack replaces in place "
-                        "by '{}'; kernel '{}' reads it",
-                        name, pack.result, kernel.name);
+                        "by '{}'; {} reads it",
+                        name, pack.result, toucher);
       if (value.role != ValueRole::Workspace)
         continue;
       bool lives =
@@ -213,8 +224,8 @@ Result<void> Checker::checkVariant(const std::string &path,
       if (!lives)
         return fail(where,
                     "expected a region of '{}' that lives at this launch, "
-                    "since kernel '{}' touches it; there is none in {}.regions",
-                    name, kernel.name, path);
+                    "since {} touches it; there is none in {}.regions",
+                    name, toucher, path);
     }
   }
   for (const Value &value : manifest.values)

@@ -34,8 +34,11 @@ static constexpr std::string_view kNames[] = {
     "file_system",
     "refused",
     "internal",
+    "peer_lost",
+    "peer_mismatch",
+    "no_communication",
 };
-static_assert(std::size(kNames) == size_t(ErrorCode::Internal) + 1);
+static_assert(std::size(kNames) == size_t(ErrorCode::NoCommunication) + 1);
 
 std::string_view moec::errorCodeName(ErrorCode code) {
   const auto number = static_cast<size_t>(code);

@@ -34,17 +34,20 @@ enum class ErrorCode : int {
   DeviceLimit = 5,      ///< a kernel needs more than this device has
   TooManyTokens = 6,    ///< beyond the package's max_tokens
   WorkspaceTooSmall = 7,
-  Misaligned = 8,     ///< a pointer or stride breaks a value's alignment
-  ContextInUse = 9,   ///< one Context was given two runs at once
-  Capturing = 10,     ///< compiling or loading during a graph capture
-  StrictMiss = 11,    ///< strict mode: a kernel would have to be compiled
-  CompileFailed = 12, ///< NVRTC refused a kernel
-  NoCompiler = 13,    ///< NVRTC is needed and was not found
-  NoDriver = 14,      ///< the CUDA driver is needed and was not found
-  DriverFailed = 15,  ///< a driver call failed
-  FileSystem = 16,    ///< reading or writing a file failed (disk full too)
-  Refused = 17,       ///< the compiler refuses this layer, with a reason
-  Internal = 18,      ///< a bug of moec
+  Misaligned = 8,       ///< a pointer or stride breaks a value's alignment
+  ContextInUse = 9,     ///< one Context was given two runs at once
+  Capturing = 10,       ///< compiling or loading during a graph capture
+  StrictMiss = 11,      ///< strict mode: a kernel would have to be compiled
+  CompileFailed = 12,   ///< NVRTC refused a kernel
+  NoCompiler = 13,      ///< NVRTC is needed and was not found
+  NoDriver = 14,        ///< the CUDA driver is needed and was not found
+  DriverFailed = 15,    ///< a driver call failed
+  FileSystem = 16,      ///< reading or writing a file failed (disk full too)
+  Refused = 17,         ///< the compiler refuses this layer, with a reason
+  Internal = 18,        ///< a bug of moec
+  PeerLost = 19,        ///< another rank has failed, or does not come
+  PeerMismatch = 20,    ///< ranks do not do the same together
+  NoCommunication = 21, ///< ranks have nothing to reach each other by
 };
 
 /// The code's name as programs and logs spell it, "invalid_argument" say.

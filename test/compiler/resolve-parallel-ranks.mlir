@@ -384,6 +384,23 @@ moe.layer @batched {experts = 8, top_k = 2, hidden = 256, intermediate = 96, inp
 // CHECK: moe.communication = {reduce = 4 : i64}{{$}}
 moe.layer @same_tokens {experts = 8, top_k = 2, hidden = 256, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 4, rank = 3, ep>, all_to_all = "nixl_ep"}
 
+// The package gathers and scatters, or its caller does; groups are the same.
+
+// CHECK-LABEL: moe.layer @by_package {
+// CHECK: all_to_all = "gather_scatter"
+// CHECK: moe.communication = {by_package, gather = 2 : i64, reduce = 2 : i64, scatter = 2 : i64}{{$}}
+moe.layer @by_package {experts = 8, top_k = 2, hidden = 256, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, ep>, all_to_all = "gather_scatter"}
+
+// CHECK-LABEL: moe.layer @sequence_by_package {
+// CHECK: moe.communication = {by_package, gather = 4 : i64, scatter = 4 : i64}{{$}}
+moe.layer @sequence_by_package {experts = 8, top_k = 2, hidden = 256, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, sp = 2, ep>, all_to_all = "gather_scatter"}
+
+// CHECK-LABEL: moe.layer @alone {
+// CHECK: all_to_all = "gather_scatter"
+// CHECK-NOT: moe.communication
+// CHECK: }
+moe.layer @alone {experts = 8, top_k = 2, hidden = 256, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, all_to_all = "gather_scatter"}
+
 // Names that vLLM had before are the transports that they became.
 
 // CHECK-LABEL: moe.layer @naive {

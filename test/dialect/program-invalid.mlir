@@ -549,3 +549,51 @@ moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["logits"] {
 ^bb0(%logits: tensor<?x4xbf16>):
 }
+
+// -----
+
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y"] {
+^bb0(%y: tensor<?x64xbf16>):
+moe.variant @a tokens [1, 64] {
+// expected-error@+1 {{'moe.collective' op unknown collective 'broadcast'; known: all_gather, reduce_scatter, all_reduce}}
+  %o = moe.collective broadcast ranks = 2 (%y) results ["out"] : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
+  moe.return %o outputs ["out"] : (tensor<?x64xbf16>) -> ()
+}
+}
+
+// -----
+
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y"] {
+^bb0(%y: tensor<?x64xbf16>):
+moe.variant @a tokens [1, 64] {
+// expected-error@+1 {{'moe.collective' op 'ranks' must be at least 2 and 'stride' positive, got 1 and 1}}
+  %o = moe.collective all_reduce ranks = 1 (%y) results ["out"] : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
+  moe.return %o outputs ["out"] : (tensor<?x64xbf16>) -> ()
+}
+}
+
+// -----
+
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y"] {
+^bb0(%y: tensor<?x64xbf16>):
+moe.variant @a tokens [1, 64] {
+// expected-error@+1 {{'moe.collective' op must have results of the types of its operands}}
+  %o = moe.collective all_reduce ranks = 2 (%y) results ["out"] : (tensor<?x64xbf16>) -> tensor<?x32xbf16>
+  moe.return %o outputs ["out"] : (tensor<?x32xbf16>) -> ()
+}
+}
+
+// -----
+
+moe.layer @l {experts = 4, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y"] {
+^bb0(%y: tensor<?x64xbf16>):
+moe.variant @a tokens [1, 64] {
+// expected-error@+1 {{'moe.collective' op 'results' has 2 names for 1 values}}
+  %o = moe.collective all_reduce ranks = 2 (%y) results ["out", "more"] : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
+  moe.return %o outputs ["out"] : (tensor<?x64xbf16>) -> ()
+}
+}

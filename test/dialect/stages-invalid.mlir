@@ -577,8 +577,32 @@ func.func private @f(%x: tensor<?x64xbf16>) {
 // -----
 
 func.func private @f(%y: tensor<?x64xbf16>) {
-  // expected-error@+1 {{'moe.finalize' op needs experts spread over ranks, got #moe.parallel<ep>}}
-  %o = moe.finalize <ep> %y : tensor<?x64xbf16> -> tensor<?x64xbf16>
+  // expected-error@+1 {{'moe.finalize' op needs several ranks to sum over}}
+  %o = moe.finalize ranks = 1 %y : tensor<?x64xbf16> -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x64xbf16>) {
+  // expected-error@+1 {{'moe.finalize' op 'ranks' must be positive, got 0}}
+  %o = moe.finalize ranks = 0 %y : tensor<?x64xbf16> -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x64xbf16>) {
+  // expected-error@+1 {{'moe.finalize' op 'stride' must be positive, got -1}}
+  %o = moe.finalize ranks = 2 stride = -1 %y : tensor<?x64xbf16> -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x64xbf16>) {
+  // expected-error@+1 {{'moe.finalize' op 'reduce' must be positive, got 0}}
+  %o = moe.finalize ranks = 2 reduce = 0 %y : tensor<?x64xbf16> -> tensor<?x64xbf16>
   return
 }
 
@@ -586,15 +610,23 @@ func.func private @f(%y: tensor<?x64xbf16>) {
 
 func.func private @f(%y: tensor<?x64xbf16>) {
   // expected-error@+1 {{'moe.finalize' op 'out' must be 'tensor<?x64xbf16>', got 'tensor<?x32xbf16>'}}
-  %o = moe.finalize <dp = 2, ep> %y : tensor<?x64xbf16> -> tensor<?x32xbf16>
+  %o = moe.finalize ranks = 2 %y : tensor<?x64xbf16> -> tensor<?x32xbf16>
   return
 }
 
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
-  // expected-error@+1 {{'moe.dispatch' op needs experts spread over ranks, got #moe.parallel<dp = 2>}}
-  %r:3 = moe.dispatch <dp = 2> %x, %i, %w : (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>)
+  // expected-error@+1 {{'moe.dispatch' op 'ranks' must be at least 2, got 1}}
+  %r:3 = moe.dispatch ranks = 1 %x ids %i weights %w : (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
+  // expected-error@+1 {{'moe.dispatch' op 'stride' must be positive, got 0}}
+  %r:3 = moe.dispatch ranks = 2 stride = 0 %x ids %i weights %w : (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }
 
@@ -602,7 +634,15 @@ func.func private @f(%x: tensor<?x64xbf16>, %i: tensor<?x2xi32>, %w: tensor<?x2x
 
 func.func private @f(%x: tensor<?x64xbf16>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
   // expected-error@+1 {{'moe.dispatch' op 'received_ids' must be 'tensor<?x2xi32>', got 'tensor<?x3xi32>'}}
-  %r:3 = moe.dispatch <dp = 2, ep> %x, %i, %w : (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x64xbf16>, tensor<?x3xi32>, tensor<?x2xf32>)
+  %r:3 = moe.dispatch ranks = 2 %x ids %i weights %w : (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x64xbf16>, tensor<?x3xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>, %s: tensor<?x1xf32>) {
+  // expected-error@+1 {{'moe.dispatch' op must receive scales as they are sent}}
+  %r:4 = moe.dispatch ranks = 2 %x scales %s ids %i weights %w : (tensor<?x64xbf16>, tensor<?x1xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x64xbf16>, tensor<?x2xf32>, tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }
 

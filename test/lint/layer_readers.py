@@ -18,6 +18,8 @@ READERS = {
     "compiler/plan/LayerFacts.cpp",
     "compiler/plan/LayerFacts.h",
     "compiler/passes/CheckProgram.cpp",
+    "compiler/passes/CheckCommunication.cpp",
+    "compiler/passes/CheckCommunication.h",
     "compiler/passes/CheckStoredWeights.cpp",
     "compiler/passes/CheckStoredWeights.h",
     "compiler/passes/CheckTarget.cpp",

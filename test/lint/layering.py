@@ -41,6 +41,7 @@ RULES = [
     ("runtime/include/", ("moec/",), LLVM),
     ("runtime/support/", ("runtime/support/",), LLVM),
     ("runtime/package/", ("runtime/package/", "runtime/support/"), LLVM),
+    ("runtime/comm/", ("runtime/comm/", "runtime/cuda/", "runtime/package/", "runtime/support/"), LLVM),
     # The host device computes values as kernels do.
     ("runtime/host/", ("runtime/", "moec/", "templates/moe/math/host.h"), LLVM),
     ("runtime/", ("runtime/", "moec/"), LLVM),

@@ -60,7 +60,10 @@ typedef enum moec_status {
   MOEC_DRIVER_FAILED = 15,
   MOEC_FILE_SYSTEM = 16,
   MOEC_REFUSED = 17,
-  MOEC_INTERNAL = 18
+  MOEC_INTERNAL = 18,
+  MOEC_PEER_LOST = 19,
+  MOEC_PEER_MISMATCH = 20,
+  MOEC_NO_COMMUNICATION = 21
 } moec_status;
 
 /** "invalid_argument" and so on; never NULL. */
@@ -183,7 +186,8 @@ const char *moec_package_name(const moec_package *package);
 /** The target in use, "sm_90a" say. */
 const char *moec_package_arch(const moec_package *package);
 const char *moec_package_device(const moec_package *package);
-/** 0 for a NULL package. */
+/** Of a run of this rank, as every count of tokens here. 0 for a NULL
+ *  package. */
 int64_t moec_package_max_tokens(const moec_package *package);
 /** That of the rank that was loaded: `ranks` has it alone. */
 const char *moec_package_manifest_json(const moec_package *package);
@@ -233,7 +237,7 @@ moec_status moec_package_value_bytes(const moec_package *package,
 typedef struct moec_variant {
   size_t struct_size;
   const char *name;
-  int64_t min_tokens, max_tokens; /**< inclusive */
+  int64_t min_tokens, max_tokens; /**< inclusive, of all ranks together */
   int32_t num_launches;
   int64_t min_sms; /**< a device with fewer SMs has others; 0: any device */
 } moec_variant;
@@ -421,6 +425,54 @@ moec_status moec_package_weight_map_json(const moec_package *package,
                                          moec_text **map);
 
 /*===----------------------------------------------------------------------===*\
+|* Ranks that reach each other                                                *|
+\*===----------------------------------------------------------------------===*/
+
+/** A rank's end of what connects ranks, for contexts of packages that move
+ *  tokens and sums between ranks (all2all_backend gather_scatter). One run at a
+ *  time uses it. */
+typedef struct moec_comm moec_comm;
+/** Ranks that are threads of one process, on the host device. */
+typedef struct moec_comm_group moec_comm_group;
+
+#define MOEC_COMM_ID_BYTES 128
+
+/** Exactly one of unique_id, nccl_comm and group is given. */
+typedef struct moec_comm_options {
+  size_t struct_size;
+  int32_t ranks; /**< of the layout, dp * pcp * tp */
+  int32_t rank;  /**< flattened, as rank_plus_one of moec_load_options - 1 */
+  /** MOEC_COMM_ID_BYTES bytes of moec_comm_unique_id, the same on all ranks. */
+  const void *unique_id;
+  /** An ncclComm_t of the caller with these ranks. It is split at once
+   *  (ncclCommSplit) and not used again. */
+  void *nccl_comm;
+  moec_comm_group *group;
+  /** The GPU, as ordinal_plus_one of moec_load_options. */
+  int32_t ordinal_plus_one;
+  /** To wait for other ranks while connecting; 0: 60000. */
+  int32_t timeout_ms;
+  /** The libnccl.so.2; NULL: one that the process has loaded, else as the
+   *  loader finds it. NCCL 2.18 or later. */
+  const char *nccl_path;
+} moec_comm_options;
+
+/** One rank makes it and gives it to all. */
+moec_status moec_comm_unique_id(const char *nccl_path, void *id);
+/** timeout_ms: a rank waits so long for the others of a collective; 0:
+ *  60000. */
+moec_status moec_comm_group_create(int32_t ranks, int32_t timeout_ms,
+                                   moec_comm_group **group);
+/** Communicators keep what they need of it. */
+void moec_comm_group_destroy(moec_comm_group *group);
+/** Returns when all ranks have called it, or MOEC_PEER_LOST. With NCCL, where
+ *  one is missing, a thread of the process goes on to wait for it. */
+moec_status moec_comm_create(const moec_comm_options *options,
+                             moec_comm **comm);
+/** Contexts keep what they need of it. No run may be in flight. */
+void moec_comm_destroy(moec_comm *comm);
+
+/*===----------------------------------------------------------------------===*\
 |* Context and run                                                            *|
 \*===----------------------------------------------------------------------===*/
 
@@ -430,6 +482,10 @@ typedef struct moec_context_options {
    *  the context; NULL: moec allocates it. */
   void *state;
   uint64_t state_bytes;
+  /** For a package that moves tokens and sums between ranks, which is
+   *  MOEC_NO_COMMUNICATION without it. All ranks create their contexts in one
+   *  order, since groups of ranks are made then. */
+  moec_comm *comm;
 } moec_context_options;
 
 /** Zeroes the package's state, and waits for that. The workspace stays the
@@ -463,6 +519,8 @@ typedef struct moec_run_options {
 
 /** Queues one run. Allocates nothing, synchronizes nothing, may be captured in
  *  a CUDA graph. tokens = 0 succeeds and launches nothing. Options may be NULL.
+ *  On a context with a moec_comm all ranks run the same number of times, with
+ *  the same token count; valid_tokens says how many of them are real.
  *  On the host device it returns when the outputs are written.
  *
  *  Types: where a value has several element types, any of them may be given at

@@ -13,15 +13,16 @@
 // (arrange_tokens.cuh). In a part of a layer nothing is counted.
 //
 // Args, in order (null where marked): const void *logits [tokens, E] (null:
-//   given ids), ElementCode logits_type (F32, F16, BF16), const void *given_ids
-//   [tokens, kTopK], ElementCode given_ids_type (I32, I64), const void
-//   *given_weights [tokens, kTopK], ElementCode given_weights_type (as of
-//   logits), valid_tokens [1] (null), those of place.cuh, int tokens, topk_ids
-//   [tokens, kPairsOf], topk_weights, ids (null), weights (null; a part of a
-//   layer may lack both), then block_counts [blocks, kPlacesOf] (absent in a
-//   part), or with kPermute rows, positions, offsets, tiles, tile_count, counts
-//   (null) as in permute.cuh, or positions [tokens, kPairsOf]: of pairs of this
-//   rank's experts their own number, else -1.
+//   given ids), ElementCode logits_type (F32, F16, BF16), const void
+//   *given_ids [tokens, kTopK], ElementCode given_ids_type (I32, I64), const
+//   void *given_weights [tokens, kTopK], ElementCode given_weights_type (as
+//   of logits), valid_tokens [1] (null; absent), those of place.cuh, int
+//   tokens, topk_ids [tokens, kPairsOf], topk_weights, ids (null), weights
+//   (null; a part of a layer may lack both), then block_counts [blocks,
+//   kPlacesOf] (absent in a part), or with kPermute rows, positions,
+//   offsets, tiles, tile_count, counts (null) as in permute.cuh, or
+//   positions [tokens, kPairsOf]: of pairs of this rank's experts their own
+//   number, else -1.
 //
 // With a Scaling, CTAs behind those that route quantize x at the same time
 // (quantize.cuh; not DynamicTensor). Args then go on with input, long long
@@ -224,7 +225,10 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   __syncthreads();
   awaitPredecessor<Config>();
 
-  int valid = args.valid_tokens ? *args.valid_tokens : args.tokens;
+  int valid = args.tokens;
+  if constexpr (requires { args.valid_tokens; })
+    if (args.valid_tokens)
+      valid = *args.valid_tokens;
   // The next token's logits are on their way while one is routed, where two
   // sets of them fit into the registers.
   constexpr bool kAhead =

@@ -170,6 +170,17 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
   return kSuccess;
 }
 
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
+                          void **, void **) {
+  if (!fakeGpu()->onLaunch)
+    return kNotSupported;
+  bool overlaps = false;
+  for (unsigned i = 0; i < config->numAttributes; ++i)
+    overlaps |= config->attributes[i].id == kLaunchProgrammatic;
+  fakeGpu()->onLaunch(entryOf(function).c_str(), overlaps);
+  return kSuccess;
+}
+
 CUresult cuFuncLoad(CUfunction) { return kSuccess; }
 
 CUresult cuFuncSetAttribute(CUfunction, int, int) { return kSuccess; }

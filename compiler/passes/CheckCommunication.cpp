@@ -1,0 +1,79 @@
+//===- CheckCommunication.cpp - what a package moves ----------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Tokens stand behind the gather that are not in the order, or not of the
+// number, that an option of this rank's tokens speaks of.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/passes/CheckCommunication.h"
+
+#include "compiler/passes/Targets.h"
+#include "compiler/plan/Communication.h"
+#include "dialect/catalog/RoutingMethods.h"
+
+using namespace mlir;
+using namespace moec;
+
+LogicalResult compiler::checkCommunication(moe::LayerOp layer) {
+  if (!layer.communicates())
+    return success();
+  const moe::DescriptorAttr a1 = layer.getQuant().getA1();
+  const bool hasOneScale =
+      layer.getInputQuantized() &&
+      (a1.isOfTensor() || (a1.getSecondScale() && !a1.getSecondPerRow()));
+  const catalog::RoutingMethod *row =
+      catalog::find(catalog::kRoutingMethods, layer.getRouting().getMethod());
+  struct Rule {
+    bool isAsked;
+    StringRef reason;
+  };
+  const Rule always[] = {
+      {bool(layer.getPart()),
+       "part: a part of a layer is for callers that move tokens themselves"},
+      {layer.isBatched(), "activation_format batched: rows come by expert, so "
+                          "the caller has moved them"},
+      {layer.getDeferFinalize(),
+       "defer_finalize: the caller sums over experts before ranks can sum"},
+      {layer.getResidual(), "residual: each rank would add it to its sum"},
+      {layer.getSkipFinalAllReduce(),
+       "skip_final_all_reduce: the caller reduces over ranks"},
+      {layer.getBatchInvariant(),
+       "batch_invariant: the order of sums over ranks may depend on their "
+       "size"}};
+  const Rule gathering[] = {
+      {layer.getLora(), "lora: addends are of the pairs of one rank's tokens"},
+      {layer.getExpertMap(),
+       "expert_map, which placements other than linear need: each rank maps "
+       "ids of all ranks' tokens by its own"},
+      {layer.getNumSharedExperts().value_or(0) > 0,
+       "num_shared_experts: the experts that the caller computes beside the "
+       "layer need no tokens of other ranks"},
+      {!a1.isPlain() && a1.getDynamic() && a1.isOfTensor() && !hasOneScale,
+       "a scheme with one dynamic scale of all tokens: ranks have different "
+       "numbers of them"},
+      {hasOneScale,
+       "input_quantized with one scale of all tokens: each rank has its own"},
+      {row && row->score.starts_with("drawn"),
+       "a routing that draws experts by a token's place: ranks number their "
+       "tokens alike"}};
+  bool failed = false;
+  const auto refuseAsked = [&](ArrayRef<Rule> rules) {
+    for (const Rule &rule : rules)
+      if (rule.isAsked)
+        failed |= mlir::failed(
+            refuse(layer, "option_not_supported",
+                   "all_to_all gather_scatter, and " + rule.reason +
+                       "; accepted: one of the two, or all_to_all "
+                       "allgather_reducescatter, with which the caller moves "
+                       "tokens and sums"));
+  };
+  refuseAsked(always);
+  if (const auto moved = movedByPackage(layer); moved && moved->gather > 1)
+    refuseAsked(gathering);
+  return failure(failed);
+}

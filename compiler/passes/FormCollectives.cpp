@@ -1,0 +1,73 @@
+//===- FormCollectives.cpp - stages between ranks -------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A dispatch is one collective of all that moves, so that it is one operation
+// of the library that does it. A finalize is one or two.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/passes/FormCollectives.h"
+
+using namespace mlir;
+using namespace moec;
+
+bool compiler::isBetweenRanks(Operation *stage) {
+  return isa<moe::DispatchOp, moe::FinalizeOp>(stage);
+}
+
+bool compiler::isBeforeDispatch(Operation *stage) {
+  for (auto dispatch : stage->getBlock()->getOps<moe::DispatchOp>())
+    return stage->isBeforeInBlock(dispatch);
+  return false;
+}
+
+static moe::CollectiveOp create(OpBuilder &builder, Operation *stage,
+                                StringRef kind, int64_t ranks, int64_t stride,
+                                ArrayRef<StringRef> names, ValueRange values) {
+  // A default is absent, as it is when it was printed and parsed.
+  return moe::CollectiveOp::create(
+      builder, stage->getLoc(), values.getTypes(), builder.getStringAttr(kind),
+      builder.getI64IntegerAttr(ranks),
+      stride == 1 ? IntegerAttr() : builder.getI64IntegerAttr(stride),
+      builder.getStrArrayAttr(names), values);
+}
+
+static void form(OpBuilder &builder, moe::DispatchOp dispatch) {
+  SmallVector<StringRef> names = {"received_x"};
+  for (size_t i = 0; i < dispatch.getScales().size(); ++i)
+    names.push_back(i == 0 ? "received_scale" : "received_second_scale");
+  names.append({"received_ids", "received_weights"});
+  auto gather = create(builder, dispatch, "all_gather", dispatch.getRanks(),
+                       dispatch.getStride(), names, dispatch->getOperands());
+  dispatch->replaceAllUsesWith(gather->getResults());
+}
+
+static void form(OpBuilder &builder, moe::FinalizeOp finalize) {
+  Value sum = finalize.getPartial();
+  const int64_t ranks = finalize.getRanks(), reduce = finalize.getReduce();
+  if (ranks > 1)
+    sum =
+        create(builder, finalize, "reduce_scatter", ranks, finalize.getStride(),
+               {reduce > 1 ? StringRef("scattered") : StringRef("out")}, sum)
+            .getValues()
+            .front();
+  if (reduce > 1)
+    sum = create(builder, finalize, "all_reduce", reduce, /*stride=*/1, {"out"},
+                 sum)
+              .getValues()
+              .front();
+  finalize.getOut().replaceAllUsesWith(sum);
+}
+
+void compiler::formCollectives(OpBuilder &builder, Operation *stage) {
+  builder.setInsertionPoint(stage);
+  if (auto dispatch = dyn_cast<moe::DispatchOp>(stage))
+    form(builder, dispatch);
+  else
+    form(builder, cast<moe::FinalizeOp>(stage));
+  stage->erase();
+}

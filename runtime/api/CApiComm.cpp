@@ -1,0 +1,101 @@
+//===- CApiComm.cpp - the C interface of communicators --------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Options of the caller become one of three kinds of communicator.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/api/CallerStructs.h"
+#include "runtime/comm/Nccl.h"
+
+using namespace moec;
+using namespace moec::runtime;
+
+static_assert(sizeof(comm::UniqueId) == MOEC_COMM_ID_BYTES);
+
+static Result<std::chrono::milliseconds> readTimeout(int32_t milliseconds) {
+  constexpr int32_t kUsual = 60000;
+  if (milliseconds < 0)
+    return invalidArgument("timeout_ms: expected milliseconds, or 0 for {}, "
+                           "got {}",
+                           kUsual, milliseconds);
+  return std::chrono::milliseconds(milliseconds ? milliseconds : kUsual);
+}
+
+moec_status moec_comm_unique_id(const char *nccl_path, void *id) {
+  return guarded([&]() -> Result<void> {
+    if (!id)
+      return nullArgument("moec_comm_unique_id", "id");
+    const auto made = TRY(comm::makeUniqueId(nccl_path ? nccl_path : ""));
+    std::memcpy(id, made.data(), made.size());
+    return {};
+  });
+}
+
+moec_status moec_comm_group_create(int32_t ranks, int32_t timeout_ms,
+                                   moec_comm_group **group) {
+  return guarded([&]() -> Result<void> {
+    if (!group)
+      return nullArgument("moec_comm_group_create", "group");
+    *group = nullptr;
+    host::RankGroup::Options options;
+    options.timeout = TRY(readTimeout(timeout_ms));
+    auto made = TRY(host::RankGroup::create(ranks, std::move(options)));
+    *group = new moec_comm_group{std::move(made)};
+    return {};
+  });
+}
+
+void moec_comm_group_destroy(moec_comm_group *group) { delete group; }
+
+static Result<std::unique_ptr<comm::Communicator>>
+connect(const moec_comm_options &given) {
+  const int ways = (given.unique_id != nullptr) + (given.nccl_comm != nullptr) +
+                   (given.group != nullptr);
+  if (ways != 1)
+    return invalidArgument("expected one of unique_id, nccl_comm and group, "
+                           "got {}",
+                           ways == 0 ? "none" : "several");
+  if (given.ranks < 1 || given.rank < 0 || given.rank >= given.ranks)
+    return invalidArgument("expected a rank from 0 to ranks - 1, got rank {} "
+                           "of {}",
+                           given.rank, given.ranks);
+  comm::NcclOptions options;
+  options.timeout = TRY(readTimeout(given.timeout_ms));
+  if (given.group) {
+    if (given.nccl_path || given.ordinal_plus_one || given.timeout_ms)
+      return invalidArgument("nccl_path, ordinal_plus_one and timeout_ms are "
+                             "not of ranks in a group; leave them zero");
+    auto end = TRY(given.group->group->end(given.rank));
+    if (end->size() != given.ranks)
+      return invalidArgument("the group has {} ranks, and {} were given",
+                             end->size(), given.ranks);
+    return end;
+  }
+  options.ranks = given.ranks, options.rank = given.rank;
+  options.ordinal = given.ordinal_plus_one - 1;
+  options.path = given.nccl_path ? given.nccl_path : "";
+  options.borrowed = given.nccl_comm;
+  if (given.unique_id)
+    std::memcpy(options.id.emplace().data(), given.unique_id,
+                MOEC_COMM_ID_BYTES);
+  return comm::connectByNccl(options);
+}
+
+moec_status moec_comm_create(const moec_comm_options *options,
+                             moec_comm **comm) {
+  return guarded([&]() -> Result<void> {
+    if (!options || !comm)
+      return nullArgument("moec_comm_create", options ? "comm" : "options");
+    *comm = nullptr;
+    const auto given = TRY(readOptions(options, "moec_comm_options"));
+    *comm = new moec_comm{TRY(connect(given))};
+    return {};
+  });
+}
+
+void moec_comm_destroy(moec_comm *comm) { delete comm; }

@@ -1,0 +1,136 @@
+//===- Communicator.cpp - how ranks reach each other ---------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// All kinds of communicator have these in common.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/comm/Communicator.h"
+
+#include "runtime/package/ElementTypes.h"
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::comm;
+
+std::string_view comm::nameOf(Collective::Kind kind) {
+  switch (kind) {
+  case Collective::Kind::AllGather:
+    return "all_gather";
+  case Collective::Kind::ReduceScatter:
+    return "reduce_scatter";
+  case Collective::Kind::AllReduce:
+    return "all_reduce";
+  }
+  return "";
+}
+
+std::vector<int64_t> comm::groupOf(int64_t rank, int64_t ranks,
+                                   int64_t stride) {
+  const int64_t first = rank - rank / stride % ranks * stride;
+  std::vector<int64_t> members;
+  for (int64_t i = 0; i < ranks; ++i)
+    members.push_back(first + i * stride);
+  return members;
+}
+
+Result<int64_t> comm::bytesOf(const Part &part) {
+  const ElementType *type = findElementType(part.elementType);
+  if (!type)
+    return invalidManifest("a collective moves elements of type '{}', which is "
+                           "none",
+                           part.elementType);
+  const int64_t bits = part.elements * type->bits;
+  if (bits % 8 != 0)
+    return invalidManifest("a collective moves {} elements of {}, which do not "
+                           "end with a byte",
+                           part.elements, part.elementType);
+  return bits / 8;
+}
+
+int64_t comm::ranksOf(const Target &target) {
+  int64_t most = 1;
+  for (const Variant &variant : target.variants)
+    for (const Launch &launch : variant.launches)
+      if (launch.collective)
+        most = std::max(most,
+                        launch.collective->ranks * launch.collective->stride);
+  return most;
+}
+
+Result<void> comm::check(const Communicator *communicator,
+                         const Manifest &manifest, const Target &target,
+                         bool onGpu) {
+  const int64_t ranks = ranksOf(target);
+  if (ranks == 1)
+    return {};
+  if (!communicator)
+    return Error(
+        ErrorCode::NoCommunication,
+        "package {} moves tokens and sums between {} ranks: expected a "
+        "communicator of them, got none",
+        manifest.name, ranks);
+  if (communicator->onGpu() != onGpu)
+    return invalidArgument("package {} runs on {}, and the communicator moves "
+                           "memory of {}",
+                           manifest.name, onGpu ? "a GPU" : "the host device",
+                           onGpu ? "the host" : "a GPU");
+  if (communicator->size() != ranks)
+    return invalidArgument("package {} is for {} ranks, and the communicator "
+                           "connects {}",
+                           manifest.name, ranks, communicator->size());
+  if (communicator->rank() != manifest.ranks.front().rank)
+    return invalidArgument("package {} was loaded for rank {}, and the "
+                           "communicator is of rank {}",
+                           manifest.name, manifest.ranks.front().rank,
+                           communicator->rank());
+  return {};
+}
+
+Result<void> comm::prepare(Communicator &communicator, const Target &target) {
+  for (const Variant &variant : target.variants)
+    for (const Launch &launch : variant.launches)
+      if (launch.collective)
+        TRY(communicator.prepare(launch.collective->ranks,
+                                 launch.collective->stride));
+  return {};
+}
+
+/// Memory and elements of a value.
+static Result<std::pair<void *, int64_t>>
+findMemory(const std::string &name, const Manifest &manifest,
+           const Target &target, const Symbols &symbols,
+           std::span<const BoundValue> values) {
+  const int64_t index = valueIndex(manifest, target, name);
+  const auto at = static_cast<size_t>(index);
+  if (index < 0 || values[at].address == 0)
+    return invalidArgument("value '{}': expected memory for a collective, got "
+                           "none",
+                           name);
+  const int64_t elements =
+      TRY(elementCount(valueAt(manifest, target, at), symbols));
+  return std::pair(reinterpret_cast<void *>(values[at].address), elements);
+}
+
+Result<void> comm::findParts(const Collective &collective,
+                             const Manifest &manifest, const Target &target,
+                             const Symbols &symbols,
+                             std::span<const BoundValue> values,
+                             std::vector<Part> &parts) {
+  parts.clear();
+  for (size_t i = 0; i < collective.operands.size(); ++i) {
+    const std::string &name = collective.operands[i];
+    const auto from = TRY(findMemory(name, manifest, target, symbols, values));
+    const auto to = TRY(
+        findMemory(collective.results[i], manifest, target, symbols, values));
+    // The smaller side is that of one rank.
+    parts.push_back({from.first, to.first, std::min(from.second, to.second),
+                     findValue(manifest, target, name)->elementTypes.front()});
+  }
+  return {};
+}

@@ -1,0 +1,92 @@
+//===- Communicator.h - how ranks reach each other --------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A rank's end of what connects the ranks of a layout. A run hands it the
+// collectives of its launch list, in order; all ranks of a group must do the
+// same. Who connects threads of one process is host/RankGroup.h.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_COMM_COMMUNICATOR_H
+#define MOEC_RUNTIME_COMM_COMMUNICATOR_H
+
+#include "runtime/package/Arguments.h"
+#include "runtime/package/Manifest.h"
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace moec::comm {
+
+/// One value of a collective.
+struct Part {
+  const void *from = nullptr;
+  void *to = nullptr;
+  /// That a rank brings to all_gather, that it gets of reduce_scatter, or all.
+  int64_t elements = 0;
+  std::string_view elementType; ///< a name of ElementTypes.h
+};
+
+/// A collective with the memory of one rank.
+struct Call {
+  Collective::Kind kind = Collective::Kind::AllGather;
+  int64_t ranks = 1, stride = 1;
+  std::span<const Part> parts;
+  void *stream = nullptr; ///< of the GPU that the memory is on
+};
+
+class Communicator {
+public:
+  virtual ~Communicator() = default;
+  virtual int64_t rank() const = 0;
+  virtual int64_t size() const = 0; ///< ranks, of all groups
+  /// Whether memory of calls is a GPU's, not the host's.
+  virtual bool onGpu() const { return false; }
+  /// Makes collectives of groups possible. All ranks do it, in one order and
+  /// before any run that needs it.
+  virtual Result<void> prepare(int64_t /*ranks*/, int64_t /*stride*/) {
+    return {};
+  }
+  /// Does it, or queues it where there is a stream. PeerMismatch where ranks do
+  /// not do the same, PeerLost where one does not come.
+  virtual Result<void> perform(const Call &call) = 0;
+};
+
+/// "all_gather", as manifests spell it.
+std::string_view nameOf(Collective::Kind kind);
+
+/// The ranks of the group that `rank` is in, ascending.
+std::vector<int64_t> groupOf(int64_t rank, int64_t ranks, int64_t stride);
+
+/// Bytes of so many elements, which are whole ones.
+Result<int64_t> bytesOf(const Part &part);
+
+/// The ranks that the launch lists of a target are of; 1 where they have no
+/// collective.
+int64_t ranksOf(const Target &target);
+
+/// Checks a rank's end (null: none) against what a package of one rank needs:
+/// NoCommunication where it lacks one, InvalidArgument where it has another
+/// rank or number of ranks, or another device's memory.
+Result<void> check(const Communicator *communicator, const Manifest &manifest,
+                   const Target &target, bool onGpu);
+
+/// Prepares all groups of a target's launch lists.
+Result<void> prepare(Communicator &communicator, const Target &target);
+
+/// Fills `parts` with the memory of a collective's values. InvalidArgument
+/// where a value has none.
+Result<void> findParts(const Collective &collective, const Manifest &manifest,
+                       const Target &target, const Symbols &symbols,
+                       std::span<const BoundValue> values,
+                       std::vector<Part> &parts);
+
+} // namespace moec::comm
+
+#endif // MOEC_RUNTIME_COMM_COMMUNICATOR_H

@@ -1,0 +1,69 @@
+// RUN: moec-opt "--moe-pipeline=archs=sm_90a max-tokens=1024 emit=stages" %s | FileCheck %s --check-prefix=STAGES
+// RUN: moec-opt "--moe-pipeline=archs=sm_90a max-tokens=1024" %s | FileCheck %s
+
+// Codes and scales of a token move, and ids and weights of its experts. The
+// rank routes and quantizes its own tokens; behind the gather all is given.
+
+// STAGES-LABEL: moe.program @blocks_sm_90a
+// STAGES: reason = "engine 'gemv' has no kernel that does stage 'dispatch'"
+// STAGES: moe.variant @up_to_1024
+// STAGES-NEXT: %[[I:.*]], %[[W:.*]] = moe.route <renormalize> top_k = 2 %{{.*}} given(%{{.*}}, %{{.*}}) valid
+// STAGES-NEXT: moe.count experts = 8 block_tokens = 0 local = 2 %[[I]]
+// STAGES-NEXT: %[[Q:.*]], %[[S:.*]] = moe.quantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %x
+// STAGES-NEXT: %[[RX:.*]], %[[RS:.*]], %[[RI:.*]], %[[RW:.*]] = moe.dispatch ranks = 2 stride = 2 %[[Q]] scales %[[S]] ids %[[I]] weights %[[W]]
+// STAGES-NEXT: %[[I2:.*]], %[[W2:.*]] = moe.route <custom> top_k = 2 experts = 8 given(%[[RI]], %[[RW]])
+// STAGES: moe.grouped_matmul pairs = 2 {{.*}}
+// STAGES: %[[OUT:.*]] = moe.combine %{{.*}}, %{{.*}}, %[[W2]]
+// STAGES-NEXT: %[[SUM:.*]] = moe.finalize ranks = 2 stride = 2 reduce = 2 %[[OUT]]
+// STAGES-NEXT: moe.return %[[SUM]] outputs ["out"] optional %[[I]], %[[W]], %{{.*}} as ["ids", "weights", "counts"]
+
+// Collectives are entries of the launch list; what they leave has its place in
+// the workspace. Kernels in front of the gather are of own tokens.
+
+// CHECK-LABEL: moe.program @blocks_sm_90a
+// CHECK: moe.kernel @up_to_32_route_own kind = route
+// CHECK: plan #moe.plan<grid = "ceildiv(own_tokens, 16) + ceildiv(own_tokens * 2, 32)"
+// CHECK: moe.kernel @up_to_32_route_permute kind = route_permute
+// CHECK: moe.variant @up_to_32 tokens[1, 32]
+// CHECK-SAME: #moe.region<"own_ids", offset = "{{[^"]*}}", bytes = "own_tokens * 8", first = 0, last = 1>
+// CHECK-SAME: #moe.region<"received_x", offset = "{{[^"]*}}", bytes = "tokens * 256", first = 1, last = 4>
+// CHECK-SAME: #moe.region<"partial", offset = "{{[^"]*}}", bytes = "tokens * 512", first = 5, last = 6>
+// CHECK-SAME: #moe.region<"scattered", offset = "{{[^"]*}}", bytes = "own_tokens * 512", first = 6, last = 7>
+// CHECK: moe.launch @up_to_32_route_own
+// CHECK-NEXT: moe.collective all_gather ranks = 2 stride = 2(%x_q, %x_scale, %own_ids, %own_weights) results ["received_x", "received_scale", "received_ids", "received_weights"]
+// CHECK: moe.launch @up_to_32_combine
+// CHECK-NEXT: moe.collective reduce_scatter ranks = 2 stride = 2(%partial) results ["scattered"]
+// CHECK-NEXT: moe.collective all_reduce ranks = 2(%scattered) results ["out"]
+// CHECK-NEXT: moe.return %out outputs ["out"]
+moe.layer @blocks {experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, ep>, all_to_all = "gather_scatter"}
+
+// A static scale covers all experts, so it is every rank's and does not move.
+// STAGES-LABEL: moe.program @static_sm_90a
+// STAGES: %[[Q:.*]], %[[S:.*]] = moe.quantize {{.*}} %x scale %a1_scale
+// STAGES: moe.dispatch ranks = 4 %[[Q]] ids
+// STAGES: moe.grouped_matmul {{.*}} lhs_scale %[[S]]
+// CHECK-LABEL: moe.program @static_sm_90a
+moe.layer @static {experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_tensor>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, ep>, all_to_all = "gather_scatter"}
+
+// x that comes quantized moves as it comes. Products of x and its weight are
+// made behind.
+// STAGES-LABEL: moe.program @given_sm_90a
+// STAGES: moe.dispatch ranks = 2 %x scales %x_scale ids
+// CHECK-LABEL: moe.program @given_sm_90a
+moe.layer @given {experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>, all_to_all = "gather_scatter", input_quantized}
+// STAGES-LABEL: moe.program @weighed_sm_90a
+// STAGES: %[[RX:.*]], %[[RI:.*]], %[[RW:.*]] = moe.dispatch ranks = 2 %x ids
+// STAGES: %{{.*}}, %[[W:.*]] = moe.route <custom>
+// STAGES: moe.quantize {{.*}} %[[RX]] weights %[[W]]
+// CHECK-LABEL: moe.program @weighed_sm_90a
+moe.layer @weighed {experts = 8, top_k = 1, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>, all_to_all = "gather_scatter", apply_router_weight_on_input}
+
+// Ranks with the same tokens sum alone, and keep the path of a few tokens.
+// STAGES-LABEL: moe.program @shards_sm_90a
+// STAGES: moe.variant @up_to_{{.*}} engine "gemv"
+// STAGES-NOT: moe.dispatch
+// STAGES: moe.finalize ranks = 1 reduce = 2
+// CHECK-LABEL: moe.program @shards_sm_90a
+// CHECK: moe.launch @{{.*}}_down_combine({{.*}}results ["partial"]
+// CHECK-NEXT: moe.collective all_reduce ranks = 2(%partial) results ["out"]
+moe.layer @shards {experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2>, all_to_all = "gather_scatter"}

@@ -1,0 +1,285 @@
+//===- CollectivesTest.cpp - packages that move tokens and sums -----------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Compiles a layer whole and for ranks whose package gathers tokens and
+// scatters sums itself, runs each rank in a thread with tokens of its own and
+// demands that each gets the whole layer's output for them. Ranks have
+// different numbers of tokens, some none; what pads them is NaN and must not
+// matter. And that delays of ranks change no bit.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/host/RankGroup.h"
+#include "test/conformance/RankRuns.h"
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+using namespace moec;
+using namespace moec::test;
+
+namespace {
+
+/// Ranks of tokens of their own; the others have the same as one of those.
+struct Split {
+  Layout layout;
+  int64_t own;  ///< ranks with tokens of their own
+  int64_t same; ///< ranks that follow each other and have the same ones
+};
+
+Split split(Layout layout, int64_t own, int64_t same,
+            const char *options = "") {
+  layout.options = options;
+  layout.more = ", all_to_all = \"gather_scatter\"";
+  layout.maxTokens = std::max<int64_t>(64, own * 12);
+  return {layout, own, same};
+}
+
+void PrintTo(const Split &split, std::ostream *out) {
+  *out << split.layout.name;
+}
+
+/// Ranks that are late by up to a millisecond, by a seed.
+host::RankGroup::Options lateBy(uint64_t seed) {
+  host::RankGroup::Options options;
+  if (seed == 0)
+    return options;
+  auto calls = std::make_shared<std::atomic<uint64_t>>(0);
+  options.delay = [seed, calls](int64_t rank) {
+    std::mt19937_64 random(seed * 1000003 + uint64_t(rank) * 977 + ++*calls);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 1000));
+  };
+  return options;
+}
+
+/// All ranks of a layout, and the layer as one rank has it.
+struct Ranks {
+  explicit Ranks(const Split &split)
+      : split(split), whole(compileRank(split.layout, "")) {
+    whole.fillWeights();
+    const Shares shares = compileRanks(split.layout);
+    for (int64_t r = 0; r < split.layout.ranks; ++r) {
+      ranks.emplace_back(takeRank(shares, r));
+      ranks.back().takeWeights(whole);
+    }
+  }
+
+  int64_t ownOf(int64_t rank) const { return rank / split.same; }
+
+  /// Runs all ranks with so many real tokens each, padded to `padded`.
+  void run(const std::vector<int64_t> &counts, int64_t padded, uint64_t seed) {
+    const int64_t hidden = split.layout.hidden, experts = split.layout.experts;
+    const int64_t rowBytes = hidden * whole.layer.inputType->bytes;
+    const int64_t all = std::reduce(counts.begin(), counts.end());
+    Bytes x(all * rowBytes), logits(all * experts * 4);
+    fillX(whole.layer, kSeed, 0, all, x.span.data(), hidden);
+    ASSERT_TRUE(fillLogits(whole.layer, kSeed, "uniform", 0, all,
+                           *whole.layer.logitsType, logits.span.data()));
+    if (all > 0) {
+      auto ran = whole.run(all, x, logits);
+      ASSERT_TRUE(ran) << ran.error().message;
+    }
+    auto group = host::RankGroup::create(split.layout.ranks, lateBy(seed));
+    ASSERT_TRUE(group);
+    std::vector<Result<void>> results(ranks.size());
+    std::vector<std::thread> threads;
+    for (size_t r = 0; r < ranks.size(); ++r)
+      threads.emplace_back([&, r] {
+        const int64_t own = ownOf(int64_t(r));
+        const int64_t begin = std::reduce(counts.begin(), counts.begin() + own);
+        auto end = (*group)->end(int64_t(r));
+        ranks[r].communicator = end->get();
+        results[r] =
+            runRank(ranks[r], padded, counts[own],
+                    x.span.subspan(begin * rowBytes, counts[own] * rowBytes),
+                    logits.span.subspan(begin * experts * 4,
+                                        counts[own] * experts * 4));
+        ranks[r].communicator = nullptr;
+        if (!results[r])
+          (*group)->abort("a rank failed");
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    for (size_t r = 0; r < ranks.size(); ++r)
+      ASSERT_TRUE(results[r])
+          << "rank " << r << ": " << results[r].error().message;
+    compare(counts, padded);
+  }
+
+  Result<void> runRank(Rank &rank, int64_t padded, int64_t valid,
+                       std::span<const std::byte> x,
+                       std::span<const std::byte> logits) const {
+    Bytes myX(padded * split.layout.hidden * whole.layer.inputType->bytes);
+    Bytes myLogits(padded * split.layout.experts * 4), mine(4);
+    std::ranges::copy(x, myX.span.begin());
+    std::ranges::copy(logits, myLogits.span.begin());
+    const auto count = int32_t(valid);
+    std::memcpy(mine.span.data(), &count, 4);
+    rank.out = Bytes(padded * split.layout.hidden * 4);
+    rank.ids = Bytes(padded * kTopK * 4);
+    return rank.run(padded, {{"x", Rank::tensor(myX)},
+                             {"logits", Rank::tensor(myLogits)},
+                             {"valid_tokens", Rank::tensor(mine)},
+                             {"ids", Rank::tensor(rank.ids)},
+                             {"out", Rank::tensor(rank.out)}});
+  }
+
+  void compare(const std::vector<int64_t> &counts, int64_t padded) {
+    const int64_t hidden = split.layout.hidden;
+    const auto *wholeOut =
+        reinterpret_cast<const float *>(whole.out.span.data());
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      SCOPED_TRACE(fmt::format("rank {}", r));
+      const int64_t own = ownOf(int64_t(r)), valid = counts[own];
+      const int64_t begin = std::reduce(counts.begin(), counts.begin() + own);
+      const auto *out =
+          reinterpret_cast<const float *>(ranks[r].out.span.data());
+      EXPECT_EQ(std::memcmp(ranks[r].ids.span.data(),
+                            whole.ids.span.data() + begin * kTopK * 4,
+                            size_t(valid * kTopK * 4)),
+                0);
+      std::vector<double> sums(out, out + valid * hidden);
+      std::vector<int64_t> list(valid);
+      std::iota(list.begin(), list.end(), 0);
+      if (valid > 0) {
+        reference::Report report = reference::compareRows(
+            sums, list, hidden, wholeOut + begin * hidden,
+            *reference::findElement("f32"), hidden, 1e-5);
+        EXPECT_TRUE(report.passed) << report.text;
+      }
+      for (int64_t i = valid * hidden; i < padded * hidden; ++i)
+        ASSERT_EQ(out[i], 0.0F) << "element " << i << " of what pads";
+    }
+  }
+
+  Split split;
+  Rank whole;
+  std::vector<Rank> ranks;
+};
+
+class OfSplits : public testing::TestWithParam<Split> {};
+
+TEST_P(OfSplits, EachRankGetsTheLayerOfItsTokens) {
+  Ranks ranks(GetParam());
+  const int64_t own = GetParam().own;
+  const auto run = [&](auto countOf, int64_t padded) {
+    std::vector<int64_t> counts;
+    for (int64_t i = 0; i < own; ++i)
+      counts.push_back(countOf(i));
+    SCOPED_TRACE(
+        fmt::format("tokens {} of {}", fmt::join(counts, " "), padded));
+    ranks.run(counts, padded, 0);
+  };
+  run([](int64_t) { return 1; }, 1);
+  run([](int64_t i) { return 3 + i % 4; }, 6);
+  run([](int64_t i) { return i % 2 == 0 ? 12 : 0; }, 12);
+  run([&](int64_t i) { return i + 1 == own ? 5 : 0; }, 7);
+  run([](int64_t) { return 0; }, 2);
+}
+
+TEST_P(OfSplits, DelaysChangeNoBit) {
+  Ranks ranks(GetParam());
+  std::vector<int64_t> counts(GetParam().own, 4);
+  counts.back() = 2;
+  std::vector<std::vector<std::byte>> first;
+  for (uint64_t seed : {0, 1, 2}) {
+    ranks.run(counts, 5, seed);
+    for (size_t r = 0; r < ranks.ranks.size(); ++r) {
+      const auto out = ranks.ranks[r].out.span;
+      if (seed == 0)
+        first.emplace_back(out.begin(), out.end());
+      else
+        EXPECT_TRUE(std::ranges::equal(first[r], out)) << "rank " << r;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Splits, OfSplits,
+    testing::Values(
+        split({"one", "", 1, 4, "f32", "unfused", "silu"}, 1, 1),
+        split({"tp2", "tp = 2", 2, 5, "bf16", "grouped", "silu"}, 1, 2),
+        split({"tp3_ep", "tp = 3, ep", 3, 8, "f32", "unfused", "silu"}, 1, 3),
+        split({"ep2", "dp = 2, ep", 2, 8, "bf16", "grouped", "silu"}, 2, 1),
+        split({"ep3_uneven", "dp = 3, ep", 3, 8, "f32", "unfused", "gelu"}, 3,
+              1),
+        split({"ep5_uneven", "dp = 5, ep", 5, 7, "f16", "grouped",
+               "silu_no_mul"},
+              5, 1),
+        split({"ep8_of_all", "tp = 2, pcp = 2, dp = 2, ep", 8, 13, "bf16",
+               "grouped", "silu"},
+              4, 2),
+        split({"ep4_sp", "tp = 2, dp = 2, sp = 2, ep", 4, 6, "bf16", "grouped",
+               "silu"},
+              4, 1),
+        split({"dp2_tp3", "tp = 3, dp = 2", 6, 4, "bf16", "grouped", "silu"}, 2,
+              3),
+        split({"ep2_output_scale", "dp = 2, ep", 2, 4, "f32", "grouped",
+               "silu"},
+              2, 1, ", routed_scale = 2.5, routed_scale_on_output"),
+        split(quantized("fp8_block_ep3", "dp = 3, ep", 3, 8, "fp8_block",
+                        "grouped", "silu", 208),
+              3, 1),
+        split(quantized("fp8_channel_ep2_tp2", "tp = 2, dp = 2, ep", 4, 7,
+                        "fp8_channel", "grouped", "silu", 144),
+              2, 2),
+        split(quantized("int4_ep2", "dp = 2, ep", 2, 4, "int4_w4a16", "grouped",
+                        "silu", 640),
+              2, 1),
+        split(quantized("mxfp4_ep2", "dp = 2, ep", 2, 5, "mxfp4", "unfused",
+                        "silu", 160),
+              2, 1)),
+    [](const auto &info) { return info.param.layout.name; });
+
+TEST(Collectives, SeventyTwoRanks) {
+  Ranks ranks(split(
+      {"ep72", "dp = 72, ep", 72, 80, "f32", "unfused", "silu", 0, 24, 16}, 72,
+      1));
+  std::vector<int64_t> counts;
+  for (int64_t i = 0; i < 72; ++i)
+    counts.push_back(i % 3);
+  ranks.run(counts, 2, 0);
+}
+
+/// Runs one of two ranks, and returns what goes wrong.
+Result<void> runAlone(const char *parallel, comm::Communicator *communicator,
+                      int64_t tokens) {
+  Ranks ranks(
+      split({"errors", parallel, 2, 4, "f32", "unfused", "silu"}, 2, 1));
+  ranks.ranks[0].communicator = communicator;
+  const Bytes x(tokens * 72 * 4), logits(tokens * 16);
+  return ranks.runRank(ranks.ranks[0], tokens, tokens, x.span, logits.span);
+}
+
+TEST(Collectives, ARunNeedsTheRanksThatItIsOf) {
+  Result<void> none = runAlone("dp = 2, ep", nullptr, 3);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::NoCommunication);
+  EXPECT_EQ(none.error().message,
+            "package layer moves tokens and sums between 2 ranks: expected a "
+            "communicator of them, got none");
+  auto three = host::RankGroup::create(3, {});
+  auto two = host::RankGroup::create(2, {});
+  Result<void> many = runAlone("dp = 2, ep", (*three)->end(0)->get(), 3);
+  ASSERT_FALSE(many);
+  EXPECT_EQ(many.error().message, "package layer is for 2 ranks, and the "
+                                  "communicator connects 3");
+  Result<void> other = runAlone("dp = 2, ep", (*two)->end(1)->get(), 3);
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().message,
+            "package layer was loaded for rank 0, and the communicator is of "
+            "rank 1");
+  Result<void> tooMany = runAlone("dp = 2, ep", (*two)->end(0)->get(), 33);
+  ASSERT_FALSE(tooMany);
+  EXPECT_EQ(tooMany.error().code, ErrorCode::TooManyTokens);
+  EXPECT_EQ(tooMany.error().message,
+            "package layer takes at most 32 tokens of each of 2 ranks, 64 "
+            "together, and 33 were given");
+}
+
+} // namespace

@@ -1,0 +1,190 @@
+//===- FakeNccl.cpp - a libnccl.so.2 of threads ---------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Communicators are groups of the host device. What is called between
+// ncclGroupStart and ncclGroupEnd is done at its end.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/runtime/cuda/FakeNccl.h"
+
+#include "runtime/host/RankGroup.h"
+
+#include <cstring>
+#include <fmt/format.h>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <vector>
+
+using namespace moec;
+using Kind = Collective::Kind;
+
+namespace {
+
+struct Id {
+  char bytes[128];
+};
+
+struct Comm {
+  std::unique_ptr<comm::Communicator> end;
+  std::string name;
+  int splits = 0;
+};
+
+std::mutex mutex;
+std::map<std::string, std::shared_ptr<host::RankGroup>> groups;
+thread_local int depth = 0;
+thread_local std::vector<std::function<int()>> queued;
+
+Comm *join(const std::string &name, int size, int rank) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto &group = groups[name];
+  if (!group)
+    group = *host::RankGroup::create(size, {});
+  ++fakeNccl()->alive;
+  return new Comm{std::move(*group->end(rank)), name};
+}
+
+int perform(Comm *comm, Kind kind, const comm::Part &part) {
+  comm::Call call;
+  call.kind = kind, call.ranks = comm->end->size(), call.parts = {&part, 1};
+  return comm->end->perform(call) ? 0 : 3;
+}
+
+int collective(Comm *comm, Kind kind, const void *from, void *to, size_t count,
+               int type) {
+  if (depth == 0)
+    return 5; // ncclInvalidUsage: the runtime always groups
+  queued.emplace_back([=] {
+    const char *name = type == 1   ? "i8"
+                       : type == 6 ? "f16"
+                       : type == 7 ? "f32"
+                                   : "bf16";
+    if (fakeNccl()->onCall)
+      fakeNccl()->onCall(fmt::format("{} {} x {} over {}", comm::nameOf(kind),
+                                     count, name, comm->end->size())
+                             .c_str());
+    return perform(comm, kind, {from, to, int64_t(count), name});
+  });
+  return fakeNccl()->callStatus;
+}
+
+} // namespace
+
+extern "C" {
+
+moec::test::FakeNccl *fakeNccl() {
+  static moec::test::FakeNccl state;
+  return &state;
+}
+
+int ncclGetVersion(int *version) {
+  *version = fakeNccl()->version;
+  return 0;
+}
+
+int ncclGetUniqueId(Id *id) {
+  static std::atomic<int> number = 0;
+  *id = {};
+  fmt::format_to_n(id->bytes, sizeof(id->bytes) - 1, "id {}", ++number);
+  return 0;
+}
+
+int ncclCommInitRank(Comm **comm, int ranks, Id id, int rank) {
+  if (const int status = fakeNccl()->initStatus)
+    return status;
+  *comm = join(id.bytes, ranks, rank);
+  // Returns when all have come.
+  const auto mine = float(rank);
+  std::vector<float> all(static_cast<size_t>(ranks));
+  return perform(*comm, Kind::AllGather, {&mine, all.data(), 1, "f32"});
+}
+
+int ncclCommSplit(Comm *comm, int color, int key, Comm **made, void *config) {
+  if (config)
+    return 4;
+  const float mine[] = {float(color), float(key)};
+  std::vector<float> all(size_t(2 * comm->end->size()));
+  if (const int status =
+          perform(comm, Kind::AllGather, {mine, all.data(), 2, "f32"}))
+    return status;
+  int size = 0, rank = 0;
+  for (size_t i = 0; i < all.size(); i += 2)
+    if (all[i] == mine[0]) {
+      ++size;
+      rank += all[i + 1] < mine[1];
+    }
+  *made = join(fmt::format("{}/{}.{}", comm->name, ++comm->splits, color), size,
+               rank);
+  return 0;
+}
+
+int ncclCommDestroy(Comm *comm) {
+  --fakeNccl()->alive;
+  delete comm;
+  return 0;
+}
+
+int ncclCommAbort(Comm *comm) { return ncclCommDestroy(comm); }
+
+int ncclCommGetAsyncError(Comm *, int *status) {
+  *status = fakeNccl()->asyncStatus;
+  return 0;
+}
+
+int ncclCommCount(Comm *comm, int *count) {
+  *count = int(comm->end->size());
+  return 0;
+}
+
+int ncclCommUserRank(Comm *comm, int *rank) {
+  *rank = int(comm->end->rank());
+  return 0;
+}
+
+int ncclGroupStart() {
+  ++depth;
+  return 0;
+}
+
+int ncclGroupEnd() {
+  if (--depth > 0)
+    return 0;
+  int status = 0;
+  for (const auto &call : queued)
+    status = status ? status : call();
+  queued.clear();
+  return status;
+}
+
+int ncclAllGather(const void *from, void *to, size_t count, int type,
+                  Comm *comm, void *) {
+  return collective(comm, Kind::AllGather, from, to, count, type);
+}
+
+int ncclReduceScatter(const void *from, void *to, size_t count, int type,
+                      int operation, Comm *comm, void *) {
+  if (operation != 0)
+    return 4;
+  return collective(comm, Kind::ReduceScatter, from, to, count, type);
+}
+
+int ncclAllReduce(const void *from, void *to, size_t count, int type,
+                  int operation, Comm *comm, void *) {
+  if (operation != 0)
+    return 4;
+  return collective(comm, Kind::AllReduce, from, to, count, type);
+}
+
+const char *ncclGetErrorString(int status) {
+  return status == 6   ? "remote process exited or there was a network error"
+         : status == 2 ? "unhandled system error"
+                       : "an error";
+}
+
+} // extern "C"

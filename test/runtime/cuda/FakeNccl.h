@@ -1,0 +1,35 @@
+//===- FakeNccl.h - a libnccl.so.2 of threads -------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// A shared library in the place of libnccl.so.2 connects threads of one process
+// and moves host memory at once, whatever the stream.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_TEST_RUNTIME_CUDA_FAKENCCL_H
+#define MOEC_TEST_RUNTIME_CUDA_FAKENCCL_H
+
+#include <atomic>
+
+namespace moec::test {
+
+struct FakeNccl {
+  std::atomic<int> version = 22907;
+  std::atomic<int> initStatus = 0;  ///< of ncclCommInitRank
+  std::atomic<int> asyncStatus = 0; ///< of every communicator
+  std::atomic<int> callStatus = 0;  ///< of collectives
+  std::atomic<int> alive = 0;       ///< communicators
+  /// Told of each collective: "all_reduce 64 x f32 over 2".
+  void (*onCall)(const char *call) = nullptr;
+};
+
+} // namespace moec::test
+
+/// The state of the fake library.
+extern "C" moec::test::FakeNccl *fakeNccl();
+
+#endif // MOEC_TEST_RUNTIME_CUDA_FAKENCCL_H

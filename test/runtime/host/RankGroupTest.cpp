@@ -1,0 +1,198 @@
+//===- RankGroupTest.cpp - ranks that are threads -------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Every kind of collective over groups of several strides, what ranks do that
+// does not fit together, and ranks that do not come.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/host/RankGroup.h"
+
+#include <functional>
+#include <gmock/gmock.h>
+#include <thread>
+
+using namespace moec;
+using namespace moec::host;
+using Kind = Collective::Kind;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace {
+
+/// Runs something on each rank of a group and returns what it says.
+std::vector<Result<void>>
+onRanks(int64_t size, RankGroup::Options options,
+        const std::function<Result<void>(comm::Communicator &)> &what) {
+  auto group = RankGroup::create(size, std::move(options));
+  EXPECT_TRUE(group);
+  std::vector<Result<void>> results(size);
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < size; ++rank)
+    threads.emplace_back([&, rank] {
+      auto end = (*group)->end(rank);
+      results[rank] = what(**end);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  return results;
+}
+
+Result<void> perform(comm::Communicator &end, Kind kind, int64_t ranks,
+                     int64_t stride, const std::vector<float> &from,
+                     std::vector<float> &to) {
+  const comm::Part part = {
+      from.data(), to.data(),
+      int64_t(kind == Kind::AllGather ? from.size() : to.size()), "f32"};
+  comm::Call call;
+  call.kind = kind, call.ranks = ranks, call.stride = stride;
+  call.parts = {&part, 1};
+  return end.perform(call);
+}
+
+TEST(RankGroup, GathersInTheOrderOfRanks) {
+  std::vector<std::vector<float>> all(6, std::vector<float>(6));
+  const auto results = onRanks(6, {}, [&](comm::Communicator &end) {
+    const auto rank = float(end.rank());
+    return perform(end, Kind::AllGather, 3, 2, {rank, -rank},
+                   all[size_t(end.rank())]);
+  });
+  for (const Result<void> &result : results)
+    ASSERT_TRUE(result) << result.error().message;
+  for (size_t rank : {0, 2, 4})
+    EXPECT_THAT(all[rank], ElementsAre(0, 0, 2, -2, 4, -4));
+  for (size_t rank : {1, 3, 5})
+    EXPECT_THAT(all[rank], ElementsAre(1, -1, 3, -3, 5, -5));
+}
+
+TEST(RankGroup, ScattersSums) {
+  std::vector<std::vector<float>> all(4, std::vector<float>(1));
+  const auto results = onRanks(4, {}, [&](comm::Communicator &end) {
+    const auto rank = float(end.rank());
+    return perform(end, Kind::ReduceScatter, 2, 1, {rank, 10 * rank + 1},
+                   all[size_t(end.rank())]);
+  });
+  for (const Result<void> &result : results)
+    ASSERT_TRUE(result) << result.error().message;
+  EXPECT_THAT(all, ElementsAre(ElementsAre(1), ElementsAre(12), ElementsAre(5),
+                               ElementsAre(52)));
+}
+
+/// 1 is lost beside 2^24 in f32: the order of sums shows.
+TEST(RankGroup, SumsInTheOrderOfRanks) {
+  const std::vector<float> first = {16777216, 1, 1, -16777216};
+  for (int64_t late = 0; late < 4; ++late) {
+    RankGroup::Options options;
+    options.delay = [&](int64_t rank) {
+      if (rank == late)
+        std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    };
+    const auto results =
+        onRanks(4, options, [&](comm::Communicator &end) -> Result<void> {
+          for (int run = 0; run < 5; ++run) {
+            std::vector<float> to(1);
+            TRY(perform(end, Kind::AllReduce, 4, 1, {first[size_t(end.rank())]},
+                        to));
+            if (to[0] != 0)
+              return invalidArgument("{}", to[0]);
+          }
+          return {};
+        });
+    for (const Result<void> &result : results)
+      EXPECT_TRUE(result) << result.error().message;
+  }
+}
+
+TEST(RankGroup, RanksThatDoOtherThingsAreTold) {
+  const auto results = onRanks(2, {}, [](comm::Communicator &end) {
+    std::vector<float> to(size_t(4 + 2 * end.rank()));
+    return perform(end, Kind::AllGather, 2, 1,
+                   std::vector<float>(size_t(2 + end.rank())), to);
+  });
+  for (const Result<void> &result : results) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, ErrorCode::PeerMismatch);
+  }
+  EXPECT_EQ(results[0].error().message,
+            "rank 0 does all_gather of 2 x f32, and rank 1 does all_gather of "
+            "3 x f32");
+}
+
+TEST(RankGroup, ARankThatDoesNotComeIsNamed) {
+  RankGroup::Options options;
+  options.timeout = std::chrono::milliseconds(50);
+  const auto results =
+      onRanks(3, options, [](comm::Communicator &end) -> Result<void> {
+        std::vector<float> to(3);
+        if (end.rank() == 1)
+          return {};
+        return perform(end, Kind::AllGather, 3, 1, {1}, to);
+      });
+  EXPECT_TRUE(results[1]);
+  for (const size_t rank : {0, 2}) {
+    ASSERT_FALSE(results[rank]);
+    EXPECT_EQ(results[rank].error().code, ErrorCode::PeerLost);
+    EXPECT_THAT(results[rank].error().message,
+                HasSubstr("waited 50 ms for rank 1 to do all_gather"));
+  }
+}
+
+TEST(RankGroup, AbortEndsAWaitAndAllThatFollows) {
+  auto group = RankGroup::create(2, {});
+  ASSERT_TRUE(group);
+  auto end = (*group)->end(0);
+  std::vector<float> to(2);
+  Result<void> waited;
+  std::thread waits(
+      [&] { waited = perform(**end, Kind::AllGather, 2, 1, {1}, to); });
+  (*group)->abort("rank 1 has no weights");
+  waits.join();
+  for (const Result<void> &result :
+       {waited, perform(**end, Kind::AllGather, 2, 1, {1}, to)}) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, ErrorCode::PeerLost);
+    EXPECT_EQ(result.error().message, "rank 1 has no weights");
+  }
+}
+
+TEST(RankGroup, TwoRunsOfARankAreTold) {
+  auto group = RankGroup::create(2, {});
+  ASSERT_TRUE(group);
+  auto end = (*group)->end(0);
+  // Whoever comes second is refused, and lets the other go.
+  std::vector<Result<void>> results(2);
+  std::vector<std::thread> threads;
+  for (Result<void> &result : results)
+    threads.emplace_back([&] {
+      std::vector<float> to(2);
+      result = perform(**end, Kind::AllGather, 2, 1, {1}, to);
+      (*group)->abort("over");
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  ASSERT_FALSE(results[0]);
+  ASSERT_FALSE(results[1]);
+  EXPECT_THAT((std::vector{results[0].error().code, results[1].error().code}),
+              testing::UnorderedElementsAre(ErrorCode::ContextInUse,
+                                            ErrorCode::PeerLost));
+}
+
+TEST(RankGroup, SizesAndRanksAreChecked) {
+  EXPECT_EQ(RankGroup::create(0, {}).error().message,
+            "expected a group of at least one rank, got 0");
+  auto group = RankGroup::create(2, {});
+  ASSERT_TRUE(group);
+  EXPECT_EQ((*group)->end(2).error().message,
+            "expected a rank from 0 to 1, got 2");
+  auto end = (*group)->end(0);
+  std::vector<float> to(4);
+  EXPECT_EQ(perform(**end, Kind::AllGather, 4, 1, {1}, to).error().message,
+            "all_gather is between ranks 0 to 3, and the communicator connects "
+            "2");
+}
+
+} // namespace
