@@ -142,6 +142,12 @@ static Setters settersOf(CompileOptions &compile, ImportOptions &import) {
          compile.asksMaxTokens = true;
          return integer(compile.maxTokens)(value);
        }},
+      {"default_max_tokens",
+       [&compile](const json &value) {
+         int64_t ignored = 0;
+         return integer(compile.asksMaxTokens ? ignored
+                                              : compile.maxTokens)(value);
+       }},
       {"backend", string(compile.backend)},
       {"engine", string(compile.engine)},
       {"exclude", list(compile.exclude)},

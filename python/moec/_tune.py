@@ -24,7 +24,7 @@ class TunedTokens:
 
     tokens: int
     chosen: str
-    """"measured" or "default"; "none measured" where no time was left; "failed" where the compiler's choice cannot be measured."""
+    """"measured" or "default"; "none measured" where no time was left; "failed" where the default cannot be measured."""
     default_us: float
     """Microseconds of the layer as the compiler makes it without measurements."""
     us: float
@@ -107,7 +107,6 @@ def tune(
     }
     if not own["tokens"]:
         raise InvalidArgument("tokens: expected at least one token count, got none")
-    options.setdefault("max_tokens", 8192)
     text, asked = request_of(source, options | own)
     # The compiler takes an NVRTC that the process has loaded.
     if nvrtc := _nvrtc.find_nvrtc():

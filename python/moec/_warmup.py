@@ -221,7 +221,6 @@ def warmup(
         raise InvalidArgument("rank: expected a rank or all ranks, got both")
     started = time.monotonic()
     options = {name: value for name, value in options.items() if value is not None} | {"rank": rank}
-    options.setdefault("max_tokens", 8192)
     # One rank of several without a number would be the first.
     for_all = all_ranks or (rank is None and any(name in options for name in ("tp", "pcp", "dp")))
     cache = os.fspath(cache_dir) if cache_dir is not None else _environment.cache_folder()

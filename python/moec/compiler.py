@@ -68,13 +68,18 @@ def _archs(arch: str | list[str] | tuple[str, ...] | None) -> str | list[str]:
     raise TypeError(f"arch: expected 'sm_90a' say, or a list; got {type(arch).__name__}")
 
 
+# Of a package whose caller names none, where the source is no program.
+DEFAULT_MAX_TOKENS = 8192
+
+
 def request_of(source: Source, options: dict[str, Any]) -> Request:
     """The text, and the options that were given."""
     options = dict(options, arch=_archs(options.get("arch")))
     for name in ("cache_dir", "tuned"):
         if isinstance(options.get(name), os.PathLike):
             options[name] = os.fspath(options[name])
-    return text_of(source), {name: value for name, value in options.items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
+    return text_of(source), {"default_max_tokens": DEFAULT_MAX_TOKENS} | given
 
 
 def encoded(options: dict[str, Any]) -> bytes:
@@ -137,7 +142,7 @@ def compile(
     ep: bool = False,
     rank: int | None = None,
     layer: int | None = None,
-    max_tokens: int = 8192,
+    max_tokens: int | None = None,
     backend: str | None = None,
     engine: str | None = None,
     exclude: str | list[str] | None = None,
@@ -156,7 +161,7 @@ def compile(
         quantized when they are packed. logits_dtype: the default type of the router's logits.
     tp, ep, rank: the ranks that share each expert; whether whole experts are spread over ranks; the rank to compile for.
     layer: the layer of a model. None: its first with experts.
-    max_tokens: the most tokens of a run.
+    max_tokens: the most tokens of a run. None: 8192, or those of a program that the source holds.
     backend, engine: force a choice. exclude: backends, engines and realizations that are not taken. None: what MOEC_BACKEND,
         MOEC_ENGINE and MOEC_EXCLUDE say.
     allow: "weight_only" where the package may compute another layer, which quantizes no activations.
@@ -202,7 +207,6 @@ def explain(source: Source, **options: Any) -> Report:
     A layer that moec cannot serve has a report, too: .served is False. Any other error raises.
     """
     options.pop("progress", None)
-    options.setdefault("max_tokens", 8192)
     return Report(_explained(request_of(source, options)))
 
 

@@ -4,11 +4,12 @@
 
 import json
 import pathlib
+import subprocess
 import time
 from typing import Any
 
 import pytest
-from conftest import ARCH, SMALL, SOURCE, run_python
+from conftest import ARCH, BUILD, SMALL, SOURCE, run_python
 
 import moec
 from moec import _html, _messages
@@ -30,6 +31,16 @@ def test_sources(tmp_path: pathlib.Path) -> None:
     assert wanted.served
     for source in (str(QWEN), tmp_path, json.loads(QWEN.read_text()), Configuration()):
         assert moec.explain(source, arch=ARCH).targets == wanted.targets
+
+
+def test_a_program_has_its_own_max_tokens(tmp_path: pathlib.Path) -> None:
+    assert moec.explain(QWEN, arch=ARCH).data["max_tokens"] == 8192
+    program = tmp_path / "program.mlir"
+    command = [BUILD / "bin" / "moec", "compile", QWEN, f"--arch={ARCH}", "--max-tokens=64", "--emit=scheduled", "-o", program]
+    subprocess.run(command, capture_output=True, check=True)
+    assert moec.explain(program, arch=ARCH).data["max_tokens"] == 64
+    with pytest.raises(moec.InvalidArgument, match="max_tokens 8192 does not fit program @"):
+        moec.explain(program, arch=ARCH, max_tokens=8192)
 
 
 def test_wrong_sources(tmp_path: pathlib.Path) -> None:

@@ -552,7 +552,9 @@ moec_status moec_run(const moec_layer *layer, moec_context *context,
  *  command `moec compile` without dashes: {"arch": ["sm_90a"], "gpu": "...",
  *  "scheme": "bf16", "tp": 4, "max_tokens": 8192, ...}; an unknown field is an
  *  error. "backend", "engine" and "exclude" force a choice, or are those of
- *  MOEC_BACKEND, MOEC_ENGINE and MOEC_EXCLUDE. "allow": "weight_only" may
+ *  MOEC_BACKEND, MOEC_ENGINE and MOEC_EXCLUDE. "default_max_tokens" counts
+ *  where "max_tokens" is absent and the text holds no program, which has a
+ *  count of its own. "allow": "weight_only" may
  *  compute another layer, which quantizes no activations. "cubin": true also
  *  compiles ahead of time. "part": "route" (or
  *  "quantize", "finalize") makes a package of that part of the layer alone. A
