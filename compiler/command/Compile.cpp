@@ -32,12 +32,22 @@ Result<void> checkTarget(Input &input, Phase phase,
       input.get().getOps<moe::ProgramOp>().empty())
     return refused("expected --arch=NAME[,NAME...] (`moec list archs`) with an "
                    "input that names no target, got none");
-  const auto asked = options.withoutVariables().asked();
-  if (phase == Phase::Layer && !asked.empty())
-    return refused("--emit=layer: expected none of --backend, --engine, "
-                   "--exclude and --allow, which a layer does not keep, got "
-                   "--{}={}; accepted: the same where the layer is compiled",
-                   asked.front().first, asked.front().second);
+  if (phase != Phase::Layer)
+    return {};
+  std::string lost;
+  for (const auto &[name, value] : options.withoutVariables().asked())
+    lost = fmt::format("--{}={}", name, value);
+  if (!options.tunedFile.empty())
+    lost = fmt::format("--tuned={}", options.tunedFile);
+  if (options.asksMaxTokens)
+    lost = fmt::format("--max-tokens={}", options.maxTokens);
+  if (!options.gpu.empty() && !options.foundGpu)
+    lost = fmt::format("--gpu={}", options.gpu);
+  if (!lost.empty())
+    return refused("--emit=layer: expected no choice of kernels, GPU or token "
+                   "counts, which a layer does not keep, got {}; accepted: "
+                   "the same where the layer is compiled",
+                   lost);
   return {};
 }
 

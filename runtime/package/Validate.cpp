@@ -288,6 +288,28 @@ Result<void> Checker::checkTarget(const std::string &path, const Target &target,
 // The manifest
 //===----------------------------------------------------------------------===//
 
+/// Names of the scales of activations that weights of this scheme come with,
+/// in order.
+static std::vector<std::string> storedInputScales(const nlohmann::json &quant) {
+  std::vector<std::string> names;
+  const auto has = [](const nlohmann::json &operand, const char *field) {
+    return operand.contains(field) && operand[field].is_string();
+  };
+  const auto is = [](const nlohmann::json &operand, const char *field) {
+    return operand.contains(field) && operand[field] == true;
+  };
+  for (const char *name : {"a1", "a2"}) {
+    if (!quant.is_object() || !quant.contains(name) || !quant[name].is_object())
+      continue;
+    const nlohmann::json &operand = quant[name];
+    if (!is(operand, "dynamic") && has(operand, "scale_type"))
+      names.push_back(fmt::format("{}_scale", name));
+    if (has(operand, "second_scale_type") && !is(operand, "second_per_row"))
+      names.push_back(fmt::format("{}_second_scale", name));
+  }
+  return names;
+}
+
 /// A layer that is computed otherwise than its scheme says names both.
 Result<void> Checker::checkRealization() {
   const nlohmann::json &layer = manifest.layer;
@@ -302,14 +324,14 @@ Result<void> Checker::checkRealization() {
                 "expected it with realization 'weight_only' alone, got "
                 "realization '{}'",
                 realization);
-  if (!layer.is_object() || !layer.contains("left_out"))
-    return {};
   if (!hasStored)
-    return fail("layer.left_out", "expected it with stored_quant alone");
+    return layer.is_object() && layer.contains("left_out")
+               ? fail("layer.left_out", "expected it with stored_quant alone")
+               : Result<void>();
   const auto isText = [](const nlohmann::json &row, const char *field) {
     return row.is_object() && row.contains(field) && row[field].is_string();
   };
-  const nlohmann::json &list = layer["left_out"];
+  const nlohmann::json list = layer.value("left_out", nlohmann::json::array());
   if (!list.is_array() || !std::ranges::all_of(list, [&](const auto &row) {
         return row.size() == 2 && isText(row, "value") &&
                isText(row, "because");
@@ -317,13 +339,23 @@ Result<void> Checker::checkRealization() {
     return fail("layer.left_out",
                 "expected an array of objects with the texts 'value' and "
                 "'because'");
+  std::vector<std::string> names;
   for (const nlohmann::json &row : list)
+    names.push_back(row["value"]);
+  std::ranges::sort(names);
+  const std::vector<std::string> expected =
+      storedInputScales(layer["stored_quant"]);
+  if (names != expected)
+    return fail("layer.left_out",
+                "expected the stored scales of activations that stored_quant "
+                "has ({}), got ({}); a package of another moec is compiled "
+                "again",
+                fmt::join(expected, ", "), fmt::join(names, ", "));
+  for (const std::string &name : names)
     for (const Value &value : manifest.values)
-      if (value.name == row["value"])
+      if (value.name == name)
         return fail("layer.left_out",
-                    "expected no value of the package, got "
-                    "'{}'",
-                    value.name);
+                    "expected no value of the package, got '{}'", name);
   return {};
 }
 

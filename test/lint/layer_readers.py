@@ -32,6 +32,7 @@ READERS = {
     "compiler/passes/ResolveParallel.cpp",
     "compiler/passes/Targets.cpp",
     "compiler/passes/Targets.h",
+    "compiler/emit/CudaBackend.cpp",  # copies it into the package
     "compiler/emit/LayerJson.cpp",
     "compiler/emit/StoredWeights.cpp",
     "compiler/emit/StoredWeights.h",

@@ -17,10 +17,20 @@ using namespace moec;
 using namespace moec::test;
 using testing::HasSubstr;
 
+/// Of a scheme whose weights come with a scale of x.
 static void leaveOut(Manifest &m, nlohmann::json list) {
   m.layer["realization"] = "weight_only";
-  m.layer["stored_quant"] = nlohmann::json::object();
+  m.layer["stored_quant"] = {
+      {"a1", {{"dynamic", false}, {"scale_type", "f32"}}},
+      {"a2", {{"dynamic", true}, {"scale_type", "f32"}}}};
   m.layer["left_out"] = std::move(list);
+}
+
+static nlohmann::json scales(const std::vector<std::string> &names) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const std::string &name : names)
+    list.push_back({{"value", name}, {"because", "so"}});
+  return list;
 }
 
 static std::vector<Row> rows() {
@@ -96,9 +106,22 @@ static std::vector<Row> rows() {
        CHANGE(leaveOut(m, nlohmann::json::array({{{"value", "a1_scale"}}})))},
       {"layer.left_out", "objects with the texts 'value' and 'because'",
        CHANGE(leaveOut(m, "a1_scale"))},
-      {"layer.left_out", "expected no value of the package, got 'x'",
-       CHANGE(leaveOut(
-           m, nlohmann::json::array({{{"value", "x"}, {"because", "so"}}})))},
+      {"layer.left_out", "stored_quant has (a1_scale), got ()",
+       CHANGE(leaveOut(m, scales({})))},
+      {"layer.left_out",
+       "stored_quant has (a1_scale), got (a1_scale, a1_scale)",
+       CHANGE(leaveOut(m, scales({"a1_scale", "a1_scale"})))},
+      {"layer.left_out", "stored_quant has (a1_scale), got (a2_scale)",
+       CHANGE(leaveOut(m, scales({"a2_scale"})))},
+      {"layer.left_out",
+       "stored_quant has (a1_scale, a2_second_scale), got (a1_scale); a "
+       "package of another moec is compiled again",
+       CHANGE(leaveOut(m, scales({"a1_scale"}));
+              m.layer["stored_quant"]["a2"]["second_scale_type"] = "f32")},
+      {"layer.left_out", "expected no value of the package, got 'a1_scale'",
+       CHANGE(leaveOut(m, scales({"a1_scale"}));
+              m.values.push_back(m.values[0]);
+              m.values.back().name = "a1_scale")},
       // The target.
       {"targets[0].arch", "a name like sm_80", CHANGE(t.arch = "sm_9x")},
       {"targets[0].compute_major", "expected 9", CHANGE(t.computeMajor = 8)},
