@@ -68,7 +68,7 @@ def _archs(arch: str | list[str] | tuple[str, ...] | None) -> str | list[str]:
     raise TypeError(f"arch: expected 'sm_90a' say, or a list; got {type(arch).__name__}")
 
 
-# Of a package whose caller names none, where the source is no program.
+# A package has so many where its caller names none and the source is no program.
 DEFAULT_MAX_TOKENS = 8192
 
 

@@ -17,7 +17,7 @@ using namespace moec;
 using namespace moec::test;
 using testing::HasSubstr;
 
-/// Of a scheme whose weights come with a scale of x.
+/// The layer has a scheme whose weights come with a scale of x.
 static void leaveOut(Manifest &m, nlohmann::json list) {
   m.layer["realization"] = "weight_only";
   m.layer["stored_quant"] = {
