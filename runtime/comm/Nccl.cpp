@@ -23,6 +23,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 using namespace moec;
 using namespace moec::comm;
@@ -265,16 +266,19 @@ Result<void> NcclCommunicator::prepare(int64_t ofGroup, int64_t stride) {
 
 /// Queues the parts of a call, which are one operation for NCCL.
 Result<void> NcclCommunicator::queue(const Call &call, NcclComm comm) const {
+  std::vector<size_t> bytes;
+  for (const Part &part : call.parts)
+    bytes.push_back(static_cast<size_t>(TRY(bytesOf(part))));
   int status = nccl.groupStart();
-  for (const Part &part : call.parts) {
-    const int64_t bytes = TRY(bytesOf(part));
+  for (size_t i = 0; i < call.parts.size(); ++i) {
+    const Part &part = call.parts[i];
     const auto count = static_cast<size_t>(part.elements);
     if (status != kNcclSuccess)
       break;
     switch (call.kind) {
     case Collective::Kind::AllGather:
-      status = nccl.allGather(part.from, part.to, static_cast<size_t>(bytes),
-                              kUint8, comm, call.stream);
+      status = nccl.allGather(part.from, part.to, bytes[i], kUint8, comm,
+                              call.stream);
       break;
     case Collective::Kind::ReduceScatter:
       status =
@@ -299,8 +303,13 @@ Result<void> NcclCommunicator::perform(const Call &call) {
   if (isBroken)
     return Error(ErrorCode::PeerLost,
                  "the communicator of rank {} has failed before", number);
+  const bool isOfAll = call.ranks == ranks && call.stride == 1;
   const auto found = groups.find({call.ranks, call.stride});
-  const NcclComm comm = found == groups.end() ? all : found->second;
+  if (!isOfAll && found == groups.end())
+    return Error(ErrorCode::Internal,
+                 "groups of {} ranks, {} apart, were not prepared", call.ranks,
+                 call.stride);
+  const NcclComm comm = isOfAll ? all : found->second;
   int status = kNcclSuccess;
   if (const int asked = nccl.asyncError(comm, &status);
       asked != kNcclSuccess ||
