@@ -96,9 +96,9 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
         others.push_back(
             {int64_t(variant.getMinTokens()), int64_t(variant.getMaxTokens())});
     }
-    *served = servedRanges(rows, problems[0], engines[0], problems[1],
-                           engines[1], hardware, program.getMaxTokens(),
-                           others);
+    *served =
+        servedRanges(rows, problems[0], engines[0], problems[1], engines[1],
+                     hardware, program.getMaxTokens(), others);
     return *served;
   }
 

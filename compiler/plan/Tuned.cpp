@@ -333,8 +333,7 @@ static std::vector<TunedRange> leftOf(const TunedRange &range,
   return left;
 }
 
-std::vector<TunedRange>
-compiler::joined(std::span<const ServedRange> served) {
+std::vector<TunedRange> compiler::joined(std::span<const ServedRange> served) {
   std::vector<TunedRange> all;
   const ServedRange *before = nullptr;
   for (const ServedRange &one : served) {

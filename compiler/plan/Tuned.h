@@ -130,13 +130,11 @@ std::vector<TunedPair> tunedPairs(const std::vector<TunedRow> &rows,
 /// first one by rank has its whole range. Another one has what is left, unless
 /// the token count that it was measured with is not left. Imported rows leave
 /// the token counts of `others`, too, which other kernels serve.
-std::vector<ServedRange>
-servedRanges(const std::vector<TunedRow> &rows, const MatmulProblem &first,
-             const std::vector<std::string> &engines,
-             const MatmulProblem &second,
-             const std::vector<std::string> &itsEngines,
-             const Hardware &hardware, int64_t maxTokens,
-             std::span<const TunedRange> others = {});
+std::vector<ServedRange> servedRanges(
+    const std::vector<TunedRow> &rows, const MatmulProblem &first,
+    const std::vector<std::string> &engines, const MatmulProblem &second,
+    const std::vector<std::string> &itsEngines, const Hardware &hardware,
+    int64_t maxTokens, std::span<const TunedRange> others = {});
 
 /// The ranges alone; neighbours with equal schedules are one.
 std::vector<TunedRange> joined(std::span<const ServedRange> served);

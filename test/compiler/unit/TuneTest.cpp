@@ -266,7 +266,7 @@ TEST(Tune, LayersShareRowsOfTheirSecondMatmul) {
   has({plain, down, large, its});
   ASSERT_TRUE(takeFromTuned(path, std::vector{plain, down}, 1, 64));
   has({large, its});
-  // What is left of a pair is still one.
+  // A pair that loses some token counts is still one.
   ASSERT_TRUE(addToTuned(path, std::vector{plain, down}));
   ASSERT_TRUE(takeFromTuned(path, std::vector{plain, down}, 16, 20));
   TunedRow rest = plain, itsRest = down;

@@ -167,8 +167,8 @@ TEST(Tuned, ARowServesTheTokenCountsThatItWasMeasuredFor) {
 TEST(Tuned, RowsOfBothMatmulsMakeARange) {
   const std::vector<std::string> engines = {"wgmma", "mma_sync"};
   const auto of = [&](const std::vector<TunedRow> &rows, int64_t most = 4096) {
-    return joined(servedRanges(rows, problem(), engines, down(), engines,
-                               h100(), most));
+    return joined(
+        servedRanges(rows, problem(), engines, down(), engines, h100(), most));
   };
   const std::vector<TunedRange> one = {{8, 32, 16}};
   EXPECT_EQ(of(rowsOf(rangeRow("[8, 32]", "16") + "," +
@@ -253,8 +253,8 @@ TEST(Tuned, AVariantTakesTheRowsThatMadeItsRange) {
   for (const TunedRow &row : pairOf(1, 40, 8, 16))
     rows.push_back(row);
   rows[4].schedule.stages = rows[5].schedule.stages = 3;
-  const auto served = servedRanges(rows, problem(), engines, down(), engines,
-                                   h100(), 4096);
+  const auto served =
+      servedRanges(rows, problem(), engines, down(), engines, h100(), 4096);
   EXPECT_EQ(joined(served), (Ranges{{1, 16, 16}, {17, 32, 64}, {33, 40, 16}}));
   for (const TunedRange &range : joined(served))
     for (MatmulProblem p : {problem(), down()}) {
