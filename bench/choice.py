@@ -29,8 +29,18 @@ import plot
 RANDOM = 16  # legal schedules drawn beside the candidates
 
 
+def check(data, words):
+    """Each word names a layer, a scheme or both."""
+    names, schemes = [row["layer"] for row in data["choice"]["layers"]], data["choice"]["schemes"]
+    accepted = {*names, *schemes, *(f"{name}/{scheme}" for name in names for scheme in schemes)}
+    if unknown := [word for word in words if word not in accepted]:
+        raise SystemExit(f"choice.py: --cells: got '{unknown[0]}'; accepted are layers ({', '.join(names)}), "
+                         f"schemes ({', '.join(schemes)}) and layer/scheme")
+
+
 def layers(data, words):
     """(shape, scheme, input, arguments, whether the fit left it out) of each layer."""
+    check(data, words)
     for row in data["choice"]["layers"]:
         for scheme in data["choice"]["schemes"]:
             if not words or any(word in (row["layer"], scheme, f"{row['layer']}/{scheme}") for word in words):

@@ -26,6 +26,9 @@ def name_of(row):
 
 
 def wanted(data, words):
+    names = [name_of(row) for row in data["tuned"]["models"]]
+    if unknown := [word for word in words if word not in names]:
+        raise SystemExit(f"tune_models.py: --models: got '{unknown[0]}'; accepted are {', '.join(names)}")
     return [row for row in data["tuned"]["models"] if not words or name_of(row) in words]
 
 

@@ -112,8 +112,7 @@ auto numberUpTo(double most) {
   };
 }
 
-void addTuneOptions(CLI::App &command, TuneOptions &options,
-                    std::string &report) {
+void addTuneOptions(CLI::App &command, TuneOptions &options) {
   addLayerOptions(command, options.source.path, options.import,
                   options.compile);
   command.get_option("INPUT")->description(
@@ -173,7 +172,8 @@ void addTuneOptions(CLI::App &command, TuneOptions &options,
   command.add_option("--log", options.log,
                      "the file of all measurements, with which a second call "
                      "goes on; if absent one beside the store");
-  command.add_option("--report", report, "a file for the numbers as JSON");
+  command.add_option("--report", options.report,
+                     "a file for the numbers as JSON");
 }
 
 std::string checkPhase(const std::string &name) {
@@ -258,10 +258,9 @@ static int runMain(int argc, char **argv) {
       ->needs(page);
 
   TuneOptions tuning;
-  std::string tuneReport;
   CLI::App *tune = app.add_subcommand(
       "tune", "measures schedules of a layer on the GPU that is here");
-  addTuneOptions(*tune, tuning, tuneReport);
+  addTuneOptions(*tune, tuning);
 
   ImportTunedOptions importing;
   CLI::App *import = app.add_subcommand(
@@ -307,7 +306,7 @@ static int runMain(int argc, char **argv) {
   TerminalProgress progress;
   Result<void> done = list->parsed()      ? runList(table)
                       : explain->parsed() ? runExplain(options)
-                      : tune->parsed()    ? runTune(tuning, tuneReport)
+                      : tune->parsed()    ? runTune(tuning)
                       : import->parsed()  ? runImportTuned(importing)
                                           : runCompile(options);
   return done ? 0 : fail(done.error());

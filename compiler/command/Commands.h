@@ -43,8 +43,8 @@ Result<void> runCompile(const CommandOptions &options);
 /// `moec explain`.
 Result<void> runExplain(const CommandOptions &options);
 
-/// `moec tune`; `report` gets the numbers as JSON, "" none.
-Result<void> runTune(const TuneOptions &options, const std::string &report);
+/// `moec tune`
+Result<void> runTune(const TuneOptions &options);
 
 /// `moec import-tuned`.
 Result<void> runImportTuned(const ImportTunedOptions &options);

@@ -25,14 +25,13 @@ static Result<void> say(const std::string &text) {
   return {};
 }
 
-Result<void> moec::compiler::runTune(const TuneOptions &options,
-                                     const std::string &report) {
+Result<void> moec::compiler::runTune(const TuneOptions &options) {
   // Before the time is spent.
-  if (!report.empty())
-    TRY(checkWritable(report));
+  if (!options.report.empty())
+    TRY(checkWritable(options.report));
   const nlohmann::ordered_json done = TRY(tune(options));
-  if (!report.empty())
-    TRY(writeFileAtomically(report, done.dump(2) + "\n"));
+  if (!options.report.empty())
+    TRY(writeFileAtomically(options.report, done.dump(2) + "\n"));
   TRY(say(tuneText(done)));
   const auto failed = done["failed"].get<int64_t>();
   return failed == 0 ? Result<void>()

@@ -437,9 +437,10 @@ Ranges measuredRanges(moe::ProgramOp program, moe::VariantOp stages,
   if (!compiler::findHardware(program.getTarget().getArch().str(),
                               program.getTarget().getGpu().str(), hardware))
     return planned;
-  for (const compiler::TunedRange &range : compiler::tunedRanges(
+  for (const compiler::TunedRange &range :
+       compiler::joined(compiler::servedRanges(
            rows, problems[0], engines[0], problems[1], engines[1], hardware,
-           stages.getMaxTokens(), others))
+           stages.getMaxTokens(), others)))
     planned.push_back({Planned::Tuned, range.first, range.last, range.tileRows,
                        stepOf(program, stages, range.tileRows)});
   return planned;

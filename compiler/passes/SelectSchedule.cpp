@@ -44,6 +44,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
 
   void runOnOperation() override {
     moe::ProgramOp program = getOperation();
+    served.reset();
     for (auto kernel : program.getBody().getOps<moe::KernelOp>())
       if (failed(kernel.getSchedule() ? verify(program, kernel)
                                       : select(program, kernel)))
@@ -68,6 +69,37 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       return op->emitError() << all.error().message;
     rows = std::move(*all);
     return success();
+  }
+
+  /// The ranges that MakeVariants makes of the rows, so that a variant gets the
+  /// schedules of the pair that made it.
+  ArrayRef<ServedRange> servedBy(moe::ProgramOp program,
+                                 const Hardware &hardware) {
+    if (served)
+      return *served;
+    served.emplace();
+    MatmulProblem problems[2];
+    std::vector<std::string> engines[2];
+    std::vector<TunedRange> others;
+    for (auto variant : program.getBody().getOps<moe::VariantOp>()) {
+      int matmuls = 0;
+      for (auto launch : variant.getBody().getOps<moe::LaunchOp>()) {
+        if (launch.getKernelOp().getKind() != "grouped_matmul")
+          continue;
+        auto matmul = findStage<moe::GroupedMatmulOp>(launch.getKernelOp());
+        const int index = matmul.isFirst() ? 0 : 1;
+        problems[index] = problemOfStages(matmul);
+        engines[index] = servingEngines(program.getReportAttr(), matmul);
+        ++matmuls;
+      }
+      if (matmuls < 2)
+        others.push_back(
+            {int64_t(variant.getMinTokens()), int64_t(variant.getMaxTokens())});
+    }
+    *served =
+        servedRanges(rows, problems[0], engines[0], problems[1], engines[1],
+                     hardware, program.getMaxTokens(), others);
+    return *served;
   }
 
   /// Says at the kernel which row serves it, or that rows of other token counts
@@ -103,7 +135,8 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     std::string engine = good ? good->engine : report.getEngine().str();
     std::ranges::stable_partition(
         engines, [&](const std::string &name) { return name == engine; });
-    const TunedRow *row = findTuned(rows, *problem, engines, hardware);
+    const TunedRow *row = findTuned(rows, *problem, engines, hardware,
+                                    servedBy(program, hardware));
     noteRows(kernel, *problem, hardware, row);
     std::optional<Schedule> chosen = good;
     if (row)
@@ -337,6 +370,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
   }
 
   std::vector<TunedRow> rows;
+  std::optional<std::vector<ServedRange>> served;
   bool tunedRead = false;
 };
 } // namespace

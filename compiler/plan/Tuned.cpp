@@ -251,17 +251,27 @@ static bool covers(const std::vector<TunedRow> &rows, const TunedRow &row,
 }
 
 /// Rows that say more come first: those of a file before those built in, those
-/// that were measured before those imported, those with a narrow range before
-/// others, those of most tokens, the fastest.
+/// that were measured before those imported, those that name their scheme
+/// before those of any, those with a narrow range before others, those of most
+/// tokens, the fastest.
 static auto rankOf(const TunedRow &row) {
   return std::tuple(row.order, !row.imported.empty(), !row.hasRange(),
-                    row.last - row.first, -row.tokens, row.microseconds);
+                    row.scheme.empty(), row.last - row.first, -row.tokens,
+                    row.microseconds);
 }
 
 const TunedRow *compiler::findTuned(const std::vector<TunedRow> &rows,
                                     const MatmulProblem &p,
                                     const std::vector<std::string> &engines,
-                                    const Hardware &hw) {
+                                    const Hardware &hw,
+                                    std::span<const ServedRange> served) {
+  const auto rank = [&](const TunedRow &row) {
+    const bool serves = std::ranges::any_of(served, [&](const auto &one) {
+      return one.range.first <= p.minTokens && p.minTokens <= one.range.last &&
+             (one.rows.first == &row || one.rows.second == &row);
+    });
+    return std::tuple(!serves, rankOf(row));
+  };
   const TunedRow *chosen = nullptr;
   for (const TunedRow &row : rows) {
     const bool mayServe = row.hasRange()
@@ -270,7 +280,7 @@ const TunedRow *compiler::findTuned(const std::vector<TunedRow> &rows,
     if (!mayServe || !isOfProblem(row, p, hw.gpu) ||
         !covers(rows, row, p, hw.gpu) || whyIllegal(p, row.schedule, hw))
       continue;
-    if (!chosen || rankOf(row) < rankOf(*chosen))
+    if (!chosen || rank(row) < rank(*chosen))
       chosen = &row;
   }
   return chosen;
@@ -298,14 +308,6 @@ std::string compiler::rangesBeside(const std::vector<TunedRow> &rows,
              : fmt::format("rows for {} tokens", fmt::join(words, ", "));
 }
 
-namespace {
-/// Token counts that rows of both matmuls serve.
-struct ServedRange {
-  TunedRange range;
-  const TunedRow *first = nullptr, *second = nullptr;
-};
-} // namespace
-
 /// Whether the token count is in one of them.
 static bool isIn(int64_t tokens, std::span<const TunedRange> ranges) {
   return std::ranges::any_of(ranges, [&](const TunedRange &range) {
@@ -331,16 +333,13 @@ static std::vector<TunedRange> leftOf(const TunedRange &range,
   return left;
 }
 
-/// The ranges in order; neighbours with equal schedules are one.
-static std::vector<TunedRange> joined(std::vector<ServedRange> ranges) {
-  std::ranges::sort(ranges, {},
-                    [](const ServedRange &one) { return one.range.first; });
+std::vector<TunedRange> compiler::joined(std::span<const ServedRange> served) {
   std::vector<TunedRange> all;
   const ServedRange *before = nullptr;
-  for (const ServedRange &one : ranges) {
+  for (const ServedRange &one : served) {
     if (before && all.back().last + 1 == one.range.first &&
-        before->first->schedule == one.first->schedule &&
-        before->second->schedule == one.second->schedule)
+        before->rows.first->schedule == one.rows.first->schedule &&
+        before->rows.second->schedule == one.rows.second->schedule)
       all.back().last = one.range.last;
     else
       all.push_back(one.range);
@@ -349,11 +348,10 @@ static std::vector<TunedRange> joined(std::vector<ServedRange> ranges) {
   return all;
 }
 
-std::vector<TunedRange> compiler::tunedRanges(
+std::vector<TunedPair> compiler::tunedPairs(
     const std::vector<TunedRow> &rows, const MatmulProblem &first,
     const std::vector<std::string> &engines, const MatmulProblem &second,
-    const std::vector<std::string> &itsEngines, const Hardware &hardware,
-    int64_t maxTokens, std::span<const TunedRange> others) {
+    const std::vector<std::string> &itsEngines, const Hardware &hardware) {
   const auto serves = [&](const TunedRow &row, MatmulProblem problem,
                           const std::vector<std::string> &may) {
     problem.tileRows = row.schedule.tileM;
@@ -374,27 +372,44 @@ std::vector<TunedRange> compiler::tunedRanges(
   const auto byRank = [](const TunedRow *row) { return rankOf(*row); };
   std::ranges::stable_sort(leading, {}, byRank);
   std::ranges::stable_sort(following, {}, byRank);
-  std::vector<ServedRange> served;
-  std::vector<TunedRange> taken;
+  std::vector<TunedPair> pairs;
   for (const TunedRow *row : leading) {
     const auto beside = std::ranges::find_if(following, [&](const auto *other) {
       return other->first == row->first && other->last == row->last &&
              other->order == row->order &&
              other->schedule.tileM == row->schedule.tileM;
     });
+    if (beside != following.end())
+      pairs.push_back({row, *beside});
+  }
+  return pairs;
+}
+
+std::vector<ServedRange> compiler::servedRanges(
+    const std::vector<TunedRow> &rows, const MatmulProblem &first,
+    const std::vector<std::string> &engines, const MatmulProblem &second,
+    const std::vector<std::string> &itsEngines, const Hardware &hardware,
+    int64_t maxTokens, std::span<const TunedRange> others) {
+  std::vector<ServedRange> served;
+  std::vector<TunedRange> taken;
+  for (const TunedPair &pair :
+       tunedPairs(rows, first, engines, second, itsEngines, hardware)) {
+    const TunedRow &row = *pair.first;
     std::vector<TunedRange> better = taken;
-    if (!row->imported.empty())
+    if (!row.imported.empty())
       better.insert(better.end(), others.begin(), others.end());
-    if (beside == following.end() || isIn(row->tokens, better))
+    if (isIn(row.tokens, better))
       continue;
-    const TunedRange whole = {row->first, std::min(row->last, maxTokens),
-                              row->schedule.tileM};
+    const TunedRange whole = {row.first, std::min(row.last, maxTokens),
+                              row.schedule.tileM};
     for (const TunedRange &part : leftOf(whole, better)) {
-      served.push_back({part, row, *beside});
+      served.push_back({part, pair});
       taken.push_back(part);
     }
   }
-  return joined(std::move(served));
+  std::ranges::sort(served, {},
+                    [](const ServedRange &one) { return one.range.first; });
+  return served;
 }
 
 std::string compiler::importedBeside(const std::vector<TunedRow> &rows,

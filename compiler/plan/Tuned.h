@@ -72,14 +72,33 @@ Result<std::vector<TunedRow>> readTuned(std::span<const std::string> files);
 bool isOfProblem(const TunedRow &row, const MatmulProblem &problem,
                  const std::string &gpu);
 
+/// Token counts that measured rows give tiles of so many rows.
+struct TunedRange {
+  int64_t first = 0, last = 0, tileRows = 0;
+  bool operator==(const TunedRange &) const = default;
+};
+
+/// Rows of both matmuls that make a range.
+struct TunedPair {
+  const TunedRow *first = nullptr, *second = nullptr;
+};
+
+/// Token counts that a pair serves.
+struct ServedRange {
+  TunedRange range;
+  TunedPair rows;
+};
+
 /// The row measured best for the problem on this GPU, with one of these
-/// engines; null: none serves. Rows that are not legal (any more) are passed
-/// over. A row of version 1 does not choose between engines: it serves with
-/// the first.
+/// engines; null: none serves. Rows that serve a range of `served`, which holds
+/// the problem's token counts, come before others. Rows that are not legal (any
+/// more) are passed over. A row of version 1 does not choose between engines:
+/// it serves with the first.
 const TunedRow *findTuned(const std::vector<TunedRow> &rows,
                           const MatmulProblem &problem,
                           const std::vector<std::string> &engines,
-                          const Hardware &hardware);
+                          const Hardware &hardware,
+                          std::span<const ServedRange> served = {});
 
 /// The last token count up to which this row and others with its schedule
 /// behind it were measured for the problem, without a gap.
@@ -96,24 +115,29 @@ std::string rangesBeside(const std::vector<TunedRow> &rows,
                          const MatmulProblem &problem,
                          const Hardware &hardware);
 
-/// Token counts that measured rows give tiles of so many rows.
-struct TunedRange {
-  int64_t first = 0, last = 0, tileRows = 0;
-  bool operator==(const TunedRange &) const = default;
-};
+/// Pairs of rows of one file, with one range and tiles of one size, in which
+/// some schedule is legal; best by rank first. A row of the first matmul is in
+/// one pair at most.
+std::vector<TunedPair> tunedPairs(const std::vector<TunedRow> &rows,
+                                  const MatmulProblem &first,
+                                  const std::vector<std::string> &engines,
+                                  const MatmulProblem &second,
+                                  const std::vector<std::string> &itsEngines,
+                                  const Hardware &hardware);
 
 /// Ranges for which both matmuls have rows with tiles of one size, whose
 /// schedules are legal; they ascend and do not overlap. Where rows overlap, the
 /// first one by rank has its whole range. Another one has what is left, unless
 /// the token count that it was measured with is not left. Imported rows leave
 /// the token counts of `others`, too, which other kernels serve.
-std::vector<TunedRange> tunedRanges(const std::vector<TunedRow> &rows,
-                                    const MatmulProblem &first,
-                                    const std::vector<std::string> &engines,
-                                    const MatmulProblem &second,
-                                    const std::vector<std::string> &itsEngines,
-                                    const Hardware &hardware, int64_t maxTokens,
-                                    std::span<const TunedRange> others = {});
+std::vector<ServedRange> servedRanges(
+    const std::vector<TunedRow> &rows, const MatmulProblem &first,
+    const std::vector<std::string> &engines, const MatmulProblem &second,
+    const std::vector<std::string> &itsEngines, const Hardware &hardware,
+    int64_t maxTokens, std::span<const TunedRange> others = {});
+
+/// The ranges alone; neighbours with equal schedules are one.
+std::vector<TunedRange> joined(std::span<const ServedRange> served);
 
 /// The foreign files of imported rows for the problem's token counts; "" where
 /// there are none.

@@ -17,6 +17,7 @@
 #include "runtime/support/Log.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -135,15 +136,66 @@ Result<void> compiler::checkTakesRows(const std::string &path) {
   return {};
 }
 
+/// Whether a range may be of these rows of both matmuls of one layer.
+static bool mayPair(const TunedRow &first, const TunedRow &second) {
+  return first.gpu == second.gpu && first.first == second.first &&
+         first.last == second.last &&
+         first.schedule.tileM == second.schedule.tileM &&
+         first.experts == second.experts && first.pairs == second.pairs &&
+         first.k == second.n && first.n == second.k * (first.gated ? 2 : 1) &&
+         !second.gated &&
+         (first.scheme == second.scheme || first.scheme.empty() ||
+          second.scheme.empty());
+}
+
+static bool areEqual(const TunedRow &a, const TunedRow &b) {
+  return printTuned(std::span(&a, 1)) == printTuned(std::span(&b, 1));
+}
+
+/// The rows as `change` leaves them, which says false where nothing is left.
+/// Layers with one second matmul share its rows: a row that is left alone and
+/// pairs with a changed one keeps that beside what is left of it.
+template <typename Change>
+static std::vector<TunedRow> changed(const std::vector<TunedRow> &rows,
+                                     Change change) {
+  std::vector<std::optional<TunedRow>> left;
+  std::vector<const TunedRow *> alone;
+  for (const TunedRow &row : rows) {
+    TunedRow its = row;
+    const bool some = change(its);
+    left.push_back(some ? std::optional(its) : std::nullopt);
+    if (some && areEqual(its, row))
+      alone.push_back(&row);
+  }
+  std::vector<TunedRow> all;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const bool isAlone = std::ranges::find(alone, &rows[i]) != alone.end();
+    if (!isAlone && std::ranges::any_of(alone, [&](const TunedRow *first) {
+          return mayPair(*first, rows[i]);
+        }))
+      all.push_back(rows[i]);
+    if (left[i])
+      all.push_back(*std::move(left[i]));
+  }
+  return all;
+}
+
 Result<void> compiler::addToTuned(const std::string &path,
                                   std::span<const TunedRow> rows) {
   const LockedRows locked = TRY(lockRows(path));
-  std::vector<TunedRow> all;
-  for (TunedRow known : locked.rows)
-    if (std::ranges::all_of(rows, [&](const TunedRow &made) {
-          return !areAlike(made, known) || cut(known, made.first, made.last);
-        }))
-      all.push_back(std::move(known));
+  std::vector<TunedRow> all = changed(locked.rows, [&](TunedRow &known) {
+    return std::ranges::all_of(rows, [&](const TunedRow &made) {
+      return !areAlike(made, known) || cut(known, made.first, made.last);
+    });
+  });
+  // A new row serves with the first row of another layer, too.
+  std::erase_if(all, [&](const TunedRow &known) {
+    return std::ranges::any_of(rows, [&](const TunedRow &made) {
+      return areAlike(made, known) && made.first == known.first &&
+             made.last == known.last &&
+             made.schedule.tileM == known.schedule.tileM;
+    });
+  });
   all.insert(all.end(), rows.begin(), rows.end());
   return writeFileAtomically(path, printTuned(all));
 }
@@ -152,16 +204,10 @@ Result<void> compiler::takeFromTuned(const std::string &path,
                                      std::span<const TunedRow> rows,
                                      int64_t first, int64_t last) {
   const LockedRows locked = TRY(lockRows(path));
-  const auto textOf = [](const TunedRow &row) {
-    return printTuned(std::span(&row, 1));
-  };
-  std::vector<TunedRow> all;
-  for (TunedRow known : locked.rows) {
-    const bool isAsked = std::ranges::any_of(rows, [&](const TunedRow &row) {
-      return textOf(row) == textOf(known);
-    });
-    if (!isAsked || cut(known, first, last))
-      all.push_back(std::move(known));
-  }
+  const auto all = changed(locked.rows, [&](TunedRow &known) {
+    const bool isAsked = std::ranges::any_of(
+        rows, [&](const TunedRow &row) { return areEqual(row, known); });
+    return !isAsked || cut(known, first, last);
+  });
   return writeFileAtomically(path, printTuned(all));
 }

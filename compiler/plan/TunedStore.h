@@ -31,14 +31,16 @@ Result<void> checkWritable(const std::string &path);
 /// Whether addToTuned() could add rows by now.
 Result<void> checkTakesRows(const std::string &path);
 
-/// Puts rows into a file. Rows of the same matmul there lose the token counts
-/// that new ones have, and those go that were measured with one of them.
-/// Measured and imported rows are beside each other. The file appears at once.
-/// A damaged one is an error, and stays.
+/// Puts rows into a file. Rows of the same matmul and scheme there lose the
+/// token counts that new ones have, and those go that were measured with one of
+/// them. A row of the second matmul stays where another layer's first matmul
+/// has it for its own. Measured and imported rows are beside each other. The
+/// file appears at once. A damaged one is an error, and stays.
 Result<void> addToTuned(const std::string &path,
                         std::span<const TunedRow> rows);
 
-/// Takes these token counts from rows that are in the file.
+/// Takes these token counts from rows that are in the file, but from none that
+/// another layer's first matmul has for its own.
 Result<void> takeFromTuned(const std::string &path,
                            std::span<const TunedRow> rows, int64_t first,
                            int64_t last);

@@ -28,7 +28,8 @@ static bool mayServe(const Schedule &schedule, const MatmulProblem &problem,
 
 Result<EarlierRows> compiler::earlierRows(const std::string &path,
                                           const TunedInput &input,
-                                          const TokenRange &range) {
+                                          const TokenRange &range,
+                                          const DefaultChoice &choice) {
   EarlierRows earlier;
   if (!fileExists(path))
     return earlier;
@@ -37,36 +38,40 @@ Result<EarlierRows> compiler::earlierRows(const std::string &path,
   const Hardware &hardware = input.hardware();
   constexpr int64_t kAnyTile = 16;
   const TunedLayer any = TRY(input.problemsFor(range, kAnyTile));
-  std::vector<const TunedRow *> firsts, seconds;
-  for (const TunedRow &row : known) {
-    if (row.first > range.tokens || row.last < range.tokens)
+  std::vector<const TunedRow *> seen;
+  for (const auto &[first, second] :
+       tunedPairs(known, any.first, any.engines, any.second, any.secondEngines,
+                  hardware)) {
+    if (first->first > range.tokens || first->last < range.tokens)
       continue;
-    if (isOfProblem(row, any.first, hardware.gpu))
-      firsts.push_back(&row);
-    if (isOfProblem(row, any.second, hardware.gpu))
-      seconds.push_back(&row);
-  }
-  for (const TunedRow *first : firsts)
-    for (const TunedRow *second : seconds) {
-      if (first->first != second->first || first->last != second->last ||
-          first->schedule.tileM != second->schedule.tileM)
+    // Other kernels precede imported rows.
+    if (!first->imported.empty() && !choice.schedules)
+      continue;
+    const Result<TunedLayer> layer =
+        input.problemsFor(range, first->schedule.tileM);
+    if (!layer ||
+        !mayServe(first->schedule, layer->first, layer->engines, hardware) ||
+        !mayServe(second->schedule, layer->second, layer->secondEngines,
+                  hardware))
+      continue;
+    Trial trial;
+    trial.layer = *layer;
+    trial.candidate =
+        predict(*layer, scheduleOfRow(*first, layer->first, hardware),
+                scheduleOfRow(*second, layer->second, hardware), hardware,
+                range.tokens);
+    earlier.trials.push_back(std::move(trial));
+    for (const auto &[row, problem] :
+         {std::pair(first, &any.first), std::pair(second, &any.second)}) {
+      if (std::ranges::find(seen, row) != seen.end())
         continue;
-      const Result<TunedLayer> layer =
-          input.problemsFor(range, first->schedule.tileM);
-      if (!layer ||
-          !mayServe(first->schedule, layer->first, layer->engines, hardware) ||
-          !mayServe(second->schedule, layer->second, layer->secondEngines,
-                    hardware))
-        continue;
-      Trial trial;
-      trial.layer = *layer;
-      trial.candidate =
-          predict(*layer, scheduleOfRow(*first, layer->first, hardware),
-                  scheduleOfRow(*second, layer->second, hardware), hardware,
-                  range.tokens);
-      earlier.trials.push_back(std::move(trial));
-      earlier.rows.push_back(*first);
-      earlier.rows.push_back(*second);
+      seen.push_back(row);
+      // Rows of any scheme may be other layers', too.
+      if (row->scheme == problem->scheme)
+        earlier.rows.push_back(*row);
+      else
+        ++earlier.anyScheme;
     }
+  }
   return earlier;
 }

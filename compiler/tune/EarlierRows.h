@@ -19,14 +19,16 @@ namespace moec::compiler {
 
 struct EarlierRows {
   std::vector<Trial> trials;
-  std::vector<TunedRow> rows; ///< of all trials
+  std::vector<TunedRow> rows; ///< of all trials, that name the layer's scheme
+  int64_t anyScheme = 0;      ///< rows of them that name none
 };
 
-/// Rows of both matmuls that serve the range's token count; none where there is
-/// no such file.
+/// Pairs of rows that serve the range's token count, which has this choice
+/// without them; none where there is no such file.
 Result<EarlierRows> earlierRows(const std::string &path,
                                 const TunedInput &input,
-                                const TokenRange &range);
+                                const TokenRange &range,
+                                const DefaultChoice &choice);
 
 } // namespace moec::compiler
 

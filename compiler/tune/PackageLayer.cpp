@@ -11,9 +11,12 @@
 
 #include "compiler/tune/PackageLayer.h"
 
+#include "compiler/Input.h"
 #include "compiler/emit/CudaBackend.h"
+#include "compiler/emit/LayerJson.h"
 #include "runtime/package/Package.h"
 #include "runtime/support/Files.h"
+#include "runtime/support/JsonReader.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -47,27 +50,63 @@ static Result<const Target *> targetOf(const std::string &path,
                                : fmt::format("{}", fmt::join(archs, ",")));
 }
 
+/// The choices that the target's report says.
+static Result<void> readChoices(const std::string &path, const Target &target,
+                                Choices &made) {
+  JsonErrors errors{
+      fmt::format("package '{}', report of {}", path, target.arch),
+      std::nullopt};
+  JsonReader report(target.report, "", errors);
+  if (std::optional<JsonReader> choices = report.object("choices")) {
+    const auto read = [&](const char *option) -> std::string {
+      std::optional<JsonReader> choice = choices->object(option);
+      if (!choice)
+        return "";
+      if (choice->textOr("by", "option") != "option")
+        made.variables.emplace_back(option);
+      std::string value = choice->text("value");
+      choice->refuseUnknown();
+      return value;
+    };
+    made.backend = read("backend");
+    made.engine = read("engine");
+    made.exclude = splitWords(read("exclude"));
+    made.allow = splitWords(read("allow"));
+    choices->refuseUnknown();
+  }
+  return errors.first ? Result<void>(*std::move(errors.first)) : Result<void>();
+}
+
+/// Whether the layer in the package is what its manifest says.
+static Result<void> checkLayer(const std::string &path, const std::string &text,
+                               const Manifest &manifest, const Target &target,
+                               const CompileOptions &options) {
+  Input input;
+  TRY(input.readText(text, joinPath(path, std::string(kLayerFile)), {}));
+  TRY(input.lowerTo(Phase::Stages, options));
+  Manifest its;
+  for (moe::ProgramOp program : input.get().getOps<moe::ProgramOp>())
+    describeLayer(program, its);
+  nlohmann::json said = manifest.layer;
+  // That of the first target stands in the manifest.
+  if (&target != &manifest.targets.front())
+    for (nlohmann::json *layer : {&said, &its.layer})
+      if (layer->is_object())
+        layer->erase("compute_type");
+  if (its.name == manifest.name && its.layer == said)
+    return {};
+  return refused("package '{}' holds another layer ({}) than its manifest "
+                 "describes; expected a package as the compiler wrote it",
+                 path, kLayerFile);
+}
+
 /// Makes the choices those of the target.
 static Result<void> takeChoices(const std::string &path, const Target &target,
                                 CompileOptions &options) {
   const auto given = options.asked();
-  const CompileOptions asked = options;
+  const Choices asked = options;
   static_cast<Choices &>(options) = {};
-  const nlohmann::json choices =
-      target.report.value("choices", nlohmann::json::object());
-  for (const auto &[option, choice] : choices.items()) {
-    const std::string value = choice.value("value", "");
-    if (option == "backend")
-      options.backend = value;
-    else if (option == "engine")
-      options.engine = value;
-    else if (option == "exclude")
-      options.exclude = splitWords(value);
-    else if (option == "allow")
-      options.allow = splitWords(value);
-    if (choice.value("by", "option") != "option")
-      options.variables.push_back(option);
-  }
+  TRY(readChoices(path, target, options));
   const auto its = options.asked();
   for (const auto &one : given)
     if (std::ranges::find(its, one) == its.end())
@@ -98,8 +137,7 @@ Result<TuneSource> compiler::layerOfPackage(const std::string &path,
                    "measured for '{}'; expected a package that was compiled "
                    "with --gpu={}",
                    path, target.gpu, options.gpu, options.gpu);
-  if (options.maxTokens != CompileOptions().maxTokens &&
-      options.maxTokens != manifest.maxTokens)
+  if (options.asksMaxTokens && options.maxTokens != manifest.maxTokens)
     return refused("package '{}' was compiled with --max-tokens {}; expected "
                    "it, or none, got {}",
                    path, manifest.maxTokens, options.maxTokens);
@@ -107,5 +145,6 @@ Result<TuneSource> compiler::layerOfPackage(const std::string &path,
   options.archs = {target.arch};
   options.gpu = target.gpu;
   options.maxTokens = manifest.maxTokens;
+  TRY(checkLayer(path, layer->second, manifest, target, options));
   return TuneSource{joinPath(path, std::string(kLayerFile)), layer->second};
 }

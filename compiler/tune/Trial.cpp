@@ -46,6 +46,15 @@ const Trial *compiler::fastest(const std::vector<Trial> &trials) {
   return best;
 }
 
+const Trial *compiler::fastest(const std::vector<Trial> &trials,
+                               double minGain) {
+  const Trial *best = nullptr;
+  for (const Trial &trial : trials)
+    if (isFaster(trial, minGain) && (!best || trial.ratio < best->ratio))
+      best = &trial;
+  return best;
+}
+
 bool compiler::isFaster(const Trial &trial, double minGain) {
   return trial.ratio > 0 &&
          trial.ratio < 1 - std::max(minGain / 100, 2 * trial.noise);

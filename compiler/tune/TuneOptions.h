@@ -49,6 +49,7 @@ struct TuneOptions {
   int64_t sample = 8;          ///< tokens compared with the reference
   std::string output;          ///< the file of rows; "": the user's store
   std::string log;             ///< "": beside the store
+  std::string report;          ///< the caller's file of the numbers; "": none
 };
 
 } // namespace moec::compiler

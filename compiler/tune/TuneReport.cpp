@@ -51,6 +51,10 @@ std::string compiler::tuneText(const ordered_json &report) {
       all += fmt::format("{:>8} {} older rows for these tokens are taken away: "
                          "none is faster now\n",
                          "", row["removed"].get<int64_t>());
+    if (row.contains("any_scheme"))
+      all += fmt::format("{:>8} {} older rows that name no scheme stay and "
+                         "serve these tokens: other layers may need them\n",
+                         "", row["any_scheme"].get<int64_t>());
     if (row.contains("kept"))
       all += fmt::format("{:>8} {} older rows for these tokens stay: they "
                          "could not be measured\n",

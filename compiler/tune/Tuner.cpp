@@ -17,7 +17,9 @@
 #include "compiler/tune/BuildAhead.h"
 #include "compiler/tune/EarlierRows.h"
 #include "compiler/tune/Measuring.h"
+#include "compiler/tune/Search.h"
 #include "compiler/tune/Trial.h"
+#include "compiler/tune/TuneFiles.h"
 #include "compiler/tune/TuneLog.h"
 #include "compiler/tune/TunedInput.h"
 #include "dialect/catalog/Gpus.h"
@@ -32,8 +34,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
-#include <map>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -63,7 +63,18 @@ private:
   void buildDefaults(const std::vector<TokenRange> &ranges,
                      Clock::time_point until);
   Result<void> makeBaseline(int64_t tokens);
-  bool isDecided(const TokenRange &range, const Trial &trial) const;
+  bool isDecided(const TokenRange &range, const Trial &trial,
+                 std::string_view what) const;
+  bool isQuarantined(const TokenRange &range, const Trial &trial) const;
+  Result<std::vector<Trial>> search(const TokenRange &range,
+                                    const DefaultChoice &choice,
+                                    std::vector<Trial> &earlier,
+                                    Clock::time_point until);
+  Result<void> confirm(const TokenRange &range, std::vector<Trial> &all,
+                       const std::vector<Trial> &earlier,
+                       Clock::time_point until);
+  Result<void> judgeEarlier(const TokenRange &range, const EarlierRows &earlier,
+                            ordered_json &result);
   Result<void> confirmRange(TokenRange &range, const Trial &winner,
                             Clock::time_point until);
   ordered_json describe(const TokenRange &range, const Trial &trial,
@@ -243,9 +254,16 @@ Result<void> Tuning::tryAll(const TokenRange &range, std::vector<Trial> &trials,
 }
 
 /// Whether the log says what came of a schedule.
-bool Tuning::isDecided(const TokenRange &range, const Trial &trial) const {
-  const ordered_json about = describe(range, trial, "schedule");
+bool Tuning::isDecided(const TokenRange &range, const Trial &trial,
+                       std::string_view what) const {
+  const ordered_json about = describe(range, trial, what);
   return log.find(about["key"].get<std::string>()) != nullptr;
+}
+
+bool Tuning::isQuarantined(const TokenRange &range, const Trial &trial) const {
+  const ordered_json about = describe(range, trial, "schedule");
+  const auto *line = log.find(about["key"].get<std::string>());
+  return line && !line->value("ok", false);
 }
 
 /// The ends of the range, too: where the winner is slower there than the
@@ -288,132 +306,109 @@ Result<void> Tuning::confirmRange(TokenRange &range, const Trial &winner,
   return {};
 }
 
-Result<void> Tuning::tuneTokens(const TokenRange &range,
-                                Clock::time_point until) {
-  // The winner needs some of the time, too.
-  const auto now = Clock::now();
-  const auto search = now + (std::max(until, now) - now) * 3 / 4;
-  const Hardware &hardware = input.hardware();
-  const int64_t tokens = range.tokens;
-  const DefaultChoice choice = TRY(input.defaultFor(tokens));
-  TRY(makeBaseline(tokens));
-  constexpr int kRounds = 5, kFinalRounds = 9;
-  EarlierRows earlier = TRY(earlierRows(output, input, range));
-  TRY(tryAll(range, earlier.trials, "schedule", kRounds, search));
-  // Centers: the best schedules for each size of tiles.
-  std::vector<Trial> centers;
-  const TunedLayer any = TRY(input.problemsFor(range, 16));
-  std::vector<int64_t> sizes = tileRowsOf(any.engines, any.first.elementBytes);
-  if (choice.schedules &&
-      std::ranges::find(sizes, choice.tileRows) == sizes.end())
-    sizes.push_back(choice.tileRows);
-  for (int64_t size : sizes) {
-    Trial trial;
-    trial.layer = TRY(input.problemsFor(range, size));
-    const auto first =
-        centerOf(trial.layer.first, trial.layer.engines, hardware);
-    const auto second =
-        centerOf(trial.layer.second, trial.layer.secondEngines, hardware);
-    if (!first || !second)
-      continue;
-    trial.candidate = predict(trial.layer, *first, *second, hardware, tokens);
-    // The compiler's choice may be a built-in row's. Kernels of its variant may
-    // be others: whether they quantize depends on the range.
-    if (choice.schedules && size == choice.tileRows &&
-        !whyIllegal(trial.layer.first, choice.schedules->first, hardware) &&
-        !whyIllegal(trial.layer.second, choice.schedules->second, hardware))
-      trial.candidate = predict(trial.layer, choice.schedules->first,
-                                choice.schedules->second, hardware, tokens);
-    centers.push_back(std::move(trial));
-  }
-  std::ranges::stable_sort(centers, {}, [](const Trial &trial) {
-    return trial.candidate.predicted;
-  });
-  TRY(tryAll(range, centers, "schedule", kRounds, search));
-
-  // Beside the best ones.
-  std::vector<Trial> all = centers;
-  std::ranges::stable_sort(centers, {}, [](const Trial &trial) {
-    return trial.ratio > 0 ? trial.ratio
-                           : std::numeric_limits<double>::infinity();
-  });
-  constexpr size_t kSizes = 2;
-  const size_t used =
-      options.exhaustive ? centers.size() : std::min(kSizes, centers.size());
-  std::vector<Trial> beside;
-  for (size_t i = 0; i < used; ++i)
-    for (const SchedulePair &candidate :
-         variationsOf(centers[i].layer, centers[i].candidate, hardware, tokens,
-                      options.random, options.seed + uint64_t(tokens)))
-      beside.push_back({centers[i].layer, candidate});
-  std::ranges::stable_sort(
-      beside, {}, [](const Trial &trial) { return trial.candidate.predicted; });
-  TRY(tryAll(range, beside, "schedule", kRounds, search));
-  all.insert(all.end(), beside.begin(), beside.end());
-
-  // Gains of both matmuls together.
-  std::vector<Trial> together;
-  if (const Trial *best = fastest(all)) {
-    std::vector<const Trial *> firsts, seconds;
-    for (const Trial &trial : all) {
-      if (trial.ratio <= 0 ||
-          trial.layer.first.tileRows != best->layer.first.tileRows)
-        continue;
-      firsts.push_back(&trial), seconds.push_back(&trial);
+/// More rounds for the fastest one, since the fastest of many is lucky, too:
+/// for one after another, until one is faster than the compiler's choice again,
+/// or none is. Then for older ones.
+Result<void> Tuning::confirm(const TokenRange &range, std::vector<Trial> &all,
+                             const std::vector<Trial> &earlier,
+                             Clock::time_point until) {
+  constexpr int kFinalRounds = 9;
+  const auto again = [&](Trial &trial) -> Result<void> {
+    std::vector<Trial> once = {{trial.layer, trial.candidate}};
+    TRY(tryAll(range, once, "final", kFinalRounds, until));
+    trial.confirmed = isDecided(range, trial, "final");
+    if (trial.confirmed)
+      trial.ratio = 0;
+    if (once.front().ratio > 0) {
+      trial.ratio = once.front().ratio, trial.noise = once.front().noise;
+      trial.microseconds = once.front().microseconds;
     }
-    const auto ratio = [](const Trial *trial) { return trial->ratio; };
-    std::ranges::stable_sort(firsts, {}, ratio);
-    std::ranges::stable_sort(seconds, {}, ratio);
-    // The fastest of those that have a schedule is enough.
-    const auto keepDistinct = [](std::vector<const Trial *> &trials,
-                                 const Schedule SchedulePair::*member) {
-      std::vector<const Trial *> kept;
-      for (const Trial *trial : trials)
-        if (std::ranges::none_of(kept, [&](const Trial *other) {
-              return other->candidate.*member == trial->candidate.*member;
-            }))
-          kept.push_back(trial);
-      trials = std::move(kept);
-    };
-    keepDistinct(firsts, &SchedulePair::first);
-    keepDistinct(seconds, &SchedulePair::second);
-    constexpr size_t kEach = 3;
-    for (size_t i = 0; i < std::min(kEach, firsts.size()); ++i)
-      for (size_t j = 0; j < std::min(kEach, seconds.size()); ++j) {
-        const SchedulePair pair =
-            predict(best->layer, firsts[i]->candidate.first,
-                    seconds[j]->candidate.second, hardware, tokens);
-        const auto known = [&](const Trial &trial) {
-          return trial.layer.first.tileRows == best->layer.first.tileRows &&
-                 trial.candidate == pair;
-        };
-        if (std::ranges::none_of(all, known) &&
-            std::ranges::none_of(together, known))
-          together.push_back({best->layer, pair});
-      }
+    return {};
+  };
+  const Trial *best = fastest(all);
+  while (best && !best->confirmed) {
+    Trial &trial = all[size_t(best - all.data())];
+    TRY(again(trial));
+    if (!trial.confirmed)
+      return {};
+    best = fastest(all, options.minGain);
   }
-  TRY(tryAll(range, together, "schedule", kRounds, search));
+  for (Trial &trial : all)
+    if (!best && trial.ratio > 0 && !trial.confirmed &&
+        std::ranges::any_of(earlier, [&](const Trial &other) {
+          return other.candidate == trial.candidate;
+        }))
+      TRY(again(trial));
+  return {};
+}
+
+/// Takes older rows away that are not faster than the compiler's choice.
+Result<void> Tuning::judgeEarlier(const TokenRange &range,
+                                  const EarlierRows &earlier,
+                                  ordered_json &result) {
+  if (earlier.anyScheme > 0)
+    result["any_scheme"] = earlier.anyScheme;
+  if (earlier.rows.empty())
+    return {};
+  const bool decided =
+      std::ranges::all_of(earlier.trials, [&](const Trial &trial) {
+        return isDecided(range, trial, "final") || isQuarantined(range, trial);
+      });
+  result[decided ? "removed" : "kept"] = int64_t(earlier.rows.size());
+  return decided ? takeFromTuned(output, earlier.rows, range.first, range.last)
+                 : Result<void>();
+}
+
+Result<std::vector<Trial>> Tuning::search(const TokenRange &range,
+                                          const DefaultChoice &choice,
+                                          std::vector<Trial> &earlier,
+                                          Clock::time_point until) {
+  constexpr int kRounds = 5;
+  const auto tryThem = [&](std::vector<Trial> &trials) {
+    return tryAll(range, trials, "schedule", kRounds, until);
+  };
+  TRY(tryThem(earlier));
+  std::vector<Trial> all = TRY(centersOf(input, range, choice));
+  TRY(tryThem(all));
+  std::vector<Trial> beside =
+      besideOf(all, options, input.hardware(), range.tokens);
+  TRY(tryThem(beside));
+  all.insert(all.end(), beside.begin(), beside.end());
+  std::vector<Trial> together = togetherOf(all, input.hardware(), range.tokens);
+  TRY(tryThem(together));
   all.insert(all.end(), together.begin(), together.end());
-  for (const Trial &trial : earlier.trials)
+  for (const Trial &trial : earlier)
     if (std::ranges::none_of(all, [&](const Trial &other) {
           return other.candidate == trial.candidate;
         }))
       all.push_back(trial);
+  return all;
+}
 
-  // The best one again, since the fastest of many is lucky, too.
-  ordered_json result = {{"tokens", tokens},
-                         {"default_variant", choice.variant}};
-  std::vector<Trial> finals;
-  if (const Trial *best = fastest(all))
-    finals.push_back({best->layer, best->candidate});
-  TRY(tryAll(range, finals, "final", kFinalRounds, until));
-  const bool known = !finals.empty() && finals.front().ratio > 0;
-  const Trial *best = known ? &finals.front() : fastest(all);
-  int64_t tried = 0;
-  for (const Trial &trial : all)
-    tried += trial.ratio > 0;
-  result["schedules"] = tried;
-  result["of"] = int64_t(all.size());
+Result<void> Tuning::tuneTokens(const TokenRange &range,
+                                Clock::time_point until) {
+  const DefaultChoice choice = TRY(input.defaultFor(range.tokens));
+  TRY(makeBaseline(range.tokens));
+  EarlierRows earlier = TRY(earlierRows(output, input, range, choice));
+  // The winner needs some of the time, too.
+  const auto now = Clock::now();
+  std::vector<Trial> all =
+      TRY(search(range, choice, earlier.trials,
+                 now + (std::max(until, now) - now) * 3 / 4));
+  TRY(confirm(range, all, earlier.trials, until));
+  ordered_json result = {
+      {"tokens", range.tokens},
+      {"default_variant", choice.variant},
+      {"schedules",
+       std::ranges::count_if(
+           all, [](const Trial &trial) { return trial.ratio > 0; })},
+      {"of", int64_t(all.size())}};
+  // Rows cut variants in two, which has a price: there are none for less.
+  const Trial *winner = fastest(all, options.minGain);
+  // A lucky one must not take the place of older rows that are faster.
+  if (winner && !winner->confirmed && !earlier.rows.empty())
+    winner = nullptr;
+  const Trial *best = winner ? winner : fastest(all);
   if (!best) {
     result["chosen"] = "none measured";
     results.push_back(std::move(result));
@@ -424,8 +419,6 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
   result["noise"] = best->noise;
   result["best"] = words(best->candidate);
   result["tile_rows"] = best->layer.first.tileRows;
-  // Rows cut variants in two, which has a price: there are none for less.
-  const Trial *winner = isFaster(*best, options.minGain) ? best : nullptr;
   result["chosen"] = winner ? "measured" : "default";
   if (winner) {
     TokenRange served = range;
@@ -437,15 +430,8 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
       row.noise = winner->noise;
       rows.push_back(std::move(row));
     }
-  }
-  if (!winner && !earlier.rows.empty()) {
-    const bool decided =
-        std::ranges::all_of(earlier.trials, [&](const Trial &trial) {
-          return isDecided(range, trial);
-        });
-    result[decided ? "removed" : "kept"] = int64_t(earlier.rows.size());
-    if (decided)
-      TRY(takeFromTuned(output, earlier.rows, range.first, range.last));
+  } else {
+    TRY(judgeEarlier(range, earlier, result));
   }
   results.push_back(std::move(result));
   return {};
@@ -540,31 +526,7 @@ Result<ordered_json> compiler::tune(const TuneOptions &options) {
     if (tokens > input.maxTokens())
       return refused("expected --tokens up to --max-tokens {}, got {}",
                      input.maxTokens(), tokens);
-  const std::string store = tunedStoreFolder(options.compile.cacheFolder);
-  if (store.empty() && (options.output.empty() || options.log.empty()))
-    return refused("there is no store of measured schedules (MOEC_TUNED_STORE "
-                   "is off, or no folder of a cache is known), which would "
-                   "hold {}; expected {}",
-                   !options.output.empty() ? "the log of measurements"
-                   : options.log.empty()   ? "rows and the log of measurements"
-                                           : "rows",
-                   !options.output.empty() ? "--log beside --out"
-                   : options.log.empty()   ? "--out and --log"
-                                           : "--out beside --log");
-  const std::string output =
-      options.output.empty() ? joinPath(store, input.hardware().gpu + ".json")
-                             : options.output;
-  const std::string path =
-      options.log.empty()
-          ? joinPath(store, fmt::format("log/{}-{}.jsonl", input.name(),
-                                        input.digest()))
-          : options.log;
-  // Before the time is spent.
-  if (const Result<void> takes = checkTakesRows(output); !takes)
-    return Error(takes.error().code,
-                 "'{}' does not take rows: {}; expected the path of a file of "
-                 "rows, or of none, in a folder that can be written (--out)",
-                 output, takes.error().message);
+  const auto [output, path] = TRY(filesOf(options, input));
   Result<TuneLog> opened = TuneLog::open(path);
   if (!opened)
     return Error(opened.error().code,

@@ -29,6 +29,8 @@ class Choice(unittest.TestCase):
         self.assertEqual(len(every) * len(DATA["choice"]["tokens"]), 8 * 5 * 3)
         self.assertEqual(len({layer[0] for layer in every if layer[4]}), 3)
         self.assertEqual(len(list(choice.layers(DATA, ["olmoe-1b-7b/bf16", "int4_w4a16"]))), 9)
+        with self.assertRaisesRegex(SystemExit, "--cells: got 'olmoe'; accepted are layers .*olmoe-1b-7b.* schemes .*bf16.* and layer/scheme"):
+            list(choice.layers(DATA, ["bf16", "olmoe"]))
         for layer in every:
             self.assertTrue((benchlib.ROOT / layer[2]).exists(), layer)
 

@@ -35,6 +35,10 @@ class TuneModels(unittest.TestCase):
             self.assertTrue((benchlib.ROOT / row["input"]).exists(), row)
         self.assertEqual([tune_models.name_of(row) for row in tune_models.wanted(DATA, ["kimi-k2"])], ["kimi-k2"])
 
+    def test_a_name_that_is_none_is_refused(self):
+        with self.assertRaisesRegex(SystemExit, "--models: got 'kimi'; accepted are .*kimi-k2"):
+            tune_models.wanted(DATA, ["olmoe-1b-7b", "kimi"])
+
     def test_a_table_and_a_failure(self):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)

@@ -51,8 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                   "a schedule that is taken is legal");
     const std::vector<std::string> engines = {row.schedule.engine};
     fuzz::require(!row.hasRange() ||
-                      tunedRanges(*rows, problem, engines, problem, engines,
-                                  gpu(), row.last)
+                      joined(servedRanges(*rows, problem, engines, problem,
+                                          engines, gpu(), row.last))
                               .size() <= 2 * rows->size(),
                   "a row within another one leaves two parts of it");
   }

@@ -190,6 +190,10 @@ TEST(TuneConfig, WrongArgumentsAreErrors) {
   EXPECT_EQ(said(kTiny, R"({"arch": "sm_90a"})"),
             "refused: expected token counts to measure with (tokens), got "
             "none");
+  EXPECT_EQ(said(kTiny, R"({"arch": "sm_90a", "tokens": [1], "device": "host",
+                            "out": "/none/x", "log": "/none/./x"})"),
+            "invalid_argument: the rows (--out) and the log (--log) are one "
+            "file, '/none/./x'; expected a path of its own for each");
 }
 
 TEST(CompileConfig, IrIsBounded) {

@@ -244,6 +244,47 @@ TEST(Tune, NewRowsTakeTheirTokenCountsFromOthers) {
   EXPECT_EQ(*readFile(path), "{");
 }
 
+TEST(Tune, LayersShareRowsOfTheirSecondMatmul) {
+  Folder folder;
+  const std::string path = folder.path + "/rows.json";
+  const TunedRow gated = rowFor(8, 20, 1);
+  TunedRow plain = gated, down = gated;
+  plain.gated = false, plain.n = gated.n / 2;
+  down.gated = down.gather = false, down.n = gated.k, down.k = gated.n / 2;
+  const auto has = [&](std::vector<TunedRow> wanted) {
+    EXPECT_EQ(*readFile(path), printTuned(wanted));
+  };
+  ASSERT_TRUE(addToTuned(path, std::vector{gated, down}));
+  ASSERT_TRUE(addToTuned(path, std::vector{plain, down}));
+  has({gated, plain, down});
+  ASSERT_TRUE(takeFromTuned(path, std::vector{gated, down}, 1, 64));
+  has({plain, down});
+  // Other tiles do not serve the other layer; the one range does with both.
+  TunedRow large = gated, its = down;
+  large.schedule.tileM = its.schedule.tileM = 64;
+  ASSERT_TRUE(addToTuned(path, std::vector{large, its}));
+  has({plain, down, large, its});
+  ASSERT_TRUE(takeFromTuned(path, std::vector{plain, down}, 1, 64));
+  has({large, its});
+  // A pair that loses some token counts is still one.
+  ASSERT_TRUE(addToTuned(path, std::vector{plain, down}));
+  ASSERT_TRUE(takeFromTuned(path, std::vector{plain, down}, 16, 20));
+  TunedRow rest = plain, itsRest = down;
+  rest.last = itsRest.last = 15;
+  has({large, its, rest, itsRest});
+}
+
+TEST(Tune, RowsOfAnySchemeStayBesideNewOnes) {
+  Folder folder;
+  const std::string path = folder.path + "/rows.json";
+  const TunedRow any = rowFor(8, 20, 1);
+  TunedRow named = any;
+  named.scheme = "bf16";
+  ASSERT_TRUE(addToTuned(path, std::vector{any}));
+  ASSERT_TRUE(addToTuned(path, std::vector{named}));
+  EXPECT_EQ(*readFile(path), printTuned(std::vector{any, named}));
+}
+
 TEST(Tune, FilesOfVllmGiveRangesOfTileRows) {
   const auto file = parseVllmTuned(
       "/a/E=8,N=512,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8.json",

@@ -167,7 +167,8 @@ TEST(Tuned, ARowServesTheTokenCountsThatItWasMeasuredFor) {
 TEST(Tuned, RowsOfBothMatmulsMakeARange) {
   const std::vector<std::string> engines = {"wgmma", "mma_sync"};
   const auto of = [&](const std::vector<TunedRow> &rows, int64_t most = 4096) {
-    return tunedRanges(rows, problem(), engines, down(), engines, h100(), most);
+    return joined(
+        servedRanges(rows, problem(), engines, down(), engines, h100(), most));
   };
   const std::vector<TunedRange> one = {{8, 32, 16}};
   EXPECT_EQ(of(rowsOf(rangeRow("[8, 32]", "16") + "," +
@@ -215,8 +216,8 @@ TEST(Tuned, OverlappingRangesAreCutAndEqualNeighboursJoin) {
     rows.insert(rows.end(), more.begin(), more.end());
   };
   const auto all = [&](const Ranges &others = {}) {
-    return tunedRanges(rows, problem(), engines, down(), engines, h100(), 4096,
-                       others);
+    return joined(servedRanges(rows, problem(), engines, down(), engines,
+                               h100(), 4096, others));
   };
   add(pairOf(10, 64, 40, 64, 1));
   add(pairOf(20, 32, 24, 16));
@@ -240,6 +241,47 @@ TEST(Tuned, OverlappingRangesAreCutAndEqualNeighboursJoin) {
   for (TunedRow &one : rows)
     one.imported = "E=1,N=2.json";
   EXPECT_EQ(all(few), (Ranges{{13, 19, 64}, {20, 32, 16}, {33, 64, 64}}));
+}
+
+TEST(Tuned, AVariantTakesTheRowsThatMadeItsRange) {
+  using Ranges = std::vector<TunedRange>;
+  const std::vector<std::string> engines = {"mma_sync"};
+  std::vector<TunedRow> rows = pairOf(17, 32, 24, 64);
+  // Its token count is another row's, so it makes no range.
+  for (const TunedRow &row : pairOf(1, 32, 20, 16))
+    rows.push_back(row);
+  for (const TunedRow &row : pairOf(1, 40, 8, 16))
+    rows.push_back(row);
+  rows[4].schedule.stages = rows[5].schedule.stages = 3;
+  const auto served =
+      servedRanges(rows, problem(), engines, down(), engines, h100(), 4096);
+  EXPECT_EQ(joined(served), (Ranges{{1, 16, 16}, {17, 32, 64}, {33, 40, 16}}));
+  for (const TunedRange &range : joined(served))
+    for (MatmulProblem p : {problem(), down()}) {
+      p.tileRows = range.tileRows;
+      p.minTokens = range.first, p.maxTokens = range.last;
+      const TunedRow *row = findTuned(rows, p, engines, h100(), served);
+      ASSERT_TRUE(row);
+      EXPECT_EQ(row->tokens, range.first == 17 ? 24 : 8) << range.first;
+    }
+}
+
+TEST(Tuned, RowsThatNameTheSchemeComeBeforeThoseOfAny) {
+  const std::vector<std::string> engines = {"mma_sync"};
+  MatmulProblem p = problem(), its = down();
+  p.scheme = its.scheme = "bf16";
+  std::vector<TunedRow> rows = pairOf(8, 20, 16, 16);
+  for (TunedRow row : pairOf(8, 32, 16, 16)) {
+    row.scheme = "bf16", row.schedule.stages = 3;
+    rows.push_back(row);
+  }
+  const auto served =
+      servedRanges(rows, p, engines, its, engines, h100(), 4096);
+  EXPECT_EQ(joined(served), (std::vector<TunedRange>{{8, 32, 16}}));
+  p.minTokens = 8, p.maxTokens = 20, p.tileRows = 16;
+  const TunedRow *row = findTuned(rows, p, engines, h100());
+  ASSERT_TRUE(row);
+  EXPECT_EQ(row->scheme, "bf16");
 }
 
 TEST(Tuned, RowsAreReadAsTheyAreWritten) {

@@ -10,7 +10,8 @@
 FAKE_BAD names what the schedules of some pipeline stages of the first matmul do, "3:hang 4:wrong 5:crash 6:garbage" say. "memory" and
 "killed" are a lack of memory, which "once" shows one time for each schedule. "remove" takes the tuner's folder away.
 FAKE_TOKENS: "300:baseline" cannot measure the compiler's choice for so many tokens, and "300:kill" kills the tuner.
-FAKE_RATIO: of all candidates to the compiler's choice. FAKE_SECONDS: of each job. FAKE_GREETING: what it says first. FAKE_JOBS: a file that gets a line for each job.
+FAKE_RATIO: of all candidates to the compiler's choice. FAKE_LUCKY: "6+5:0.95 9+8:0.94/1.01" is that of stages of both matmuls in groups
+of one tile of 64 x 128 by 8 warps, and what a final of more rounds says. FAKE_SECONDS: of each job. FAKE_GREETING: what it says first. FAKE_JOBS: a file that gets a line for each job.
 """
 
 import ctypes
@@ -79,6 +80,12 @@ def answer(job, bad):
     us, its = microseconds(job["package"]), microseconds(job["baseline"])
     if "FAKE_RATIO" in os.environ:
         us = its * float(os.environ["FAKE_RATIO"])
+    stages = "+".join(str(row["stages"]) for row in rows
+                      if (row["tile"][:2], row.get("group"), row.get("consumer_warps")) == ([64, 128], 1, 8))
+    for word in os.environ.get("FAKE_LUCKY", "").split():
+        if word.startswith(f"{stages}:"):
+            ratios = word.partition(":")[2].split("/")
+            us = its * float(ratios[-1 if job["rounds"] > 5 else 0])
     return json.dumps({"ok": True, "us": us, "baseline_us": its, "noise": 0.001, "rounds": job["rounds"], "check": "passed"})
 
 
