@@ -170,6 +170,17 @@ class Communicator:
             raise InvalidArgument("the communicator was closed")
         return self._handle
 
+    def check(self) -> None:
+        """Raises PeerLost where it has failed, or NCCL reports a failure of what was queued. Any thread may ask."""
+        library().check(library().comm_status(self.handle))
+
+    def abort(self) -> None:
+        """Ends what waits for other ranks, also kernels of NCCL: PeerLost there, and in all that comes later.
+
+        Any thread may call it, while a run waits. The other ranks must do the same.
+        """
+        library().check(library().comm_abort(self.handle))
+
     def close(self) -> None:
         """Lets go of it. Contexts that are still used keep what they need. No run may be in flight."""
         self.contexts.clear()

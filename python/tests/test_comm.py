@@ -19,8 +19,8 @@ LAYER = {**SMALL, "in_dtype": "f32", "quant_config": "f32"}
 TOKENS = 5
 
 
-def compile_ranks(**parallel: Any) -> Any:
-    return moec.compile(LAYER, arch=ARCH, max_tokens=64, all_ranks=True, all_to_all="gather_scatter", **parallel)
+def compile_ranks(layer: dict[str, Any] = LAYER, **parallel: Any) -> Any:
+    return moec.compile(layer, arch=ARCH, max_tokens=64, all_ranks=True, all_to_all="gather_scatter", **parallel)
 
 
 def on_threads(size: int, work: Callable[[int], Any]) -> list[Any]:
@@ -214,3 +214,91 @@ def test_groups_of_torch(way: str) -> None:
         """)
     ran = run_python(code, MOEC_CUDA_DRIVER_PATH=str(BUILD / "lib" / "libmoec-fake-cuda.so"))
     assert ran.stdout == "<moec.Communicator rank 0 of 2> <moec.Communicator rank 1 of 2>\n", ran.stderr
+
+
+def is_nan(array: Any) -> bool:
+    return bool(np.isnan(array).all())
+
+
+def test_a_rank_that_does_not_come(whole: Any) -> None:
+    """The outputs are NaN, the communicator serves no more, and a layer of one rank runs in the same process."""
+    layer, weights = whole
+    x, logits = (random_value(layer.package, name, TOKENS) for name in ("x", "logits"))
+    wanted = layer(x, logits)
+    files = compile_ranks(dp=2, ep=True)
+    ends = moec.Communicator.threads(2, timeout_ms=200)
+    outs = [np.zeros_like(wanted) for _ in range(2)]
+
+    def work(rank: int) -> Any:
+        mine = layer_of(files, rank, weights)
+        context = mine.package.context(TOKENS, comm=ends[rank])
+        ends[rank].check()
+        if rank == 0:
+            mine(x, logits, out=outs[rank], context=context)
+        return mine, context
+
+    caught, (late, context) = on_threads(2, work)
+    assert isinstance(caught, moec.PeerLost)
+    assert str(caught) == "rank 0 waited 200 ms for rank 1 to do all_gather"
+    assert is_nan(outs[0])
+    with pytest.raises(moec.PeerLost, match="rank 0 waited 200 ms"):
+        ends[1].check()
+    with pytest.raises(moec.PeerLost, match="rank 0 waited 200 ms"):
+        late(x, logits, out=outs[1], context=context)
+    assert is_nan(outs[1])
+    assert (layer(x, logits) == wanted).all()
+
+
+def test_another_thread_ends_a_wait(whole: Any) -> None:
+    layer, weights = whole
+    x, logits = (random_value(layer.package, name, TOKENS) for name in ("x", "logits"))
+    mine = layer_of(compile_ranks(dp=2, ep=True), 0, weights)
+    ends = moec.Communicator.threads(2)
+    timer = threading.Timer(0.05, ends[1].abort)
+    timer.start()
+    with pytest.raises(moec.PeerLost, match="rank 1 ended it"):
+        mine(x, logits, comm=ends[0])
+    timer.join()
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"intermediate_size": 64}, "intermediate_size 96, and rank 1 has intermediate_size 64"),
+        ({"in_dtype": "bf16", "quant_config": "bf16"}, 'input_type "f32", and rank 1 has input_type "bf16"'),
+        ({"routing_method": "default"}, "routing "),
+        ({"name": "another"}, "package small, and rank 1 has package another"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_other_packages_of_peers(other: dict[str, Any], told: str) -> None:
+    ends = moec.Communicator.threads(2, timeout_ms=5000)
+
+    def work(rank: int) -> None:
+        files = compile_ranks({**LAYER, **(other if rank else {})}, dp=2, ep=True)
+        moec.load(files, device="host", rank=rank).context(TOKENS, comm=ends[rank])
+
+    first, second = on_threads(2, work)
+    assert isinstance(first, moec.PeerMismatch)
+    assert isinstance(second, moec.PeerMismatch)
+    assert f"rank 0 has {told}" in str(first)
+    assert "rank 1 has " in str(second)
+
+
+def test_other_token_counts_of_peers(whole: Any) -> None:
+    layer, weights = whole
+    files = compile_ranks(dp=2, ep=True)
+    ends = moec.Communicator.threads(2)
+    outs = [np.zeros((TOKENS + rank, LAYER["hidden_dim"]), np.float32) for rank in range(2)]
+
+    def work(rank: int) -> Any:
+        mine = layer_of(files, rank, weights)
+        context = mine.package.context(TOKENS + 1, comm=ends[rank])
+        x, logits = (random_value(layer.package, name, TOKENS + rank) for name in ("x", "logits"))
+        return mine(x, logits, out=outs[rank], context=context)
+
+    for rank, caught in enumerate(on_threads(2, work)):
+        assert isinstance(caught, moec.PeerMismatch)
+        assert "rank 0 does a run of 5 tokens" in str(caught)
+        assert "rank 1 does a run of 6 tokens" in str(caught)
+        assert is_nan(outs[rank])

@@ -98,4 +98,21 @@ moec_status moec_comm_create(const moec_comm_options *options,
   });
 }
 
+moec_status moec_comm_status(moec_comm *comm) {
+  return guarded([&]() -> Result<void> {
+    if (!comm)
+      return nullArgument("moec_comm_status", "comm");
+    return comm->communicator->status();
+  });
+}
+
+moec_status moec_comm_abort(moec_comm *comm) {
+  return guarded([&]() -> Result<void> {
+    if (!comm)
+      return nullArgument("moec_comm_abort", "comm");
+    comm->communicator->abort("moec_comm_abort was called");
+    return {};
+  });
+}
+
 void moec_comm_destroy(moec_comm *comm) { delete comm; }
