@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Ranks that are threads of the host device give the bits of the whole layer's tokens; ranks on GPUs connect by a fake NCCL."""
 
+import subprocess
+import sys
 import textwrap
 import threading
 from collections.abc import Callable
@@ -9,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ARCH, BUILD, SMALL, run_python
+from conftest import ARCH, BUILD, SMALL, SOURCE, run_python
 from reference import error
 from support import random_value
 
@@ -302,3 +304,17 @@ def test_other_token_counts_of_peers(whole: Any) -> None:
         assert "rank 0 does a run of 5 tokens" in str(caught)
         assert "rank 1 does a run of 6 tokens" in str(caught)
         assert is_nan(outs[rank])
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_the_example(ranks: int) -> None:
+    """examples/python/several_gpus.py, as docs/how-to/several-gpus.md shows its output."""
+    example = SOURCE / "examples" / "python" / "several_gpus.py"
+    command = [sys.executable, str(example), "--host", f"--ranks={ranks}"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    lines = ran.stdout.splitlines()
+    assert lines[-1] == "the ranks give the layer's output"
+    held = {2: (16, 16), 3: (11, 11, 10)}[ranks]
+    for rank, count in enumerate(held):
+        assert any(line.startswith(f"rank {rank} of {ranks} on host: {count} experts, largest difference 0.0") for line in lines)
