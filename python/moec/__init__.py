@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from moec.arrays import from_bfloat16 as from_bfloat16
     from moec.arrays import to_bfloat16 as to_bfloat16
     from moec.checkpoint import Checkpoint as Checkpoint
+    from moec.comm import Communicator as Communicator
     from moec.compiler import Files as Files
     from moec.compiler import catalog as catalog
     from moec.compiler import compile as compile
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "arrays": ("from_bfloat16", "to_bfloat16"),
     "checkpoint": ("Checkpoint",),
+    "comm": ("Communicator",),
     "compiler": ("Files", "catalog", "compile", "explain", "families", "supports"),
     "errors": (
         "Capturing",

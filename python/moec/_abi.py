@@ -245,6 +245,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "comm_group_create": (c.c_int, [c.c_int32, c.c_int32, _out]),
     "comm_group_destroy": (None, [_handle]),
     "comm_create": (c.c_int, [c.POINTER(CommOptions), _out]),
+    "comm_status": (c.c_int, [_handle]),
+    "comm_abort": (c.c_int, [_handle]),
     "comm_destroy": (None, [_handle]),
     "context_create": (c.c_int, [_handle, c.c_void_p, c.c_uint64, c.POINTER(ContextOptions), _out]),
     "context_set_workspace": (c.c_int, [_handle, c.c_void_p, c.c_uint64]),

@@ -98,6 +98,8 @@ _DESTROY = {
     "package_load_files": "package_destroy",
     "layer_create": "layer_destroy",
     "context_create": "context_destroy",
+    "comm_group_create": "comm_group_destroy",
+    "comm_create": "comm_destroy",
     "checkpoint_open": "checkpoint_close",
     "weights_open": "weights_close",
 }

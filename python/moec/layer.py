@@ -9,6 +9,7 @@ from typing import Any
 from moec import _abi, _c, _memory, arrays
 from moec._library import Handle, library
 from moec._tensors import Row, packed
+from moec.comm import Communicator
 from moec.errors import Capturing, InvalidArgument, WorkspaceTooSmall
 from moec.package import Package
 
@@ -18,10 +19,14 @@ __all__ = ["Context", "Layer"]
 class Context:
     """Workspace and state of one stream in flight. It serves every layer of its package, one run at a time."""
 
-    def __init__(self, package: Package, max_tokens: int, *, workspace: Any = None, state: Any = None) -> None:
+    def __init__(
+        self, package: Package, max_tokens: int, *, workspace: Any = None, state: Any = None, comm: Communicator | None = None
+    ) -> None:
         self.package = package
         self.max_tokens = max_tokens
         """The most tokens of a run."""
+        self.comm = comm
+        """Its end of the ranks, or None."""
         needed = package.workspace_bytes(max_tokens)
         if workspace is None:
             address, workspace_owner = _memory.kept_memory(package, needed, "workspace")
@@ -33,6 +38,8 @@ class Context:
         state_owner: Any = None
         if state is not None and package.state_bytes:
             options.state, options.state_bytes, state_owner = _memory.bytes_of(package, state, "state")
+        if comm is not None:
+            options.comm = comm.handle._as_parameter_
         self._handle: Handle | None = library().made("context_create", package.handle, address, needed, ctypes.byref(options))
         self._handle.memory = (workspace_owner, state_owner)
 
@@ -221,6 +228,7 @@ class Layer:
         topk_weights: Any = None,
         out: Any = None,
         context: Context | None = None,
+        comm: Communicator | None = None,
         stream: Any = None,
         tokens: int | None = None,
         variant: str | None = None,
@@ -233,6 +241,7 @@ class Layer:
             [tokens, experts a token].
         out: the array to write; x itself may be given. None: a new one, of numpy or torch as the first input is.
         context: workspace and state to use. None: one of the package for this stream.
+        comm: connects the ranks of a package that moves tokens and sums itself; beside a context, that of the context.
         stream: as Package.layer() takes it. tokens: None: the extent of x, or of the input of a part.
         variant: the name of a variant. overlap_previous: the first launch may start before its predecessor has ended; the
             caller promises that nobody writes weights then.
@@ -258,7 +267,7 @@ class Layer:
                     views[name] = arrays.view(given[name], name)
             options = _abi.RunOptions(struct_size=ctypes.sizeof(_abi.RunOptions), overlap_previous=overlap_previous)
             options.variant = _c.text(variant, "variant") if variant is not None else None
-            self._run(views, options, context, queue, tokens)
+            self._run(views, options, context, comm, queue, tokens)
         results = {name: self._like(first, views[inputs[0]], given[name]) for name in package.outputs}
         return next(iter(results.values())) if len(results) == 1 else results
 
@@ -289,6 +298,7 @@ class Layer:
         views: dict[str, arrays.View],
         options: _abi.RunOptions,
         context: Context | None,
+        comm: Communicator | None,
         queue: int,
         tokens: int,
     ) -> None:
@@ -312,8 +322,10 @@ class Layer:
                     "a captured run keeps its context: call package.reserve(max_tokens) before the capture, or give context="
                 )
             self._captured.add(context)
+        if context is not None and comm is not None and context.comm is not comm:
+            raise InvalidArgument(f"comm: expected that of the context, {context.comm}, or none; got {comm}")
         own = context is None
-        used_context = package.take_context(queue, tokens) if context is None else context
+        used_context = package.take_context(queue, tokens, comm) if context is None else context
         try:
             library().check(
                 library().run(
@@ -328,7 +340,7 @@ class Layer:
             )
         finally:
             if own:
-                package.give_context(queue, used_context)
+                package.give_context(queue, used_context, comm)
         for to, made in copied:
             _copy_back(made, to)
 

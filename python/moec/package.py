@@ -19,6 +19,7 @@ from moec.errors import InvalidArgument
 from moec.report import Report
 
 if TYPE_CHECKING:
+    from moec.comm import Communicator
     from moec.layer import Context, Layer
 
 __all__ = ["Package", "Value", "Variant", "load"]
@@ -205,11 +206,14 @@ class Package:
     @functools.cached_property
     def token_axes(self) -> dict[str, int]:
         """The dimension that counts the tokens of a run, by input: the first that every run has, or all optional ones."""
-        rows = [value for value in self.manifest["values"] if "tokens" in value["shape"]]
-        found = {row["name"]: row["shape"].index("tokens") for row in rows if row["role"] == "input"}
+        # "tokens" are those of all ranks in a package that gathers them.
+        shapes = [value["shape"] for value in self.manifest["values"]]
+        symbol = "own_tokens" if any("own_tokens" in shape for shape in shapes) else "tokens"
+        rows = [value for value in self.manifest["values"] if symbol in value["shape"]]
+        found = {row["name"]: row["shape"].index(symbol) for row in rows if row["role"] == "input"}
         if found:
             return dict([next(iter(found.items()))])
-        return {row["name"]: row["shape"].index("tokens") for row in rows if row["role"] == "optional_input"}
+        return {row["name"]: row["shape"].index(symbol) for row in rows if row["role"] == "optional_input"}
 
     def _value(self, name: str) -> Value:
         if name not in self.values:
@@ -271,38 +275,52 @@ class Package:
         with reported(library(), progress):
             return Layer(self, weights, in_place=in_place, already_packed=already_packed, stream=stream)
 
-    def context(self, max_tokens: int | None = None, *, workspace: Any = None, state: Any = None) -> "Context":
+    def context(
+        self,
+        max_tokens: int | None = None,
+        *,
+        workspace: Any = None,
+        state: Any = None,
+        comm: "Communicator | None" = None,
+    ) -> "Context":
         """Workspace and state of one stream in flight, for runs of at most max_tokens tokens.
 
         workspace, state: arrays to take, of workspace_bytes(max_tokens) and state_bytes; None: allocated.
+        comm: connects the ranks of a package that moves tokens and sums itself. All ranks make their contexts in one order.
         """
         from moec.layer import Context
 
-        return Context(self, self.max_tokens if max_tokens is None else max_tokens, workspace=workspace, state=state)
+        most = self.max_tokens if max_tokens is None else max_tokens
+        return Context(self, most, workspace=workspace, state=state, comm=comm)
 
-    def reserve(self, max_tokens: int | None = None) -> "Context":
-        """Makes the context of captured runs that are given none; before the capture. max_tokens: as context() takes it.
+    def reserve(self, max_tokens: int | None = None, *, comm: "Communicator | None" = None) -> "Context":
+        """Makes the context of captured runs that are given none; before the capture. max_tokens, comm: as context() takes them.
 
         All such runs use it, in every graph. Graphs that replay at the same time need a context= each. moec.torch makes it
         with the first layer that it registers.
         """
-        self.reserved = self.context(max_tokens)
+        self.reserved = self.context(max_tokens, comm=comm)
         return self.reserved
 
-    def take_context(self, stream: int, tokens: int) -> "Context":
+    def _free_contexts(self, stream: int, comm: "Communicator | None") -> "list[Context]":
+        if comm is None:
+            return self._contexts.setdefault(stream, [])
+        return comm.contexts.setdefault((self, stream), [])
+
+    def take_context(self, stream: int, tokens: int, comm: "Communicator | None" = None) -> "Context":
         """A context of that stream that nobody uses. give_context() takes it back."""
         with self._lock:
-            free = self._contexts.setdefault(stream, [])
+            free = self._free_contexts(stream, comm)
             for index in range(len(free) - 1, -1, -1):
                 if free[index].max_tokens >= tokens:
                     return free.pop(index)
             free.clear()
         # Some room, so that slowly growing batches do not make a context each.
-        return self.context(min(max(tokens, 1 << (tokens - 1).bit_length() if tokens else 1), self.max_tokens))
+        return self.context(min(max(tokens, 1 << (tokens - 1).bit_length() if tokens else 1), self.max_tokens), comm=comm)
 
-    def give_context(self, stream: int, context: "Context") -> None:
+    def give_context(self, stream: int, context: "Context", comm: "Communicator | None" = None) -> None:
         with self._lock:
-            self._contexts[stream].append(context)
+            self._free_contexts(stream, comm).append(context)
 
     def __repr__(self) -> str:
         return f"<moec.Package {self.name} for {self.arch} on {self.device}, at most {self.max_tokens} tokens>"

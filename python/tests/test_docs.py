@@ -20,7 +20,9 @@ from conftest import SOURCE
 
 import moec
 
-HOW_TO = tuple(f"docs/how-to/{name}.md" for name in ("python", "transformers", "use-your-own-dispatch", "vllm", "sglang"))
+HOW_TO = tuple(
+    f"docs/how-to/{name}.md" for name in ("python", "transformers", "use-your-own-dispatch", "vllm", "sglang", "several-gpus")
+)
 PAGES = (*HOW_TO, "README.md", "python/README.md")
 NEEDS = {"torch": ("torch",), "transformers": ("torch", "transformers")}
 BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

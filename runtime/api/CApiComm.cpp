@@ -26,24 +26,24 @@ static Result<std::chrono::milliseconds> readTimeout(int32_t milliseconds) {
   return std::chrono::milliseconds(milliseconds ? milliseconds : kUsual);
 }
 
-moec_status moec_comm_unique_id(const char *nccl_path, void *id) {
+moec_status moec_comm_unique_id(const char *ncclPath, void *id) {
   return guarded([&]() -> Result<void> {
     if (!id)
       return nullArgument("moec_comm_unique_id", "id");
-    const auto made = TRY(comm::makeUniqueId(nccl_path ? nccl_path : ""));
+    const auto made = TRY(comm::makeUniqueId(ncclPath ? ncclPath : ""));
     std::memcpy(id, made.data(), made.size());
     return {};
   });
 }
 
-moec_status moec_comm_group_create(int32_t ranks, int32_t timeout_ms,
+moec_status moec_comm_group_create(int32_t ranks, int32_t timeoutMs,
                                    moec_comm_group **group) {
   return guarded([&]() -> Result<void> {
     if (!group)
       return nullArgument("moec_comm_group_create", "group");
     *group = nullptr;
     host::RankGroup::Options options;
-    options.timeout = TRY(readTimeout(timeout_ms));
+    options.timeout = TRY(readTimeout(timeoutMs));
     auto made = TRY(host::RankGroup::create(ranks, std::move(options)));
     *group = new moec_comm_group{std::move(made)};
     return {};
@@ -94,6 +94,23 @@ moec_status moec_comm_create(const moec_comm_options *options,
     *comm = nullptr;
     const auto given = TRY(readOptions(options, "moec_comm_options"));
     *comm = new moec_comm{TRY(connect(given))};
+    return {};
+  });
+}
+
+moec_status moec_comm_status(moec_comm *comm) {
+  return guarded([&]() -> Result<void> {
+    if (!comm)
+      return nullArgument("moec_comm_status", "comm");
+    return comm->communicator->status();
+  });
+}
+
+moec_status moec_comm_abort(moec_comm *comm) {
+  return guarded([&]() -> Result<void> {
+    if (!comm)
+      return nullArgument("moec_comm_abort", "comm");
+    comm->communicator->abort("moec_comm_abort was called");
     return {};
   });
 }

@@ -55,8 +55,10 @@ Context::create(std::shared_ptr<const Package> package, void *workspace,
         code.manifest().name);
   TRY(comm::check(communicator.get(), code.manifest(), code.target(),
                   !code.onHost()));
-  if (communicator)
+  if (communicator && comm::ranksOf(code.target()) > 1) {
+    TRY(comm::compareRanks(*communicator, code.manifest()));
     TRY(comm::prepare(*communicator, code.target()));
+  }
   context->communicator = std::move(communicator);
   TRY(context->setWorkspace(workspace, workspaceBytes));
   TRY(context->makeState(state));
@@ -324,7 +326,7 @@ Result<void> Context::runUnshared(const Layer &layer, void *stream,
     auto needed = TRY(variant.workspaceBytes.evaluate(symbols));
     if (static_cast<uint64_t>(needed) > workspaceBytes)
       return bindWorkspace(variant, symbols); // says what is too small
-    return runHost(layer, tensors, tokens, variant);
+    return runHost(layer, tensors, tokens, symbols, variant);
   }
   TRY(bindWorkspace(variant, symbols));
   return launchAll(layer, variantIndex, symbols, static_cast<CUstream>(stream),
@@ -379,7 +381,11 @@ Result<void> Context::launchAll(const Layer &layer, size_t variant,
   for (const LaunchStep &step : cuda.variantSteps(variant)) {
     // The next kernel waits until the collective has ended.
     if (step.launch->collective) {
-      TRY(communicate(*step.launch->collective, symbols, stream));
+      if (auto done = communicate(*step.launch->collective, symbols, stream);
+          !done) {
+        spoilOutputs(symbols, stream);
+        return done;
+      }
       overlap = false;
       continue;
     }
@@ -394,13 +400,34 @@ Result<void> Context::communicate(const Collective &collective,
                                   const Symbols &symbols, void *stream) {
   TRY(comm::findParts(collective, code->manifest(), code->target(), symbols,
                       values, parts));
-  return communicator->perform(
-      {collective.kind, collective.ranks, collective.stride, parts, stream});
+  return communicator->perform({collective.kind, collective.ranks,
+                                collective.stride, parts, stream,
+                                symbols.ownTokens.value_or(*symbols.tokens)});
+}
+
+void Context::spoilOutputs(const Symbols &symbols, CUstream stream) {
+  // All bits set are a NaN of each type that an output may have.
+  constexpr int kNan = 0xFF;
+  const std::vector<Value> &all = code->manifest().values;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const ElementType *type = elementTypeOfCode(values[i].elementCode);
+    if (all[i].role != ValueRole::Output || !type || !type->floating)
+      continue;
+    const auto bytes = bytesOf(all[i], symbols, values[i]);
+    if (!bytes)
+      continue;
+    if (code->onHost())
+      std::memset(reinterpret_cast<void *>(values[i].address), kNan,
+                  size_t(*bytes));
+    else
+      code->cuda()->place().driver->memsetD8Async(values[i].address, kNan,
+                                                  size_t(*bytes), stream);
+  }
 }
 
 Result<void> Context::runHost(const Layer &layer,
                               std::span<const Tensor> tensors, int64_t tokens,
-                              const Variant &variant) {
+                              const Symbols &symbols, const Variant &variant) {
   host::Tensors all = layer.hostWeights();
   for (const Tensor &tensor : tensors) {
     if (!tensor.data)
@@ -413,10 +440,14 @@ Result<void> Context::runHost(const Layer &layer,
     all[std::string(tensor.name)] = {tensor.data, std::string(type),
                                      values[size_t(index)].rowStride};
   }
-  return layer.runOnHost(tokens, all,
-                         {static_cast<std::byte *>(workspace),
-                          static_cast<size_t>(workspaceBytes)},
-                         {static_cast<std::byte *>(state),
-                          static_cast<size_t>(code->target().stateBytes)},
-                         variant, communicator.get());
+  auto done = layer.runOnHost(tokens, all,
+                              {static_cast<std::byte *>(workspace),
+                               static_cast<size_t>(workspaceBytes)},
+                              {static_cast<std::byte *>(state),
+                               static_cast<size_t>(code->target().stateBytes)},
+                              variant, communicator.get());
+  if (!done && (done.error().code == ErrorCode::PeerLost ||
+                done.error().code == ErrorCode::PeerMismatch))
+    spoilOutputs(symbols, nullptr);
+  return done;
 }

@@ -72,11 +72,14 @@ private:
   Result<void> writeTensorMap(const Layer &layer, size_t index,
                               const Symbols &symbols, std::byte *to);
   Result<void> runHost(const Layer &layer, std::span<const Tensor> tensors,
-                       int64_t tokens, const Variant &variant);
+                       int64_t tokens, const Symbols &symbols,
+                       const Variant &variant);
 
   /// Queues what ranks do together.
   Result<void> communicate(const Collective &collective, const Symbols &symbols,
                            void *stream);
+  /// Fills the outputs of a run that failed between ranks with NaN.
+  void spoilOutputs(const Symbols &symbols, cuda::CUstream stream);
 
   std::shared_ptr<const Package> code;
   std::shared_ptr<comm::Communicator> communicator; ///< or null

@@ -12,8 +12,10 @@
 #include "runtime/comm/Communicator.h"
 
 #include "runtime/package/ElementTypes.h"
+#include "runtime/support/Sha256.h"
 
 #include <algorithm>
+#include <array>
 
 using namespace moec;
 using namespace moec::comm;
@@ -98,6 +100,88 @@ Result<void> comm::prepare(Communicator &communicator, const Target &target) {
       if (launch.collective)
         TRY(communicator.prepare(launch.collective->ranks,
                                  launch.collective->stride));
+  return {};
+}
+
+/// Lines that ranks of one layer have in common, each a name and a value.
+static std::vector<std::pair<std::string, std::string>>
+listFacts(const Manifest &manifest) {
+  constexpr std::array kOfRank = {
+      "intermediate_begin", "intermediate_size_per_partition",
+      "local_experts",      "add_w2_bias",
+      "add_zero_experts",   "name"};
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"package", manifest.name},
+      {"max_tokens", std::to_string(manifest.maxTokens)}};
+  for (const auto &[name, value] : manifest.layer.items())
+    if (std::ranges::find(kOfRank, name) == kOfRank.end())
+      facts.emplace_back(name, value.dump());
+  for (const Target &target : manifest.targets)
+    for (const Variant &variant : target.variants)
+      for (const Launch &launch : variant.launches) {
+        if (!launch.collective)
+          continue;
+        const Collective &given = *launch.collective;
+        std::string line;
+        for (const std::string &operand : given.operands) {
+          const Value *value = findValue(manifest, target, operand);
+          line += fmt::format(" {} as {}", operand,
+                              value ? value->elementTypes.front() : "none");
+        }
+        std::pair<std::string, std::string> fact = {
+            fmt::format("{} over {} of", nameOf(given.kind), given.ranks),
+            line};
+        if (std::ranges::find(facts, fact) == facts.end())
+          facts.push_back(std::move(fact));
+      }
+  return facts;
+}
+
+/// As many bytes on all ranks: a hash of all lines, then lines that fit.
+static std::string
+encode(const std::vector<std::pair<std::string, std::string>> &facts) {
+  constexpr size_t kBytes = 8192;
+  std::string lines;
+  for (const auto &[name, value] : facts)
+    lines += name + '\x1f' + value + '\n';
+  std::string record = sha256(lines) + lines;
+  record.resize(kBytes, '\0');
+  return record;
+}
+
+/// Line `index` of a record as "hidden_size 128"; "" behind the last.
+static std::string lineOf(std::string_view record, size_t index) {
+  constexpr size_t kHash = 64;
+  std::string_view rest = record.substr(kHash);
+  rest = rest.substr(0, rest.find('\0'));
+  for (size_t i = 0; i < index && !rest.empty(); ++i)
+    rest.remove_prefix(std::min(rest.size(), rest.find('\n') + 1));
+  std::string line(rest.substr(0, rest.find('\n')));
+  std::ranges::replace(line, '\x1f', ' ');
+  return line;
+}
+
+Result<void> comm::compareRanks(Communicator &communicator,
+                                const Manifest &manifest) {
+  const auto facts = listFacts(manifest);
+  const std::string mine = encode(facts);
+  const std::vector<char> all =
+      TRY(communicator.exchange(mine, "create its context"));
+  for (int64_t rank = 0; rank < communicator.size(); ++rank) {
+    const std::string_view its(all.data() + rank * int64_t(mine.size()),
+                               mine.size());
+    if (its == mine)
+      continue;
+    size_t line = 0;
+    while (line < facts.size() && lineOf(its, line) == lineOf(mine, line))
+      ++line;
+    // Each rank compares itself with all, so all find a difference.
+    return Error(ErrorCode::PeerMismatch,
+                 "ranks of one context have different packages: rank {} has "
+                 "{}, and rank {} has {}",
+                 communicator.rank(), lineOf(mine, line), rank,
+                 lineOf(its, line));
+  }
   return {};
 }
 

@@ -38,7 +38,9 @@ struct Call {
   Collective::Kind kind = Collective::Kind::AllGather;
   int64_t ranks = 1, stride = 1;
   std::span<const Part> parts;
-  void *stream = nullptr; ///< of the GPU that the memory is on
+  void *stream = nullptr;     ///< of the GPU that the memory is on
+  int64_t tokens = 0;         ///< of the run, of this rank; 0: of no run
+  std::string_view step = {}; ///< what it is part of; "": its name says it
 };
 
 class Communicator {
@@ -56,6 +58,14 @@ public:
   /// Does it, or queues it where there is a stream. PeerMismatch where ranks do
   /// not do the same, PeerLost where one does not come.
   virtual Result<void> perform(const Call &call) = 0;
+  /// The bytes of all ranks, in their order; each brings as many. Waits.
+  virtual Result<std::vector<char>> exchange(std::span<const char> mine,
+                                             std::string_view step) = 0;
+  /// PeerLost where it has failed. Any thread may ask at any time.
+  virtual Result<void> status() = 0;
+  /// Lets what waits fail with PeerLost, and what comes later. Any thread may
+  /// do it at any time.
+  virtual void abort(std::string reason) = 0;
 };
 
 /// "all_gather", as manifests spell it.
@@ -79,6 +89,10 @@ Result<void> check(const Communicator *communicator, const Manifest &manifest,
 
 /// Prepares all groups of a target's launch lists.
 Result<void> prepare(Communicator &communicator, const Target &target);
+
+/// Checks that all ranks have the same package but for what is of a rank:
+/// PeerMismatch names a rank and what both have.
+Result<void> compareRanks(Communicator &communicator, const Manifest &manifest);
 
 /// Fills `parts` with the memory of a collective's values. InvalidArgument
 /// where a value has none.

@@ -142,6 +142,10 @@ public:
   Result<void> connect(const NcclOptions &options);
   Result<void> prepare(int64_t ofGroup, int64_t stride) override;
   Result<void> perform(const Call &call) override;
+  Result<std::vector<char>> exchange(std::span<const char> mine,
+                                     std::string_view step) override;
+  Result<void> status() override;
+  void abort(std::string reason) override;
 
 private:
   using Groups = std::map<std::pair<int64_t, int64_t>, NcclComm>;
@@ -150,14 +154,22 @@ private:
                         std::function<int(NcclComm *)> make);
   Result<void> queue(const Call &call, NcclComm comm) const;
   int settle(NcclComm comm, int status) const;
+  std::vector<NcclComm> comms() const;
+  Result<void> isWhole();
+  Error breakOff(Error error);
+  Result<void> wait(runtime::cuda::CUstream stream, std::string_view step);
 
   const Nccl nccl;
   const CudaPlace place;
   const int64_t number, ranks;
   const std::chrono::milliseconds timeout;
+  /// Held while NCCL is called, but by who aborts it.
+  std::timed_mutex inUse;
+  std::mutex state; ///< of what follows
   NcclComm all = nullptr;
-  Groups groups; ///< by ranks and stride, but for that of all
-  bool isBroken = false;
+  Groups groups;           ///< by ranks and stride, but for that of all
+  std::string why;         ///< it serves no more; "" while it does
+  bool ended = false;      ///< NCCL's communicators were aborted
   bool leftThread = false; ///< that still connects, in the context
 };
 
@@ -171,15 +183,84 @@ NcclCommunicator::~NcclCommunicator() {
   {
     const ContextScope scope(*place.driver, place.context);
     const auto end = [&](NcclComm comm) {
-      if (comm)
-        isBroken ? nccl.abort(comm) : nccl.destroy(comm);
+      why.empty() ? nccl.destroy(comm) : nccl.abort(comm);
     };
-    for (const auto &[key, comm] : groups)
-      end(comm);
-    end(all);
+    if (!ended)
+      std::ranges::for_each(comms(), end);
   }
   if (place.retained && !leftThread)
     place.driver->primaryCtxRelease(place.device);
+}
+
+/// Groups first, which were split from the last.
+std::vector<NcclComm> NcclCommunicator::comms() const {
+  std::vector<NcclComm> made;
+  for (const auto &[key, comm] : groups)
+    made.push_back(comm);
+  if (all)
+    made.push_back(all);
+  return made;
+}
+
+Result<void> NcclCommunicator::isWhole() {
+  const std::lock_guard<std::mutex> lock(state);
+  if (!why.empty())
+    return Error(ErrorCode::PeerLost,
+                 "the communicator of rank {} has failed before: {}", number,
+                 why);
+  return {};
+}
+
+/// Keeps the first reason.
+Error NcclCommunicator::breakOff(Error error) {
+  const std::lock_guard<std::mutex> lock(state);
+  if (why.empty())
+    why = error.message;
+  return error;
+}
+
+Result<void> NcclCommunicator::status() {
+  TRY(isWhole());
+  // Who is in a call asks NCCL itself.
+  const std::unique_lock<std::timed_mutex> calling(inUse, std::try_to_lock);
+  if (!calling)
+    return {};
+  std::vector<NcclComm> asked;
+  {
+    const std::lock_guard<std::mutex> lock(state);
+    if (!ended)
+      asked = comms();
+  }
+  for (NcclComm comm : asked) {
+    int found = kNcclSuccess;
+    if (const int failed = nccl.asyncError(comm, &found);
+        failed != kNcclSuccess)
+      found = failed;
+    if (found != kNcclSuccess && found != kInProgress)
+      return breakOff(Error(ErrorCode::PeerLost, "rank {}: NCCL reports {}",
+                            number, nccl.describe(found)));
+  }
+  return {};
+}
+
+void NcclCommunicator::abort(std::string reason) {
+  std::vector<NcclComm> ending;
+  {
+    const std::lock_guard<std::mutex> lock(state);
+    if (why.empty())
+      why = std::move(reason);
+    if (ended)
+      return;
+    ended = true;
+    ending = comms();
+  }
+  // A call that does not return in this time waits for a rank: aborting ends
+  // it. A shorter call must not lose its communicator.
+  constexpr std::chrono::milliseconds kShort{200};
+  const std::unique_lock<std::timed_mutex> calling(inUse, kShort);
+  const ContextScope scope(*place.driver, place.context);
+  for (NcclComm comm : ending)
+    nccl.abort(comm);
 }
 
 /// A communicator of a lender that does not block says so, and is asked again.
@@ -212,16 +293,14 @@ Result<NcclComm> NcclCommunicator::make(std::string_view what,
   if (!attempt->changed.wait_for(lock, timeout,
                                  [&] { return attempt->isDone; })) {
     attempt->isAbandoned = true;
-    isBroken = leftThread = true;
-    return Error(ErrorCode::PeerLost,
-                 "rank {} waited {} ms for the other ranks to do {}", number,
-                 timeout.count(), what);
+    leftThread = true;
+    return breakOff(Error(ErrorCode::PeerLost,
+                          "rank {} waited {} ms for the other ranks to do {}",
+                          number, timeout.count(), what));
   }
   const int status = settle(attempt->made, attempt->status);
-  if (status != kNcclSuccess) {
-    isBroken = true;
-    return nccl.failed(what, status);
-  }
+  if (status != kNcclSuccess)
+    return breakOff(nccl.failed(what, status));
   return attempt->made;
 }
 
@@ -255,13 +334,23 @@ Result<void> NcclCommunicator::connect(const NcclOptions &options) {
 Result<void> NcclCommunicator::prepare(int64_t ofGroup, int64_t stride) {
   if ((ofGroup == ranks && stride == 1) || groups.contains({ofGroup, stride}))
     return {};
+  const std::lock_guard<std::timed_mutex> calling(inUse);
+  TRY(isWhole());
   const auto color = int(groupOf(number, ofGroup, stride).front());
-  groups[{ofGroup, stride}] =
+  NcclComm group =
       TRY(make("ncclCommSplit", [split = nccl.split, from = all, color,
                                  key = int(number)](NcclComm *made) {
         return split(from, color, key, made, /*config=*/nullptr);
       }));
-  return {};
+  {
+    const std::lock_guard<std::mutex> lock(state);
+    if (!ended) {
+      groups[{ofGroup, stride}] = group;
+      return {};
+    }
+  }
+  nccl.abort(group);
+  return isWhole();
 }
 
 /// Queues the parts of a call, which are one operation for NCCL.
@@ -300,9 +389,8 @@ Result<void> NcclCommunicator::queue(const Call &call, NcclComm comm) const {
 }
 
 Result<void> NcclCommunicator::perform(const Call &call) {
-  if (isBroken)
-    return Error(ErrorCode::PeerLost,
-                 "the communicator of rank {} has failed before", number);
+  const std::lock_guard<std::timed_mutex> calling(inUse);
+  TRY(isWhole());
   const bool isOfAll = call.ranks == ranks && call.stride == 1;
   const auto found = groups.find({call.ranks, call.stride});
   if (!isOfAll && found == groups.end())
@@ -313,15 +401,71 @@ Result<void> NcclCommunicator::perform(const Call &call) {
   int status = kNcclSuccess;
   if (const int asked = nccl.asyncError(comm, &status);
       asked != kNcclSuccess ||
-      (status != kNcclSuccess && status != kInProgress)) {
-    isBroken = true;
-    return Error(ErrorCode::PeerLost,
-                 "what was queued before {} has failed: {}", nameOf(call.kind),
-                 nccl.describe(asked != kNcclSuccess ? asked : status));
-  }
+      (status != kNcclSuccess && status != kInProgress))
+    return breakOff(
+        Error(ErrorCode::PeerLost, "what was queued before {} has failed: {}",
+              nameOf(call.kind),
+              nccl.describe(asked != kNcclSuccess ? asked : status)));
   Result<void> done = queue(call, comm);
-  isBroken = !done;
-  return done;
+  if (!done)
+    return breakOff(done.takeError());
+  return {};
+}
+
+/// Waits for a stream until the time is over, which aborts NCCL.
+Result<void> NcclCommunicator::wait(runtime::cuda::CUstream stream,
+                                    std::string_view step) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  for (;;) {
+    const auto queried = place.driver->streamQuery(stream);
+    if (queried != runtime::cuda::kNotReady)
+      return place.driver->check(queried, "cuStreamQuery");
+    TRY(status());
+    if (std::chrono::steady_clock::now() > end) {
+      Error late(ErrorCode::PeerLost,
+                 "rank {} waited {} ms for the other ranks to {}", number,
+                 timeout.count(), step);
+      abort(late.message);
+      return late;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+}
+
+Result<std::vector<char>> NcclCommunicator::exchange(std::span<const char> mine,
+                                                     std::string_view step) {
+  const runtime::cuda::CudaDriver &driver = *place.driver;
+  const ContextScope scope(driver, place.context);
+  TRY(scope.status());
+  std::vector<char> gathered(mine.size() * size_t(ranks));
+  const auto from = TRY(runtime::DeviceMemory::allocate(place, mine.size()));
+  const auto to = TRY(runtime::DeviceMemory::allocate(place, gathered.size()));
+  TRY(driver.upload(from.address(), mine.data(), mine.size()));
+  struct Stream {
+    const runtime::cuda::CudaDriver &driver;
+    runtime::cuda::CUstream stream = nullptr;
+    ~Stream() {
+      if (stream)
+        driver.streamDestroy(stream);
+    }
+  } own{driver};
+  TRY(driver.check(driver.streamCreate(&own.stream, /*non-blocking*/ 1),
+                   "cuStreamCreate"));
+  const Part part = {reinterpret_cast<const void *>(from.address()),
+                     reinterpret_cast<void *>(to.address()),
+                     static_cast<int64_t>(mine.size()), "i8"};
+  TRY(perform({Collective::Kind::AllGather,
+               ranks,
+               1,
+               {&part, 1},
+               own.stream,
+               0,
+               step}));
+  TRY(wait(own.stream, step));
+  TRY(driver.check(
+      driver.memcpyDtoH(gathered.data(), to.address(), gathered.size()),
+      "cuMemcpyDtoH"));
+  return gathered;
 }
 
 Result<UniqueId> comm::makeUniqueId(const std::string &path) {

@@ -79,6 +79,7 @@ struct CUdevResource {
 
 // Numbers of cuda.h that are used here, under its names.
 inline constexpr int kSuccess = 0;                   // CUDA_SUCCESS
+inline constexpr int kNotReady = 600;                // CUDA_ERROR_NOT_READY
 inline constexpr int kErrorNoDevice = 100;           // CUDA_ERROR_NO_DEVICE
 inline constexpr int kErrorCaptureUnsupported = 900; // STREAM_CAPTURE_*
 inline constexpr int kErrorCaptureInvalidated = 901;

@@ -309,7 +309,8 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
                           symbols, now.values, parts));
       TRY(communicator->perform({launch.collective->kind,
                                  launch.collective->ranks,
-                                 launch.collective->stride, parts}));
+                                 launch.collective->stride, parts, nullptr,
+                                 symbols.ownTokens.value_or(tokens)}));
     } else {
       TRY(self.launch(launch, symbols, now, 0));
     }

@@ -46,6 +46,7 @@ public:
   Result<std::unique_ptr<comm::Communicator>> end(int64_t rank) override;
   void abort(std::string reason) override;
   Result<void> perform(int64_t rank, const comm::Call &call);
+  Result<void> status();
 
   const int64_t ranks;
 
@@ -83,6 +84,24 @@ public:
   Result<void> perform(const comm::Call &call) override {
     return group->perform(number, call);
   }
+  Result<std::vector<char>> exchange(std::span<const char> mine,
+                                     std::string_view step) override {
+    std::vector<char> all(mine.size() * size_t(size()));
+    const comm::Part part = {mine.data(), all.data(), int64_t(mine.size()),
+                             "i8"};
+    TRY(perform({Collective::Kind::AllGather,
+                 size(),
+                 1,
+                 {&part, 1},
+                 nullptr,
+                 0,
+                 step}));
+    return all;
+  }
+  Result<void> status() override { return group->status(); }
+  void abort(std::string reason) override {
+    group->abort(fmt::format("rank {} ended it: {}", number, reason));
+  }
 
 private:
   std::shared_ptr<Threads> group;
@@ -90,14 +109,17 @@ private:
 };
 
 std::string describe(const comm::Call &call) {
-  std::string text = fmt::format("{} of", comm::nameOf(call.kind));
+  std::string text;
+  if (call.tokens)
+    text = fmt::format("a run of {} tokens, ", call.tokens);
+  text += fmt::format("{} of", comm::nameOf(call.kind));
   for (const comm::Part &part : call.parts)
     text += fmt::format(" {} x {}", part.elements, part.elementType);
   return text;
 }
 
 bool areAlike(const comm::Call &a, const comm::Call &b) {
-  return a.kind == b.kind &&
+  return a.kind == b.kind && a.tokens == b.tokens && a.step == b.step &&
          std::ranges::equal(a.parts, b.parts,
                             [](const comm::Part &x, const comm::Part &y) {
                               return x.elements == y.elements &&
@@ -174,6 +196,13 @@ void Threads::abort(std::string reason) {
   breakOff(std::move(reason));
 }
 
+Result<void> Threads::status() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (!why.empty())
+    return lost();
+  return {};
+}
+
 Meeting &Threads::meetingOf(int64_t rank, const comm::Call &call) {
   std::vector<int64_t> members = comm::groupOf(rank, call.ranks, call.stride);
   Meeting &meeting = meetings[{call.ranks, call.stride, members.front()}];
@@ -210,9 +239,10 @@ Result<void> Threads::meet(std::unique_lock<std::mutex> &lock, Meeting &meeting,
     for (size_t i = 0; i < meeting.members.size(); ++i)
       if (!meeting.calls[i])
         missing.push_back(meeting.members[i]);
-    breakOff(fmt::format("rank {} waited {} ms for {} to do {}", rank,
-                         options.timeout.count(), describeRanks(missing),
-                         comm::nameOf(call.kind)));
+    breakOff(fmt::format(
+        "rank {} waited {} ms for {} to {}{}", rank, options.timeout.count(),
+        describeRanks(missing), call.step.empty() ? "do " : "",
+        call.step.empty() ? comm::nameOf(call.kind) : call.step));
   }
   return lost();
 }
@@ -259,5 +289,7 @@ Result<void> Threads::perform(int64_t rank, const comm::Call &call) {
   lock.lock();
   part(lock, meeting);
   meeting.calls[index] = nullptr;
+  if (!done)
+    breakOff(done.error().message);
   return done;
 }

@@ -469,6 +469,15 @@ void moec_comm_group_destroy(moec_comm_group *group);
  *  one is missing, a thread of the process goes on to wait for it. */
 moec_status moec_comm_create(const moec_comm_options *options,
                              moec_comm **comm);
+/** MOEC_PEER_LOST where it has failed, or NCCL reports a failure of what was
+ *  queued (ncclCommGetAsyncError); it then serves no more. Waits for nothing.
+ *  Any thread may call it at any time. */
+moec_status moec_comm_status(moec_comm *comm);
+/** Ends what waits for other ranks: MOEC_PEER_LOST there, and in all that comes
+ *  later. With NCCL it is ncclCommAbort, which ends kernels that wait; outputs
+ *  of their runs are undefined. Any thread may call it at any time. The other
+ *  ranks must do the same. */
+moec_status moec_comm_abort(moec_comm *comm);
 /** Contexts keep what they need of it. No run may be in flight. */
 void moec_comm_destroy(moec_comm *comm);
 
@@ -484,7 +493,8 @@ typedef struct moec_context_options {
   uint64_t state_bytes;
   /** For a package that moves tokens and sums between ranks, which is
    *  MOEC_NO_COMMUNICATION without it. All ranks create their contexts in one
-   *  order, since groups of ranks are made then. */
+   *  order, since groups of ranks are made then; MOEC_PEER_MISMATCH where their
+   *  packages differ in more than the rank. */
   moec_comm *comm;
 } moec_context_options;
 
@@ -520,7 +530,9 @@ typedef struct moec_run_options {
 /** Queues one run. Allocates nothing, synchronizes nothing, may be captured in
  *  a CUDA graph. tokens = 0 succeeds and launches nothing. Options may be NULL.
  *  On a context with a moec_comm all ranks run the same number of times, with
- *  the same token count; valid_tokens says how many of them are real.
+ *  the same token count; valid_tokens says how many of them are real. Where
+ *  it returns MOEC_PEER_LOST or MOEC_PEER_MISMATCH, required outputs of floats
+ *  are NaN.
  *  On the host device it returns when the outputs are written.
  *
  *  Types: where a value has several element types, any of them may be given at

@@ -17,6 +17,7 @@
 #include "test/runtime/cuda/CudaTesting.h"
 #include "test/runtime/cuda/FakeNccl.h"
 
+#include <cmath>
 #include <dlfcn.h>
 #include <functional>
 #include <gmock/gmock.h>
@@ -77,8 +78,11 @@ struct RankOfSum {
   moec_layer *layer = nullptr;
   Weights weights{TinyShape(), 3};
 
-  explicit RankOfSum(int64_t rank) {
+  /// hidden: of the manifest's layer; 0: it says none.
+  explicit RankOfSum(int64_t rank, int64_t hidden = 0) {
     PackageFiles files = loadablePackage();
+    if (hidden)
+      files.manifest.layer["hidden"] = hidden;
     addSum(files.manifest);
     files.manifest.ranks.front().rank = rank;
     // A kernel behind the sum shows what follows it.
@@ -339,7 +343,132 @@ TEST_F(Comm, FailuresOfCollectivesStay) {
                           "remote process exited"));
     done = (*made)->perform({Kind::AllReduce, 2, 1, {&part, 1}});
     ASSERT_FALSE(done);
+    EXPECT_THAT(done.error().message,
+                StartsWith("the communicator of rank 0 has failed before: what "
+                           "was queued before all_reduce has failed"));
+  });
+}
+
+TEST_F(Comm, OutputsOfAFailedRunAreNan) {
+  const std::vector<char> id = newId();
+  const RankOfSum ranks[] = {RankOfSum(0), RankOfSum(1)};
+  onRanks([&](int32_t rank) {
+    const moec_comm_options options = optionsOf(rank, id.data());
+    moec_comm *comm = nullptr;
+    ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
+    Buffer workspace(1 << 20);
+    moec_context *context = nullptr;
+    ASSERT_EQ(ranks[rank].createContext(comm, workspace, &context), MOEC_OK)
+        << moec_last_error();
+    moec_comm_destroy(comm);
+    if (rank == 0) {
+      const RunData data(TinyShape(), 3);
+      const auto tensors = data.tensors();
+      fakeNccl()->asyncStatus = 6;
+      EXPECT_EQ(moec_run(ranks[0].layer, context, nullptr, tensors.data(),
+                         tensors.size(), 3, nullptr),
+                MOEC_PEER_LOST);
+      fakeNccl()->asyncStatus = 0;
+      for (uint64_t i = 0; i < data.out.bytes() / 2; ++i)
+        ASSERT_TRUE(std::isnan(host::fromBf16(data.out.as<uint16_t>()[i])));
+    }
+    moec_context_destroy(context);
+  });
+}
+
+/// Failures that NCCL reports break a communicator without a run.
+TEST_F(Comm, TheStatusAsksNccl) {
+  const std::vector<char> id = newId();
+  onRanks([&](int32_t rank) {
+    const moec_comm_options options = optionsOf(rank, id.data());
+    moec_comm *comm = nullptr;
+    ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
+    if (rank == 0) {
+      EXPECT_EQ(moec_comm_status(comm), MOEC_OK);
+      fakeNccl()->asyncStatus = 6;
+      EXPECT_EQ(moec_comm_status(comm), MOEC_PEER_LOST);
+      EXPECT_THAT(moec_last_error(),
+                  StartsWith("rank 0: NCCL reports remote process exited"));
+      fakeNccl()->asyncStatus = 0;
+      EXPECT_EQ(moec_comm_status(comm), MOEC_PEER_LOST);
+    }
+    moec_comm_destroy(comm);
+  });
+}
+
+/// A call that waits within NCCL for a rank that never comes.
+TEST_F(Comm, AbortEndsACallThatWaits) {
+  const comm::UniqueId id = *comm::makeUniqueId(MOEC_FAKE_NCCL);
+  onRanks([&](int32_t rank) {
+    comm::NcclOptions options;
+    options.ranks = 2, options.rank = rank;
+    options.path = MOEC_FAKE_NCCL;
+    options.id = id;
+    auto made = comm::connectByNccl(options);
+    ASSERT_TRUE(made) << made.error().message;
+    comm::Communicator &mine = **made;
+    if (rank == 1)
+      return;
+    std::thread other([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      EXPECT_TRUE(mine.status());
+      mine.abort("enough");
+      mine.abort("again");
+    });
+    float one = 1, sum = 0;
+    const comm::Part part = {&one, &sum, 1, "f32"};
+    auto done = mine.perform({Kind::AllReduce, 2, 1, {&part, 1}});
+    other.join();
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code, ErrorCode::PeerLost);
+    done = mine.status();
+    ASSERT_FALSE(done);
     EXPECT_EQ(done.error().message,
-              "the communicator of rank 0 has failed before");
+              "the communicator of rank 0 has failed before: enough");
+    EXPECT_FALSE(mine.prepare(2, 1) && mine.perform({}));
+  });
+}
+
+/// The exchange of a context has a deadline, though NCCL has none.
+TEST_F(Comm, AnExchangeHasADeadline) {
+  const comm::UniqueId id = *comm::makeUniqueId(MOEC_FAKE_NCCL);
+  fakeGpu()->streamsWait = true;
+  onRanks([&](int32_t rank) {
+    comm::NcclOptions options;
+    options.ranks = 2, options.rank = rank;
+    options.path = MOEC_FAKE_NCCL;
+    options.timeout = std::chrono::milliseconds(500);
+    options.id = id;
+    auto made = comm::connectByNccl(options);
+    ASSERT_TRUE(made) << made.error().message;
+    auto all = (*made)->exchange(std::string(3, char('a' + rank)),
+                                 "create its context");
+    ASSERT_FALSE(all);
+    EXPECT_EQ(all.error().code, ErrorCode::PeerLost);
+    EXPECT_EQ(all.error().message,
+              fmt::format("rank {} waited 500 ms for the other ranks to create "
+                          "its context",
+                          rank));
+  });
+  fakeGpu()->streamsWait = false;
+}
+
+TEST_F(Comm, ContextsOfDifferentPackagesAreTold) {
+  const std::vector<char> id = newId();
+  onRanks([&](int32_t rank) {
+    RankOfSum mine(rank, /*hidden=*/rank == 0 ? 128 : 256);
+    const moec_comm_options options = optionsOf(rank, id.data());
+    moec_comm *comm = nullptr;
+    ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
+    Buffer workspace(1 << 20);
+    moec_context *context = nullptr;
+    EXPECT_EQ(mine.createContext(comm, workspace, &context),
+              MOEC_PEER_MISMATCH);
+    EXPECT_EQ(moec_last_error(),
+              fmt::format("ranks of one context have different packages: rank "
+                          "{} has hidden {}, and rank {} has hidden {}",
+                          rank, rank == 0 ? 128 : 256, 1 - rank,
+                          rank == 0 ? 256 : 128));
+    moec_comm_destroy(comm);
   });
 }

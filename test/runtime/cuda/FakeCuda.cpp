@@ -13,6 +13,8 @@
 
 #include "runtime/cuda/CudaDriver.h"
 
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 
@@ -131,12 +133,41 @@ CUresult cuStreamIsCapturing(CUstream, int *status) {
 }
 
 CUresult cuStreamSynchronize(CUstream) {
-  ++fakeGpu()->synchronizations;
+  ++std::atomic_ref<int>(fakeGpu()->synchronizations);
+  return kSuccess;
+}
+
+CUresult cuStreamQuery(CUstream) {
+  return fakeGpu()->streamsWait ? kNotReady : kSuccess;
+}
+
+CUresult cuStreamCreate(CUstream *stream, unsigned) {
+  static int one = 0;
+  *stream = reinterpret_cast<CUstream>(&one);
+  return kSuccess;
+}
+
+CUresult cuStreamDestroy_v2(CUstream) { return kSuccess; }
+
+CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
+  *pointer = reinterpret_cast<CUdeviceptr>(std::malloc(bytes));
+  return kSuccess;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr pointer) {
+  std::free(reinterpret_cast<void *>(pointer));
+  return kSuccess;
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
+                         CUstream) {
+  std::memset(reinterpret_cast<void *>(to), value, count);
   return kSuccess;
 }
 
 static CUresult copy(void *to, const void *from, size_t bytes) {
-  if (++fakeGpu()->copies == fakeGpu()->failAt)
+  // Ranks are threads.
+  if (++std::atomic_ref<int>(fakeGpu()->copies) == fakeGpu()->failAt)
     return kNotSupported;
   std::memcpy(to, from, bytes);
   return kSuccess;

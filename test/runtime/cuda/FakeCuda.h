@@ -28,6 +28,7 @@ struct FakeGpu {
   bool capturing = false;
   int copies = 0, synchronizations = 0; ///< that were asked for
   int failAt = 0;                       ///< the copy that fails, counted from 1
+  bool streamsWait = false;             ///< none comes to its end
   /// Told of a launch's entry, and whether it may begin before its predecessor
   /// has ended; without it a launch fails.
   void (*onLaunch)(const char *entry, bool overlaps) = nullptr;

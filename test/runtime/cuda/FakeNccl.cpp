@@ -31,7 +31,7 @@ struct Id {
 };
 
 struct Comm {
-  std::unique_ptr<comm::Communicator> end;
+  std::shared_ptr<comm::Communicator> end; ///< a call keeps it
   std::string name;
   int splits = 0;
 };
@@ -51,9 +51,10 @@ Comm *join(const std::string &name, int size, int rank) {
 }
 
 int perform(Comm *comm, Kind kind, const comm::Part &part) {
+  const auto end = comm->end;
   comm::Call call;
-  call.kind = kind, call.ranks = comm->end->size(), call.parts = {&part, 1};
-  return comm->end->perform(call) ? 0 : 3;
+  call.kind = kind, call.ranks = end->size(), call.parts = {&part, 1};
+  return end->perform(call) ? 0 : 6;
 }
 
 int collective(Comm *comm, Kind kind, const void *from, void *to, size_t count,
@@ -130,7 +131,11 @@ int ncclCommDestroy(Comm *comm) {
   return 0;
 }
 
-int ncclCommAbort(Comm *comm) { return ncclCommDestroy(comm); }
+/// Ends the waiting of calls, of all ranks.
+int ncclCommAbort(Comm *comm) {
+  comm->end->abort("ncclCommAbort");
+  return ncclCommDestroy(comm);
+}
 
 int ncclCommGetAsyncError(Comm *, int *status) {
   *status = fakeNccl()->asyncStatus;

@@ -1,0 +1,320 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Ranks that are threads of the host device give the bits of the whole layer's tokens; ranks on GPUs connect by a fake NCCL."""
+
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ARCH, BUILD, SMALL, SOURCE, run_python
+from reference import error
+from support import random_value
+
+import moec
+
+LAYER = {**SMALL, "in_dtype": "f32", "quant_config": "f32"}
+TOKENS = 5
+
+
+def compile_ranks(layer: dict[str, Any] = LAYER, **parallel: Any) -> Any:
+    return moec.compile(layer, arch=ARCH, max_tokens=64, all_ranks=True, all_to_all="gather_scatter", **parallel)
+
+
+def on_threads(size: int, work: Callable[[int], Any]) -> list[Any]:
+    """For each rank its result, or the exception that it ends with."""
+    results: list[Any] = [None] * size
+
+    def run(rank: int) -> None:
+        try:
+            results[rank] = work(rank)
+        except Exception as caught:
+            results[rank] = caught
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def given(results: list[Any]) -> list[Any]:
+    for each in results:
+        if isinstance(each, Exception):
+            raise each
+    return results
+
+
+def share(array: Any, package: Any, name: str) -> Any:
+    """A rank's experts, or its columns of the intermediate: gate and up are halves of the rows of w13."""
+    layer = package.manifest["layer"]
+    begin = layer["local_experts"]["begin"]
+    array = array[begin : begin + package.shape(name)[0]]
+    first = layer["intermediate_begin"]
+    if name == "w2":
+        return np.ascontiguousarray(array[:, :, first : first + package.shape(name)[2]])
+    half, mine = array.shape[1] // 2, package.shape(name)[1] // 2
+    return np.concatenate([array[:, at + first : at + first + mine] for at in (0, half)], axis=1)
+
+
+def layer_of(files: Any, rank: int, weights: Any) -> Any:
+    package = moec.load(files, device="host", rank=rank)
+    return package.layer({name: share(array, package, name) for name, array in weights.items()})
+
+
+@pytest.fixture(scope="module")
+def whole() -> Any:
+    package = moec.load(moec.compile(LAYER, arch=ARCH, max_tokens=64), device="host")
+    weights = {name: random_value(package, name) for name in ("w13", "w2")}
+    return package.layer(weights), weights
+
+
+@pytest.mark.parametrize(
+    ("parallel", "size", "same"),
+    [({"dp": 2, "ep": True}, 2, 1), ({"dp": 3, "ep": True}, 3, 1), ({"tp": 2}, 2, 2), ({"tp": 3, "ep": True}, 3, 3)],
+    ids=["ep2", "ep3", "tp2", "tp3_ep"],
+)
+def test_ranks_give_the_whole_layer(parallel: dict[str, Any], size: int, same: int, whole: Any) -> None:
+    layer, weights = whole
+    owners = size // same
+    x, logits = (random_value(layer.package, name, owners * TOKENS) for name in ("x", "logits"))
+    wanted = layer(x, logits)
+    assert np.abs(wanted).max() > 0
+    files = compile_ranks(**parallel)
+    ends = moec.Communicator.threads(size)
+
+    def work(rank: int) -> Any:
+        mine = layer_of(files, rank, weights)
+        rows = slice(rank // same * TOKENS, (rank // same + 1) * TOKENS)
+        out = mine(x[rows], logits[rows], comm=ends[rank])
+        context = mine.package.context(TOKENS, comm=ends[rank])
+        assert context.comm is ends[rank]
+        again = mine(x[rows], logits[rows], context=context)
+        assert (again == out).all()
+        assert (mine(x[rows], logits[rows], context=context, comm=ends[rank]) == out).all()
+        assert error(out, wanted[rows]) < 1e-6
+        return out
+
+    outs = given(on_threads(size, work))
+    if owners > 1:
+        assert (outs[0] != outs[1]).any()
+
+
+def test_tokens_that_pad(whole: Any) -> None:
+    layer, weights = whole
+    x, logits = (random_value(layer.package, name, 2 * TOKENS) for name in ("x", "logits"))
+    files = compile_ranks(dp=2, ep=True)
+    ends = moec.Communicator.threads(2)
+    real = (3, 0)
+
+    def work(rank: int) -> Any:
+        rows = slice(rank * TOKENS, (rank + 1) * TOKENS)
+        valid = np.array([real[rank]], np.int32)
+        return layer_of(files, rank, weights)(x[rows], logits[rows], valid_tokens=valid, comm=ends[rank])
+
+    outs = given(on_threads(2, work))
+    assert error(outs[0][:3], layer(x[:3], logits[:3])) < 1e-6
+    assert not outs[0][3:].any()
+    assert not outs[1].any()
+
+
+def test_what_a_run_refuses(whole: Any) -> None:
+    _, weights = whole
+    layer = layer_of(compile_ranks(dp=2, ep=True), 0, weights)
+    x, logits = (random_value(layer.package, name, TOKENS) for name in ("x", "logits"))
+    with pytest.raises(moec.NoCommunication, match="moves tokens and sums between 2 ranks: expected a communicator of them"):
+        layer(x, logits)
+    with pytest.raises(moec.InvalidArgument, match="is for 2 ranks, and the communicator connects 3"):
+        layer(x, logits, comm=moec.Communicator.threads(3)[0])
+    ends = moec.Communicator.threads(2, timeout_ms=30)
+    with pytest.raises(moec.InvalidArgument, match="loaded for rank 0, and the communicator is of rank 1"):
+        layer.package.context(TOKENS, comm=ends[1])
+    ends[0].close()
+    assert repr(ends[0]) == "<moec.Communicator closed>"
+    assert repr(ends[1]) == "<moec.Communicator rank 1 of 2>"
+    with pytest.raises(moec.InvalidArgument, match="the communicator was closed"):
+        layer(x, logits, comm=ends[0])
+
+
+def test_what_a_communicator_refuses() -> None:
+    with pytest.raises(TypeError, match="unique_id: expected bytes, got str"):
+        moec.Communicator("id", 0, 2)  # type: ignore[arg-type]
+    with pytest.raises(moec.InvalidArgument, match=r"expected 128 bytes of Communicator.unique_id\(\), got 3"):
+        moec.Communicator(b"abc", 0, 2)
+    with pytest.raises(moec.InvalidArgument, match="NCCL connects GPUs, expected 'cuda' or 'cuda:N', got the host"):
+        moec.Communicator(bytes(128), 0, 2, device="host")
+    with pytest.raises(moec.InvalidArgument, match="expected a rank from 0 to ranks - 1, got rank 2 of 2"):
+        moec.Communicator(bytes(128), 2, 2, device="cuda:0")
+    with pytest.raises(moec.InvalidArgument, match="timeout_ms: expected milliseconds, or 0 for 60000, got -1"):
+        moec.Communicator.threads(2, timeout_ms=-1)
+    with pytest.raises(moec.InvalidArgument, match="expected a group of at least one rank, got 0"):
+        moec.Communicator.threads(0)
+    with pytest.raises(moec.NoCommunication, match="NCCL could not be opened: /nowhere/libnccl"):
+        moec.Communicator.unique_id("/nowhere/libnccl.so.2")
+
+
+# A process group of two threads; torch itself connects processes.
+GROUP = """
+import sys, threading, types
+meeting = threading.Barrier(2)
+shared = [None, None]
+class Group:
+    def __init__(self, rank, lent):
+        self.rank, self.lent = rank, lent
+    def _get_backend(self, device):
+        if not self.lent:
+            raise RuntimeError("no backend of cuda")
+        return types.SimpleNamespace(_comm_ptr=lambda: self.lent)
+def all_gather_object(to, mine, group):
+    shared[group.rank] = mine
+    meeting.wait()
+    to[:] = shared
+    meeting.wait()
+distributed = types.ModuleType("torch.distributed")
+distributed.get_rank = lambda group: group.rank
+distributed.get_world_size = lambda group: 2
+distributed.all_gather_object = all_gather_object
+torch = types.ModuleType("torch")
+torch.distributed, torch.device = distributed, str
+sys.modules.update({"torch": torch, "torch.distributed": distributed})
+"""
+
+
+@pytest.mark.parametrize("way", ["unique_id", "lent", "lent by one"])
+def test_groups_of_torch(way: str) -> None:
+    """Each rank learns its number; the fake NCCL of the C++ tests counts communicators that live."""
+    code = GROUP + textwrap.dedent(f"""
+        import ctypes
+        import moec
+        path = {str(BUILD / "lib" / "libmoec-fake-nccl.so")!r}
+        nccl = ctypes.CDLL(path)
+        class Fake(ctypes.Structure):
+            _fields_ = [("version", ctypes.c_int)]
+        nccl.fakeNccl.restype = ctypes.POINTER(Fake)
+        nccl.fakeNccl().contents.version = 22907
+        class Id(ctypes.Structure):
+            _fields_ = [("bytes", ctypes.c_char * 128)]
+        ids, made = Id(), [None, None]
+        nccl.ncclGetUniqueId(ctypes.byref(ids))
+        def work(rank):
+            lender = ctypes.c_void_p()
+            if {way!r} != "unique_id":
+                assert nccl.ncclCommInitRank(ctypes.byref(lender), 2, ids, rank) == 0
+            lends = {way!r} == "lent" or ({way!r} == "lent by one" and rank == 1)
+            group = Group(rank, lender.value if lends else 0)
+            made[rank] = moec.Communicator.from_group(group, device="cuda:0", timeout_ms=5000, nccl_path=path)
+        threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        print(*made)
+        for each in made: each.close()
+        """)
+    ran = run_python(code, MOEC_CUDA_DRIVER_PATH=str(BUILD / "lib" / "libmoec-fake-cuda.so"))
+    assert ran.stdout == "<moec.Communicator rank 0 of 2> <moec.Communicator rank 1 of 2>\n", ran.stderr
+
+
+def is_nan(array: Any) -> bool:
+    return bool(np.isnan(array).all())
+
+
+def test_a_rank_that_does_not_come(whole: Any) -> None:
+    """The outputs are NaN, the communicator serves no more, and a layer of one rank runs in the same process."""
+    layer, weights = whole
+    x, logits = (random_value(layer.package, name, TOKENS) for name in ("x", "logits"))
+    wanted = layer(x, logits)
+    files = compile_ranks(dp=2, ep=True)
+    ends = moec.Communicator.threads(2, timeout_ms=200)
+    outs = [np.zeros_like(wanted) for _ in range(2)]
+
+    def work(rank: int) -> Any:
+        mine = layer_of(files, rank, weights)
+        context = mine.package.context(TOKENS, comm=ends[rank])
+        ends[rank].check()
+        if rank == 0:
+            mine(x, logits, out=outs[rank], context=context)
+        return mine, context
+
+    caught, (late, context) = on_threads(2, work)
+    assert isinstance(caught, moec.PeerLost)
+    assert str(caught) == "rank 0 waited 200 ms for rank 1 to do all_gather"
+    assert is_nan(outs[0])
+    with pytest.raises(moec.PeerLost, match="rank 0 waited 200 ms"):
+        ends[1].check()
+    with pytest.raises(moec.PeerLost, match="rank 0 waited 200 ms"):
+        late(x, logits, out=outs[1], context=context)
+    assert is_nan(outs[1])
+    assert (layer(x, logits) == wanted).all()
+
+
+def test_another_thread_ends_a_wait(whole: Any) -> None:
+    layer, weights = whole
+    x, logits = (random_value(layer.package, name, TOKENS) for name in ("x", "logits"))
+    mine = layer_of(compile_ranks(dp=2, ep=True), 0, weights)
+    ends = moec.Communicator.threads(2)
+    timer = threading.Timer(0.05, ends[1].abort)
+    timer.start()
+    with pytest.raises(moec.PeerLost, match="rank 1 ended it"):
+        mine(x, logits, comm=ends[0])
+    timer.join()
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"intermediate_size": 64}, "intermediate_size 96, and rank 1 has intermediate_size 64"),
+        ({"in_dtype": "bf16", "quant_config": "bf16"}, 'input_type "f32", and rank 1 has input_type "bf16"'),
+        ({"routing_method": "default"}, "routing "),
+        ({"name": "another"}, "package small, and rank 1 has package another"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_other_packages_of_peers(other: dict[str, Any], told: str) -> None:
+    ends = moec.Communicator.threads(2, timeout_ms=5000)
+
+    def work(rank: int) -> None:
+        files = compile_ranks({**LAYER, **(other if rank else {})}, dp=2, ep=True)
+        moec.load(files, device="host", rank=rank).context(TOKENS, comm=ends[rank])
+
+    first, second = on_threads(2, work)
+    assert isinstance(first, moec.PeerMismatch)
+    assert isinstance(second, moec.PeerMismatch)
+    assert f"rank 0 has {told}" in str(first)
+    assert "rank 1 has " in str(second)
+
+
+def test_other_token_counts_of_peers(whole: Any) -> None:
+    layer, weights = whole
+    files = compile_ranks(dp=2, ep=True)
+    ends = moec.Communicator.threads(2)
+    outs = [np.zeros((TOKENS + rank, LAYER["hidden_dim"]), np.float32) for rank in range(2)]
+
+    def work(rank: int) -> Any:
+        mine = layer_of(files, rank, weights)
+        context = mine.package.context(TOKENS + 1, comm=ends[rank])
+        x, logits = (random_value(layer.package, name, TOKENS + rank) for name in ("x", "logits"))
+        return mine(x, logits, out=outs[rank], context=context)
+
+    for rank, caught in enumerate(on_threads(2, work)):
+        assert isinstance(caught, moec.PeerMismatch)
+        assert "rank 0 does a run of 5 tokens" in str(caught)
+        assert "rank 1 does a run of 6 tokens" in str(caught)
+        assert is_nan(outs[rank])
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_the_example(ranks: int) -> None:
+    """examples/python/several_gpus.py, as docs/how-to/several-gpus.md shows its output."""
+    example = SOURCE / "examples" / "python" / "several_gpus.py"
+    command = [sys.executable, str(example), "--host", f"--ranks={ranks}"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    lines = ran.stdout.splitlines()
+    assert lines[-1] == "the ranks give the layer's output"
+    held = {2: (16, 16), 3: (11, 11, 10)}[ranks]
+    for rank, count in enumerate(held):
+        assert any(line.startswith(f"rank {rank} of {ranks} on host: {count} experts, largest difference 0.0") for line in lines)
