@@ -36,8 +36,8 @@ def test_sources(tmp_path: pathlib.Path) -> None:
 def test_a_program_has_its_own_max_tokens(tmp_path: pathlib.Path) -> None:
     assert moec.explain(QWEN, arch=ARCH).data["max_tokens"] == 8192
     program = tmp_path / "program.mlir"
-    command = [BUILD / "bin" / "moec", "compile", QWEN, f"--arch={ARCH}", "--max-tokens=64", "--emit=scheduled", "-o", program]
-    subprocess.run(command, capture_output=True, check=True)
+    words = ["compile", str(QWEN), f"--arch={ARCH}", "--max-tokens=64", "--emit=scheduled", "-o", str(program)]
+    subprocess.run([BUILD / "bin" / "moec", *words], capture_output=True, check=True)
     assert moec.explain(program, arch=ARCH).data["max_tokens"] == 64
     with pytest.raises(moec.InvalidArgument, match="max_tokens 8192 does not fit program @"):
         moec.explain(program, arch=ARCH, max_tokens=8192)
