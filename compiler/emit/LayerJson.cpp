@@ -79,7 +79,8 @@ static json leftOut(moe::LayerOp layer) {
   return list;
 }
 
-/// What the caller or the package moves between ranks; null for a rank alone.
+/// Tensors that the caller or the package moves between ranks; null for a rank
+/// alone.
 static json communicationJson(moe::LayerOp layer) {
   const std::optional<Communication> expected = communicationOf(layer);
   if (!expected)

@@ -298,6 +298,17 @@ static void addValue(std::vector<WorkspaceValue> &values, WorkspaceValue made) {
       extent = other;
 }
 
+/// A result of a launch; `dynamic` stands for the extents that runs decide.
+static WorkspaceValue describeValue(Value value, const Expression &dynamic) {
+  auto type = cast<RankedTensorType>(value.getType());
+  WorkspaceValue made{
+      valueName(value), elementTypeName(type.getElementType()), {}};
+  for (int64_t extent : type.getShape())
+    made.shape.push_back(ShapedType::isDynamic(extent) ? dynamic
+                                                       : Expression(extent));
+  return made;
+}
+
 /// Values that a collective leaves: of all tokens, or of this rank's.
 static void addResults(moe::CollectiveOp collective,
                        std::vector<WorkspaceValue> &values) {
@@ -308,15 +319,9 @@ static void addResults(moe::CollectiveOp collective,
   for (Value value : collective.getValues()) {
     if (isOutput(cast<OpResult>(value)))
       continue;
-    auto type = cast<RankedTensorType>(value.getType());
-    WorkspaceValue made{
-        valueName(value), elementTypeName(type.getElementType()), {}};
-    for (int64_t extent : type.getShape())
-      made.shape.push_back(
-          ShapedType::isDynamic(extent)
-              ? Expression::symbol(isOwn ? "own_tokens" : "tokens")
-              : Expression(extent));
-    addValue(values, std::move(made));
+    addValue(values,
+             describeValue(
+                 value, Expression::symbol(isOwn ? "own_tokens" : "tokens")));
   }
 }
 
@@ -362,14 +367,8 @@ std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
     for (auto [index, value] : llvm::enumerate(launch.getValues())) {
       if (isOutput(cast<OpResult>(value)))
         continue;
-      auto type = cast<RankedTensorType>(value.getType());
-      WorkspaceValue made{
-          valueName(value), elementTypeName(type.getElementType()), {}};
-      for (int64_t extent : type.getShape())
-        made.shape.push_back(
-            ShapedType::isDynamic(extent)
-                ? leadingExtent(kernel.getYield().getValues()[index], smallest)
-                : Expression(extent));
+      WorkspaceValue made = describeValue(
+          value, leadingExtent(kernel.getYield().getValues()[index], smallest));
       if (standsBeforeGather(launch))
         for (Expression &extent : made.shape)
           extent = ofOwnTokens(extent);

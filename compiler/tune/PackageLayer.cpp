@@ -88,7 +88,7 @@ static Result<void> checkLayer(const std::string &path, const std::string &text,
   for (moe::ProgramOp program : input.get().getOps<moe::ProgramOp>())
     describeLayer(program, its);
   nlohmann::json said = manifest.layer;
-  // That of the first target stands in the manifest.
+  // The manifest has the compute type of its first target.
   if (&target != &manifest.targets.front())
     for (nlohmann::json *layer : {&said, &its.layer})
       if (layer->is_object())

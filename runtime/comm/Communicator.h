@@ -28,7 +28,8 @@ namespace moec::comm {
 struct Part {
   const void *from = nullptr;
   void *to = nullptr;
-  /// That a rank brings to all_gather, that it gets of reduce_scatter, or all.
+  /// Elements that a rank brings to all_gather or gets of reduce_scatter; of
+  /// all_reduce all.
   int64_t elements = 0;
   std::string_view elementType; ///< a name of ElementTypes.h
 };

@@ -93,21 +93,7 @@ struct RankOfSum {
       for (Region &region : variant.regions)
         region.lastLaunch += region.lastLaunch == last - 1;
     }
-    const moec_package_files handle{{files}};
-    moec_load_options load = {};
-    load.struct_size = sizeof(load);
-    load.cache_dir = "";
-    EXPECT_EQ(kDriverIsSet, 0);
-    EXPECT_EQ(moec_package_load_files(&handle, &load, &package), MOEC_OK)
-        << moec_last_error();
-    moec_layer_options options = {};
-    options.struct_size = sizeof(options);
-    options.already_packed = 1;
-    const auto tensors = weights.tensors();
-    EXPECT_EQ(moec_layer_create(package, tensors.data(), tensors.size(),
-                                &options, nullptr, &layer),
-              MOEC_OK)
-        << moec_last_error();
+    loadPacked(std::move(files), weights.tensors(), package, layer);
   }
   ~RankOfSum() {
     moec_layer_destroy(layer);
@@ -123,6 +109,15 @@ struct RankOfSum {
                                &options, context);
   }
 };
+
+Result<std::unique_ptr<comm::Communicator>>
+connectOneOfTwo(int32_t rank, const comm::UniqueId &id) {
+  comm::NcclOptions options;
+  options.ranks = 2, options.rank = rank;
+  options.path = MOEC_FAKE_NCCL;
+  options.id = id;
+  return comm::connectByNccl(options);
+}
 
 } // namespace
 
@@ -323,11 +318,7 @@ TEST_F(Comm, ARankThatDoesNotComeIsNoHang) {
 TEST_F(Comm, FailuresOfCollectivesStay) {
   const comm::UniqueId id = *comm::makeUniqueId(MOEC_FAKE_NCCL);
   onRanks([&](int32_t rank) {
-    comm::NcclOptions options;
-    options.ranks = 2, options.rank = rank;
-    options.path = MOEC_FAKE_NCCL;
-    options.id = id;
-    auto made = comm::connectByNccl(options);
+    auto made = connectOneOfTwo(rank, id);
     ASSERT_TRUE(made) << made.error().message;
     if (rank == 1)
       return;
@@ -400,11 +391,7 @@ TEST_F(Comm, TheStatusAsksNccl) {
 TEST_F(Comm, AbortEndsACallThatWaits) {
   const comm::UniqueId id = *comm::makeUniqueId(MOEC_FAKE_NCCL);
   onRanks([&](int32_t rank) {
-    comm::NcclOptions options;
-    options.ranks = 2, options.rank = rank;
-    options.path = MOEC_FAKE_NCCL;
-    options.id = id;
-    auto made = comm::connectByNccl(options);
+    auto made = connectOneOfTwo(rank, id);
     ASSERT_TRUE(made) << made.error().message;
     comm::Communicator &mine = **made;
     if (rank == 1)

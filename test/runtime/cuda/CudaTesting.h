@@ -9,7 +9,10 @@
 #define MOEC_TEST_RUNTIME_CUDA_CUDATESTING_H
 
 #include "test/runtime/TinyManifest.h"
+#include "test/runtime/api/ApiTesting.h"
 #include "test/runtime/cuda/FakeCuda.h"
+
+#include <gtest/gtest.h>
 
 #include <cstdlib>
 
@@ -50,6 +53,26 @@ inline PackageFiles loadablePackage() {
   }
   hashFiles(package);
   return package;
+}
+
+/// A package and a layer of weights that are packed already.
+inline void loadPacked(PackageFiles files,
+                       const std::vector<moec_tensor> &tensors,
+                       moec_package *&package, moec_layer *&layer) {
+  const moec_package_files handle{{std::move(files)}};
+  moec_load_options load = {};
+  load.struct_size = sizeof(load);
+  load.cache_dir = "";
+  EXPECT_EQ(kDriverIsSet, 0);
+  EXPECT_EQ(moec_package_load_files(&handle, &load, &package), MOEC_OK)
+      << moec_last_error();
+  moec_layer_options options = {};
+  options.struct_size = sizeof(options);
+  options.already_packed = 1;
+  EXPECT_EQ(moec_layer_create(package, tensors.data(), tensors.size(), &options,
+                              nullptr, &layer),
+            MOEC_OK)
+      << moec_last_error();
 }
 
 } // namespace moec::test

@@ -28,21 +28,7 @@ protected:
     const TinyLayer host;
     const LayerHandle packing(host.package, weights.tensors());
     EXPECT_EQ(packing.status, MOEC_OK) << moec_last_error();
-    const moec_package_files files{{loadablePackage()}};
-    moec_load_options load = {};
-    load.struct_size = sizeof(load);
-    load.cache_dir = "";
-    EXPECT_EQ(kDriverIsSet, 0);
-    EXPECT_EQ(moec_package_load_files(&files, &load, &package), MOEC_OK)
-        << moec_last_error();
-    moec_layer_options options = {};
-    options.struct_size = sizeof(options);
-    options.already_packed = 1;
-    const auto tensors = weights.tensors();
-    EXPECT_EQ(moec_layer_create(package, tensors.data(), tensors.size(),
-                                &options, nullptr, &layer),
-              MOEC_OK)
-        << moec_last_error();
+    loadPacked(loadablePackage(), weights.tensors(), package, layer);
     *fakeGpu() = {};
   }
   ~UnpackOnCuda() override {
