@@ -93,7 +93,8 @@ moec_status moec_comm_create(const moec_comm_options *options,
       return nullArgument("moec_comm_create", options ? "comm" : "options");
     *comm = nullptr;
     const auto given = TRY(readOptions(options, "moec_comm_options"));
-    *comm = new moec_comm{TRY(connect(given))};
+    auto made = TRY(connect(given));
+    *comm = new moec_comm{std::move(made)};
     return {};
   });
 }

@@ -12,6 +12,7 @@
 
 #include "runtime/comm/Nccl.h"
 
+#include "runtime/comm/NcclTypes.h"
 #include "runtime/cuda/CudaCode.h"
 
 #include <dlfcn.h>
@@ -31,11 +32,6 @@ using moec::runtime::ContextScope;
 using moec::runtime::CudaPlace;
 
 namespace {
-
-using NcclComm = struct NcclCommTag *;
-struct NcclId {
-  char bytes[128];
-};
 
 // Numbers of nccl.h.
 constexpr int kNcclSuccess = 0;

@@ -12,6 +12,7 @@
 
 #include "test/runtime/cuda/FakeNccl.h"
 
+#include "runtime/comm/NcclTypes.h"
 #include "runtime/host/RankGroup.h"
 
 #include <cstring>
@@ -24,17 +25,16 @@
 using namespace moec;
 using Kind = Collective::Kind;
 
-namespace {
-
-struct Id {
-  char bytes[128];
-};
-
-struct Comm {
-  std::shared_ptr<comm::Communicator> end; ///< a call keeps it
+struct moec::comm::NcclCommTag {
+  std::shared_ptr<Communicator> end; ///< a call keeps it
   std::string name;
   int splits = 0;
 };
+
+namespace {
+
+using Id = comm::NcclId;
+using Comm = comm::NcclCommTag;
 
 std::mutex mutex;
 std::map<std::string, std::shared_ptr<host::RankGroup>> groups;
