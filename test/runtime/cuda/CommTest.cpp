@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/comm/Nccl.h"
+#include "runtime/comm/NcclTypes.h"
 #include "test/runtime/SumManifest.h"
 #include "test/runtime/api/ApiTesting.h"
 #include "test/runtime/cuda/CudaTesting.h"
@@ -223,14 +224,16 @@ TEST_F(Comm, GroupsAreSplit) {
 }
 
 TEST_F(Comm, ACommunicatorOfTheCallerIsSplit) {
-  using Init = int (*)(void **, int, comm::UniqueId, int);
+  using Init = int (*)(comm::NcclComm *, int, comm::NcclId, int);
   void *library = dlopen(MOEC_FAKE_NCCL, RTLD_NOW);
   const auto init = reinterpret_cast<Init>(dlsym(library, "ncclCommInitRank"));
-  const auto destroy =
-      reinterpret_cast<int (*)(void *)>(dlsym(library, "ncclCommDestroy"));
-  const comm::UniqueId id = *comm::makeUniqueId(MOEC_FAKE_NCCL);
+  const auto destroy = reinterpret_cast<int (*)(comm::NcclComm)>(
+      dlsym(library, "ncclCommDestroy"));
+  const comm::UniqueId made = *comm::makeUniqueId(MOEC_FAKE_NCCL);
+  comm::NcclId id;
+  std::ranges::copy(made, id.bytes);
   onRanks([&](int32_t rank) {
-    void *lender = nullptr;
+    comm::NcclComm lender = nullptr;
     ASSERT_EQ(init(&lender, 2, id, rank), 0);
     moec_comm_options options = optionsOf(rank, nullptr);
     options.nccl_comm = lender;
