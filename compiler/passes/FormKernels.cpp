@@ -154,7 +154,9 @@ static std::string launchResultName(OpResult result, const Group &group) {
   if (isa<moe::RouteOp>(result.getOwner()) &&
       isBeforeDispatch(result.getOwner()))
     return inKernel == "topk_ids" ? "own_ids" : "own_weights";
-  if (llvm::any_of(result.getUsers(), llvm::IsaPred<moe::FinalizeOp>))
+  if (isa<moe::CombineOp>(result.getOwner()) &&
+      llvm::any_of(result.getUsers(),
+                   llvm::IsaPred<moe::SendBackOp, moe::FinalizeOp>))
     return "partial";
   // In a part that routes the caller gets them.
   if (isa<moe::RouteOp>(result.getOwner()) && isReturnedAs(result, "places"))

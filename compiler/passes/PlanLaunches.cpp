@@ -157,7 +157,10 @@ void Planner::planSlices() {
 }
 
 void Planner::planCombine() {
-  const int64_t hidden = findStage<moe::CombineOp>(kernel).getWidth();
+  auto combine = findStage<moe::CombineOp>(kernel);
+  const int64_t hidden = combine
+                             ? combine.getWidth()
+                             : findStage<moe::FinalizeOp>(kernel).getWidth();
   const int64_t columns = cast<moe::CombineScheduleAttr>(schedule).getColumns();
   columnBlocks = llvm::divideCeil(hidden, columns);
   label = fmt::format("1x{}", columns);
@@ -241,6 +244,7 @@ FailureOr<moe::PlanAttr> Planner::plan() {
                                  {"down_combine", &Planner::planFewTokens},
                                  {"down_slices", &Planner::planSlices},
                                  {"combine", &Planner::planCombine},
+                                 {"finalize", &Planner::planCombine},
                                  {"amax", &Planner::planQuantize},
                                  {"quantize", &Planner::planQuantize},
                                  {"dequantize", &Planner::planDequantize}};

@@ -578,7 +578,7 @@ func.func private @f(%x: tensor<?x64xbf16>) {
 
 func.func private @f(%y: tensor<?x64xbf16>) {
   // expected-error@+1 {{'moe.finalize' op needs several ranks to sum over}}
-  %o = moe.finalize ranks = 1 %y : tensor<?x64xbf16> -> tensor<?x64xbf16>
+  %o = moe.finalize ranks = 1 %y : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
   return
 }
 
@@ -586,7 +586,7 @@ func.func private @f(%y: tensor<?x64xbf16>) {
 
 func.func private @f(%y: tensor<?x64xbf16>) {
   // expected-error@+1 {{'moe.finalize' op 'ranks' must be positive, got 0}}
-  %o = moe.finalize ranks = 0 %y : tensor<?x64xbf16> -> tensor<?x64xbf16>
+  %o = moe.finalize ranks = 0 %y : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
   return
 }
 
@@ -594,7 +594,7 @@ func.func private @f(%y: tensor<?x64xbf16>) {
 
 func.func private @f(%y: tensor<?x64xbf16>) {
   // expected-error@+1 {{'moe.finalize' op 'stride' must be positive, got -1}}
-  %o = moe.finalize ranks = 2 stride = -1 %y : tensor<?x64xbf16> -> tensor<?x64xbf16>
+  %o = moe.finalize ranks = 2 stride = -1 %y : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
   return
 }
 
@@ -602,7 +602,7 @@ func.func private @f(%y: tensor<?x64xbf16>) {
 
 func.func private @f(%y: tensor<?x64xbf16>) {
   // expected-error@+1 {{'moe.finalize' op 'reduce' must be positive, got 0}}
-  %o = moe.finalize ranks = 2 reduce = 0 %y : tensor<?x64xbf16> -> tensor<?x64xbf16>
+  %o = moe.finalize ranks = 2 reduce = 0 %y : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
   return
 }
 
@@ -610,7 +610,7 @@ func.func private @f(%y: tensor<?x64xbf16>) {
 
 func.func private @f(%y: tensor<?x64xbf16>) {
   // expected-error@+1 {{'moe.finalize' op 'out' must be 'tensor<?x64xbf16>', got 'tensor<?x32xbf16>'}}
-  %o = moe.finalize ranks = 2 %y : tensor<?x64xbf16> -> tensor<?x32xbf16>
+  %o = moe.finalize ranks = 2 %y : (tensor<?x64xbf16>) -> tensor<?x32xbf16>
   return
 }
 
