@@ -48,7 +48,7 @@ public:
   __device__ __forceinline__ Windows(const unsigned long long *peers,
                                      const unsigned long long *words)
       : peers(peers), words(words) {
-    ptx::prefetchFirstLevel(peers + threadIdx.x % 32);
+    ptx::prefetchFirstLevel(peers);
   }
 
   /// What lies in the rank's own window, in that of another.
