@@ -196,6 +196,7 @@ inline constexpr RankOperand kRankOperands[] = {
     {"local_begin", "local_begin"},
     {"add_bias", "add_w2_bias"},
     {"add_identity", "add_zero_experts"},
+    {"rank", "rank"},
 };
 
 constexpr const RankOperand *findRankOperand(std::string_view name) {

@@ -173,6 +173,14 @@ Result<void> Checker::checkArguments(const std::string &path,
       break;
     case Kind::FirstExpert:
       break;
+    case Kind::Peers:
+    case Kind::Status:
+      if (target.windowRanks == 1)
+        return fail(where + ".kind",
+                    "expected no '{}' without window_ranks: no rank has a "
+                    "window",
+                    field.name);
+      break;
     }
     int64_t alignment = fieldAlignment(field);
     if (field.offset < 0 || field.offset % alignment)
