@@ -115,6 +115,20 @@ inline constexpr StageKind kStageKinds[] = {
      "partials positions topk_weights? residual? addend? identity? topk_ids? "
      "add_identity?",
      "out", "pairs:integer hidden:integer"},
+    // Into the windows of all ranks, which are `ranks`; experts: those that they
+    // share out, and where it is missing all have all. pairs: ids of a token.
+    {"dispatch",
+     "x scale? second_scale? topk_ids topk_weights exchange_words "
+     "exchange_counter peers status rank",
+     "received_x received_scale? received_second_scale? received_ids "
+     "received_weights",
+     "ranks:integer experts:integer~ pairs:integer"},
+    {"send_back",
+     "partials topk_ids exchange_words exchange_counter peers status rank",
+     "back", "ranks:integer experts:integer~ pairs:integer"},
+    // Of what owners sent back.
+    {"finalize", "partials topk_ids exchange_words", "out",
+     "ranks:integer experts:integer~ pairs:integer hidden:integer"},
     {"pack_copy", "source", "destination", "rows:integer columns:integer"},
     {"pack_interleave", "source", "destination",
      "rows:integer columns:integer interleave:integer gate_up_order:string~"},
@@ -165,6 +179,9 @@ inline constexpr StageKind kStageKinds[] = {
   STAGE(grouped_matmul)                                                        \
   STAGE(activate)                                                              \
   STAGE(combine)                                                               \
+  STAGE(dispatch)                                                              \
+  STAGE(send_back)                                                             \
+  STAGE(finalize)                                                              \
   STAGE(pack_copy)                                                             \
   STAGE(pack_interleave)                                                       \
   STAGE(pack_stored)                                                           \
@@ -225,6 +242,9 @@ inline constexpr IntegerValue kIntegerValues[] = {
     {"", "expert_num_tokens"},
     {"", "topk_ids"},
     {"", "ids"},
+    {"", "received_ids"},
+    {"", "exchange_words", true},
+    {"", "exchange_counter"},
     {"", "block_counts"},
     {"", "rows"},
     {"", "positions"},
