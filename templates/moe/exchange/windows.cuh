@@ -161,6 +161,14 @@ __device__ __forceinline__ unsigned warpOr(unsigned bits) {
 #endif
 }
 
+/// The token that comes n-th where those of the next rank come first, so that
+/// not all ranks write to one. A rank brings `own` of the tokens.
+__device__ __forceinline__ int tokenFromNext(int n, int rank, int own,
+                                             int tokens) {
+  int token = n + (rank + 1) * own;
+  return token < tokens ? token : token - tokens;
+}
+
 /// The owners of a token, from its ids, by a warp. A kernel before the
 /// predecessor may have written the ids, and this one not have waited for that.
 template <class Config>

@@ -55,10 +55,9 @@ __device__ __forceinline__ void sendBack(const typename Config::Args &args) {
   const int warp = int(blockIdx.x * Config::kThreads + threadIdx.x) / 32;
   const int warps = int(gridDim.x) * (Config::kThreads / 32);
   const int pieces = tokens * Sums::kPieces;
-  // From the tokens of the next rank on, so that not all write to one.
   auto tokenOf = [&](int item) {
-    int token = item / Sums::kPieces + (args.rank + 1) * own;
-    return token < tokens ? token : token - tokens;
+    return exchange::tokenFromNext(item / Sums::kPieces, args.rank, own,
+                                   tokens);
   };
   RankSet<Config::kRanks> owners;
   if constexpr (Config::kIdsEarly)
