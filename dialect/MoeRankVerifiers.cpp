@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace moec::moe;
 using namespace moec::moe::detail;
 
-/// Of what kernels write into the windows of other ranks.
+/// Ranks and experts of kernels that write into the windows of other ranks.
 static ParseResult verifyOwners(Operation *op, int64_t ranks,
                                 std::optional<uint64_t> experts) {
   if (ranks < 2)
@@ -65,13 +65,13 @@ LogicalResult DispatchOp::verify() {
   return success();
 }
 
-/// Of what ranks send back: [tokens, owners, width].
+/// The shape of what ranks send back: [tokens, owners, width].
 static SmallVector<int64_t> shapeOfSums(int64_t ranks, bool spreadsExperts,
                                         Value ids, int64_t width) {
-  return {kAny,
-          SendBackOp::mostOwners(ranks, spreadsExperts,
-                                 tensor(ids).getDimSize(1)),
-          width};
+  return {
+      kAny,
+      SendBackOp::mostOwners(ranks, spreadsExperts, tensor(ids).getDimSize(1)),
+      width};
 }
 
 LogicalResult SendBackOp::verify() {

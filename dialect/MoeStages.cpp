@@ -213,6 +213,12 @@ void ActivateOp::addStageAttributes(NamedAttrList &attributes) {
 void CombineOp::addStageAttributes(NamedAttrList &attributes) {
   Writer writer(*this, attributes);
   writer.leaveOut("identity_of_rank");
+  // Inside of a kernel no value says the type.
+  if (isa<KernelOp>((*this)->getParentOp()) &&
+      llvm::any_of(getOut().getUsers(), llvm::IsaPred<SendBackOp>))
+    writer.word(
+        "output_type",
+        nameOf(cast<RankedTensorType>(getOut().getType()).getElementType()));
   writer.integer("pairs", getPairs());
   writer.integer("hidden", getWidth());
 }

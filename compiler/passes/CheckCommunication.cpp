@@ -20,7 +20,7 @@
 using namespace mlir;
 using namespace moec;
 
-/// What kernels that write into the memory of other ranks do not do.
+/// Kernels that write into the memory of other ranks do less.
 static LogicalResult checkOneSided(moe::LayerOp layer,
                                    const compiler::Communication &moved) {
   bool failed = false;
@@ -91,13 +91,12 @@ LogicalResult compiler::checkCommunication(moe::LayerOp layer) {
   const auto refuseAsked = [&](ArrayRef<Rule> rules) {
     for (const Rule &rule : rules)
       if (rule.isAsked)
-        failed |= mlir::failed(
-            refuse(layer, "option_not_supported",
-                   "all_to_all " + *layer.getAllToAll() + ", and " +
-                       rule.reason +
-                       "; accepted: one of the two, or all_to_all "
-                       "allgather_reducescatter, with which the caller moves "
-                       "tokens and sums"));
+        failed |= mlir::failed(refuse(
+            layer, "option_not_supported",
+            "all_to_all " + *layer.getAllToAll() + ", and " + rule.reason +
+                "; accepted: one of the two, or all_to_all "
+                "allgather_reducescatter, with which the caller moves "
+                "tokens and sums"));
   };
   refuseAsked(always);
   const auto moved = movedByPackage(layer);

@@ -372,10 +372,10 @@ private:
           tensor({kAny, owners, layer.getWidth()}, layer.getOutputType()),
           ranks, experts, sums, route.getTopkIds());
     }
-    return moe::FinalizeOp::create(
-               builder, location, sums.getType(), ranks,
-               unlessOne(moved.stride()), unlessOne(moved.reduce),
-               moved.oneSided, experts, partials, ids)
+    return moe::FinalizeOp::create(builder, location, sums.getType(), ranks,
+                                   unlessOne(moved.stride()),
+                                   unlessOne(moved.reduce), moved.oneSided,
+                                   experts, partials, ids)
         .getOut();
   }
 
@@ -411,7 +411,8 @@ private:
         builder, location, typeOf(x.data), llvm::map_to_vector(scales, typeOf),
         typeOf(route.getTopkIds()), typeOf(route.getTopkWeights()),
         builder.getI64IntegerAttr(moved.gather), unlessOne(moved.stride()),
-        moved.oneSided, spreadExperts(moved), x.data, scales, route.getTopkIds(), route.getTopkWeights());
+        moved.oneSided, spreadExperts(moved), x.data, scales,
+        route.getTopkIds(), route.getTopkWeights());
     x.data = op.getReceivedX();
     if (isOfTokens(x.scale))
       x.scale = op.getReceivedScales().front();

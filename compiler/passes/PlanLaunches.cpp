@@ -165,6 +165,10 @@ void Planner::planCombine() {
   columnBlocks = llvm::divideCeil(hidden, columns);
   label = fmt::format("1x{}", columns);
   grid = symbol("tokens") * Expression(columnBlocks);
+  // Every CTA waits once for its stores to other ranks.
+  constexpr int64_t kCtasPerSm = 4;
+  if (findStage<moe::SendBackOp>(kernel))
+    grid = min(grid, symbol("sm_count") * Expression(kCtasPerSm));
 }
 
 /// CTAs that quantize, and the values that one or each of its parts takes.
@@ -244,6 +248,7 @@ FailureOr<moe::PlanAttr> Planner::plan() {
                                  {"down_combine", &Planner::planFewTokens},
                                  {"down_slices", &Planner::planSlices},
                                  {"combine", &Planner::planCombine},
+                                 {"combine_send_back", &Planner::planCombine},
                                  {"finalize", &Planner::planCombine},
                                  {"amax", &Planner::planQuantize},
                                  {"quantize", &Planner::planQuantize},

@@ -19,7 +19,7 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// What a warp copies at a time (templates/moe/exchange/copy_rows.cuh).
+/// A warp copies so many bytes at a time (templates/moe/exchange/copy_rows.cuh).
 static constexpr int64_t kPieceBytes = 2048;
 
 static int64_t bytesOfRow(Value value) {
@@ -116,9 +116,8 @@ SmallVector<StringRef> compiler::rankOperandsOf(moe::StageOpInterface stage) {
 }
 
 ArrayRef<StringRef> compiler::exchangeOperandsOf(moe::StageOpInterface stage) {
-  static constexpr StringRef ofSending[] = {"exchange_words",
-                                            "exchange_counter", "peers",
-                                            "status"};
+  static constexpr StringRef ofSending[] = {
+      "exchange_words", "exchange_counter", "peers", "status"};
   if (isa<moe::DispatchOp, moe::SendBackOp>(stage.getOperation()))
     return ofSending;
   return isa<moe::FinalizeOp>(stage.getOperation())

@@ -36,10 +36,9 @@ mlir::Value valueOf(moe::KernelOp kernel, llvm::StringRef name);
 llvm::SmallVector<llvm::StringRef> rankOperandsOf(moe::StageOpInterface stage);
 bool takesOfRank(moe::KernelOp kernel, llvm::StringRef operand);
 
-/// What a stage that reaches other ranks takes besides values of the program,
-/// by the names of runtime/package/Stages.h.
-llvm::ArrayRef<llvm::StringRef>
-exchangeOperandsOf(moe::StageOpInterface stage);
+/// A stage that reaches other ranks takes these besides values of the program;
+/// the names are those of runtime/package/Stages.h.
+llvm::ArrayRef<llvm::StringRef> exchangeOperandsOf(moe::StageOpInterface stage);
 
 /// Whether, wherever the kernel is launched, the launch right before it wrote
 /// none of these fields, words separated by blanks: then they may be read while

@@ -33,8 +33,8 @@ static constexpr double kMovingBandwidth = 0.82;
 /// The L2 cache delivers so much faster.
 static constexpr double kFromL2 = 1.7;
 
-/// What kernels write into the memory of other GPUs of a host, each second, and
-/// a signal there and back: measured on two H200.
+/// Bytes that kernels write into the memory of another GPU each second, and the
+/// time of a signal there and back: measured on two H200 of a host.
 static constexpr double kLinkBandwidth = 348e9;
 static constexpr double kSignalSeconds = 2.7e-6;
 
@@ -89,9 +89,10 @@ static Cost costOfMoving(moe::KernelOp kernel, const ExpertRows &rows,
   return cost;
 }
 
-/// A kernel that writes into the windows of other ranks, where all bring as many
-/// tokens and use all experts alike.
-static Cost costOfExchange(moe::KernelOp kernel, const ExpertRows &rows) {
+/// A kernel that writes into the windows of other ranks, where all bring as
+/// many tokens and use all experts alike.
+static Cost costOfExchange(moe::KernelOp kernel, const ExpertRows &rows,
+                           const Hardware &hardware) {
   auto dispatch = findStage<moe::DispatchOp>(kernel);
   auto sendBack = findStage<moe::SendBackOp>(kernel);
   const auto ranks =
@@ -115,6 +116,12 @@ static Cost costOfExchange(moe::KernelOp kernel, const ExpertRows &rows) {
   // One of a token's owners may be its own rank.
   cost.memorySeconds = cost.bytes * (ranks - 1) / ranks / kLinkBandwidth;
   cost.fillSeconds = kLaunchSeconds + kSignalSeconds;
+  if (auto combine = findStage<moe::CombineOp>(kernel)) {
+    const double read = bytesOf(combine.getPartials(), rows.rows());
+    cost.bytes += read;
+    cost.memorySeconds = std::max(
+        cost.memorySeconds, read / (hardware.bandwidth * kMovingBandwidth));
+  }
   cost.seconds = cost.memorySeconds + cost.fillSeconds;
   return cost;
 }
@@ -163,7 +170,7 @@ Prediction compiler::predict(moe::VariantOp variant, const ExpertRows &rows,
         made.padding = 1 - rows.rows() / tiles.rows;
     } else if (findStage<moe::DispatchOp>(kernel) ||
                findStage<moe::SendBackOp>(kernel)) {
-      cost = costOfExchange(kernel, rows);
+      cost = costOfExchange(kernel, rows, hardware);
     } else {
       cost = costOfMoving(kernel, rows, hardware);
     }

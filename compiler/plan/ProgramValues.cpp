@@ -199,12 +199,11 @@ template <typename Op> static bool launches(moe::LaunchOp launch) {
 /// Whether what makes the tokens of all ranks of this rank's does not stand in
 /// front of the launch. A kernel that does it takes those of this rank.
 static bool standsBeforeGather(moe::LaunchOp launch) {
-  return llvm::any_of(
-             launch->getBlock()->getOps<moe::CollectiveOp>(),
-             [&](moe::CollectiveOp collective) {
-               return collective.getKind() == "all_gather" &&
-                      launch->isBeforeInBlock(collective);
-             }) ||
+  return llvm::any_of(launch->getBlock()->getOps<moe::CollectiveOp>(),
+                      [&](moe::CollectiveOp collective) {
+                        return collective.getKind() == "all_gather" &&
+                               launch->isBeforeInBlock(collective);
+                      }) ||
          llvm::any_of(launch->getBlock()->getOps<moe::LaunchOp>(),
                       [&](moe::LaunchOp other) {
                         return launches<moe::DispatchOp>(other) &&
@@ -353,10 +352,10 @@ std::vector<WorkspaceValue> compiler::windowValues(moe::ProgramOp program) {
     for (auto [index, value] : llvm::enumerate(launch.getValues()))
       if (kernel && isOfWindow(kernel, index))
         addValue(values,
-                 describeValue(value, Expression::symbol(
-                                          launches<moe::SendBackOp>(launch)
-                                              ? "own_tokens"
-                                              : "tokens")));
+                 describeValue(
+                     value, Expression::symbol(launches<moe::SendBackOp>(launch)
+                                                   ? "own_tokens"
+                                                   : "tokens")));
   });
   return values;
 }

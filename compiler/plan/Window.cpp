@@ -12,7 +12,6 @@
 #include "compiler/plan/Window.h"
 
 #include "compiler/plan/ProgramValues.h"
-#include "templates/moe/math/exchange.cuh"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -51,12 +50,13 @@ Result<void> compiler::addWindow(moe::ProgramOp program, Target &target) {
     target.windowBytes += int64_t(llvm::alignTo(bytes, kWindowAlignment));
     return {};
   };
-  const int64_t words = moe::ExchangeWords{int(ranks)}.count();
-  TRY(place({std::string(kExchangeWords), "i64", {Expression(words)}}));
+  TRY(place({std::string(kExchangeWords),
+             "i64",
+             {Expression(exchangeWordsOf(ranks))}}));
   for (const WorkspaceValue &value : windowValues(program))
     TRY(place(value));
-  target.values.push_back(makeValue(kExchangeCounter, ValueRole::State, "i32",
-                                    {Expression(1)}));
+  target.values.push_back(
+      makeValue(kExchangeCounter, ValueRole::State, "i32", {Expression(1)}));
   target.stateRegions.push_back(
       {std::string(kExchangeCounter), target.stateBytes});
   target.stateBytes += kWindowAlignment;

@@ -128,6 +128,15 @@ inline constexpr KernelKind kKernelKinds[] = {
      .members = "ranks experts=0 pairs partials_bytes ids_early=early",
      .grid = "min(ceildiv(tokens * {partials_pieces}, 16), sm_count)",
      .label = "{ranks}x{partials_bytes}"},
+    {.name = "combine_send_back",
+     .header = "combine_send_back.cuh",
+     .function = "combineSendBack",
+     .stages = "combine send_back",
+     .early = "positions topk_weights topk_ids",
+     .arguments = "partials positions topk_weights topk_ids tokens back "
+                  "exchange_words exchange_counter peers status rank",
+     .members = "Partial:partials Output:out ranks experts=0 pairs hidden "
+                "column_blocks places_early=early"},
     {.name = "finalize",
      .header = "finalize.cuh",
      .function = "finalize",

@@ -16,7 +16,7 @@ using namespace moec;
 using namespace moec::host;
 
 namespace {
-/// What a row moves of: the operand, and the result in each window.
+/// An operand whose rows move, and its result in each window.
 struct Moved {
   std::string operand, result;
   bool toAll = false;
@@ -38,8 +38,8 @@ Result<void> stages::dispatch(KernelRun &run) {
   std::erase_if(moved, [&](const Moved &one) { return !run.has(one.operand); });
   View ids;
   for (Moved &one : moved) {
-    one.from = TRY(run.needed(one.operand, tokens,
-                              TRY(run.columnsOf(one.operand))));
+    one.from =
+        TRY(run.needed(one.operand, tokens, TRY(run.columnsOf(one.operand))));
     if (one.operand == "topk_ids")
       ids = one.from;
   }
@@ -47,9 +47,8 @@ Result<void> stages::dispatch(KernelRun &run) {
   if (!meeting.isBroken())
     for (const Moved &one : moved)
       for (int64_t other = 0; other < owners.ranks; ++other) {
-        const View there =
-            TRY(run.resultAt(other, one.result, owners.ranks * tokens,
-                             one.from.columns));
+        const View there = TRY(run.resultAt(
+            other, one.result, owners.ranks * tokens, one.from.columns));
         for (int64_t token = 0; token < tokens; ++token)
           if (one.toAll || sets[size_t(token)].has(int(other)))
             copyRow(one.from, token, there, rank * tokens + token);

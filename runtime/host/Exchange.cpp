@@ -46,9 +46,8 @@ int64_t Owners::most() const {
   return moe::mostOwners(int(experts), int(ranks), int(pairs));
 }
 
-Result<std::vector<Owners::Set>> Owners::ofTokens(const KernelRun &run,
-                                                  const View &ids,
-                                                  int64_t tokens) const {
+Result<std::vector<Owners::Set>>
+Owners::ofTokens(const KernelRun &run, const View &ids, int64_t tokens) const {
   std::vector<Set> sets(static_cast<size_t>(tokens));
   for (int64_t token = 0; token < tokens; ++token)
     for (int64_t pair = 0; pair < pairs; ++pair) {
@@ -81,13 +80,13 @@ Result<Meeting> Meeting::of(KernelRun &run, ExchangePhase phase,
                             int64_t ranks) {
   const int64_t count = moe::ExchangeWords{int(ranks)}.count();
   const View words = TRY(run.needed("exchange_words", 1, count));
-  if (!run.window ||
-      std::cmp_not_equal(run.window->addresses().size(), ranks))
+  if (!run.window || std::cmp_not_equal(run.window->addresses().size(), ranks))
     return run.fail("expected the windows of {} ranks, got {}", ranks,
                     run.window ? run.window->addresses().size() : 0);
   if (reinterpret_cast<uint64_t>(words.data) != run.window->own() ||
       words.storage != Storage::I64)
-    return run.fail("expected exchange_words of i64 at the begin of the window");
+    return run.fail(
+        "expected exchange_words of i64 at the begin of the window");
   if (TRY(run.ofRank("rank", -1)) != run.window->rank())
     return run.fail("expected the rank of the window, {}, got {}",
                     run.window->rank(), TRY(run.ofRank("rank", -1)));
@@ -112,8 +111,7 @@ bool Meeting::isBroken() const {
 
 void Meeting::tell(int word, uint64_t value) const {
   for (int64_t rank = 0; rank < layout.ranks; ++rank)
-    std::atomic_ref(wordIn(rank, word))
-        .store(value, std::memory_order_release);
+    std::atomic_ref(wordIn(rank, word)).store(value, std::memory_order_release);
 }
 
 void Meeting::end(int64_t tokens) {

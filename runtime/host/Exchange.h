@@ -15,7 +15,6 @@
 
 #include "runtime/host/KernelRun.h"
 #include "runtime/package/Limits.h"
-#include "templates/moe/math/exchange.cuh"
 #include "templates/moe/math/host.h"
 
 namespace moec::host {
@@ -36,7 +35,7 @@ struct Owners {
 /// Copies row `from` of a matrix to row `to` of another with as many columns.
 void copyRow(const View &source, int64_t from, const View &target, int64_t to);
 
-/// What one rank tells the others at the end of a stage.
+/// The end of a stage, where ranks tell each other that they are so far.
 class Meeting {
 public:
   static Result<Meeting> of(KernelRun &run, moe::ExchangePhase phase,

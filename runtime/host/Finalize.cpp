@@ -22,9 +22,8 @@ Result<void> stages::finalize(KernelRun &run) {
   const Owners owners = TRY(Owners::of(run));
   const int64_t tokens = TRY(run.size("tokens"));
   const int64_t hidden = run.integer("hidden");
-  const View words =
-      TRY(run.needed("exchange_words", 1,
-                     moe::ExchangeWords{int(owners.ranks)}.count()));
+  const View words = TRY(run.needed(
+      "exchange_words", 1, moe::ExchangeWords{int(owners.ranks)}.count()));
   const View ids = TRY(run.needed("topk_ids", tokens, owners.pairs));
   const View partials =
       TRY(run.needed("partials", tokens * owners.most(), hidden));
@@ -34,8 +33,8 @@ Result<void> stages::finalize(KernelRun &run) {
   parallelFor(run.threads, tokens, 16, [&](int64_t begin, int64_t end) {
     std::vector<float> row(hidden), sum(hidden);
     for (int64_t token = begin; token < end; ++token) {
-      std::ranges::fill(
-          sum, broken ? std::numeric_limits<float>::quiet_NaN() : 0.0F);
+      std::ranges::fill(sum, broken ? std::numeric_limits<float>::quiet_NaN()
+                                    : 0.0F);
       const int count = broken ? 0 : sets[size_t(token)].count();
       for (int64_t j = 0; j < count; ++j) {
         loadFloats(partials.storage, partials.at(token * owners.most() + j),

@@ -22,14 +22,14 @@ Result<void> stages::send_back(KernelRun &run) {
   const int rank = int(TRY(run.ofRank("rank", 0)));
   Meeting meeting =
       TRY(Meeting::of(run, moe::ExchangePhase::SendBack, owners.ranks));
-  const View partials = TRY(
-      run.needed("partials", tokens, TRY(run.columnsOf("partials"))));
+  const View partials =
+      TRY(run.needed("partials", tokens, TRY(run.columnsOf("partials"))));
   const View ids = TRY(run.needed("topk_ids", tokens, owners.pairs));
   const auto sets = TRY(owners.ofTokens(run, ids, tokens));
   if (!meeting.isBroken())
     for (int64_t other = 0; other < owners.ranks; ++other) {
-      const View there = TRY(run.resultAt(other, "back", own * owners.most(),
-                                          partials.columns));
+      const View there = TRY(
+          run.resultAt(other, "back", own * owners.most(), partials.columns));
       for (int64_t token = 0; token < own; ++token) {
         const Owners::Set &set = sets[size_t(other * own + token)];
         if (set.has(rank))

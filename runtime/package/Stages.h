@@ -110,12 +110,14 @@ inline constexpr StageKind kStageKinds[] = {
      "function:string gated:boolean interleave:integer alpha:number? "
      "beta:number? limit:number? linear_beta:number~"},
     // identity and topk_ids: of pairs whose id is -2, the token's row of x.
-    // add_identity: 0 where another rank adds it.
+    // add_identity: 0 where another rank adds it. output_type: of out, where it
+    // stays inside of the kernel.
     {"combine",
      "partials positions topk_weights? residual? addend? identity? topk_ids? "
      "add_identity?",
-     "out", "pairs:integer hidden:integer"},
-    // Into the windows of all ranks, which are `ranks`; experts: those that they
+     "out", "pairs:integer hidden:integer output_type:string~"},
+    // Into the windows of all ranks, which are `ranks`; experts: those that
+    // they
     // share out, and where it is missing all have all. pairs: ids of a token.
     {"dispatch",
      "x scale? second_scale? topk_ids topk_weights exchange_words "
@@ -126,7 +128,7 @@ inline constexpr StageKind kStageKinds[] = {
     {"send_back",
      "partials topk_ids exchange_words exchange_counter peers status rank",
      "back", "ranks:integer experts:integer~ pairs:integer"},
-    // Of what owners sent back.
+    // The sum of the sums that owners sent back.
     {"finalize", "partials topk_ids exchange_words", "out",
      "ranks:integer experts:integer~ pairs:integer hidden:integer"},
     {"pack_copy", "source", "destination", "rows:integer columns:integer"},

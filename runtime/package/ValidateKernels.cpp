@@ -323,7 +323,7 @@ Result<void> Checker::checkLocalExperts(const std::string &path,
   return {};
 }
 
-/// Of operands that are addresses of a run, and called as their kind.
+/// The kind of an operand that is an address of a run, and called as its kind.
 static std::optional<Kind> kindOfExchange(std::string_view operand) {
   if (operand == "peers")
     return Kind::Peers;

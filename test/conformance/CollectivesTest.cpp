@@ -92,7 +92,8 @@ struct Ranks {
   /// connected anew.
   void connect(uint64_t seed) {
     windows.clear(), ends.clear();
-    group = std::move(*host::RankGroup::create(split.layout.ranks, lateBy(seed)));
+    group =
+        std::move(*host::RankGroup::create(split.layout.ranks, lateBy(seed)));
     windows.resize(ranks.size()), ends.resize(ranks.size());
     inThreads([&](size_t r) {
       ends[r] = std::move(*group->end(int64_t(r)));
@@ -121,11 +122,10 @@ struct Ranks {
       const int64_t begin = std::reduce(counts.begin(), counts.begin() + own);
       ranks[r].communicator = ends[r].get();
       ranks[r].window = windows[r].get();
-      results[r] =
-          runRank(ranks[r], padded, counts[own],
-                  x.span.subspan(begin * rowBytes, counts[own] * rowBytes),
-                  logits.span.subspan(begin * experts * 4,
-                                      counts[own] * experts * 4));
+      results[r] = runRank(
+          ranks[r], padded, counts[own],
+          x.span.subspan(begin * rowBytes, counts[own] * rowBytes),
+          logits.span.subspan(begin * experts * 4, counts[own] * experts * 4));
       ranks[r].communicator = nullptr, ranks[r].window = nullptr;
       if (!results[r])
         group->abort("a rank failed");
@@ -281,8 +281,8 @@ INSTANTIATE_TEST_SUITE_P(
                  ", routed_scale = 2.5, routed_scale_on_output"),
         oneSided(quantized("fp8_block_ep3", "dp = 3, ep", 3, 8, "fp8_block",
                            "grouped", "silu", 208)),
-        oneSided(quantized("fp8_channel_ep4", "dp = 4, ep", 4, 7,
-                           "fp8_channel", "grouped", "silu", 144)),
+        oneSided(quantized("fp8_channel_ep4", "dp = 4, ep", 4, 7, "fp8_channel",
+                           "grouped", "silu", 144)),
         oneSided(quantized("mxfp4_ep2", "dp = 2, ep", 2, 5, "mxfp4", "unfused",
                            "silu", 160))),
     [](const auto &info) { return info.param.layout.name; });
@@ -298,8 +298,8 @@ TEST_P(OfSeventyTwo, EachRankGetsTheLayerOfItsTokens) {
   ranks.run(counts, 2);
 }
 
-const Layout kSeventyTwo = {"ep72", "dp = 72, ep", 72, 80, "f32",
-                            "unfused", "silu", 0, 24, 16};
+const Layout kSeventyTwo = {"ep72",    "dp = 72, ep", 72, 80, "f32",
+                            "unfused", "silu",        0,  24, 16};
 INSTANTIATE_TEST_SUITE_P(Gather, OfSeventyTwo,
                          testing::Values(split(kSeventyTwo, 72, 1)));
 INSTANTIATE_TEST_SUITE_P(OneSided, OfSeventyTwo,

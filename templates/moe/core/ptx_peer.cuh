@@ -35,7 +35,8 @@ loadAcquire(const unsigned long long *word) {
   return value;
 }
 
-/// What other GPUs or the host may write at any time, and nothing follows from.
+/// A word that other GPUs or the host may write at any time. Nothing follows
+/// from it for other memory.
 __device__ __forceinline__ unsigned long long
 loadRelaxed(const unsigned long long *word) {
   unsigned long long value;

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a CTA sums of one token, for kernels that combine alone. Their header
-// says which arguments they have.
+// A CTA sums columns of one token, in kernels that combine alone. Their headers
+// say which arguments they have.
 //
 //===----------------------------------------------------------------------===//
 
@@ -74,7 +74,8 @@ private:
 
   /// Ahead of the wait for the predecessor a line of the first-level cache may
   /// be of a run before.
-  template <class T> static __device__ __forceinline__ T ofPlace(const T *from) {
+  template <class T>
+  static __device__ __forceinline__ T ofPlace(const T *from) {
     if constexpr (Config::kPlacesEarly)
       return ptx::loadFresh(from);
     else
@@ -125,9 +126,9 @@ private:
           sums, vectors[k], scales[k], [&](int i, float *values) {
             if constexpr (requires { args.addend; })
               if (args.addend) {
-                long long at = ((long long)token * kPairs + first + k) *
-                                   Config::kHidden +
-                               column + i * kPerVector<Partial>;
+                long long at =
+                    ((long long)token * kPairs + first + k) * Config::kHidden +
+                    column + i * kPerVector<Partial>;
 #pragma unroll
                 for (int j = 0; j < kPerVector<Partial>; ++j)
                   if (!kTail ||
@@ -138,9 +139,8 @@ private:
     }
   }
 
-  __device__ __forceinline__ void addIdentity(const Args &args, int token,
-                                              int column,
-                                              float (&sums)[kWidth]) {
+  __device__ __forceinline__ void
+  addIdentity(const Args &args, int token, int column, float (&sums)[kWidth]) {
     if constexpr (kZero)
       if (own != 0.0f && addsIdentity(args)) {
         using Input = typename Config::Input;

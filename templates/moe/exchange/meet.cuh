@@ -25,7 +25,7 @@
 
 namespace moe::exchange {
 
-/// What one rank tells all others.
+/// The end of a kernel, where ranks tell each other that they are so far.
 template <class Config> class Meeting {
 public:
   /// Only words of the window are read, which no predecessor writes.
@@ -34,7 +34,8 @@ public:
       : windows(args.peers, args.exchange_words), words(args.exchange_words),
         counter(args.exchange_counter), block(args.status), rank(args.rank),
         phase(phase),
-        broken(ptx::loadRelaxed(args.exchange_words + layout().broken()) != 0) {}
+        broken(ptx::loadRelaxed(args.exchange_words + layout().broken()) != 0) {
+  }
 
   /// Whether nobody writes to others.
   __device__ __forceinline__ bool isBroken() const { return broken; }
@@ -45,8 +46,8 @@ public:
     __shared__ bool isLast;
     __syncthreads();
     if (threadIdx.x == 0)
-      isLast = gridDim.x == 1 ||
-               ptx::countCta(counter, gridDim.x) == gridDim.x - 1;
+      isLast =
+          gridDim.x == 1 || ptx::countCta(counter, gridDim.x) == gridDim.x - 1;
     __syncthreads();
     if (!isLast || threadIdx.x >= 32)
       return;

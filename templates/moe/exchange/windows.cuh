@@ -51,7 +51,7 @@ public:
     ptx::prefetchFirstLevel(peers);
   }
 
-  /// What lies in the rank's own window, in that of another.
+  /// The place in another window of what lies in the rank's own.
   template <class T> __device__ __forceinline__ T *in(int rank, T *mine) const {
     long long behind = reinterpret_cast<const char *>(mine) -
                        reinterpret_cast<const char *>(words);

@@ -1,4 +1,5 @@
-//===- combine_send_back.cuh - sums that go to the tokens' ranks -*- C++ -*-===//
+//===- combine_send_back.cuh - sums that go to the tokens' ranks -*- C++
+//-*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -80,8 +81,8 @@ combineSendBack(const typename Config::Args &args) {
         fetch(item);
       if (!owners.has(args.rank))
         continue;
-      long long place = (long long)(token % own) * kOwners +
-                        owners.countBelow(args.rank);
+      long long place =
+          (long long)(token % own) * kOwners + owners.countBelow(args.rank);
       sum.write(args, token, item % Config::kColumnBlocks,
                 windows.in(token / own, args.back + place * Config::kHidden));
     }

@@ -72,8 +72,7 @@ __device__ __forceinline__ void dispatch(const typename Config::Args &args) {
   const int warp = int(blockIdx.x * Config::kThreads + threadIdx.x) / 32;
   const int warps = int(gridDim.x) * (Config::kThreads / 32);
   const int rowPieces = tokens * X::kPieces;
-  const int pairWords =
-      tokens * (kPairBytes / exchange::wordBytes(kPairBytes));
+  const int pairWords = tokens * (kPairBytes / exchange::wordBytes(kPairBytes));
   const int pairPieces = ceilDiv(pairWords, exchange::kPieceWords);
   const long long firstSlot = (long long)args.rank * tokens;
   Ranks owners;
@@ -104,8 +103,7 @@ __device__ __forceinline__ void dispatch(const typename Config::Args &args) {
     for (int item = warp; item < rowPieces + 2 * pairPieces; item += warps) {
       int piece = item - rowPieces;
       if (piece >= pairPieces) {
-        copyPairs(args.topk_weights, args.received_weights,
-                  piece - pairPieces);
+        copyPairs(args.topk_weights, args.received_weights, piece - pairPieces);
         continue;
       }
       if (piece >= 0) {

@@ -105,8 +105,8 @@ __device__ __forceinline__ void finalize(const typename Config::Args &args) {
 #pragma unroll
       for (float &sum : sums)
         sum = __uint_as_float(0x7fffffffu);
-    reinterpret_cast<Vector16 *>(
-        args.out)[(long long)token * kVectors + v] = pack<Output>(sums);
+    reinterpret_cast<Vector16 *>(args.out)[(long long)token * kVectors + v] =
+        pack<Output>(sums);
   }
 }
 

@@ -75,8 +75,8 @@ __device__ __forceinline__ void sendBack(const typename Config::Args &args) {
       if (!owners.has(args.rank))
         continue;
       auto loaded = Sums::load(Sums::at(args.partials, token), piece);
-      long long place = (long long)(token % own) * kOwners +
-                        owners.countBelow(args.rank);
+      long long place =
+          (long long)(token % own) * kOwners + owners.countBelow(args.rank);
       Sums::store(Sums::at(windows.in(token / own, args.back), place), piece,
                   loaded);
     }
