@@ -355,8 +355,8 @@ private:
     finish({"out"}, out, own, permute);
   }
 
-  /// Brings the sums back to the ranks of their tokens. `route` has the ids of
-  /// all ranks' tokens, `own` those of this rank's.
+  /// Brings the sums back to the ranks of their tokens. `route` was given the
+  /// ids of all ranks' tokens, `own` has made those of this rank's.
   Value finalize(const compiler::Communication &moved, Value sums,
                  moe::RouteOp route, moe::RouteOp own) {
     const IntegerAttr ranks = builder.getI64IntegerAttr(moved.scatter);
@@ -370,7 +370,7 @@ private:
       partials = moe::SendBackOp::create(
           builder, location,
           tensor({kAny, owners, layer.getWidth()}, layer.getOutputType()),
-          ranks, experts, sums, route.getTopkIds());
+          ranks, experts, sums, route.getGivenIds());
     }
     return moe::FinalizeOp::create(builder, location, sums.getType(), ranks,
                                    unlessOne(moved.stride()),

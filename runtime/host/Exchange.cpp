@@ -120,9 +120,11 @@ void Meeting::end(int64_t tokens) {
   // The dispatch begins a run.
   if (phase == ExchangePhase::Dispatch)
     epochWord.store(++epoch, std::memory_order_relaxed);
-  if (isBroken())
-    return;
   const uint64_t value = epoch << 32 | static_cast<uint32_t>(tokens);
+  if (isBroken()) {
+    record(ExchangeEnd::PeerBroke, window.rank(), epoch, 0, value);
+    return;
+  }
   tell(wordOf(window.rank()), value);
   window.delay();
   for (int64_t rank = 0; rank < layout.ranks; ++rank) {

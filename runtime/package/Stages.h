@@ -116,9 +116,8 @@ inline constexpr StageKind kStageKinds[] = {
      "partials positions topk_weights? residual? addend? identity? topk_ids? "
      "add_identity?",
      "out", "pairs:integer hidden:integer output_type:string~"},
-    // Into the windows of all ranks, which are `ranks`; experts: those that
-    // they
-    // share out, and where it is missing all have all. pairs: ids of a token.
+    // Into the windows of `ranks` ranks. experts: those that they share out;
+    // where it is missing all have all. pairs: ids of a token.
     {"dispatch",
      "x scale? second_scale? topk_ids topk_weights exchange_words "
      "exchange_counter peers status rank",

@@ -14,7 +14,7 @@
 // STAGES-NEXT: %[[I2:.*]], %[[W2:.*]] = moe.route <custom> top_k = 2 experts = 8 given(%[[RI]], %[[RW]])
 // STAGES: moe.grouped_matmul pairs = 2 {{.*}}
 // STAGES: %[[SUM:.*]] = moe.combine %{{.*}}, %{{.*}}, %[[W2]]
-// STAGES-NEXT: %[[BACK:.*]] = moe.send_back ranks = 4 experts = 8 %[[SUM]] ids %[[I2]] : (tensor<?x256xbf16>, tensor<?x2xi32>) -> tensor<?x2x256xbf16>
+// STAGES-NEXT: %[[BACK:.*]] = moe.send_back ranks = 4 experts = 8 %[[SUM]] ids %[[RI]] : (tensor<?x256xbf16>, tensor<?x2xi32>) -> tensor<?x2x256xbf16>
 // STAGES-NEXT: %[[OUT:.*]] = moe.finalize ranks = 4 one_sided experts = 8 %[[BACK]] ids %[[I]]
 // STAGES-NEXT: moe.return %[[OUT]] outputs ["out"] optional %[[I]], %[[W]], %{{.*}} as ["ids", "weights", "counts"]
 

@@ -60,6 +60,10 @@ public:
     if (!broken) {
       tell(wordOf(rank), value);
       wait(epoch, value);
+    } else if (threadIdx.x == 0) {
+      // Another rank broke the window: its host knows why, and this one does
+      // not yet.
+      record(ExchangeEnd::PeerBroke, rank, epoch, 0, unsigned(value));
     }
     if (begins && threadIdx.x == 0)
       words[layout().epoch()] = epoch;
