@@ -374,9 +374,13 @@ private:
     }
     return moe::FinalizeOp::create(builder, location, sums.getType(), ranks,
                                    unlessOne(moved.stride()),
-                                   unlessOne(moved.reduce), moved.oneSided,
+                                   unlessOne(moved.reduce), oneSided(moved),
                                    experts, partials, ids)
         .getOut();
+  }
+
+  UnitAttr oneSided(const compiler::Communication &moved) {
+    return moved.oneSided ? builder.getUnitAttr() : UnitAttr();
   }
 
   /// The experts that ranks share out, which say a token's owners; null where
@@ -411,7 +415,7 @@ private:
         builder, location, typeOf(x.data), llvm::map_to_vector(scales, typeOf),
         typeOf(route.getTopkIds()), typeOf(route.getTopkWeights()),
         builder.getI64IntegerAttr(moved.gather), unlessOne(moved.stride()),
-        moved.oneSided, spreadExperts(moved), x.data, scales,
+        oneSided(moved), spreadExperts(moved), x.data, scales,
         route.getTopkIds(), route.getTopkWeights());
     x.data = op.getReceivedX();
     if (isOfTokens(x.scale))

@@ -47,7 +47,7 @@ Attribute compiler::factOf(moe::KernelOp kernel, StringRef name) {
     if (const Value value = valueOf(kernel, operand)) {
       const int64_t bytes = bytesOfRow(value);
       return builder.getI64IntegerAttr(
-          isPieces ? llvm::divideCeil(bytes, kPieceBytes) : bytes);
+          isPieces ? int64_t(llvm::divideCeil(bytes, kPieceBytes)) : bytes);
     }
   if (name == "rank_experts")
     return builder.getI64IntegerAttr(

@@ -20,7 +20,7 @@ namespace {
 struct Moved {
   std::string operand, result;
   bool toAll = false;
-  View from;
+  View from = {};
 };
 } // namespace
 
