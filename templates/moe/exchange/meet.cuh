@@ -28,13 +28,17 @@ namespace moe::exchange {
 /// The end of a kernel, where ranks tell each other that they are so far.
 template <class Config> class Meeting {
 public:
-  /// Only words of the window are read, which no predecessor writes.
+  /// Reads words that the predecessor does not write: there was no wait for it
+  /// yet.
   template <class Args>
   __device__ __forceinline__ Meeting(const Args &args, ExchangePhase phase)
       : windows(args.peers, args.exchange_words), words(args.exchange_words),
         counter(args.exchange_counter), block(args.status), rank(args.rank),
         phase(phase),
-        broken(ptx::loadRelaxed(args.exchange_words + layout().broken()) != 0) {
+        broken(ptx::loadRelaxed(args.exchange_words + layout().broken()) != 0),
+        epoch(ptx::loadRelaxed(args.exchange_words + layout().epoch())) {
+    // The dispatch begins a run.
+    epoch += phase == ExchangePhase::Dispatch ? 1 : 0;
   }
 
   /// Whether nobody writes to others.
@@ -43,6 +47,13 @@ public:
   /// Called by all threads of all CTAs behind their stores. `tokens`: those
   /// that a rank brings.
   __device__ __forceinline__ void end(int tokens) {
+    if (broken) {
+      // Rows are missing, so that no CTA may be the last. The host of the rank
+      // that broke it knows why, and this one does not yet.
+      if (threadIdx.x == 0)
+        record(ExchangeEnd::PeerBroke, rank, 0, unsigned(tokens));
+      return;
+    }
     __shared__ bool isLast;
     __syncthreads();
     if (threadIdx.x == 0)
@@ -51,21 +62,10 @@ public:
     __syncthreads();
     if (!isLast || threadIdx.x >= 32)
       return;
-    // The dispatch begins a run.
-    bool begins = phase == ExchangePhase::Dispatch;
-    unsigned long long epoch = words[layout().epoch()] + (begins ? 1 : 0);
-    unsigned long long value =
-        (epoch & 0xffffffffu) << 32 | (unsigned long long)(unsigned)tokens;
-    __syncwarp();
-    if (!broken) {
-      tell(wordOf(rank), value);
-      wait(epoch, value);
-    } else if (threadIdx.x == 0) {
-      // Another rank broke the window: its host knows why, and this one does
-      // not yet.
-      record(ExchangeEnd::PeerBroke, rank, epoch, 0, unsigned(value));
-    }
-    if (begins && threadIdx.x == 0)
+    unsigned long long value = epoch << 32 | (unsigned long long)tokens;
+    tell(wordOf(rank), value);
+    wait(value);
+    if (phase == ExchangePhase::Dispatch && threadIdx.x == 0)
       words[layout().epoch()] = epoch;
   }
 
@@ -90,8 +90,7 @@ private:
   }
 
   /// Waits for the words of all ranks, by one warp.
-  __device__ __forceinline__ void wait(unsigned long long epoch,
-                                       unsigned long long value) {
+  __device__ __forceinline__ void wait(unsigned long long value) {
     ExchangeEnd why = ExchangeEnd::None;
     int of = 0;
     unsigned long long seen = 0;
@@ -105,7 +104,7 @@ private:
     if (ended == 0)
       return;
     if (int(threadIdx.x) == __ffs(int(ended)) - 1)
-      record(why, of, epoch, unsigned(seen), unsigned(value));
+      record(why, of, unsigned(seen), unsigned(value));
     __syncwarp();
     tell(layout().broken(), 1);
   }
@@ -136,9 +135,8 @@ private:
   }
 
   /// Tells the host, unless it knows of an earlier end.
-  __device__ __forceinline__ void record(ExchangeEnd why, int of,
-                                         unsigned long long epoch,
-                                         unsigned seen, unsigned own) {
+  __device__ __forceinline__ void record(ExchangeEnd why, int of, unsigned seen,
+                                         unsigned own) {
     if (ptx::loadRelaxed(&block->code) != 0)
       return;
     block->peer = unsigned(of);
@@ -156,6 +154,7 @@ private:
   int rank;
   ExchangePhase phase;
   bool broken;
+  unsigned long long epoch; ///< of the run
 };
 
 } // namespace moe::exchange
