@@ -47,15 +47,14 @@ public:
   /// Called by all threads of all CTAs behind their stores. `tokens`: those
   /// that a rank brings.
   __device__ __forceinline__ void end(int tokens) {
-    if (broken) {
-      // Rows are missing, so that no CTA may be the last. The host of the rank
-      // that broke it knows why, and this one does not yet.
+    // A warp that found the window broken has left rows out, so that no CTA may
+    // be the last. The host of this rank does not know of it yet.
+    if (__syncthreads_or(broken)) {
       if (threadIdx.x == 0)
         record(ExchangeEnd::PeerBroke, rank, 0, unsigned(tokens));
       return;
     }
     __shared__ bool isLast;
-    __syncthreads();
     if (threadIdx.x == 0)
       isLast =
           gridDim.x == 1 || ptx::countCta(counter, gridDim.x) == gridDim.x - 1;
