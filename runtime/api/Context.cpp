@@ -58,6 +58,8 @@ Context::create(std::shared_ptr<const Package> package, void *workspace,
   if (communicator && comm::ranksOf(code.target()) > 1) {
     TRY(comm::compareRanks(*communicator, code.manifest()));
     TRY(comm::prepare(*communicator, code.target()));
+    if (code.target().windowRanks > 1)
+      context->window = TRY(communicator->window(code.target().windowBytes));
   }
   context->communicator = std::move(communicator);
   TRY(context->setWorkspace(workspace, workspaceBytes));
@@ -278,6 +280,12 @@ Result<void> Context::bindWorkspace(const Variant &variant,
                                reinterpret_cast<uint64_t>(state) +
                                    static_cast<uint64_t>(region.offset)));
   }
+  for (const WindowRegion &region : target.windowRegions) {
+    auto at = static_cast<size_t>(valueIndex(manifest, target, region.value));
+    values[at] =
+        TRY(bindValue(valueAt(manifest, target, at), symbols,
+                      window->own() + static_cast<uint64_t>(region.offset)));
+  }
   return {};
 }
 
@@ -362,6 +370,12 @@ Result<void> Context::launchAll(const Layer &layer, size_t variant,
   const CudaCode &cuda = *code->cuda();
   ContextScope scope(*cuda.place().driver, cuda.place().context);
   TRY(scope.status());
+  // An exchange that has ended stays ended: no rank knows how far others came.
+  if (window)
+    if (Result<void> whole = window->check(); !whole) {
+      spoilOutputs(symbols, stream);
+      return whole;
+    }
   struct {
     Context *context;
     const Layer *layer;
@@ -377,6 +391,8 @@ Result<void> Context::launchAll(const Layer &layer, size_t variant,
   sources.values = values;
   sources.symbols = symbols;
   sources.tensorMap = &writeMap;
+  if (window)
+    sources.peers = window->peers(), sources.status = window->status();
   bool overlap = overlapPrevious;
   for (const LaunchStep &step : cuda.variantSteps(variant)) {
     // The next kernel waits until the collective has ended.
@@ -445,7 +461,7 @@ Result<void> Context::runHost(const Layer &layer,
                                static_cast<size_t>(workspaceBytes)},
                               {static_cast<std::byte *>(state),
                                static_cast<size_t>(code->target().stateBytes)},
-                              variant, communicator.get());
+                              variant, communicator.get(), window.get());
   if (!done && (done.error().code == ErrorCode::PeerLost ||
                 done.error().code == ErrorCode::PeerMismatch))
     spoilOutputs(symbols, nullptr);

@@ -386,8 +386,9 @@ Result<void> Layer::runOnHost(int64_t tokens, const host::Tensors &tensors,
                               std::span<std::byte> workspace,
                               std::span<std::byte> state,
                               const Variant &variant,
-                              comm::Communicator *communicator) const {
+                              comm::Communicator *communicator,
+                              const comm::Window *window) const {
   std::lock_guard lock(hostMutex);
   return hostDevice->run(tokens, tensors, workspace, state, &variant,
-                         communicator);
+                         communicator, window);
 }

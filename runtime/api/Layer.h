@@ -79,7 +79,8 @@ public:
   Result<void> runOnHost(int64_t tokens, const host::Tensors &tensors,
                          std::span<std::byte> workspace,
                          std::span<std::byte> state, const Variant &variant,
-                         comm::Communicator *communicator) const;
+                         comm::Communicator *communicator,
+                         const comm::Window *window) const;
   /// Weights as the host device takes them.
   const host::Tensors &hostWeights() const { return hostTensors; }
 

@@ -20,6 +20,13 @@
 using namespace moec;
 using namespace moec::comm;
 
+Result<std::unique_ptr<Window>> Communicator::window(int64_t /*bytes*/) {
+  return Error(ErrorCode::NoCommunication,
+               "the package writes into memory of other ranks, and the "
+               "communicator of rank {} has no way to reach it",
+               rank());
+}
+
 std::string_view comm::nameOf(Collective::Kind kind) {
   switch (kind) {
   case Collective::Kind::AllGather:
@@ -55,8 +62,11 @@ Result<int64_t> comm::bytesOf(const Part &part) {
   return bits / 8;
 }
 
+static_assert(exchangeWordsOf(2) == moe::ExchangeWords{2}.count(),
+              "manifests and kernels disagree on a window's words");
+
 int64_t comm::ranksOf(const Target &target) {
-  int64_t most = 1;
+  int64_t most = target.windowRanks;
   for (const Variant &variant : target.variants)
     for (const Launch &launch : variant.launches)
       if (launch.collective)
@@ -116,7 +126,13 @@ listFacts(const Manifest &manifest) {
   for (const auto &[name, value] : manifest.layer.items())
     if (std::ranges::find(kOfRank, name) == kOfRank.end())
       facts.emplace_back(name, value.dump());
-  for (const Target &target : manifest.targets)
+  for (const Target &target : manifest.targets) {
+    if (target.windowRanks > 1)
+      facts.emplace_back("a window of",
+                         fmt::format("{} bytes", target.windowBytes));
+    for (const WindowRegion &region : target.windowRegions)
+      facts.emplace_back(fmt::format("{} in the window at", region.value),
+                         std::to_string(region.offset));
     for (const Variant &variant : target.variants)
       for (const Launch &launch : variant.launches) {
         if (!launch.collective)
@@ -134,6 +150,7 @@ listFacts(const Manifest &manifest) {
         if (std::ranges::find(facts, fact) == facts.end())
           facts.push_back(std::move(fact));
       }
+  }
   return facts;
 }
 

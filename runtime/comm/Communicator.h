@@ -14,9 +14,11 @@
 #ifndef MOEC_RUNTIME_COMM_COMMUNICATOR_H
 #define MOEC_RUNTIME_COMM_COMMUNICATOR_H
 
+#include "runtime/comm/Window.h"
 #include "runtime/package/Arguments.h"
 #include "runtime/package/Manifest.h"
 
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -62,6 +64,11 @@ public:
   /// The bytes of all ranks, in their order; each brings as many. Waits.
   virtual Result<std::vector<char>> exchange(std::span<const char> mine,
                                              std::string_view step) = 0;
+  /// Memory that all ranks write for each other, zeroed on each before any
+  /// returns. All ranks do it, in one order and with as many bytes. The window
+  /// keeps what it needs of the communicator. NoCommunication where ranks
+  /// cannot reach each other's memory.
+  virtual Result<std::unique_ptr<Window>> window(int64_t bytes);
   /// PeerLost where it has failed. Any thread may ask at any time.
   virtual Result<void> status() = 0;
   /// Lets what waits fail with PeerLost, and what comes later. Any thread may
@@ -78,8 +85,8 @@ std::vector<int64_t> groupOf(int64_t rank, int64_t ranks, int64_t stride);
 /// Bytes of so many elements, which are whole ones.
 Result<int64_t> bytesOf(const Part &part);
 
-/// The ranks that the launch lists of a target are of; 1 where they have no
-/// collective.
+/// The ranks that a target's runs connect; 1 where they have no collective and
+/// no window.
 int64_t ranksOf(const Target &target);
 
 /// Checks a rank's end (null: none) against what a package of one rank needs:

@@ -80,11 +80,13 @@ public:
   /// 256 bytes; state is zeroed once by the caller. tokens = 0 does nothing.
   /// Tokens are those that this rank brings; where a package gathers them, all
   /// ranks bring as many (`valid_tokens` says how many are real). A package
-  /// with collectives needs a communicator.
+  /// with collectives needs a communicator, one with a window also the
+  /// communicator's window of windowBytes, which all runs of a rank share.
   Result<void> run(int64_t tokens, const Tensors &tensors,
                    std::span<std::byte> workspace, std::span<std::byte> state,
                    const Variant *variant = nullptr,
-                   comm::Communicator *communicator = nullptr);
+                   comm::Communicator *communicator = nullptr,
+                   const comm::Window *window = nullptr);
 
 private:
   struct Impl;

@@ -43,7 +43,10 @@ struct HostDevice::Impl {
   Result<void> checkOneOf(const Tensors &tensors) const;
   Result<void> launch(const Launch &launch, const Symbols &symbols,
                       const Binding &binding, int64_t firstExpert,
-                      bool backwards = false) const;
+                      bool backwards = false,
+                      const comm::Window *window = nullptr) const;
+  Result<void> bindWindow(Binding &binding, const Symbols &symbols,
+                          const comm::Window *window) const;
   Result<void> bindScratch(Binding &binding, const Pack &pack,
                            const Symbols &symbols,
                            std::span<std::byte> scratch) const;

@@ -127,12 +127,34 @@ Result<Binding> HostDevice::Impl::bindCommon(const Symbols &symbols,
     if (index < 0)
       return invalidArgument("the package has no value '{}'", name);
     ValueRole role = valueAt(manifest, target, index).role;
-    if (role == ValueRole::Workspace || role == ValueRole::State)
+    if (role == ValueRole::Workspace || role == ValueRole::State ||
+        role == ValueRole::Window)
       return invalidArgument(
           "expected inputs, outputs and weights, '{}' is none of them", name);
     TRY(bind(binding, index, symbols, tensor));
   }
   return binding;
+}
+
+/// Values of the window lie where they lie in those of all ranks.
+Result<void> HostDevice::Impl::bindWindow(Binding &binding,
+                                          const Symbols &symbols,
+                                          const comm::Window *window) const {
+  if (target.windowRanks == 1)
+    return {};
+  if (!window || window->bytes() != target.windowBytes)
+    return invalidArgument("expected a window of {} bytes, got {}",
+                           target.windowBytes, window ? window->bytes() : 0);
+  TRY(window->check());
+  for (const WindowRegion &region : target.windowRegions) {
+    const int64_t index = valueIndex(manifest, target, region.value);
+    if (index < 0)
+      return invalidManifest("unknown value '{}'", region.value);
+    Tensor tensor;
+    tensor.data = reinterpret_cast<std::byte *>(window->own()) + region.offset;
+    TRY(bind(binding, size_t(index), symbols, tensor));
+  }
+  return {};
 }
 
 Result<void> HostDevice::Impl::checkOneOf(const Tensors &tensors) const {
@@ -163,8 +185,8 @@ Result<void> HostDevice::Impl::checkOneOf(const Tensors &tensors) const {
 Result<void> HostDevice::Impl::launch(const Launch &launch,
                                       const Symbols &symbols,
                                       const Binding &binding,
-                                      int64_t firstExpert,
-                                      bool backwards) const {
+                                      int64_t firstExpert, bool backwards,
+                                      const comm::Window *window) const {
   const Kernel *kernel = findKernel(target, launch.kernel);
   auto packer = packers.find(launch.kernel);
   if (!kernel || packer == packers.end())
@@ -185,6 +207,8 @@ Result<void> HostDevice::Impl::launch(const Launch &launch,
   sources.symbols = symbols;
   sources.firstExpert = firstExpert;
   sources.tensorMap = &tensorMap;
+  if (window)
+    sources.peers = window->peers(), sources.status = window->status();
   std::vector<std::byte> block(packer->second.bytes());
   TRY(packer->second.pack(sources, block.data()));
 
@@ -198,6 +222,7 @@ Result<void> HostDevice::Impl::launch(const Launch &launch,
   }
   run.arguments = block;
   run.threads = options.threads;
+  run.window = window;
   for (size_t i = 0; i < binding.values.size(); ++i)
     if (uint64_t begin = binding.values[i].address)
       run.ranges.push_back(
@@ -232,7 +257,8 @@ const Stage *HostDevice::withoutOpposite(const Target &target,
 Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
                              std::span<std::byte> workspace,
                              std::span<std::byte> state, const Variant *variant,
-                             comm::Communicator *communicator) {
+                             comm::Communicator *communicator,
+                             const comm::Window *window) {
   const Impl &self = *impl;
   if (tokens == 0)
     return {};
@@ -281,6 +307,7 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
       return invalidManifest("unknown value '{}'", region.value);
     TRY(self.bind(binding, index, symbols, tensor));
   }
+  TRY(self.bindWindow(binding, symbols, window));
 
   for (size_t i = 0; i < variant->launches.size(); ++i) {
     // Workspace values exist only while their region lives.
@@ -312,8 +339,9 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
                                  launch.collective->stride, parts, nullptr,
                                  symbols.ownTokens.value_or(tokens)}));
     } else {
-      TRY(self.launch(launch, symbols, now, 0));
+      TRY(self.launch(launch, symbols, now, 0, /*backwards=*/false, window));
     }
   }
-  return {};
+  // A wait that ended without its ranks has left NaN.
+  return window ? window->check() : Result<void>();
 }

@@ -21,6 +21,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <limits>
+#include <utility>
 
 using namespace moec;
 using namespace moec::host;
@@ -283,6 +284,36 @@ Result<View> KernelRun::result(const std::string &name, int64_t rows,
       std::byte{0xff});
   local.view = {local.bytes.data(), storage, rows, columns, columns};
   return local.view;
+}
+
+Result<View> KernelRun::resultAt(int64_t rank, const std::string &name,
+                                 int64_t rows, int64_t columns) {
+  View there = TRY(neededResult(name, rows, columns));
+  const ArgumentField *table = nullptr;
+  for (const ArgumentField &field : kernel.arguments.fields)
+    if (field.kind == Kind::Peers)
+      table = &field;
+  const auto named = stage->results.find(name);
+  const ArgumentField *field =
+      named == stage->results.end() ? nullptr : findField(named->second);
+  const Value *value = field ? valueOf(*field) : nullptr;
+  if (!window || !table || !value || value->role != ValueRole::Window)
+    return fail("expected '{}' to be a value of the window, and an argument of "
+                "kind peers",
+                name);
+  const std::span<const uint64_t> all = window->addresses();
+  if (rank < 0 || std::cmp_greater_equal(rank, all.size()))
+    return fail("expected a rank from 0 to {}, got {}", all.size() - 1, rank);
+  const int64_t packed = TRY(readField(*table));
+  const auto *addresses = reinterpret_cast<const uint64_t *>(packed);
+  if (addresses != reinterpret_cast<const uint64_t *>(window->peers()))
+    return fail("expected the windows of all ranks in argument '{}'",
+                table->name);
+  if (there)
+    there.data = reinterpret_cast<std::byte *>(
+        addresses[rank] +
+        (reinterpret_cast<uint64_t>(there.data) - window->own()));
+  return there;
 }
 
 Result<RowOrder> RowOrder::of(KernelRun &run, int64_t size) {

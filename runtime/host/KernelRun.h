@@ -15,6 +15,7 @@
 #ifndef MOEC_RUNTIME_HOST_KERNELRUN_H
 #define MOEC_RUNTIME_HOST_KERNELRUN_H
 
+#include "runtime/comm/Window.h"
 #include "runtime/host/Element.h"
 #include "runtime/package/Manifest.h"
 #include "runtime/package/Stages.h"
@@ -68,7 +69,8 @@ public:
   std::span<const std::byte> arguments; ///< the packed block
   std::vector<Range> ranges;
   int64_t threads = 1;
-  const Stage *stage = nullptr; ///< the one that is performed
+  const comm::Window *window = nullptr; ///< of the run, or null
+  const Stage *stage = nullptr;         ///< the one that is performed
 
   /// Whether the stage names the operand.
   bool has(const std::string &name) const {
@@ -88,6 +90,10 @@ public:
                       Storage local = Storage::F32);
   Result<View> neededResult(const std::string &name, int64_t rows,
                             int64_t columns, Storage local = Storage::F32);
+  /// A result of the window, in that of another rank: by the packed table of
+  /// windows, as far behind its begin as in the rank's own.
+  Result<View> resultAt(int64_t rank, const std::string &name, int64_t rows,
+                        int64_t columns);
   /// The extent of an operand's last dimension: of its value, or of a "%name".
   Result<int64_t> columnsOf(const std::string &name) const;
   Result<int64_t> rowsOf(const std::string &name) const;

@@ -18,11 +18,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <fmt/format.h>
 #include <map>
 #include <mutex>
+#include <new>
 
 using namespace moec;
 using namespace moec::host;
@@ -37,6 +39,25 @@ struct Meeting {
   uint64_t held = 0;                     ///< meetings so far
 };
 
+/// A rank's window: plain memory, and the block that its waits look at.
+struct HostWindow {
+  static constexpr std::align_val_t kAlignment{kWindowAlignment};
+  struct Free {
+    void operator()(std::byte *memory) const {
+      ::operator delete(memory, kAlignment);
+    }
+  };
+  HostWindow(int64_t bytes, std::chrono::milliseconds timeout)
+      : memory(static_cast<std::byte *>(
+            ::operator new(size_t(bytes), kAlignment))) {
+    std::memset(memory.get(), 0, size_t(bytes));
+    block.timeoutNs = uint64_t(std::chrono::nanoseconds(timeout).count());
+  }
+  std::unique_ptr<std::byte, Free> memory;
+  moe::ExchangeBlock block = {};
+};
+using HostWindows = std::vector<std::shared_ptr<HostWindow>>; ///< by rank
+
 class Threads final : public RankGroup,
                       public std::enable_shared_from_this<Threads> {
 public:
@@ -47,6 +68,15 @@ public:
   void abort(std::string reason) override;
   Result<void> perform(int64_t rank, const comm::Call &call);
   Result<void> status();
+  std::chrono::milliseconds timeout() const { return options.timeout; }
+  /// Keeps a rank's `index`-th window for the others.
+  void place(size_t index, int64_t rank, std::shared_ptr<HostWindow> window);
+  /// The windows of all, once all are placed.
+  HostWindows windowsOf(size_t index);
+  void delay(int64_t rank) const {
+    if (options.delay)
+      options.delay(rank);
+  }
 
   const int64_t ranks;
 
@@ -60,11 +90,10 @@ private:
   void breakOff(std::string reason) {
     if (why.empty())
       why = std::move(reason);
+    for (const std::weak_ptr<HostWindow> &one : placed)
+      if (const auto window = one.lock())
+        std::atomic_ref(window->block.abort).store(1);
     changed.notify_all();
-  }
-  void delay(int64_t rank) const {
-    if (options.delay)
-      options.delay(rank);
   }
 
   const Options options;
@@ -73,6 +102,44 @@ private:
   /// By ranks, stride and the first rank of a group.
   std::map<std::array<int64_t, 3>, Meeting> meetings;
   std::string why; ///< nobody can meet any more; "" while they can
+  /// Windows that not every rank has taken yet, by how many there were before.
+  struct Placing {
+    HostWindows windows;
+    int64_t taken = 0;
+  };
+  std::map<size_t, Placing> placing;
+  std::vector<std::weak_ptr<HostWindow>> placed;
+};
+
+/// The windows of all ranks, as one of them has them.
+class ThreadWindow final : public comm::Window {
+public:
+  ThreadWindow(std::shared_ptr<Threads> group, int64_t number, int64_t size,
+               HostWindows windows)
+      : group(std::move(group)), number(number), size(size),
+        windows(std::move(windows)) {
+    for (const auto &window : this->windows)
+      table.push_back(reinterpret_cast<uint64_t>(window->memory.get()));
+  }
+  int64_t rank() const override { return number; }
+  int64_t bytes() const override { return size; }
+  std::span<const uint64_t> addresses() const override { return table; }
+  uint64_t peers() const override {
+    return reinterpret_cast<uint64_t>(table.data());
+  }
+  uint64_t status() const override {
+    return reinterpret_cast<uint64_t>(&block());
+  }
+  moe::ExchangeBlock &block() const override {
+    return windows[size_t(number)]->block;
+  }
+  void delay() const override { group->delay(number); }
+
+private:
+  const std::shared_ptr<Threads> group;
+  const int64_t number, size;
+  const HostWindows windows;
+  std::vector<uint64_t> table;
 };
 
 class End final : public comm::Communicator {
@@ -98,6 +165,7 @@ public:
                  step}));
     return all;
   }
+  Result<std::unique_ptr<comm::Window>> window(int64_t bytes) override;
   Result<void> status() override { return group->status(); }
   void abort(std::string reason) override {
     group->abort(fmt::format("rank {} ended it: {}", number, reason));
@@ -106,6 +174,7 @@ public:
 private:
   std::shared_ptr<Threads> group;
   int64_t number;
+  size_t made = 0; ///< windows
 };
 
 std::string describe(const comm::Call &call) {
@@ -201,6 +270,49 @@ Result<void> Threads::status() {
   if (!why.empty())
     return lost();
   return {};
+}
+
+void Threads::place(size_t index, int64_t rank,
+                    std::shared_ptr<HostWindow> window) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::erase_if(placed, [](const auto &one) { return one.expired(); });
+  placed.push_back(window);
+  Placing &all = placing[index];
+  all.windows.resize(size_t(ranks));
+  all.windows[size_t(rank)] = std::move(window);
+}
+
+HostWindows Threads::windowsOf(size_t index) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  Placing &all = placing[index];
+  if (++all.taken < ranks)
+    return all.windows;
+  HostWindows windows = std::move(all.windows);
+  placing.erase(index);
+  return windows;
+}
+
+Result<std::unique_ptr<comm::Window>> End::window(int64_t bytes) {
+  if (bytes < 1)
+    return invalidArgument("expected a window of at least one byte, got {}",
+                           bytes);
+  const size_t index = made++;
+  group->place(index, number,
+               std::make_shared<HostWindow>(bytes, group->timeout()));
+  const auto *mine = reinterpret_cast<const char *>(&bytes);
+  const std::vector<char> all =
+      TRY(exchange({mine, sizeof(bytes)}, "create its window"));
+  for (int64_t rank = 0; rank < size(); ++rank) {
+    int64_t its = 0;
+    std::memcpy(&its, all.data() + rank * int64_t(sizeof(its)), sizeof(its));
+    if (its != bytes)
+      return Error(ErrorCode::PeerMismatch,
+                   "rank {} creates a window of {} bytes, and rank {} one of "
+                   "{}",
+                   number, bytes, rank, its);
+  }
+  return std::unique_ptr<comm::Window>(std::make_unique<ThreadWindow>(
+      group, number, bytes, group->windowsOf(index)));
 }
 
 Meeting &Threads::meetingOf(int64_t rank, const comm::Call &call) {

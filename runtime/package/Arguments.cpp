@@ -269,6 +269,8 @@ Result<ArgumentPacker> ArgumentPacker::create(const Manifest &manifest,
       break;
     case ArgumentField::Kind::Size:
     case ArgumentField::Kind::FirstExpert:
+    case ArgumentField::Kind::Peers:
+    case ArgumentField::Kind::Status:
       break;
     }
     packer.fields.push_back(std::move(out));
@@ -333,6 +335,16 @@ Result<void> ArgumentPacker::pack(const ArgumentSources &sources,
     case ArgumentField::Kind::FirstExpert:
       write(field, static_cast<int32_t>(sources.firstExpert));
       break;
+    case ArgumentField::Kind::Peers:
+    case ArgumentField::Kind::Status: {
+      const bool isTable = field.kind == ArgumentField::Kind::Peers;
+      const uint64_t address = isTable ? sources.peers : sources.status;
+      if (!address)
+        return fail(field, "expected a run with the windows of all ranks, and "
+                           "there is none");
+      write(field, address);
+      break;
+    }
     }
   }
   return {};

@@ -80,6 +80,9 @@ struct ArgumentSources {
   /// with tensor maps.
   const std::function<Result<void>(size_t index, std::byte *destination)>
       *tensorMap = nullptr;
+  /// Device addresses of the table of all windows' addresses and of the
+  /// ExchangeBlock, where a context has a window.
+  uint64_t peers = 0, status = 0;
 };
 
 /// Fills the argument block of one kernel.

@@ -90,6 +90,11 @@ public:
                          const Pack &pack, const std::set<std::string> &made);
   Result<void> checkPacks(const std::string &path, const Target &target);
   Result<void> checkState(const std::string &path, const Target &target);
+  // ValidateWindow.cpp
+  Result<void> checkWindow(const std::string &path, const Target &target);
+  Result<void> checkExchangeWords(const std::string &path,
+                                  const Target &target);
+  Result<int64_t> mostBytes(const std::string &path, const Value &value);
 };
 
 /// Names of the values that a kernel's pointers and tensor maps reach.

@@ -40,10 +40,11 @@ constexpr SymbolRow kSymbols[] = {
     {"local_begin", &Symbols::localBegin, true},
     {"add_w2_bias", &Symbols::addW2Bias, true},
     {"add_zero_experts", &Symbols::addZeroExperts, true},
-    {"own_tokens", &Symbols::ownTokens}};
+    {"own_tokens", &Symbols::ownTokens},
+    {"rank", &Symbols::rank, true}};
 constexpr std::string_view kSymbolNames =
     "tokens, rows, max_tokens, sm_count, experts, local_begin, add_w2_bias, "
-    "add_zero_experts, own_tokens";
+    "add_zero_experts, own_tokens, rank";
 
 struct FunctionRow {
   std::string_view name;

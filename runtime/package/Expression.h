@@ -14,13 +14,14 @@
 //               | ('ceildiv' | 'min' | 'max') '(' expression ',' expression ')'
 //   symbol     := tokens | rows | max_tokens | sm_count | experts
 //               | local_begin | add_w2_bias | add_zero_experts | own_tokens
+//               | rank
 //
 // `rows` is the manifest's own bound on permuted rows (Manifest::rows);
-// `experts` is the number of experts of a pack step. The next three are of the
-// rank that runs (Manifest::ranks), and of arguments alone. `own_tokens` are
-// those that a rank brings to `tokens` where a package gathers them
-// (Manifest::tokenRanks). This one evaluator
-// serves the planner of the compiler, the launcher and the host device.
+// `experts` is the number of experts of a pack step. The next three and
+// `rank` are of the rank that runs (Manifest::ranks), and of arguments alone.
+// `own_tokens` are those that a rank brings to `tokens` where a package gathers
+// them (Manifest::tokenRanks). This one evaluator serves the planner of the
+// compiler, the launcher and the host device.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,7 +41,8 @@ namespace moec {
 /// Values of the symbols; an absent one may not be used by the expression.
 struct Symbols {
   std::optional<int64_t> tokens, rows, maxTokens, smCount, experts;
-  std::optional<int64_t> localBegin, addW2Bias, addZeroExperts; ///< of a rank
+  /// The rank's own.
+  std::optional<int64_t> localBegin, addW2Bias, addZeroExperts, rank;
   /// There where a package gathers tokens (Manifest::tokenRanks).
   std::optional<int64_t> ownTokens;
 };

@@ -25,6 +25,9 @@ inline constexpr int64_t kOperandBytes = int64_t(16) << 32;
 /// rounded up to whole tiles and blocks.
 inline constexpr int64_t kMostRows = (int64_t(1) << 31) - (1 << 16);
 
+/// Ranks that write into each other's memory: one CTA waits for all.
+inline constexpr int64_t kMostWindowRanks = 128;
+
 } // namespace moec
 
 #endif // MOEC_RUNTIME_PACKAGE_LIMITS_H

@@ -18,6 +18,8 @@ int64_t ArgumentField::bytes() const {
   switch (kind) {
   case Kind::Pointer:
   case Kind::RowStride:
+  case Kind::Peers:
+  case Kind::Status:
     return 8;
   case Kind::TensorMap:
     return 128;

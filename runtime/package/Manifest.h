@@ -34,7 +34,7 @@
 namespace moec {
 
 /// Raised with every change that an older reader would misunderstand.
-inline constexpr int kManifestVersion = 5;
+inline constexpr int kManifestVersion = 6;
 
 /// No manifest comes near; what is larger is none.
 inline constexpr size_t kMaxManifestBytes = size_t(16) << 20;
@@ -52,6 +52,7 @@ enum class ValueRole {
   PackedWeight,   ///< made by `pack` from stored weights; once per layer
   Workspace,      ///< content undefined before and after a run
   State,          ///< zeroed once per context, left zero by every run
+  Window,         ///< where other ranks write; zeroed once per context
 };
 
 /// A tensor. Inputs, outputs and stored weights stand in Manifest::values;
@@ -87,6 +88,8 @@ struct ArgumentField {
     RowStride,   ///< the outermost stride of `value` in elements, i64
     ElementType, ///< code of `value`'s element type as given at this run, i32
     FirstExpert, ///< of a pack step, i32
+    Peers,       ///< 8 bytes: the device address of all windows' addresses
+    Status,      ///< 8 bytes: the device address of the ExchangeBlock
   };
   std::string name; ///< of the C++ field, and of the stage operand or result
   int64_t offset = 0;
@@ -226,6 +229,18 @@ struct StateRegion {
   int64_t offset = 0;
 };
 
+/// A value's place in the window of every rank, sized for max_tokens.
+struct WindowRegion {
+  std::string value;
+  int64_t offset = 0; ///< a multiple of kWindowAlignment
+};
+
+inline constexpr int64_t kWindowAlignment = 256;
+/// The value that every window begins with; moe::ExchangeWords counts its
+/// words.
+inline constexpr std::string_view kExchangeWords = "exchange_words";
+constexpr int64_t exchangeWordsOf(int64_t ranks) { return 3 * ranks + 8; }
+
 /// One arch's code.
 struct Target {
   std::string arch; ///< a row of the architecture table, "sm_90a"
@@ -243,6 +258,11 @@ struct Target {
   std::vector<Pack> pack;
   int64_t stateBytes = 0;
   std::vector<StateRegion> stateRegions;
+  /// Ranks whose kernels write into each other's windows, 0 to windowRanks - 1;
+  /// 1: there are no windows.
+  int64_t windowRanks = 1;
+  int64_t windowBytes = 0; ///< of each rank's
+  std::vector<WindowRegion> windowRegions;
   /// The resolver's: winner, refused candidates, degradations, schedules.
   nlohmann::json report = nlohmann::json::object();
 };

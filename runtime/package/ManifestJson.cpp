@@ -42,6 +42,7 @@ constexpr std::pair<ValueRole, std::string_view> kRoles[] = {
     {ValueRole::PackedWeight, "packed_weight"},
     {ValueRole::Workspace, "workspace"},
     {ValueRole::State, "state"},
+    {ValueRole::Window, "window"},
 };
 
 constexpr std::pair<ArgumentField::Kind, std::string_view> kFieldKinds[] = {
@@ -51,6 +52,8 @@ constexpr std::pair<ArgumentField::Kind, std::string_view> kFieldKinds[] = {
     {ArgumentField::Kind::RowStride, "row_stride"},
     {ArgumentField::Kind::ElementType, "element_type"},
     {ArgumentField::Kind::FirstExpert, "first_expert"},
+    {ArgumentField::Kind::Peers, "peers"},
+    {ArgumentField::Kind::Status, "status"},
 };
 
 constexpr std::pair<Collective::Kind, std::string_view> kCollectives[] = {
@@ -90,6 +93,8 @@ void fields(Archive &archive, ArgumentField &field) {
     archive("expression", field.expression);
     return archive("element_type", field.elementType);
   case ArgumentField::Kind::FirstExpert:
+  case ArgumentField::Kind::Peers:
+  case ArgumentField::Kind::Status:
     return;
   }
 }
@@ -200,6 +205,12 @@ template <typename Archive> void fields(Archive &archive, StateRegion &region) {
   archive("offset", region.offset);
 }
 
+template <typename Archive>
+void fields(Archive &archive, WindowRegion &region) {
+  archive("value", region.value);
+  archive("offset", region.offset);
+}
+
 template <typename Archive> void fields(Archive &archive, Target &target) {
   archive("arch", target.arch);
   archive("gpu", target.gpu);
@@ -213,6 +224,11 @@ template <typename Archive> void fields(Archive &archive, Target &target) {
   archive("pack", target.pack);
   archive("state_bytes", target.stateBytes);
   archive("state_regions", target.stateRegions);
+  if (archive.has("window_ranks", target.windowRanks != 1)) {
+    archive("window_ranks", target.windowRanks);
+    archive("window_bytes", target.windowBytes);
+    archive("window_regions", target.windowRegions);
+  }
   archive("report", target.report);
 }
 

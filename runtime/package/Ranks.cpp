@@ -74,4 +74,5 @@ void moec::setRankSymbols(const Manifest &manifest, Symbols &symbols) {
   symbols.localBegin = facts.localBegin;
   symbols.addW2Bias = facts.addW2Bias;
   symbols.addZeroExperts = facts.addZeroExperts;
+  symbols.rank = facts.rank;
 }

@@ -103,6 +103,7 @@ std::vector<Symbols> moec::sampleSymbols(const Manifest &manifest,
         symbols->localBegin.reset();
         symbols->addW2Bias.reset();
         symbols->addZeroExperts.reset();
+        symbols->rank.reset();
         samples.push_back(*symbols);
       }
   return samples;
@@ -122,10 +123,11 @@ Result<void> Checker::checkValue(const std::string &path, const Value &value,
                                  bool ofTarget) {
   using enum ValueRole;
   bool belongsToTarget = value.role == PackedWeight ||
-                         value.role == Workspace || value.role == State;
+                         value.role == Workspace || value.role == State ||
+                         value.role == Window;
   if (belongsToTarget != ofTarget)
     return fail(path + ".role", "expected {}, which stand in {}",
-                ofTarget ? "packed_weight, workspace or state"
+                ofTarget ? "packed_weight, workspace, state or window"
                          : "an input, an output or stored_weight",
                 ofTarget ? "targets[].values" : "values");
   bool isInput = value.role == Input || value.role == OptionalInput;
@@ -149,9 +151,11 @@ Result<void> Checker::checkValue(const std::string &path, const Value &value,
   if (value.shape.size() > 8)
     return fail(path + ".shape", "expected at most 8 dimensions, got {}",
                 value.shape.size());
-  if (!isTensorOfRun && value.role != Workspace && !hasConstantShape(value))
-    return fail(path + ".shape", "expected constant extents; only inputs, "
-                                 "outputs and workspace depend on the run");
+  if (!isTensorOfRun && value.role != Workspace && value.role != Window &&
+      !hasConstantShape(value))
+    return fail(path + ".shape",
+                "expected constant extents; only inputs, outputs, workspace "
+                "and window depend on the run");
   if (!value.strides.empty() && value.strides.size() != value.shape.size())
     return fail(path + ".strides",
                 "expected {} strides, one for each dimension, or none, got {}",
@@ -280,6 +284,7 @@ Result<void> Checker::checkTarget(const std::string &path, const Target &target,
     TRY(checkKernel(where, target, kernel));
   }
   TRY(checkState(path, target));
+  TRY(checkWindow(path, target));
   TRY(checkPacks(path, target));
   return checkVariants(path, target);
 }

@@ -85,8 +85,10 @@ Result<void> Checker::checkLaunch(const std::string &path, const Target &target,
       Symbols least = symbols, most = symbols;
       if (!symbols.experts) {
         least.localBegin = least.addW2Bias = least.addZeroExperts = 0;
+        least.rank = 0;
         most.localBegin = kMostExperts;
         most.addW2Bias = most.addZeroExperts = 1;
+        most.rank = manifest.ranks.back().rank;
       }
       for (const Symbols &ofRank : {least, most})
         TRY(evaluate(fmt::format("{} (argument '{}' of kernel '{}')", path,
@@ -352,6 +354,13 @@ Result<void> Checker::checkPack(const std::string &path, const Target &target,
     std::string where = fmt::format("{}.launches[{}]", path, i);
     TRY(checkLaunch(where, target, launch, samples));
     const Kernel &kernel = *findKernel(target, launch.kernel);
+    for (const ArgumentField &field : kernel.arguments.fields)
+      if (field.kind == ArgumentField::Kind::Peers ||
+          field.kind == ArgumentField::Kind::Status)
+        return fail(where + ".kernel",
+                    "expected a kernel of one rank, '{}' takes '{}' and "
+                    "belongs to runs",
+                    kernel.name, field.name);
     for (const std::string &name : touchedValues(target, kernel)) {
       bool isFrom = std::ranges::find(pack.from, name) != pack.from.end();
       written |= name == pack.result;

@@ -12,6 +12,7 @@
 
 #include "runtime/host/RankGroup.h"
 
+#include <atomic>
 #include <functional>
 #include <gmock/gmock.h>
 #include <thread>
@@ -193,6 +194,100 @@ TEST(RankGroup, SizesAndRanksAreChecked) {
   EXPECT_EQ(perform(**end, Kind::AllGather, 4, 1, {1}, to).error().message,
             "all_gather is between ranks 0 to 3, and the communicator connects "
             "2");
+}
+
+TEST(RankGroup, RanksReachTheWindowsOfAll) {
+  const auto results =
+      onRanks(3, {}, [](comm::Communicator &end) -> Result<void> {
+        std::vector<std::unique_ptr<comm::Window>> windows;
+        for (const int64_t bytes : {1000, 64})
+          windows.push_back(TRY(end.window(bytes)));
+        comm::Window &mine = *windows[0];
+        for (int64_t i = 0; i < 1000; ++i)
+          if (reinterpret_cast<const char *>(mine.own())[i] != 0)
+            return invalidArgument("byte {} is not zero", i);
+        if (mine.own() % 256 != 0 || mine.bytes() != 1000 ||
+            mine.block().timeoutNs != 60000000000ULL)
+          return invalidArgument("a window as large as asked for");
+        std::vector<char> nothing(1);
+        TRY(end.exchange(nothing, "have read"));
+        for (const uint64_t address : mine.addresses())
+          reinterpret_cast<char *>(address)[end.rank()] = char(1 + end.rank());
+        TRY(end.exchange(nothing, "write"));
+        for (int64_t rank = 0; rank < 3; ++rank)
+          if (reinterpret_cast<const char *>(mine.own())[rank] != 1 + rank)
+            return invalidArgument("rank {} wrote elsewhere", rank);
+        return {};
+      });
+  for (const Result<void> &result : results)
+    EXPECT_TRUE(result) << result.error().message;
+}
+
+TEST(RankGroup, WindowsAreAsLargeOnEveryRank) {
+  const auto results =
+      onRanks(2, {}, [](comm::Communicator &end) -> Result<void> {
+        if (end.window(0))
+          return {};
+        TRY(end.window(256 * (1 + end.rank())));
+        return {};
+      });
+  for (const Result<void> &result : results) {
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, ErrorCode::PeerMismatch);
+  }
+  EXPECT_EQ(results[0].error().message,
+            "rank 0 creates a window of 256 bytes, and rank 1 one of 512");
+}
+
+TEST(RankGroup, AbortReachesTheWindows) {
+  const auto results =
+      onRanks(2, {}, [](comm::Communicator &end) -> Result<void> {
+        const auto window = TRY(end.window(256));
+        if (end.rank() == 0)
+          end.abort("no weights");
+        while (std::atomic_ref(window->block().abort).load() == 0)
+          std::this_thread::yield();
+        return {};
+      });
+  for (const Result<void> &result : results)
+    EXPECT_TRUE(result) << result.error().message;
+}
+
+TEST(RankGroup, AWaitThatEndedSaysWhy) {
+  auto group = RankGroup::create(1, {});
+  ASSERT_TRUE(group);
+  auto end = (*group)->end(0);
+  auto made = (*end)->window(256);
+  ASSERT_TRUE(made);
+  moe::ExchangeBlock &block = (*made)->block();
+  EXPECT_TRUE((*made)->check());
+  block.peer = 3, block.epoch = 7, block.ownTokens = 4, block.peerTokens = 5;
+  block.phase = unsigned(moe::ExchangePhase::Dispatch);
+  const auto problem = [&](unsigned code) {
+    block.code = code;
+    const Result<void> checked = (*made)->check();
+    EXPECT_FALSE(checked);
+    return std::pair(checked.error().code, checked.error().message);
+  };
+  using moe::ExchangeEnd;
+  EXPECT_EQ(problem(unsigned(ExchangeEnd::Late)),
+            std::pair(ErrorCode::PeerLost,
+                      std::string("rank 0 waited 60000 ms for rank 3 to send "
+                                  "its tokens in run 7 of the context")));
+  block.phase = unsigned(moe::ExchangePhase::SendBack);
+  EXPECT_EQ(problem(unsigned(ExchangeEnd::Aborted)),
+            std::pair(ErrorCode::PeerLost,
+                      std::string("rank 0 was told to end, while it waited for "
+                                  "rank 3 to send its sums back in run 7 of "
+                                  "the context")));
+  EXPECT_EQ(problem(unsigned(ExchangeEnd::OtherTokens)),
+            std::pair(ErrorCode::PeerMismatch,
+                      std::string("rank 0 runs with 4 tokens, and rank 3 with "
+                                  "5, in run 7 of the context")));
+  EXPECT_EQ(problem(unsigned(ExchangeEnd::PeerBroke)).second,
+            "another rank ended the exchange of rank 0 in run 7 of the "
+            "context; its own error says why");
+  EXPECT_EQ(problem(99).first, ErrorCode::Internal);
 }
 
 } // namespace

@@ -48,6 +48,8 @@ TEST(Arguments, packsEveryKind) {
   wide.expression = Expression(int64_t(1) << 40);
   wide.elementType = "i64";
   builder.pointer("logits");
+  builder.add("peers", ArgumentField::Kind::Peers);
+  builder.add("status", ArgumentField::Kind::Status);
   builder.add("map", ArgumentField::Kind::TensorMap).tensorMap = "map";
   Kernel k = kernel("k", builder, {});
   EXPECT_EQ(k.arguments.alignment, 64);
@@ -68,6 +70,7 @@ TEST(Arguments, packsEveryKind) {
   sources.symbols.tokens = 9;
   sources.firstExpert = 5;
   sources.tensorMap = &encode;
+  sources.peers = 0x2000, sources.status = 0x3000;
   std::vector<std::byte> block(packer->bytes(), std::byte{0xff});
   ASSERT_TRUE(packer->pack(sources, block.data()));
   EXPECT_EQ(readAt<uint64_t>(block, 0), 0x1000u);
@@ -78,6 +81,8 @@ TEST(Arguments, packsEveryKind) {
   EXPECT_EQ(readAt<int32_t>(block, 28), 0); // a gap
   EXPECT_EQ(readAt<int64_t>(block, 32), int64_t(1) << 40);
   EXPECT_EQ(readAt<uint64_t>(block, 40), 0u); // an absent optional input
+  EXPECT_EQ(readAt<uint64_t>(block, 48), 0x2000u);
+  EXPECT_EQ(readAt<uint64_t>(block, 56), 0x3000u);
   EXPECT_EQ(readAt<uint8_t>(block, 64), 0xa0);
   EXPECT_EQ(readAt<uint8_t>(block, 191), 0xa0);
 
@@ -89,6 +94,10 @@ TEST(Arguments, packsEveryKind) {
   EXPECT_EQ(problem(), "kernel 'k', argument 'tokens': expected a 32-bit size, "
                        "got tokens = 2147483648");
   sources.symbols.tokens = 9;
+  sources.status = 0;
+  EXPECT_EQ(problem(), "kernel 'k', argument 'status': expected a run with the "
+                       "windows of all ranks, and there is none");
+  sources.status = 1;
   sources.tensorMap = nullptr;
   EXPECT_THAT(problem(), HasSubstr("encodes tensor maps"));
   values[valueIndex(m, t, "x")].address = 0;

@@ -40,15 +40,15 @@ TEST(Json, bothWaysAreTheSameBytes) {
     Result<void> valid = validate(*read);
     EXPECT_TRUE(valid) << valid.error().message;
     EXPECT_EQ(text.back(), '\n');
-    EXPECT_EQ(text.substr(0, 24), "{\n  \"moec_manifest\": 5,\n");
+    EXPECT_EQ(text.substr(0, 24), "{\n  \"moec_manifest\": 6,\n");
   }
 }
 
 TEST(Json, checksTheFormatVersion) {
   json document = json::parse(toJson(tinyManifest()));
-  document["moec_manifest"] = 4;
+  document["moec_manifest"] = 5;
   EXPECT_THAT(problemOf(document),
-              HasSubstr("moec_manifest: expected format version 5, got 4"));
+              HasSubstr("moec_manifest: expected format version 6, got 5"));
   document.erase("moec_manifest");
   EXPECT_THAT(problemOf(document), HasSubstr("accepts version 5"));
 }

@@ -315,8 +315,8 @@ TEST_F(ShareFolder, theIndexIsChecked) {
            {"\"share1/sm_90a/route.cu\"", "\"share2/sm_90a/route.cu\"",
             "files.share2/sm_90a/route.cu: expected a path inside the folder "
             "of a share"},
-           {"\"moec_manifest\": 5", "\"moec_manifest\": 4",
-            "expected format version 5, got 4"},
+           {"\"moec_manifest\": 6", "\"moec_manifest\": 5",
+            "expected format version 6, got 5"},
        }) {
     ASSERT_TRUE(removeAll(folder)); // a damaged index is not replaced
     write();
@@ -331,13 +331,13 @@ TEST_F(ShareFolder, theIndexIsChecked) {
   EXPECT_THAT(problemOfReading(0),
               HasSubstr("file 'share0/sm_90a/route.cu': expected that both "
                         "manifests list it with one SHA-256"));
-  EXPECT_EQ(manifestFileFromJson(R"({"moec_manifest": 5, "shares": []})")
+  EXPECT_EQ(manifestFileFromJson(R"({"moec_manifest": 6, "shares": []})")
                 .error()
                 .message,
             "field 'name' is missing");
   EXPECT_EQ(
       manifestFileFromJson(
-          R"({"moec_manifest": 5, "name": "l", "shares": [], "files": {}})")
+          R"({"moec_manifest": 6, "name": "l", "shares": [], "files": {}})")
           .error()
           .message,
       "shares: expected at least one share");

@@ -1,0 +1,65 @@
+//===- Window.cpp - memory that ranks write for each other ----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// What the block of a window says, in words.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/comm/Window.h"
+
+#include <atomic>
+#include <fmt/format.h>
+
+using namespace moec;
+using namespace moec::comm;
+using moe::ExchangeEnd;
+using moe::ExchangePhase;
+
+/// What a rank that was waited for had to do.
+static std::string_view stepOf(unsigned phase) {
+  return static_cast<ExchangePhase>(phase) == ExchangePhase::SendBack
+             ? "send its sums back"
+             : "send its tokens";
+}
+
+Result<void> Window::check() const {
+  moe::ExchangeBlock &found = block();
+  // The device writes the code last.
+  const unsigned code =
+      std::atomic_ref(found.code).load(std::memory_order_acquire);
+  const std::string run = fmt::format("in run {} of the context", found.epoch);
+  switch (static_cast<ExchangeEnd>(code)) {
+  case ExchangeEnd::None:
+    return {};
+  case ExchangeEnd::Late:
+    return Error(ErrorCode::PeerLost,
+                 "rank {} waited {} ms for rank {} to {} {}", rank(),
+                 found.timeoutNs / 1000000, found.peer, stepOf(found.phase),
+                 run);
+  case ExchangeEnd::Aborted:
+    return Error(ErrorCode::PeerLost,
+                 "rank {} was told to end, while it waited for rank {} to {} "
+                 "{}",
+                 rank(), found.peer, stepOf(found.phase), run);
+  case ExchangeEnd::OtherTokens:
+    return Error(ErrorCode::PeerMismatch,
+                 "rank {} runs with {} tokens, and rank {} with {}, {}", rank(),
+                 found.ownTokens, found.peer, found.peerTokens, run);
+  case ExchangeEnd::PeerBroke:
+    return Error(ErrorCode::PeerLost,
+                 "another rank ended the exchange of rank {} {}; its own error "
+                 "says why",
+                 rank(), run);
+  }
+  return Error(ErrorCode::Internal,
+               "the exchange of rank {} ended with the unknown code {}", rank(),
+               code);
+}
+
+void Window::abort() const {
+  std::atomic_ref(block().abort).store(1, std::memory_order_release);
+}
