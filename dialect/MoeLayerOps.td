@@ -82,8 +82,9 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       dispatched, so many slots for each local expert with a count of those that
       it has, and go back unweighted. Routing is then the sender's;
     * `all_to_all`: the transport between ranks (none). With `gather_scatter` the
-      package itself moves tokens and sums between ranks; with any other the
-      caller does;
+      package itself moves tokens and sums between ranks, and so it does with
+      `one_sided`, where its kernels write into the memory of other ranks; with
+      any other the caller does;
     * `residual`: an input of the output's type, which may be the output itself,
       is added to it before it is rounded, where the caller gives one (no);
     * `skip_final_all_reduce`: the caller reduces over ranks (no);
@@ -168,7 +169,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
   let extraClassDeclaration = [{
     bool isGated() { return getActivation().isGated(); }
     /// Whether the package moves tokens and sums between ranks, not its caller.
-    bool communicates() { return getAllToAll() == "gather_scatter"; }
+    bool communicates() { return getAllToAll() == "gather_scatter" || getAllToAll() == "one_sided"; }
     /// Options that the manifest's layer has by the same names: flags, and those
     /// that have a default. It omits one with '?' where it has its default.
     static ::llvm::ArrayRef<::llvm::StringRef> getManifestOptions() {

@@ -109,16 +109,6 @@ void QuantizeWeightsOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   for (Value scale : getScales())
     setName(scale, "scales");
 }
-void DispatchOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getReceived(), "received");
-  for (Value scale : getReceivedScales())
-    setName(scale, "received_scale");
-  setName(getReceivedIds(), "received_ids");
-  setName(getReceivedWeights(), "received_weights");
-}
-void FinalizeOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getOut(), "out");
-}
 
 //===----------------------------------------------------------------------===//
 // Shapes

@@ -16,22 +16,73 @@ using namespace mlir;
 using namespace moec::moe;
 using namespace moec::moe::detail;
 
+/// Ranks and experts of kernels that write into the windows of other ranks.
+static ParseResult verifyOwners(Operation *op, int64_t ranks,
+                                std::optional<uint64_t> experts) {
+  if (ranks < 2)
+    return op->emitOpError() << "'ranks' must be at least 2, got " << ranks;
+  if (experts && int64_t(*experts) < ranks)
+    return op->emitOpError() << "'experts' must give each of " << ranks
+                             << " ranks one, got " << int64_t(*experts);
+  return success();
+}
+
+/// Without `one_sided` nobody asks for owners.
+static ParseResult verifyNoOwners(Operation *op,
+                                  std::optional<uint64_t> experts) {
+  if (!experts)
+    return success();
+  return op->emitOpError() << "'experts' must be given with 'one_sided' alone";
+}
+
 LogicalResult DispatchOp::verify() {
+  const bool oneSided = getOneSided();
+  if (oneSided ? verifyOwners(*this, getRanks(), getExperts())
+               : verifyNoOwners(*this, getExperts()))
+    return failure();
   if (int64_t(getRanks()) < 2)
     return emitOpError() << "'ranks' must be at least 2, got "
                          << int64_t(getRanks());
   if (expectPositive(*this, "stride", getStride()))
     return failure();
+  if (oneSided && int64_t(getStride()) != 1)
+    return emitOpError() << "'stride' must be 1 with 'one_sided', got "
+                         << int64_t(getStride());
+  constexpr size_t kMostScales = 2;
+  if (oneSided && getScales().size() > kMostScales)
+    return emitOpError() << "sends at most " << kMostScales << " scales, got "
+                         << getScales().size();
   if (getScales().getTypes() != getReceivedScales().getTypes())
     return emitOpError() << "must receive scales as they are sent";
   for (auto [name, sent, received] :
-       {std::tuple<StringRef, Value, Value>("received", getX(), getReceived()),
+       {std::tuple<StringRef, Value, Value>("received_x", getX(),
+                                            getReceivedX()),
         {"received_ids", getTopkIds(), getReceivedIds()},
         {"received_weights", getTopkWeights(), getReceivedWeights()}})
     if (expect(*this, name, received, tensor(sent).getShape(),
                tensor(sent).getElementType()))
       return failure();
   return success();
+}
+
+/// The shape of what ranks send back: [tokens, owners, width].
+static SmallVector<int64_t> shapeOfSums(int64_t ranks, bool spreadsExperts,
+                                        Value ids, int64_t width) {
+  return {
+      kAny,
+      SendBackOp::mostOwners(ranks, spreadsExperts, tensor(ids).getDimSize(1)),
+      width};
+}
+
+LogicalResult SendBackOp::verify() {
+  if (verifyOwners(*this, getRanks(), getExperts()) ||
+      expectRank(*this, "partials", getPartials(), 2) ||
+      expectOf(*this, "topk_ids", getTopkIds(), 2, i32(*this)))
+    return failure();
+  return expect(*this, "back", getBack(),
+                shapeOfSums(getRanks(), getExperts().has_value(), getTopkIds(),
+                            tensor(getPartials()).getDimSize(1)),
+                tensor(getPartials()).getElementType());
 }
 
 LogicalResult FinalizeOp::verify() {
@@ -41,6 +92,24 @@ LogicalResult FinalizeOp::verify() {
     return failure();
   if (int64_t(getRanks()) * int64_t(getReduce()) < 2)
     return emitOpError() << "needs several ranks to sum over";
-  return expect(*this, "out", getOut(), tensor(getPartial()).getShape(),
-                tensor(getPartial()).getElementType());
+  if (bool(getTopkIds()) != getOneSided())
+    return emitOpError() << "needs ids with 'one_sided', and with it alone";
+  if (!getOneSided())
+    return failure(verifyNoOwners(*this, getExperts()) ||
+                   expect(*this, "out", getOut(),
+                          tensor(getPartials()).getShape(),
+                          tensor(getPartials()).getElementType()));
+  if (int64_t(getStride()) != 1 || int64_t(getReduce()) != 1)
+    return emitOpError() << "'stride' and 'reduce' must be 1 with "
+                            "'one_sided', got "
+                         << int64_t(getStride()) << " and "
+                         << int64_t(getReduce());
+  if (verifyOwners(*this, getRanks(), getExperts()) ||
+      expectOf(*this, "topk_ids", getTopkIds(), 2, i32(*this)) ||
+      expectRank(*this, "out", getOut(), 2))
+    return failure();
+  return expect(*this, "partials", getPartials(),
+                shapeOfSums(getRanks(), getExperts().has_value(), getTopkIds(),
+                            tensor(getOut()).getDimSize(1)),
+                tensor(getOut()).getElementType());
 }

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Stages that compute on rows, and the two that move them between ranks.
+// Stages that compute on rows, and those that move them between ranks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -333,7 +333,7 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments], ["a
   let hasVerifier = 1;
 }
 
-def Moe_DispatchOp : Moe_ValueOp<"dispatch"> {
+def Moe_DispatchOp : Moe_StageOp<"dispatch", [], ["addStageAttributes", "getOperandName", "getResultName"]> {
   let summary = "the tokens of all ranks to each rank";
   let description = [{
     Communication: x, the scales that its rows have, ids and weights of the
@@ -342,26 +342,75 @@ def Moe_DispatchOp : Moe_ValueOp<"dispatch"> {
     `stride` away, `ranks` of them. The leading `?` is tokens, this rank's before
     and those of the group after. Stages in front of it are of this rank's.
 
+    With `one_sided` a kernel writes rows into the other ranks' windows: ids and
+    weights of every token into all, x and scales into those of the token's
+    owners alone. An owner is a rank with an expert of the token: of `experts`
+    each rank has as many as any other, the first ones one more where there is a
+    rest. Without `experts` all ranks own each token that has an expert. The
+    stage ends when the rows of all ranks have come.
+
     ```mlir
     func.func private @dispatch(%x: tensor<?x2048xbf16>, %ids: tensor<?x8xi32>, %weights: tensor<?x8xf32>) {
       %rx, %rids, %rweights = moe.dispatch ranks = 4 %x ids %ids weights %weights
+          : (tensor<?x2048xbf16>, tensor<?x8xi32>, tensor<?x8xf32>) -> (tensor<?x2048xbf16>, tensor<?x8xi32>, tensor<?x8xf32>)
+      %wx, %wids, %wweights = moe.dispatch ranks = 4 one_sided experts = 128 %x ids %ids weights %weights
           : (tensor<?x2048xbf16>, tensor<?x8xi32>, tensor<?x8xf32>) -> (tensor<?x2048xbf16>, tensor<?x8xi32>, tensor<?x8xf32>)
       return
     }
     ```
   }];
   let arguments = (ins Moe_IntAttr:$ranks, DefaultValuedOptionalAttr<Moe_IntAttr, "1">:$stride,
+    UnitAttr:$one_sided, OptionalAttr<Moe_IntAttr>:$experts,
     AnyRankedTensor:$x, Variadic<AnyRankedTensor>:$scales,
     AnyRankedTensor:$topk_ids, AnyRankedTensor:$topk_weights);
-  let results = (outs AnyRankedTensor:$received, Variadic<AnyRankedTensor>:$received_scales,
+  let results = (outs AnyRankedTensor:$received_x, Variadic<AnyRankedTensor>:$received_scales,
     AnyRankedTensor:$received_ids, AnyRankedTensor:$received_weights);
   let assemblyFormat = [{
-    `ranks` `=` $ranks (`stride` `=` $stride^)? $x (`scales` $scales^)? `ids` $topk_ids `weights` $topk_weights
+    `ranks` `=` $ranks (`stride` `=` $stride^)? (`one_sided` $one_sided^)? (`experts` `=` $experts^)?
+    $x (`scales` $scales^)? `ids` $topk_ids `weights` $topk_weights
     attr-dict `:` functional-type(operands, results)
   }];
+  let members = [{
+    bool isOfTokens(::mlir::OpResult) { return true; }
+  }];
+  let printedResults = ["received", "received_scale", "received_ids", "received_weights"];
+  let hasVerifier = 1;
 }
 
-def Moe_FinalizeOp : Moe_ValueOp<"finalize"> {
+def Moe_SendBackOp : Moe_StageOp<"send_back", [], ["addStageAttributes"]> {
+  let summary = "partial sums to the ranks whose tokens they are of";
+  let description = [{
+    Communication behind a `moe.dispatch` that is `one_sided`: row r of the
+    partial sums is of token r of all ranks. Its rank gets it in its window,
+    at [t, j]: t is the token's number there, and this rank the j-th of its
+    owners, ascending. A token that this rank does not own is left out. The
+    leading `?` of the result is the rank's own tokens, of the operands those of
+    all ranks. The stage ends when the sums of all ranks have come.
+
+    ```mlir
+    func.func private @send_back(%y: tensor<?x2048xbf16>, %ids: tensor<?x8xi32>) {
+      %back = moe.send_back ranks = 4 experts = 128 %y ids %ids : (tensor<?x2048xbf16>, tensor<?x8xi32>) -> tensor<?x4x2048xbf16>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Moe_IntAttr:$ranks, OptionalAttr<Moe_IntAttr>:$experts,
+    AnyRankedTensor:$partials, AnyRankedTensor:$topk_ids);
+  let results = (outs AnyRankedTensor:$back);
+  let assemblyFormat = [{
+    `ranks` `=` $ranks (`experts` `=` $experts^)? $partials `ids` $topk_ids attr-dict `:` functional-type(operands, results)
+  }];
+  let members = [{
+    bool isOfTokens(::mlir::OpResult) { return true; }
+    /// Owners of a token at most.
+    static int64_t mostOwners(int64_t ranks, bool spreadsExperts, int64_t pairs) {
+      return spreadsExperts ? ::std::min(ranks, pairs) : ranks;
+    }
+  }];
+  let hasVerifier = 1;
+}
+
+def Moe_FinalizeOp : Moe_StageOp<"finalize", [], ["addStageAttributes"]> {
   let summary = "sums over ranks back to the tokens' own ranks";
   let description = [{
     Communication, the way back of `moe.dispatch`: the sum over `ranks` ranks,
@@ -370,19 +419,34 @@ def Moe_FinalizeOp : Moe_ValueOp<"finalize"> {
     have the same tokens. One of the two numbers may be 1. The leading `?` is
     tokens.
 
+    With `one_sided` the sums of a token's owners have come: out[t] is the sum of
+    partials[t, j] over j = 0, 1, ..., in f32 and in that order, rounded once; j
+    counts the owners of token t, whose ids are given. A token without an owner
+    gets zeros.
+
     ```mlir
-    func.func private @finalize(%y: tensor<?x2048xbf16>) {
-      %out = moe.finalize ranks = 4 stride = 2 reduce = 2 %y : tensor<?x2048xbf16> -> tensor<?x2048xbf16>
+    func.func private @finalize(%y: tensor<?x2048xbf16>, %back: tensor<?x4x2048xbf16>, %ids: tensor<?x8xi32>) {
+      %out = moe.finalize ranks = 4 stride = 2 reduce = 2 %y : (tensor<?x2048xbf16>) -> tensor<?x2048xbf16>
+      %sum = moe.finalize ranks = 4 one_sided experts = 128 %back ids %ids : (tensor<?x4x2048xbf16>, tensor<?x8xi32>) -> tensor<?x2048xbf16>
       return
     }
     ```
   }];
   let arguments = (ins Moe_IntAttr:$ranks, DefaultValuedOptionalAttr<Moe_IntAttr, "1">:$stride,
-    DefaultValuedOptionalAttr<Moe_IntAttr, "1">:$reduce, AnyRankedTensor:$partial);
+    DefaultValuedOptionalAttr<Moe_IntAttr, "1">:$reduce,
+    UnitAttr:$one_sided, OptionalAttr<Moe_IntAttr>:$experts,
+    AnyRankedTensor:$partials, Optional<AnyRankedTensor>:$topk_ids);
   let results = (outs AnyRankedTensor:$out);
   let assemblyFormat = [{
-    `ranks` `=` $ranks (`stride` `=` $stride^)? (`reduce` `=` $reduce^)? $partial attr-dict `:` type($partial) `->` type($out)
+    `ranks` `=` $ranks (`stride` `=` $stride^)? (`reduce` `=` $reduce^)? (`one_sided` $one_sided^)? (`experts` `=` $experts^)?
+    $partials (`ids` $topk_ids^)? attr-dict `:` functional-type(operands, results)
   }];
+  let members = [{
+    bool isOfTokens(::mlir::OpResult) { return true; }
+    /// The columns of a token.
+    int64_t getWidth() { return ::llvm::cast<::mlir::RankedTensorType>(getOut().getType()).getDimSize(1); }
+  }];
+  let hasVerifier = 1;
 }
 
 #endif // MOEC_DIALECT_MOESTAGEOPS_TD

@@ -213,6 +213,61 @@ void ActivateOp::addStageAttributes(NamedAttrList &attributes) {
 void CombineOp::addStageAttributes(NamedAttrList &attributes) {
   Writer writer(*this, attributes);
   writer.leaveOut("identity_of_rank");
+  // Inside of a kernel no value says the type.
+  if (isa<KernelOp>((*this)->getParentOp()) &&
+      llvm::any_of(getOut().getUsers(), llvm::IsaPred<SendBackOp>))
+    writer.word(
+        "output_type",
+        nameOf(cast<RankedTensorType>(getOut().getType()).getElementType()));
   writer.integer("pairs", getPairs());
+  writer.integer("hidden", getWidth());
+}
+
+//===----------------------------------------------------------------------===//
+// Between ranks
+//===----------------------------------------------------------------------===//
+
+/// Names of an operand or a result with those of scales in a range of them.
+static StringRef nameWithScales(unsigned index, unsigned first, size_t count,
+                                StringRef scale, StringRef secondScale,
+                                StringRef name) {
+  if (index < first || index >= first + count)
+    return name;
+  return index == first ? scale : secondScale;
+}
+
+StringRef DispatchOp::getOperandName(unsigned operand) {
+  return nameWithScales(
+      operand, 1, getScales().size(), "scale", "second_scale",
+      StageOpInterface::Trait<DispatchOp>::getOperandName(operand));
+}
+
+StringRef DispatchOp::getResultName(unsigned result) {
+  return nameWithScales(
+      result, 1, getReceivedScales().size(), "received_scale",
+      "received_second_scale",
+      StageOpInterface::Trait<DispatchOp>::getResultName(result));
+}
+
+void DispatchOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer writer(*this, attributes);
+  writer.leaveOut("stride");
+  writer.leaveOut("one_sided");
+  writer.integer("pairs", extent(getTopkIds(), 1));
+}
+
+void SendBackOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer writer(*this, attributes);
+  writer.integer("pairs", extent(getTopkIds(), 1));
+}
+
+void FinalizeOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer writer(*this, attributes);
+  writer.leaveOut("stride");
+  writer.leaveOut("reduce");
+  writer.leaveOut("one_sided");
+  if (!getTopkIds())
+    return;
+  writer.integer("pairs", extent(getTopkIds(), 1));
   writer.integer("hidden", getWidth());
 }

@@ -89,6 +89,20 @@ void ArgumentLayout::ofRank(std::string_view operand) {
   size(operand, Expression::symbol(findRankOperand(operand)->symbol));
 }
 
+void ArgumentLayout::peers(std::string_view name) {
+  ArgumentField field;
+  field.name = name;
+  field.kind = ArgumentField::Kind::Peers;
+  add(std::move(field), "const unsigned long long *");
+}
+
+void ArgumentLayout::status(std::string_view name) {
+  ArgumentField field;
+  field.name = name;
+  field.kind = ArgumentField::Kind::Status;
+  add(std::move(field), "moe::ExchangeBlock *");
+}
+
 void ArgumentLayout::tensorMap(std::string_view name, std::string_view map) {
   ArgumentField field;
   field.name = name;

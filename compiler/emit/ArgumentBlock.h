@@ -40,6 +40,9 @@ public:
   /// A number of the rank that runs, by its operand's name
   /// (runtime/package/Stages.h).
   void ofRank(std::string_view operand);
+  /// The addresses of all ranks' windows, and of the moe::ExchangeBlock.
+  void peers(std::string_view name);
+  void status(std::string_view name);
   /// 128 bytes by value, of the manifest's tensor map `map`.
   void tensorMap(std::string_view name, std::string_view map);
 

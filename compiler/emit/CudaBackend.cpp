@@ -19,6 +19,7 @@
 #include "compiler/emit/QuantizeWeightsEmitter.h"
 #include "compiler/emit/TemplateLibrary.h"
 #include "compiler/plan/ProgramValues.h"
+#include "compiler/plan/Window.h"
 #include "runtime/package/KernelText.h"
 #include "runtime/support/Sha256.h"
 
@@ -148,6 +149,7 @@ Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
 Result<void> PackageWriter::addTarget(moe::ProgramOp program) {
   Target target = beginTarget(program);
   target.values = targetValues(program);
+  TRY(addWindow(program, target));
   target.report = reportJson(program);
 
   std::map<std::string, moe::LaunchOp> launches;

@@ -22,6 +22,7 @@
 #include "compiler/plan/KernelFacts.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Schedules.h"
+#include "compiler/plan/Window.h"
 #include "dialect/catalog/Engines.h"
 #include "dialect/catalog/Schemes.h"
 #include "runtime/package/Stages.h"
@@ -68,6 +69,7 @@ private:
 
   void begin(const Expression &grid);
   void addArguments();
+  bool addExchange(StringRef word);
   void addMembers();
 
   moe::KernelOp kernel;
@@ -124,6 +126,22 @@ void Emitter::begin(const Expression &grid) {
   }
 }
 
+/// Adds what reaches other ranks, if the word is its name.
+bool Emitter::addExchange(StringRef word) {
+  ArgumentLayout &args = out.text.arguments;
+  if (word == "peers")
+    args.peers(word);
+  else if (word == "status")
+    args.status(word);
+  else if (word == kExchangeWords)
+    args.pointer(word, "unsigned long long", word, /*written=*/true);
+  else if (word == kExchangeCounter)
+    args.pointer(word, "unsigned", word, /*written=*/true);
+  else
+    return false;
+  return true;
+}
+
 /// The argument block that the kind's row says.
 void Emitter::addArguments() {
   forEachWord(kernel.getRow().arguments, [&](StringRef word) {
@@ -137,6 +155,8 @@ void Emitter::addArguments() {
         args.ofRank(word);
       return;
     }
+    if (addExchange(word))
+      return;
     const bool isStride = word.consume_back(".stride");
     const mlir::Value value = valueOf(kernel, word);
     if (value && isStride)

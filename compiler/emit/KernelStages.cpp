@@ -92,6 +92,8 @@ public:
           names.lookup(operand.get());
     for (const StringRef operand : rankOperandsOf(stage))
       made.operands[operand.str()] = operand.str();
+    for (const StringRef operand : exchangeOperandsOf(stage))
+      made.operands[operand.str()] = operand.str();
     for (mlir::OpResult result : stage->getResults())
       addResult(stage, result, made);
     mlir::NamedAttrList attributes;

@@ -93,6 +93,8 @@ static json communicationJson(moe::LayerOp layer) {
   // Written where it does, so that older packages stay as they are.
   if (expected->byPackage)
     made["by_package"] = true;
+  if (expected->oneSided)
+    made["one_sided"] = true;
   return made;
 }
 

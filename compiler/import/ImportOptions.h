@@ -55,7 +55,7 @@ void forEachImportOption(Options &options, See see) {
       "of experts on ranks: linear or round_robin");
   see("all-to-all", options.allToAll,
       "the transport between ranks with tokens of their own; with "
-      "gather_scatter the package moves tokens and sums itself");
+      "gather_scatter or one_sided the package moves tokens and sums itself");
   see("rank", options.rank,
       "the rank to compile for, (dp_rank * pcp + pcp_rank) * tp + tp_rank");
   see("all-ranks", options.allRanks,

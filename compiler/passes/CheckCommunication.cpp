@@ -15,9 +15,35 @@
 #include "compiler/passes/Targets.h"
 #include "compiler/plan/Communication.h"
 #include "dialect/catalog/RoutingMethods.h"
+#include "runtime/package/Limits.h"
 
 using namespace mlir;
 using namespace moec;
+
+/// Kernels that write into the memory of other ranks do less.
+static LogicalResult checkOneSided(moe::LayerOp layer,
+                                   const compiler::Communication &moved) {
+  bool failed = false;
+  const auto refuseAsked = [&](bool isAsked, StringRef code,
+                               const Twine &reason) {
+    if (isAsked)
+      failed |=
+          mlir::failed(compiler::refuse(layer, code,
+                                        "all_to_all one_sided, and " + reason +
+                                            ", or all_to_all gather_scatter"));
+  };
+  refuseAsked(moved.reduce > 1, "option_not_supported",
+              Twine(moved.reduce) +
+                  " ranks that have the same tokens; accepted: sp = tp, with "
+                  "which each rank has tokens of its own");
+  refuseAsked(moved.gather > kMostWindowRanks, "size_not_supported",
+              Twine(moved.gather) + " ranks; accepted: at most " +
+                  Twine(kMostWindowRanks));
+  refuseAsked(layer.getZeroExperts().value_or(0) > 0, "option_not_supported",
+              "zero_experts: they hand on x, which the rank that adds it does "
+              "not get; accepted: one of the two");
+  return failure(failed);
+}
 
 LogicalResult compiler::checkCommunication(moe::LayerOp layer) {
   if (!layer.communicates())
@@ -65,15 +91,18 @@ LogicalResult compiler::checkCommunication(moe::LayerOp layer) {
   const auto refuseAsked = [&](ArrayRef<Rule> rules) {
     for (const Rule &rule : rules)
       if (rule.isAsked)
-        failed |= mlir::failed(
-            refuse(layer, "option_not_supported",
-                   "all_to_all gather_scatter, and " + rule.reason +
-                       "; accepted: one of the two, or all_to_all "
-                       "allgather_reducescatter, with which the caller moves "
-                       "tokens and sums"));
+        failed |= mlir::failed(refuse(
+            layer, "option_not_supported",
+            "all_to_all " + *layer.getAllToAll() + ", and " + rule.reason +
+                "; accepted: one of the two, or all_to_all "
+                "allgather_reducescatter, with which the caller moves "
+                "tokens and sums"));
   };
   refuseAsked(always);
-  if (const auto moved = movedByPackage(layer); moved && moved->gather > 1)
+  const auto moved = movedByPackage(layer);
+  if (moved && moved->gather > 1)
     refuseAsked(gathering);
+  if (moved && moved->oneSided)
+    failed |= mlir::failed(checkOneSided(layer, *moved));
   return failure(failed);
 }

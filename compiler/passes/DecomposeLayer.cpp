@@ -351,12 +351,44 @@ private:
     }
     Value out = combine(y, permute.getPositions(), route);
     if (const auto moved = compiler::movedByPackage(layer))
-      out = moe::FinalizeOp::create(builder, location, out.getType(),
-                                    builder.getI64IntegerAttr(moved->scatter),
-                                    unlessOne(moved->stride()),
-                                    unlessOne(moved->reduce), out)
-                .getOut();
+      out = finalize(*moved, out, route, own);
     finish({"out"}, out, own, permute);
+  }
+
+  /// Brings the sums back to the ranks of their tokens. `route` was given the
+  /// ids of all ranks' tokens, `own` has made those of this rank's.
+  Value finalize(const compiler::Communication &moved, Value sums,
+                 moe::RouteOp route, moe::RouteOp own) {
+    const IntegerAttr ranks = builder.getI64IntegerAttr(moved.scatter);
+    const IntegerAttr experts = spreadExperts(moved);
+    Value ids;
+    Value partials = sums;
+    if (moved.oneSided) {
+      ids = own.getTopkIds();
+      const int64_t owners = moe::SendBackOp::mostOwners(
+          moved.scatter, bool(experts), layer.getPairsOfToken());
+      partials = moe::SendBackOp::create(
+          builder, location,
+          tensor({kAny, owners, layer.getWidth()}, layer.getOutputType()),
+          ranks, experts, sums, route.getGivenIds());
+    }
+    return moe::FinalizeOp::create(builder, location, sums.getType(), ranks,
+                                   unlessOne(moved.stride()),
+                                   unlessOne(moved.reduce), oneSided(moved),
+                                   experts, partials, ids)
+        .getOut();
+  }
+
+  UnitAttr oneSided(const compiler::Communication &moved) {
+    return moved.oneSided ? builder.getUnitAttr() : UnitAttr();
+  }
+
+  /// The experts that ranks share out, which say a token's owners; null where
+  /// nobody asks, or where all ranks have all.
+  IntegerAttr spreadExperts(const compiler::Communication &moved) {
+    return moved.oneSided && layer.getParallel().usesExpertParallelism()
+               ? builder.getI64IntegerAttr(layer.getStoredExperts())
+               : IntegerAttr();
   }
 
   /// Brings the tokens of all ranks here: from then on the route's ids and
@@ -383,8 +415,9 @@ private:
         builder, location, typeOf(x.data), llvm::map_to_vector(scales, typeOf),
         typeOf(route.getTopkIds()), typeOf(route.getTopkWeights()),
         builder.getI64IntegerAttr(moved.gather), unlessOne(moved.stride()),
-        x.data, scales, route.getTopkIds(), route.getTopkWeights());
-    x.data = op.getReceived();
+        oneSided(moved), spreadExperts(moved), x.data, scales,
+        route.getTopkIds(), route.getTopkWeights());
+    x.data = op.getReceivedX();
     if (isOfTokens(x.scale))
       x.scale = op.getReceivedScales().front();
     if (!quantizesBefore) {

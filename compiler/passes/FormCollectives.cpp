@@ -16,7 +16,10 @@ using namespace mlir;
 using namespace moec;
 
 bool compiler::isBetweenRanks(Operation *stage) {
-  return isa<moe::DispatchOp, moe::FinalizeOp>(stage);
+  if (auto dispatch = dyn_cast<moe::DispatchOp>(stage))
+    return !dispatch.getOneSided();
+  auto finalize = dyn_cast<moe::FinalizeOp>(stage);
+  return finalize && !finalize.getOneSided();
 }
 
 bool compiler::isBeforeDispatch(Operation *stage) {
@@ -47,7 +50,7 @@ static void form(OpBuilder &builder, moe::DispatchOp dispatch) {
 }
 
 static void form(OpBuilder &builder, moe::FinalizeOp finalize) {
-  Value sum = finalize.getPartial();
+  Value sum = finalize.getPartials();
   const int64_t ranks = finalize.getRanks(), reduce = finalize.getReduce();
   if (ranks > 1)
     sum =

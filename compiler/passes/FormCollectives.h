@@ -18,7 +18,8 @@
 
 namespace moec::compiler {
 
-/// Whether the stage is one between ranks, which no kernel holds.
+/// Whether the stage is one between ranks that no kernel holds: a library does
+/// it.
 bool isBetweenRanks(mlir::Operation *stage);
 
 /// Whether the stage is of this rank's tokens, before those of others come.

@@ -10,7 +10,8 @@
 // quantizations of its result in the epilogue of the first matmul, and combine
 // with the second one where a variant makes the result in slices. Backend
 // unfused: one kernel a stage, but for counting, which needs what routing has
-// at hand. A few tokens: two kernels, of which each routes for itself.
+// at hand. A few tokens: two kernels, of which each routes for itself. Between
+// ranks: a kernel a stage, but that one combines and sends back.
 //
 //===----------------------------------------------------------------------===//
 
@@ -154,7 +155,9 @@ static std::string launchResultName(OpResult result, const Group &group) {
   if (isa<moe::RouteOp>(result.getOwner()) &&
       isBeforeDispatch(result.getOwner()))
     return inKernel == "topk_ids" ? "own_ids" : "own_weights";
-  if (llvm::any_of(result.getUsers(), llvm::IsaPred<moe::FinalizeOp>))
+  if (isa<moe::CombineOp>(result.getOwner()) &&
+      llvm::any_of(result.getUsers(),
+                   llvm::IsaPred<moe::SendBackOp, moe::FinalizeOp>))
     return "partial";
   // In a part that routes the caller gets them.
   if (isa<moe::RouteOp>(result.getOwner()) && isReturnedAs(result, "places"))
@@ -358,6 +361,12 @@ static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
       } else if (!sorted) {
         joins = fuse && joinsRouting(variant, quantize);
       }
+    }
+    // Sums that leave this rank need no place here.
+    if (isa<moe::SendBackOp>(op) && fuse && groups.back().stages.size() == 1 &&
+        isa<moe::CombineOp>(groups.back().stages.front())) {
+      joins = true;
+      groups.back().name += "_send_back";
     }
     if (!joins || groups.empty())
       groups.push_back({name, {}, apart});

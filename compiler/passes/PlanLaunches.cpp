@@ -157,11 +157,18 @@ void Planner::planSlices() {
 }
 
 void Planner::planCombine() {
-  const int64_t hidden = findStage<moe::CombineOp>(kernel).getWidth();
+  auto combine = findStage<moe::CombineOp>(kernel);
+  const int64_t hidden = combine
+                             ? combine.getWidth()
+                             : findStage<moe::FinalizeOp>(kernel).getWidth();
   const int64_t columns = cast<moe::CombineScheduleAttr>(schedule).getColumns();
   columnBlocks = llvm::divideCeil(hidden, columns);
   label = fmt::format("1x{}", columns);
   grid = symbol("tokens") * Expression(columnBlocks);
+  // Every CTA waits once for its stores to other ranks.
+  constexpr int64_t kCtasPerSm = 4;
+  if (findStage<moe::SendBackOp>(kernel))
+    grid = min(grid, symbol("sm_count") * Expression(kCtasPerSm));
 }
 
 /// CTAs that quantize, and the values that one or each of its parts takes.
@@ -241,6 +248,8 @@ FailureOr<moe::PlanAttr> Planner::plan() {
                                  {"down_combine", &Planner::planFewTokens},
                                  {"down_slices", &Planner::planSlices},
                                  {"combine", &Planner::planCombine},
+                                 {"combine_send_back", &Planner::planCombine},
+                                 {"finalize", &Planner::planCombine},
                                  {"amax", &Planner::planQuantize},
                                  {"quantize", &Planner::planQuantize},
                                  {"dequantize", &Planner::planDequantize}};

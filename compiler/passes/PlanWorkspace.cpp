@@ -17,6 +17,7 @@
 #include "compiler/plan/Overlap.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Regions.h"
+#include "compiler/plan/Window.h"
 #include "runtime/package/Limits.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -38,7 +39,7 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
 
   void runOnOperation() override {
     moe::ProgramOp program = getOperation();
-    std::vector<WorkspaceValue> values = workspaceValues(program);
+    const std::vector<WorkspaceValue> values = workspaceValues(program);
     for (auto variant : program.getBody().getOps<moe::VariantOp>())
       if (failed(plan(program, variant, values)))
         return signalPassFailure();
@@ -80,14 +81,15 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
                         "follow from max_tokens " + Twine(*largest.tokens) +
                         "; accepted: at most " + Twine(kMostRows));
     const int64_t most = program.getMaxTokens();
+    int64_t ranks = windowRanks(program);
     for (auto collective : variant.getBody().getOps<moe::CollectiveOp>())
-      if (const int64_t ranks = collective.getRanks();
-          collective.getKind() == "all_gather" && ranks > most)
-        return refuse(program, "size_not_supported",
-                      "max_tokens " + Twine(most) + " counts the tokens of " +
-                          Twine(ranks) +
-                          " ranks together; accepted: at least " +
-                          Twine(ranks));
+      if (collective.getKind() == "all_gather")
+        ranks = collective.getRanks();
+    if (ranks > most)
+      return refuse(program, "size_not_supported",
+                    "max_tokens " + Twine(most) + " counts the tokens of " +
+                        Twine(ranks) + " ranks together; accepted: at least " +
+                        Twine(ranks));
     for (auto launch : variant.getBody().getOps<moe::LaunchOp>())
       for (auto [name, value] :
            llvm::zip(launch.getKernelOp().getFields(), launch.getArguments())) {
@@ -98,13 +100,12 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
         const int64_t rows = isa<BlockArgument>(value) && !isBatched(program)
                                  ? *largest.tokens
                                  : *largest.rows;
-        const auto known = llvm::find_if(values, [&](const WorkspaceValue &v) {
-          return v.name == valueName(value);
-        });
         Result<int64_t> bytes =
             rows * columns * elementBytes(elementTypeOf(value));
-        if (known != values.end())
-          bytes = known->bytes().evaluate(largest);
+        for (const auto &list : {values, windowValues(program)})
+          for (const WorkspaceValue &known : list)
+            if (known.name == valueName(value))
+              bytes = known.bytes().evaluate(largest);
         if (!bytes)
           return variant.emitError() << bytes.error().message;
         if (*bytes >= kOperandBytes)

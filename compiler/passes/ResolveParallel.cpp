@@ -56,12 +56,15 @@ const FormerTransport kFormerTransports[] = {
      "allgather_reducescatter, which vLLM takes in its place"},
 };
 
-/// The package gathers and scatters, not the caller.
+/// The package moves rows, not the caller: by collectives of a library, or its
+/// kernels write them into the memory of other ranks.
 constexpr StringLiteral kByPackage = "gather_scatter";
+constexpr StringLiteral kOneSided = "one_sided";
 
 const Transport kTransports[] = {
     {kGatherScatter, false},
     {kByPackage, false},
+    {kOneSided, false},
     {"deepep_high_throughput", false},
     {"deepep_low_latency", true},
     {"deepep_v2", false},
@@ -113,7 +116,8 @@ LogicalResult resolveCommunication(moe::LayerOp layer) {
     return success();
   compiler::Communication expected;
   const int64_t own = parallel.getDp() * parallel.getPcp() * sp;
-  expected.byPackage = name == kByPackage;
+  expected.oneSided = name == kOneSided;
+  expected.byPackage = name == kByPackage || expected.oneSided;
   if (parallel.usesExpertParallelism() && own > 1 && name != kGatherScatter &&
       !expected.byPackage) {
     expected.exchange = name.str();

@@ -331,6 +331,22 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     return success();
   }
 
+  /// One CTA a token, or one for 512 columns where tokens are few.
+  moe::ScheduleAttr scheduleOfSum(moe::ProgramOp program, Value out,
+                                  Value partials, int64_t tokens) {
+    const int64_t hidden =
+        cast<RankedTensorType>(out.getType()).getShape().back();
+    const int64_t width = 16 / std::min(elementBytes(elementTypeOf(out)),
+                                        elementBytes(elementTypeOf(partials)));
+    const int64_t vectors = (hidden + width - 1) / width;
+    const int64_t blocks =
+        tokens <= 128 ? std::max<int64_t>(hidden / 512, 1) : 1;
+    const int64_t share = (vectors + blocks - 1) / blocks;
+    return attribute<moe::CombineScheduleAttr>(
+        {share * width, std::clamp<int64_t>((share + 31) / 32 * 32, 32, 256),
+         isProgrammatic(program)});
+  }
+
   FailureOr<moe::ScheduleAttr> decide(moe::ProgramOp program,
                                       moe::KernelOp kernel) {
     const int64_t tokens = tokenRange(kernel).second;
@@ -340,19 +356,12 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       return selectSlices(program, kernel);
     if (auto matmul = findStage<moe::GroupedMatmulOp>(kernel))
       return selectMatmul(program, kernel, matmul);
-    if (auto combine = findStage<moe::CombineOp>(kernel)) {
-      // One CTA a token, or one for 512 columns where tokens are few.
-      int64_t hidden = combine.getWidth();
-      int64_t width =
-          16 / std::min(elementBytes(elementTypeOf(combine.getOut())),
-                        elementBytes(elementTypeOf(combine.getPartials())));
-      int64_t vectors = (hidden + width - 1) / width;
-      int64_t blocks = tokens <= 128 ? std::max<int64_t>(hidden / 512, 1) : 1;
-      int64_t share = (vectors + blocks - 1) / blocks;
-      return attribute<moe::CombineScheduleAttr>(
-          {share * width, std::clamp<int64_t>((share + 31) / 32 * 32, 32, 256),
-           isProgrammatic(program)});
-    }
+    if (auto combine = findStage<moe::CombineOp>(kernel))
+      return scheduleOfSum(program, combine.getOut(), combine.getPartials(),
+                           tokens);
+    if (auto finalize = findStage<moe::FinalizeOp>(kernel))
+      return scheduleOfSum(program, finalize.getOut(), finalize.getPartials(),
+                           tokens / int64_t(finalize.getRanks()));
     moe::BlockSchedule fields;
     fields.threads = 256;
     fields.programmatic = isProgrammatic(program);
@@ -362,6 +371,10 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     } else if (auto permute = findStage<moe::PermuteOp>(kernel)) {
       fields.blockTokens = permute.getBlockTokens();
       fields.threads = tokens > 512 || permute.getNumLocal() > 512 ? 1024 : 512;
+    } else if (findStage<moe::DispatchOp>(kernel) ||
+               findStage<moe::SendBackOp>(kernel)) {
+      // Every warp has rows on their way to other ranks.
+      fields.threads = 512;
     } else if (auto batch = findStage<moe::BatchOp>(kernel)) {
       fields.threads = std::clamp<int64_t>(
           llvm::PowerOf2Ceil(batch.getNumLocal()), 32, 1024);

@@ -31,6 +31,8 @@ void compiler::setCommunication(moe::LayerOp layer,
     fields.push_back(builder.getNamedAttr("deferred", builder.getUnitAttr()));
   if (expected.byPackage)
     fields.push_back(builder.getNamedAttr("by_package", builder.getUnitAttr()));
+  if (expected.oneSided)
+    fields.push_back(builder.getNamedAttr("one_sided", builder.getUnitAttr()));
   if (!expected.exchange.empty())
     fields.push_back(builder.getNamedAttr(
         "exchange", builder.getStringAttr(expected.exchange)));
@@ -52,6 +54,7 @@ compiler::communicationOf(moe::LayerOp layer) {
   expected.reduce = ranks("reduce");
   expected.deferred = fields.contains("deferred");
   expected.byPackage = fields.contains("by_package");
+  expected.oneSided = fields.contains("one_sided");
   if (const auto name = fields.getAs<StringAttr>("exchange"))
     expected.exchange = name.str();
   return expected;

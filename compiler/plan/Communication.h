@@ -37,8 +37,11 @@ struct Communication {
   /// In place of all that: the transport that sends each rank the rows of its
   /// experts, with ids and weights, and brings their results back.
   std::string exchange;
-  /// The package does it (all_to_all = gather_scatter), not the caller.
+  /// The package does it (all_to_all = gather_scatter or one_sided), not the
+  /// caller.
   bool byPackage = false;
+  /// Its kernels write into the windows of other ranks.
+  bool oneSided = false;
 
   /// From one rank of those that gather to the next: between them are those
   /// that have the same tokens.

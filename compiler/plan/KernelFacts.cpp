@@ -13,9 +13,20 @@
 
 #include "compiler/plan/ProgramValues.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
+
+/// A warp copies so many bytes at a time (templates/moe/exchange/copy_rows.cuh).
+static constexpr int64_t kPieceBytes = 2048;
+
+static int64_t bytesOfRow(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return type.getShape().back() *
+         elementBits(elementTypeName(type.getElementType())) / 8;
+}
 
 Attribute compiler::factOf(moe::KernelOp kernel, StringRef name) {
   Builder builder(kernel.getContext());
@@ -30,6 +41,14 @@ Attribute compiler::factOf(moe::KernelOp kernel, StringRef name) {
       return builder.getI64IntegerAttr(
           cast<RankedTensorType>(stage->getOperand(0).getType()).getDimSize(1));
   }
+  StringRef operand = name;
+  const bool isPieces = operand.consume_back("_pieces");
+  if (isPieces || operand.consume_back("_bytes"))
+    if (const Value value = valueOf(kernel, operand)) {
+      const int64_t bytes = bytesOfRow(value);
+      return builder.getI64IntegerAttr(
+          isPieces ? int64_t(llvm::divideCeil(bytes, kPieceBytes)) : bytes);
+    }
   if (name == "rank_experts")
     return builder.getI64IntegerAttr(
         localExperts(kernel->getParentOfType<moe::ProgramOp>()));
@@ -91,7 +110,19 @@ SmallVector<StringRef> compiler::rankOperandsOf(moe::StageOpInterface stage) {
   if (auto combine = dyn_cast<moe::CombineOp>(stage.getOperation());
       combine && combine.getIdentityOfRank())
     operands.push_back("add_identity");
+  if (isa<moe::DispatchOp, moe::SendBackOp>(stage.getOperation()))
+    operands.push_back("rank");
   return operands;
+}
+
+ArrayRef<StringRef> compiler::exchangeOperandsOf(moe::StageOpInterface stage) {
+  static constexpr StringRef ofSending[] = {
+      "exchange_words", "exchange_counter", "peers", "status"};
+  if (isa<moe::DispatchOp, moe::SendBackOp>(stage.getOperation()))
+    return ofSending;
+  return isa<moe::FinalizeOp>(stage.getOperation())
+             ? ArrayRef(ofSending).take_front(1)
+             : ArrayRef<StringRef>();
 }
 
 bool compiler::takesOfRank(moe::KernelOp kernel, StringRef operand) {

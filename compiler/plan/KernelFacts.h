@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Rows of dialect/catalog/Kernels.h name facts: attributes of the stages as
-// manifests call them, `columns` of the first operand, `rank_experts` whose
+// manifests call them, `columns` of the first operand, `NAME_bytes` of a row of
+// an operand and `NAME_pieces` that warps copy it in, `rank_experts` whose
 // weights this rank has, `threads` and `schedule_tokens` of the schedule,
 // `early` and `column_blocks` of the plan.
 //
@@ -34,6 +35,10 @@ mlir::Value valueOf(moe::KernelOp kernel, llvm::StringRef name);
 /// runtime/package/Stages.h; and whether a stage of the kernel takes one.
 llvm::SmallVector<llvm::StringRef> rankOperandsOf(moe::StageOpInterface stage);
 bool takesOfRank(moe::KernelOp kernel, llvm::StringRef operand);
+
+/// A stage that reaches other ranks takes these besides values of the program;
+/// the names are those of runtime/package/Stages.h.
+llvm::ArrayRef<llvm::StringRef> exchangeOperandsOf(moe::StageOpInterface stage);
 
 /// Whether, wherever the kernel is launched, the launch right before it wrote
 /// none of these fields, words separated by blanks: then they may be read while

@@ -18,6 +18,8 @@
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Schedules.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
@@ -31,6 +33,11 @@ static constexpr double kMovingBandwidth = 0.82;
 /// The L2 cache delivers so much faster.
 static constexpr double kFromL2 = 1.7;
 
+/// Bytes that kernels write into the memory of another GPU each second, and the
+/// time of a signal there and back: measured on two H200 of a host.
+static constexpr double kLinkBandwidth = 348e9;
+static constexpr double kSignalSeconds = 2.7e-6;
+
 static double bytesOf(Value value, double leading) {
   auto type = cast<RankedTensorType>(value.getType());
   double elements = 1;
@@ -43,6 +50,11 @@ static double bytesOf(Value value, double leading) {
 /// A kernel without a matmul reads and writes so many bytes.
 static double bytesMoved(moe::KernelOp kernel, const ExpertRows &rows) {
   const auto tokens = double(rows.tokens());
+  if (auto finalize = findStage<moe::FinalizeOp>(kernel)) {
+    const double own = tokens / double(finalize.getRanks());
+    return bytesOf(finalize.getPartials(), own) +
+           bytesOf(finalize.getOut(), own);
+  }
   if (auto combine = findStage<moe::CombineOp>(kernel))
     return bytesOf(combine.getPartials(), rows.rows()) +
            bytesOf(combine.getOut(), tokens);
@@ -73,6 +85,43 @@ static Cost costOfMoving(moe::KernelOp kernel, const ExpertRows &rows,
   cost.memorySeconds = cost.bytes / bandwidth;
   cost.fillSeconds =
       kLaunchSeconds + kRoutingSeconds * (double(routes) + double(sorts));
+  cost.seconds = cost.memorySeconds + cost.fillSeconds;
+  return cost;
+}
+
+/// A kernel that writes into the windows of other ranks, where all bring as
+/// many tokens and use all experts alike.
+static Cost costOfExchange(moe::KernelOp kernel, const ExpertRows &rows,
+                           const Hardware &hardware) {
+  auto dispatch = findStage<moe::DispatchOp>(kernel);
+  auto sendBack = findStage<moe::SendBackOp>(kernel);
+  const auto ranks =
+      double(dispatch ? dispatch.getRanks() : sendBack.getRanks());
+  const bool spreads =
+      (dispatch ? dispatch.getExperts() : sendBack.getExperts()).has_value();
+  const Value ids = dispatch ? dispatch.getTopkIds() : sendBack.getTopkIds();
+  const auto pairs =
+      double(cast<RankedTensorType>(ids.getType()).getDimSize(1));
+  const double owners =
+      spreads ? ranks * (1 - std::pow(1 - 1 / ranks, pairs)) : ranks;
+  const double sent = double(rows.tokens()) / ranks * owners;
+  Cost cost;
+  if (dispatch) {
+    cost.bytes = bytesOf(dispatch.getX(), sent);
+    for (const Value scale : dispatch.getScales())
+      cost.bytes += bytesOf(scale, sent);
+  } else {
+    cost.bytes = bytesOf(sendBack.getPartials(), sent);
+  }
+  // One of a token's owners may be its own rank.
+  cost.memorySeconds = cost.bytes * (ranks - 1) / ranks / kLinkBandwidth;
+  cost.fillSeconds = kLaunchSeconds + kSignalSeconds;
+  if (auto combine = findStage<moe::CombineOp>(kernel)) {
+    const double read = bytesOf(combine.getPartials(), rows.rows());
+    cost.bytes += read;
+    cost.memorySeconds = std::max(
+        cost.memorySeconds, read / (hardware.bandwidth * kMovingBandwidth));
+  }
   cost.seconds = cost.memorySeconds + cost.fillSeconds;
   return cost;
 }
@@ -119,6 +168,9 @@ Prediction compiler::predict(moe::VariantOp variant, const ExpertRows &rows,
           problem.alikeTiles);
       if (problem.first && tiles.rows > 0)
         made.padding = 1 - rows.rows() / tiles.rows;
+    } else if (findStage<moe::DispatchOp>(kernel) ||
+               findStage<moe::SendBackOp>(kernel)) {
+      cost = costOfExchange(kernel, rows, hardware);
     } else {
       cost = costOfMoving(kernel, rows, hardware);
     }

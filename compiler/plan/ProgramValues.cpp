@@ -190,16 +190,30 @@ SmallVector<NamedOutput> compiler::outputsOf(moe::ReturnOp ret) {
   return outputs;
 }
 
-static bool standsBeforeGather(Operation *op) {
-  return llvm::any_of(op->getBlock()->getOps<moe::CollectiveOp>(),
+/// Whether the launch is of a kernel that holds such a stage.
+template <typename Op> static bool launches(moe::LaunchOp launch) {
+  moe::KernelOp kernel = launch.getKernelOp();
+  return kernel && findStage<Op>(kernel);
+}
+
+/// Whether what makes the tokens of all ranks of this rank's does not stand in
+/// front of the launch. A kernel that does it takes those of this rank.
+static bool standsBeforeGather(moe::LaunchOp launch) {
+  return llvm::any_of(launch->getBlock()->getOps<moe::CollectiveOp>(),
                       [&](moe::CollectiveOp collective) {
                         return collective.getKind() == "all_gather" &&
-                               op->isBeforeInBlock(collective);
+                               launch->isBeforeInBlock(collective);
+                      }) ||
+         llvm::any_of(launch->getBlock()->getOps<moe::LaunchOp>(),
+                      [&](moe::LaunchOp other) {
+                        return launches<moe::DispatchOp>(other) &&
+                               !other->isBeforeInBlock(launch);
                       });
 }
 
 bool compiler::isOfOwnTokens(moe::KernelOp kernel) {
-  bool own = false;
+  // Behind the way back.
+  bool own = bool(findStage<moe::FinalizeOp>(kernel));
   kernel->getParentOfType<moe::ProgramOp>().walk([&](moe::LaunchOp launch) {
     own |=
         launch.getKernel() == kernel.getSymName() && standsBeforeGather(launch);
@@ -325,6 +339,27 @@ static void addResults(moe::CollectiveOp collective,
   }
 }
 
+/// The stage that writes it writes into the windows of other ranks.
+static bool isOfWindow(moe::KernelOp kernel, size_t result) {
+  return isa<moe::DispatchOp, moe::SendBackOp>(
+      kernel.getYield().getValues()[result].getDefiningOp());
+}
+
+std::vector<WorkspaceValue> compiler::windowValues(moe::ProgramOp program) {
+  std::vector<WorkspaceValue> values;
+  program.walk([&](moe::LaunchOp launch) {
+    moe::KernelOp kernel = launch.getKernelOp();
+    for (auto [index, value] : llvm::enumerate(launch.getValues()))
+      if (kernel && isOfWindow(kernel, index))
+        addValue(values,
+                 describeValue(
+                     value, Expression::symbol(launches<moe::SendBackOp>(launch)
+                                                   ? "own_tokens"
+                                                   : "tokens")));
+  });
+  return values;
+}
+
 std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
   Smallest smallest;
   // A value that stays inside a kernel takes no workspace.
@@ -365,7 +400,7 @@ std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
     if (!kernel)
       return;
     for (auto [index, value] : llvm::enumerate(launch.getValues())) {
-      if (isOutput(cast<OpResult>(value)))
+      if (isOutput(cast<OpResult>(value)) || isOfWindow(kernel, index))
         continue;
       WorkspaceValue made = describeValue(
           value, leadingExtent(kernel.getYield().getValues()[index], smallest));

@@ -101,7 +101,8 @@ bool isOfOwnTokens(moe::KernelOp kernel);
 /// The expression of tokens as one of those that this rank brings.
 Expression ofOwnTokens(const Expression &expression);
 
-/// A tensor in the workspace; sizes are those of the neediest variant.
+/// A tensor in the workspace or in the window; sizes are those of the neediest
+/// variant.
 struct WorkspaceValue {
   std::string name, elementType;
   std::vector<Expression> shape; ///< outermost first
@@ -117,6 +118,10 @@ inline constexpr llvm::StringLiteral kSlices = "slices";
 
 /// The workspace of a program whose kernels are formed, by first use.
 std::vector<WorkspaceValue> workspaceValues(moe::ProgramOp program);
+
+/// Results of launches that other ranks' kernels write, by first use: they lie
+/// in the window (plan/Window.h).
+std::vector<WorkspaceValue> windowValues(moe::ProgramOp program);
 
 /// The blocks of `blockTokens` of the tokens, or of the smallest multiple with
 /// which `mostBlocks` suffice.

@@ -103,6 +103,48 @@ inline constexpr KernelKind kKernelKinds[] = {
      .members = "Input:identity Partial:partials Output:out pairs hidden "
                 "column_blocks places_early=early",
      .grid = "tokens * {column_blocks}"},
+    // Between ranks: a kernel that writes into other windows ends when those
+    // of all ranks have written.
+    {.name = "dispatch",
+     .header = "dispatch.cuh",
+     .function = "dispatch",
+     .stages = "dispatch",
+     .early = "topk_ids",
+     .arguments = "x scale second_scale topk_ids topk_weights tokens "
+                  "received_x received_scale received_second_scale "
+                  "received_ids received_weights exchange_words "
+                  "exchange_counter peers status rank",
+     .members = "ranks experts=0 pairs x_bytes scale_bytes=0 "
+                "second_scale_bytes=0 ids_early=early",
+     .grid = "min(ceildiv(tokens * {x_pieces}, 16), sm_count)",
+     .label = "{ranks}x{x_bytes}"},
+    {.name = "send_back",
+     .header = "send_back.cuh",
+     .function = "sendBack",
+     .stages = "send_back",
+     .early = "topk_ids",
+     .arguments = "partials topk_ids tokens back exchange_words "
+                  "exchange_counter peers status rank",
+     .members = "ranks experts=0 pairs partials_bytes ids_early=early",
+     .grid = "min(ceildiv(tokens * {partials_pieces}, 16), sm_count)",
+     .label = "{ranks}x{partials_bytes}"},
+    {.name = "combine_send_back",
+     .header = "combine_send_back.cuh",
+     .function = "combineSendBack",
+     .stages = "combine send_back",
+     .early = "positions topk_weights topk_ids",
+     .arguments = "partials positions topk_weights topk_ids tokens back "
+                  "exchange_words exchange_counter peers status rank",
+     .members = "Partial:partials Output:out ranks experts=0 pairs hidden "
+                "column_blocks places_early=early"},
+    {.name = "finalize",
+     .header = "finalize.cuh",
+     .function = "finalize",
+     .stages = "finalize",
+     .early = "topk_ids",
+     .arguments = "partials topk_ids tokens out exchange_words",
+     .members = "Partial:partials Output:out ranks experts=0 pairs hidden "
+                "column_blocks ids_early=early"},
     {.name = "permute_columns",
      .header = "permute_columns.cuh",
      .function = "permuteColumns",

@@ -62,6 +62,9 @@ Result<int64_t> comm::bytesOf(const Part &part) {
   return bits / 8;
 }
 
+static_assert(exchangeWordsOf(2) == moe::ExchangeWords{2}.count(),
+              "manifests and kernels disagree on a window's words");
+
 int64_t comm::ranksOf(const Target &target) {
   int64_t most = target.windowRanks;
   for (const Variant &variant : target.variants)

@@ -27,7 +27,9 @@ Result<void> stages::combine(KernelRun &run) {
     return run.fail("expected pairs and hidden of at least 1, got {} and {}",
                     pairs, hidden);
   int64_t size = TRY(run.size("tokens"));
-  int64_t tokens = std::min(size, run.ctas());
+  // CTAs that send sums to other ranks take tokens until there are none.
+  int64_t tokens =
+      run.word("output_type").empty() ? std::min(size, run.ctas()) : size;
   View positions = TRY(run.needed("positions", tokens, pairs));
   View weights = TRY(run.neededIfNamed("topk_weights", tokens, pairs));
   View identity = TRY(run.operand("identity", tokens, hidden));
@@ -48,7 +50,12 @@ Result<void> stages::combine(KernelRun &run) {
   View partials = TRY(run.needed("partials", rows, hidden));
   View residual = TRY(run.operand("residual", tokens, hidden));
   View addend = TRY(run.operand("addend", tokens * pairs, hidden));
-  View out = TRY(run.neededResult("out", tokens, hidden));
+  // Inside of a kernel the sums are rounded, too.
+  const std::string type = run.word("output_type");
+  const Storage storage = type.empty() ? Storage::F32 : storageOf(type);
+  if (storage == Storage::None)
+    return run.fail("expected an output_type, got '{}'", type);
+  View out = TRY(run.neededResult("out", tokens, hidden, storage));
   if (tokens == 0)
     return {};
 

@@ -239,6 +239,7 @@ inline constexpr int64_t kWindowAlignment = 256;
 /// The value that every window begins with; moe::ExchangeWords counts its
 /// words.
 inline constexpr std::string_view kExchangeWords = "exchange_words";
+constexpr int64_t exchangeWordsOf(int64_t ranks) { return 3 * ranks + 8; }
 
 /// One arch's code.
 struct Target {

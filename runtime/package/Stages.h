@@ -110,11 +110,26 @@ inline constexpr StageKind kStageKinds[] = {
      "function:string gated:boolean interleave:integer alpha:number? "
      "beta:number? limit:number? linear_beta:number~"},
     // identity and topk_ids: of pairs whose id is -2, the token's row of x.
-    // add_identity: 0 where another rank adds it.
+    // add_identity: 0 where another rank adds it. output_type: of out, where it
+    // stays inside of the kernel.
     {"combine",
      "partials positions topk_weights? residual? addend? identity? topk_ids? "
      "add_identity?",
-     "out", "pairs:integer hidden:integer"},
+     "out", "pairs:integer hidden:integer output_type:string~"},
+    // Into the windows of `ranks` ranks. experts: those that they share out;
+    // where it is missing all have all. pairs: ids of a token.
+    {"dispatch",
+     "x scale? second_scale? topk_ids topk_weights exchange_words "
+     "exchange_counter peers status rank",
+     "received_x received_scale? received_second_scale? received_ids "
+     "received_weights",
+     "ranks:integer experts:integer~ pairs:integer"},
+    {"send_back",
+     "partials topk_ids exchange_words exchange_counter peers status rank",
+     "back", "ranks:integer experts:integer~ pairs:integer"},
+    // The sum of the sums that owners sent back.
+    {"finalize", "partials topk_ids exchange_words", "out",
+     "ranks:integer experts:integer~ pairs:integer hidden:integer"},
     {"pack_copy", "source", "destination", "rows:integer columns:integer"},
     {"pack_interleave", "source", "destination",
      "rows:integer columns:integer interleave:integer gate_up_order:string~"},
@@ -165,6 +180,9 @@ inline constexpr StageKind kStageKinds[] = {
   STAGE(grouped_matmul)                                                        \
   STAGE(activate)                                                              \
   STAGE(combine)                                                               \
+  STAGE(dispatch)                                                              \
+  STAGE(send_back)                                                             \
+  STAGE(finalize)                                                              \
   STAGE(pack_copy)                                                             \
   STAGE(pack_interleave)                                                       \
   STAGE(pack_stored)                                                           \
@@ -225,6 +243,9 @@ inline constexpr IntegerValue kIntegerValues[] = {
     {"", "expert_num_tokens"},
     {"", "topk_ids"},
     {"", "ids"},
+    {"", "received_ids"},
+    {"", "exchange_words", true},
+    {"", "exchange_counter"},
     {"", "block_counts"},
     {"", "rows"},
     {"", "positions"},

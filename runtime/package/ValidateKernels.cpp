@@ -323,6 +323,15 @@ Result<void> Checker::checkLocalExperts(const std::string &path,
   return {};
 }
 
+/// The kind of an operand that is an address of a run, and called as its kind.
+static std::optional<Kind> kindOfExchange(std::string_view operand) {
+  if (operand == "peers")
+    return Kind::Peers;
+  if (operand == "status")
+    return Kind::Status;
+  return std::nullopt;
+}
+
 Result<void> Checker::checkStages(const std::string &path, const Target &target,
                                   const Kernel &kernel) {
   if (kernel.stages.empty())
@@ -369,6 +378,13 @@ Result<void> Checker::checkStages(const std::string &path, const Target &target,
         auto argument = std::ranges::find_if(
             kernel.arguments.fields,
             [&](const ArgumentField &row) { return row.name == field; });
+        if (const auto wanted = kindOfExchange(name); !isResult && wanted) {
+          if (argument == kernel.arguments.fields.end() ||
+              argument->kind != *wanted)
+            return fail(at, "expected an argument of kind {}, got '{}'", name,
+                        field);
+          continue;
+        }
         if (argument == kernel.arguments.fields.end() ||
             (argument->kind != Kind::Pointer &&
              argument->kind != Kind::TensorMap))

@@ -29,7 +29,7 @@ Result<void> Checker::checkExchangeWords(const std::string &path,
     return fail(path + ".window_regions",
                 "expected '{}' at offset 0 as the first region",
                 kExchangeWords);
-  const int64_t count = 3 * target.windowRanks + 8;
+  const int64_t count = exchangeWordsOf(target.windowRanks);
   if (words->elementTypes != std::vector<std::string>{"i64"} ||
       words->shape != std::vector<Expression>{Expression(count)})
     return fail(path + ".window_regions[0]",

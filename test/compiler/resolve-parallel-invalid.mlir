@@ -15,7 +15,7 @@ moe.layer @sequence {experts = 128, top_k = 8, hidden = 2048, intermediate = 768
 
 // -----
 
-// expected-error@+1 {{layer @transport refused [option_not_supported]: unknown all_to_all 'pigeons'; accepted: allgather_reducescatter, gather_scatter, deepep_high_throughput, deepep_low_latency, deepep_v2, flashinfer_nvlink_one_sided, flashinfer_nvlink_two_sided, mori_high_throughput, mori_low_latency, nixl_ep}}
+// expected-error@+1 {{layer @transport refused [option_not_supported]: unknown all_to_all 'pigeons'; accepted: allgather_reducescatter, gather_scatter, one_sided, deepep_high_throughput, deepep_low_latency, deepep_v2, flashinfer_nvlink_one_sided, flashinfer_nvlink_two_sided, mori_high_throughput, mori_low_latency, nixl_ep}}
 moe.layer @transport {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, ep>, all_to_all = "pigeons"}
 
 // -----

@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Compiles a layer whole and for ranks whose package gathers tokens and
-// scatters sums itself, runs each rank in a thread with tokens of its own and
-// demands that each gets the whole layer's output for them. Ranks have
-// different numbers of tokens, some none; what pads them is NaN and must not
-// matter. And that delays of ranks change no bit.
+// Compiles a layer whole and for ranks whose package moves tokens and sums
+// itself, by collectives or into the windows of other ranks. Runs each rank in
+// a thread with tokens of its own and demands that each gets the whole layer's
+// output for them. Ranks have different numbers of tokens, some none; what pads
+// them is NaN and must not matter. And that delays of ranks change no bit. Runs
+// of other token counts follow each other on one window.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,6 +39,13 @@ Split split(Layout layout, int64_t own, int64_t same,
   layout.more = ", all_to_all = \"gather_scatter\"";
   layout.maxTokens = std::max<int64_t>(64, own * 12);
   return {layout, own, same};
+}
+
+/// Every rank has tokens of its own.
+Split oneSided(Layout layout, const char *options = "") {
+  Split made = split(layout, layout.ranks, 1, options);
+  made.layout.more = ", all_to_all = \"one_sided\"";
+  return made;
 }
 
 void PrintTo(const Split &split, std::ostream *out) {
@@ -71,8 +79,32 @@ struct Ranks {
 
   int64_t ownOf(int64_t rank) const { return rank / split.same; }
 
+  /// Calls body(rank) for each, in a thread of its own.
+  template <typename Body> void inThreads(Body body) {
+    std::vector<std::thread> threads;
+    for (size_t r = 0; r < ranks.size(); ++r)
+      threads.emplace_back([&body, r] { body(r); });
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+
+  /// Connects the ranks, with delays by a seed. Windows last until they are
+  /// connected anew.
+  void connect(uint64_t seed) {
+    windows.clear(), ends.clear();
+    group =
+        std::move(*host::RankGroup::create(split.layout.ranks, lateBy(seed)));
+    windows.resize(ranks.size()), ends.resize(ranks.size());
+    inThreads([&](size_t r) {
+      ends[r] = std::move(*group->end(int64_t(r)));
+      const Target &target = ranks[r].files.manifest.targets[0];
+      if (target.windowRanks > 1)
+        windows[r] = std::move(*ends[r]->window(target.windowBytes));
+    });
+  }
+
   /// Runs all ranks with so many real tokens each, padded to `padded`.
-  void run(const std::vector<int64_t> &counts, int64_t padded, uint64_t seed) {
+  void run(const std::vector<int64_t> &counts, int64_t padded) {
     const int64_t hidden = split.layout.hidden, experts = split.layout.experts;
     const int64_t rowBytes = hidden * whole.layer.inputType->bytes;
     const int64_t all = std::reduce(counts.begin(), counts.end());
@@ -84,27 +116,20 @@ struct Ranks {
       auto ran = whole.run(all, x, logits);
       ASSERT_TRUE(ran) << ran.error().message;
     }
-    auto group = host::RankGroup::create(split.layout.ranks, lateBy(seed));
-    ASSERT_TRUE(group);
     std::vector<Result<void>> results(ranks.size());
-    std::vector<std::thread> threads;
-    for (size_t r = 0; r < ranks.size(); ++r)
-      threads.emplace_back([&, r] {
-        const int64_t own = ownOf(int64_t(r));
-        const int64_t begin = std::reduce(counts.begin(), counts.begin() + own);
-        auto end = (*group)->end(int64_t(r));
-        ranks[r].communicator = end->get();
-        results[r] =
-            runRank(ranks[r], padded, counts[own],
-                    x.span.subspan(begin * rowBytes, counts[own] * rowBytes),
-                    logits.span.subspan(begin * experts * 4,
-                                        counts[own] * experts * 4));
-        ranks[r].communicator = nullptr;
-        if (!results[r])
-          (*group)->abort("a rank failed");
-      });
-    for (std::thread &thread : threads)
-      thread.join();
+    inThreads([&](size_t r) {
+      const int64_t own = ownOf(int64_t(r));
+      const int64_t begin = std::reduce(counts.begin(), counts.begin() + own);
+      ranks[r].communicator = ends[r].get();
+      ranks[r].window = windows[r].get();
+      results[r] = runRank(
+          ranks[r], padded, counts[own],
+          x.span.subspan(begin * rowBytes, counts[own] * rowBytes),
+          logits.span.subspan(begin * experts * 4, counts[own] * experts * 4));
+      ranks[r].communicator = nullptr, ranks[r].window = nullptr;
+      if (!results[r])
+        group->abort("a rank failed");
+    });
     for (size_t r = 0; r < ranks.size(); ++r)
       ASSERT_TRUE(results[r])
           << "rank " << r << ": " << results[r].error().message;
@@ -160,12 +185,16 @@ struct Ranks {
   Split split;
   Rank whole;
   std::vector<Rank> ranks;
+  std::shared_ptr<host::RankGroup> group;
+  std::vector<std::unique_ptr<comm::Communicator>> ends;
+  std::vector<std::unique_ptr<comm::Window>> windows;
 };
 
 class OfSplits : public testing::TestWithParam<Split> {};
 
 TEST_P(OfSplits, EachRankGetsTheLayerOfItsTokens) {
   Ranks ranks(GetParam());
+  ranks.connect(0);
   const int64_t own = GetParam().own;
   const auto run = [&](auto countOf, int64_t padded) {
     std::vector<int64_t> counts;
@@ -173,7 +202,7 @@ TEST_P(OfSplits, EachRankGetsTheLayerOfItsTokens) {
       counts.push_back(countOf(i));
     SCOPED_TRACE(
         fmt::format("tokens {} of {}", fmt::join(counts, " "), padded));
-    ranks.run(counts, padded, 0);
+    ranks.run(counts, padded);
   };
   run([](int64_t) { return 1; }, 1);
   run([](int64_t i) { return 3 + i % 4; }, 6);
@@ -188,7 +217,8 @@ TEST_P(OfSplits, DelaysChangeNoBit) {
   counts.back() = 2;
   std::vector<std::vector<std::byte>> first;
   for (uint64_t seed : {0, 1, 2}) {
-    ranks.run(counts, 5, seed);
+    ranks.connect(seed);
+    ranks.run(counts, 5);
     for (size_t r = 0; r < ranks.ranks.size(); ++r) {
       const auto out = ranks.ranks[r].out.span;
       if (seed == 0)
@@ -236,15 +266,44 @@ INSTANTIATE_TEST_SUITE_P(
               2, 1)),
     [](const auto &info) { return info.param.layout.name; });
 
-TEST(Collectives, SeventyTwoRanks) {
-  Ranks ranks(split(
-      {"ep72", "dp = 72, ep", 72, 80, "f32", "unfused", "silu", 0, 24, 16}, 72,
-      1));
+INSTANTIATE_TEST_SUITE_P(
+    OneSided, OfSplits,
+    testing::Values(
+        oneSided({"alone", "", 1, 4, "f32", "unfused", "silu"}),
+        oneSided({"ep2", "dp = 2, ep", 2, 8, "bf16", "grouped", "silu"}),
+        oneSided({"ep3_uneven", "dp = 3, ep", 3, 8, "f32", "unfused", "gelu"}),
+        oneSided({"ep5_uneven", "dp = 5, ep", 5, 7, "f16", "grouped",
+                  "silu_no_mul"}),
+        oneSided({"ep8_of_all", "tp = 2, pcp = 2, dp = 2, sp = 2, ep", 8, 13,
+                  "bf16", "grouped", "silu"}),
+        oneSided({"shards3", "dp = 3", 3, 4, "bf16", "grouped", "silu"}),
+        oneSided({"output_scale", "dp = 2, ep", 2, 4, "f32", "grouped", "silu"},
+                 ", routed_scale = 2.5, routed_scale_on_output"),
+        oneSided(quantized("fp8_block_ep3", "dp = 3, ep", 3, 8, "fp8_block",
+                           "grouped", "silu", 208)),
+        oneSided(quantized("fp8_channel_ep4", "dp = 4, ep", 4, 7, "fp8_channel",
+                           "grouped", "silu", 144)),
+        oneSided(quantized("mxfp4_ep2", "dp = 2, ep", 2, 5, "mxfp4", "unfused",
+                           "silu", 160))),
+    [](const auto &info) { return info.param.layout.name; });
+
+class OfSeventyTwo : public testing::TestWithParam<Split> {};
+
+TEST_P(OfSeventyTwo, EachRankGetsTheLayerOfItsTokens) {
+  Ranks ranks(GetParam());
+  ranks.connect(0);
   std::vector<int64_t> counts;
   for (int64_t i = 0; i < 72; ++i)
     counts.push_back(i % 3);
-  ranks.run(counts, 2, 0);
+  ranks.run(counts, 2);
 }
+
+const Layout kSeventyTwo = {"ep72",    "dp = 72, ep", 72, 80, "f32",
+                            "unfused", "silu",        0,  24, 16};
+INSTANTIATE_TEST_SUITE_P(Gather, OfSeventyTwo,
+                         testing::Values(split(kSeventyTwo, 72, 1)));
+INSTANTIATE_TEST_SUITE_P(OneSided, OfSeventyTwo,
+                         testing::Values(oneSided(kSeventyTwo)));
 
 /// Runs one of two ranks, and returns what goes wrong.
 Result<void> runAlone(const char *parallel, comm::Communicator *communicator,

@@ -133,6 +133,7 @@ struct Rank {
   std::map<std::string, Bytes> stored;
   Bytes out, ids, weights, counts;
   comm::Communicator *communicator = nullptr;
+  const comm::Window *window = nullptr;
 
   explicit Rank(PackageFiles compiled) : files(std::move(compiled)) {
     // A manifest of one rank stays as it is.
@@ -293,9 +294,10 @@ struct Rank {
     auto workspaceBytes = device->workspaceBytes(tokens);
     if (!workspaceBytes)
       return workspaceBytes.takeError();
-    Bytes workspace(*workspaceBytes);
-    return device->run(tokens, tensors, workspace.span, {}, nullptr,
-                       communicator);
+    Bytes workspace(*workspaceBytes), state(target.stateBytes);
+    std::ranges::fill(state.span, std::byte{0});
+    return device->run(tokens, tensors, workspace.span, state.span, nullptr,
+                       communicator, window);
   }
 };
 

@@ -578,7 +578,7 @@ func.func private @f(%x: tensor<?x64xbf16>) {
 
 func.func private @f(%y: tensor<?x64xbf16>) {
   // expected-error@+1 {{'moe.finalize' op needs several ranks to sum over}}
-  %o = moe.finalize ranks = 1 %y : tensor<?x64xbf16> -> tensor<?x64xbf16>
+  %o = moe.finalize ranks = 1 %y : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
   return
 }
 
@@ -586,7 +586,7 @@ func.func private @f(%y: tensor<?x64xbf16>) {
 
 func.func private @f(%y: tensor<?x64xbf16>) {
   // expected-error@+1 {{'moe.finalize' op 'ranks' must be positive, got 0}}
-  %o = moe.finalize ranks = 0 %y : tensor<?x64xbf16> -> tensor<?x64xbf16>
+  %o = moe.finalize ranks = 0 %y : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
   return
 }
 
@@ -594,7 +594,7 @@ func.func private @f(%y: tensor<?x64xbf16>) {
 
 func.func private @f(%y: tensor<?x64xbf16>) {
   // expected-error@+1 {{'moe.finalize' op 'stride' must be positive, got -1}}
-  %o = moe.finalize ranks = 2 stride = -1 %y : tensor<?x64xbf16> -> tensor<?x64xbf16>
+  %o = moe.finalize ranks = 2 stride = -1 %y : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
   return
 }
 
@@ -602,7 +602,7 @@ func.func private @f(%y: tensor<?x64xbf16>) {
 
 func.func private @f(%y: tensor<?x64xbf16>) {
   // expected-error@+1 {{'moe.finalize' op 'reduce' must be positive, got 0}}
-  %o = moe.finalize ranks = 2 reduce = 0 %y : tensor<?x64xbf16> -> tensor<?x64xbf16>
+  %o = moe.finalize ranks = 2 reduce = 0 %y : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
   return
 }
 
@@ -610,7 +610,7 @@ func.func private @f(%y: tensor<?x64xbf16>) {
 
 func.func private @f(%y: tensor<?x64xbf16>) {
   // expected-error@+1 {{'moe.finalize' op 'out' must be 'tensor<?x64xbf16>', got 'tensor<?x32xbf16>'}}
-  %o = moe.finalize ranks = 2 %y : tensor<?x64xbf16> -> tensor<?x32xbf16>
+  %o = moe.finalize ranks = 2 %y : (tensor<?x64xbf16>) -> tensor<?x32xbf16>
   return
 }
 
@@ -739,5 +739,117 @@ func.func @pair_rows_ids(%i: tensor<?x2xi64>) {
 func.func @pair_rows_positions(%i: tensor<?x2xi32>) {
   // expected-error@+1 {{'moe.pair_rows' op 'positions' must be 'tensor<?x2xi32>', got 'tensor<?x3xi32>'}}
   %p = moe.pair_rows experts = 4 %i : (tensor<?x2xi32>) -> tensor<?x3xi32>
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
+  // expected-error@+1 {{'moe.dispatch' op 'experts' must be given with 'one_sided' alone}}
+  %r:3 = moe.dispatch ranks = 2 experts = 8 %x ids %i weights %w : (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
+  // expected-error@+1 {{'moe.dispatch' op 'experts' must give each of 4 ranks one, got 3}}
+  %r:3 = moe.dispatch ranks = 4 one_sided experts = 3 %x ids %i weights %w : (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
+  // expected-error@+1 {{'moe.dispatch' op 'ranks' must be at least 2, got 1}}
+  %r:3 = moe.dispatch ranks = 1 one_sided %x ids %i weights %w : (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
+  // expected-error@+1 {{'moe.dispatch' op 'stride' must be 1 with 'one_sided', got 2}}
+  %r:3 = moe.dispatch ranks = 2 stride = 2 one_sided %x ids %i weights %w : (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%x: tensor<?x64xbf16>, %s: tensor<?x4xf32>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
+  // expected-error@+1 {{'moe.dispatch' op sends at most 2 scales, got 3}}
+  %r:6 = moe.dispatch ranks = 2 one_sided %x scales %s, %s, %s ids %i weights %w : (tensor<?x64xbf16>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x64xbf16>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x4xf32>, tensor<?x2xi32>, tensor<?x2xf32>)
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x64xbf16>, %i: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.send_back' op 'back' must be 'tensor<?x2x64xbf16>', got 'tensor<?x4x64xbf16>'}}
+  %b = moe.send_back ranks = 4 experts = 8 %y ids %i : (tensor<?x64xbf16>, tensor<?x2xi32>) -> tensor<?x4x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x64xbf16>, %i: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.send_back' op 'back' must be 'tensor<?x4x64xbf16>', got 'tensor<?x2x64xbf16>'}}
+  %b = moe.send_back ranks = 4 %y ids %i : (tensor<?x64xbf16>, tensor<?x2xi32>) -> tensor<?x2x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x64xbf16>, %i: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.send_back' op 'ranks' must be at least 2, got 1}}
+  %b = moe.send_back ranks = 1 %y ids %i : (tensor<?x64xbf16>, tensor<?x2xi32>) -> tensor<?x1x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x64xbf16>, %i: tensor<?x2xf32>) {
+  // expected-error@+1 {{'moe.send_back' op 'topk_ids' must be 'tensor<?x2xi32>', got 'tensor<?x2xf32>'}}
+  %b = moe.send_back ranks = 4 %y ids %i : (tensor<?x64xbf16>, tensor<?x2xf32>) -> tensor<?x4x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x2x64xbf16>, %i: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.finalize' op needs ids with 'one_sided', and with it alone}}
+  %o = moe.finalize ranks = 2 one_sided %y : (tensor<?x2x64xbf16>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x2x64xbf16>, %i: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.finalize' op needs ids with 'one_sided', and with it alone}}
+  %o = moe.finalize ranks = 2 %y ids %i : (tensor<?x2x64xbf16>, tensor<?x2xi32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x2x64xbf16>, %i: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.finalize' op 'stride' and 'reduce' must be 1 with 'one_sided', got 1 and 2}}
+  %o = moe.finalize ranks = 2 reduce = 2 one_sided %y ids %i : (tensor<?x2x64xbf16>, tensor<?x2xi32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x2x64xbf16>, %i: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.finalize' op 'partials' must be 'tensor<?x3x64xbf16>', got 'tensor<?x2x64xbf16>'}}
+  %o = moe.finalize ranks = 3 one_sided %y ids %i : (tensor<?x2x64xbf16>, tensor<?x2xi32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x2x64xbf16>, %i: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.finalize' op 'experts' must give each of 4 ranks one, got 2}}
+  %o = moe.finalize ranks = 4 one_sided experts = 2 %y ids %i : (tensor<?x2x64xbf16>, tensor<?x2xi32>) -> tensor<?x64xbf16>
   return
 }

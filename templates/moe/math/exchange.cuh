@@ -45,7 +45,7 @@ struct ExchangeWords {
   int ranks;
   /// Epoch << 32 | tokens: the rank's rows are there.
   constexpr int arrived(int rank) const { return rank; }
-  /// Epoch << 32: the rank's sums are there.
+  /// The same: the rank's sums are there.
   constexpr int done(int rank) const { return ranks + rank; }
   /// The window's own: the number of the run, raised by its dispatch.
   constexpr int epoch() const { return 3 * ranks; }

@@ -60,6 +60,8 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selectors) {
   return result;
 }
 
+inline int __popc(unsigned bits) { return std::popcount(bits); }
+
 } // namespace moe
 
 #include "moe/math/instructions.cuh"
@@ -122,6 +124,7 @@ inline float reciprocalApproximate(float x) { return 1.0f / x; }
 #include "moe/math/emulated.cuh"
 #include "moe/math/keys.cuh"
 #include "moe/math/normalize.cuh"
+#include "moe/math/owners.cuh"
 #include "moe/math/scale_atoms.cuh"
 #include "moe/math/scaling.cuh"
 #include "moe/math/score.cuh"

@@ -1,0 +1,92 @@
+//===- combine_send_back.cuh - sums that go to the tokens' ranks -*- C++
+//-*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Combines as combine.cuh the tokens of all ranks that this rank owns, and
+// writes each sum where send_back.cuh sends it: this rank's memory holds none.
+//
+// Args, in order: partials [rows, kHidden], positions [tokens, kPairs],
+//   topk_weights [tokens, kPairs] (absent where weights multiply x: each is 1),
+//   topk_ids [tokens, kPairs], int tokens (of all ranks), in the window back
+//   [tokens / kRanks, owners at most, kHidden], exchange_words (the window's
+//   begin), exchange_counter (0, and left so), peers, status, int rank.
+// Grid.x: any; CTAs take kColumnBlocks shares of each token.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/concepts.cuh"
+#include "moe/core/pdl.cuh"
+#include "moe/epilogue/token_sum.cuh"
+#include "moe/exchange/meet.cuh"
+
+namespace moe {
+
+template <class Config> constexpr bool checkCombineSendBackConfig() {
+  checkCommonConfig<Config>();
+  MOE_REQUIRE_TYPE(Config, Partial, "element type of the partial sums");
+  MOE_REQUIRE_TYPE(Config, Output, "element type of the sums that are sent");
+  MOE_REQUIRE_VALUE(Config, kRanks, "ranks that bring tokens");
+  MOE_REQUIRE_VALUE(Config, kExperts, "experts that ranks share out, or 0");
+  MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kHidden, "columns");
+  MOE_REQUIRE_VALUE(Config, kColumnBlocks, "shares of a token");
+  MOE_REQUIRE_VALUE(Config, kPlacesEarly,
+                    "the predecessor wrote neither positions nor weights");
+  return true;
+}
+
+/// Dynamic shared memory of the kernel: none.
+template <class Config> constexpr int sharedBytes() {
+  static_assert(checkCombineSendBackConfig<Config>());
+  return 0;
+}
+
+template <class Config>
+__device__ __forceinline__ void
+combineSendBack(const typename Config::Args &args) {
+  static_assert(checkCombineSendBackConfig<Config>());
+  constexpr int kOwners =
+      mostOwners(Config::kExperts, Config::kRanks, Config::kPairs);
+
+  exchange::Meeting<Config> meeting(args, ExchangePhase::SendBack);
+  const exchange::Windows windows(args.peers, args.exchange_words);
+  const int tokens = args.tokens, own = tokens / Config::kRanks;
+  const int items = tokens * Config::kColumnBlocks;
+  RankSet<Config::kRanks> owners;
+  TokenSum<Config> sum;
+  int token = 0;
+  auto fetch = [&](int item) {
+    token = exchange::tokenFromNext(item / Config::kColumnBlocks, args.rank,
+                                    own, tokens);
+    owners = exchange::ownersOf<Config>(args.topk_ids, token);
+    sum.fetch(args, token);
+  };
+  int item = int(blockIdx.x);
+  if constexpr (Config::kPlacesEarly)
+    if (item < items)
+      fetch(item);
+  if constexpr (Config::kProgrammatic)
+    ptx::waitForPredecessor();
+
+  if (!meeting.isBroken())
+#pragma unroll 1
+    for (; item < items; item += int(gridDim.x)) {
+      if (!Config::kPlacesEarly || item != int(blockIdx.x))
+        fetch(item);
+      if (!owners.has(args.rank))
+        continue;
+      long long place =
+          (long long)(token % own) * kOwners + owners.countBelow(args.rank);
+      sum.write(args, token, item % Config::kColumnBlocks,
+                windows.in(token / own, args.back + place * Config::kHidden));
+    }
+  meeting.end(own);
+}
+
+} // namespace moe

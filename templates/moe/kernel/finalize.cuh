@@ -1,0 +1,113 @@
+//===- finalize.cuh - the sum of a token over its owners --------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// out[t] = sum over j of partials[t, j], f32, for the owners j = 0, 1, ... of
+// the token (math/owners.cuh), rounded once. A token without an owner gets
+// zeros. Where a wait for other ranks has ended without them, all is NaN.
+//
+// Args, in order: in the window partials [tokens, owners at most, kHidden],
+//   topk_ids [tokens, kPairs], int tokens, out [tokens, kHidden],
+//   exchange_words (the window's begin).
+// Grid.x: tokens * kColumnBlocks; neighbouring CTAs share a token.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/concepts.cuh"
+#include "moe/core/pdl.cuh"
+#include "moe/exchange/windows.cuh"
+
+namespace moe {
+
+template <class Config> constexpr bool checkFinalizeConfig() {
+  checkCommonConfig<Config>();
+  MOE_REQUIRE_TYPE(Config, Partial, "element type of the partial sums");
+  MOE_REQUIRE_TYPE(Config, Output, "element type of the output");
+  MOE_REQUIRE_VALUE(Config, kRanks, "ranks that send sums");
+  MOE_REQUIRE_VALUE(Config, kExperts, "experts that ranks share out, or 0");
+  MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kHidden, "columns");
+  MOE_REQUIRE_VALUE(Config, kColumnBlocks, "CTAs that share a token");
+  MOE_REQUIRE_VALUE(Config, kIdsEarly, "the predecessor wrote no ids");
+  static_assert(kSame<typename Config::Partial, typename Config::Output>,
+                "sums come as the output is");
+  static_assert(Config::kHidden % kPerVector<typename Config::Output> == 0,
+                "rows are whole vectors");
+  return true;
+}
+
+/// Dynamic shared memory of the kernel: none.
+template <class Config> constexpr int sharedBytes() {
+  static_assert(checkFinalizeConfig<Config>());
+  return 0;
+}
+
+template <class Config>
+__device__ __forceinline__ void finalize(const typename Config::Args &args) {
+  static_assert(checkFinalizeConfig<Config>());
+  using Output = typename Config::Output;
+  constexpr int kWidth = kPerVector<Output>;
+  constexpr int kVectors = Config::kHidden / kWidth;
+  constexpr int kShare = ceilDiv(kVectors, Config::kColumnBlocks);
+  constexpr int kOwners =
+      mostOwners(Config::kExperts, Config::kRanks, Config::kPairs);
+  /// Ranks whose sums are requested together.
+  constexpr int kBatch = minimum(kOwners, 8);
+
+  int token = int(blockIdx.x) / Config::kColumnBlocks;
+  int share = int(blockIdx.x) % Config::kColumnBlocks;
+  bool isToken = token < args.tokens;
+  auto countOwners = [&] {
+    return exchange::ownersOf<Config>(args.topk_ids, isToken ? token : 0)
+        .count();
+  };
+  int owners = 0;
+  if constexpr (Config::kIdsEarly)
+    owners = countOwners();
+  awaitPredecessor<Config>();
+  if constexpr (!Config::kIdsEarly)
+    owners = countOwners();
+  if (!isToken)
+    return;
+  const bool broken =
+      args.exchange_words[ExchangeWords{Config::kRanks}.broken()] != 0;
+  int end = min(kVectors, (share + 1) * kShare);
+#pragma unroll 1
+  for (int v = share * kShare + int(threadIdx.x); v < end;
+       v += Config::kThreads) {
+    const Vector16 *source = reinterpret_cast<const Vector16 *>(args.partials) +
+                             (long long)token * kOwners * kVectors + v;
+    float sums[kWidth] = {};
+#pragma unroll 1
+    for (int first = 0; first < owners; first += kBatch) {
+      Vector16 vectors[kBatch];
+#pragma unroll
+      for (int j = 0; j < kBatch; ++j)
+        if (first + j < owners)
+          vectors[j] = source[(first + j) * kVectors];
+#pragma unroll
+      for (int j = 0; j < kBatch; ++j) {
+        if (first + j >= owners)
+          continue;
+        float values[kWidth];
+        unpack<Output>(vectors[j], values);
+#pragma unroll
+        for (int i = 0; i < kWidth; ++i)
+          sums[i] += values[i];
+      }
+    }
+    if (broken)
+#pragma unroll
+      for (float &sum : sums)
+        sum = __uint_as_float(0x7fffffffu);
+    reinterpret_cast<Vector16 *>(args.out)[(long long)token * kVectors + v] =
+        pack<Output>(sums);
+  }
+}
+
+} // namespace moe

@@ -1,0 +1,86 @@
+//===- send_back.cuh - partial sums to the tokens' ranks --------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Row s * own + t of the partial sums is of token t of rank s, each of which
+// brings `own`. If this rank is the j-th owner of the token (math/owners.cuh),
+// rank s gets the row in its window as back[t, j]. The kernel ends when the
+// sums of all ranks are here (exchange/meet.cuh).
+//
+// Args, in order: partials [tokens, kPartialsBytes bytes], topk_ids [tokens,
+//   kPairs], int tokens (of all ranks), in the window back [tokens / kRanks,
+//   owners at most, kPartialsBytes bytes], exchange_words (the window's begin),
+//   exchange_counter (0, and left so), peers, status, int rank.
+// Grid.x: any.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/concepts.cuh"
+#include "moe/core/pdl.cuh"
+#include "moe/exchange/meet.cuh"
+
+namespace moe {
+
+template <class Config> constexpr bool checkSendBackConfig() {
+  checkCommonConfig<Config>();
+  MOE_REQUIRE_VALUE(Config, kRanks, "ranks that bring tokens");
+  MOE_REQUIRE_VALUE(Config, kExperts, "experts that ranks share out, or 0");
+  MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kPartialsBytes, "bytes of a token's sums");
+  MOE_REQUIRE_VALUE(Config, kIdsEarly, "the predecessor wrote no ids");
+  return true;
+}
+
+/// Dynamic shared memory of the kernel: none.
+template <class Config> constexpr int sharedBytes() {
+  static_assert(checkSendBackConfig<Config>());
+  return 0;
+}
+
+template <class Config>
+__device__ __forceinline__ void sendBack(const typename Config::Args &args) {
+  static_assert(checkSendBackConfig<Config>());
+  using Sums = exchange::Row<Config::kPartialsBytes>;
+  constexpr int kOwners =
+      mostOwners(Config::kExperts, Config::kRanks, Config::kPairs);
+
+  exchange::Meeting<Config> meeting(args, ExchangePhase::SendBack);
+  const exchange::Windows windows(args.peers, args.exchange_words);
+  const int tokens = args.tokens, own = tokens / Config::kRanks;
+  const int warp = int(blockIdx.x * Config::kThreads + threadIdx.x) / 32;
+  const int warps = int(gridDim.x) * (Config::kThreads / 32);
+  const int pieces = tokens * Sums::kPieces;
+  auto tokenOf = [&](int item) {
+    return exchange::tokenFromNext(item / Sums::kPieces, args.rank, own,
+                                   tokens);
+  };
+  RankSet<Config::kRanks> owners;
+  if constexpr (Config::kIdsEarly)
+    if (warp < pieces)
+      owners = exchange::ownersOf<Config>(args.topk_ids, tokenOf(warp));
+  if constexpr (Config::kProgrammatic)
+    ptx::waitForPredecessor();
+
+  if (!meeting.isBroken())
+#pragma unroll 1
+    for (int item = warp; item < pieces; item += warps) {
+      int token = tokenOf(item), piece = item % Sums::kPieces;
+      if (!Config::kIdsEarly || item != warp)
+        owners = exchange::ownersOf<Config>(args.topk_ids, token);
+      if (!owners.has(args.rank))
+        continue;
+      auto loaded = Sums::load(Sums::at(args.partials, token), piece);
+      long long place =
+          (long long)(token % own) * kOwners + owners.countBelow(args.rank);
+      Sums::store(Sums::at(windows.in(token / own, args.back), place), piece,
+                  loaded);
+    }
+  meeting.end(own);
+}
+
+} // namespace moe
