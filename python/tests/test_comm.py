@@ -146,7 +146,7 @@ def test_what_a_communicator_refuses() -> None:
         moec.Communicator("id", 0, 2)  # type: ignore[arg-type]
     with pytest.raises(moec.InvalidArgument, match=r"expected 128 bytes of Communicator.unique_id\(\), got 3"):
         moec.Communicator(b"abc", 0, 2)
-    with pytest.raises(moec.InvalidArgument, match="NCCL connects GPUs, expected 'cuda' or 'cuda:N', got the host"):
+    with pytest.raises(moec.InvalidArgument, match="expected a GPU, 'cuda' or 'cuda:N', got the host"):
         moec.Communicator(bytes(128), 0, 2, device="host")
     with pytest.raises(moec.InvalidArgument, match="expected a rank from 0 to ranks - 1, got rank 2 of 2"):
         moec.Communicator(bytes(128), 2, 2, device="cuda:0")
@@ -216,6 +216,82 @@ def test_groups_of_torch(way: str) -> None:
         """)
     ran = run_python(code, MOEC_CUDA_DRIVER_PATH=str(BUILD / "lib" / "libmoec-fake-cuda.so"))
     assert ran.stdout == "<moec.Communicator rank 0 of 2> <moec.Communicator rank 1 of 2>\n", ran.stderr
+
+
+# Two ranks that are threads, and the address of memory of each.
+MEETING = """
+import threading
+import moec
+meeting = threading.Barrier(2)
+shared, made, said = [None, None], [None, None], [None, None]
+def gather(rank):
+    def work(mine):
+        shared[rank] = mine
+        meeting.wait()
+        gathered = list(shared)
+        meeting.wait()
+        return gathered
+    return work
+def on_ranks(work):
+    def run(rank):
+        try:
+            work(rank)
+        except moec.MoecError as error:
+            said[rank] = error
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(2)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+"""
+
+
+def on_fake_gpu(code: str) -> Any:
+    return run_python(MEETING + textwrap.dedent(code), MOEC_CUDA_DRIVER_PATH=str(BUILD / "lib" / "libmoec-fake-cuda.so"))
+
+
+def test_gpus_without_nccl() -> None:
+    """Communicators on a fake GPU; what kernels do with them is in the C++ tests."""
+    ran = on_fake_gpu("""
+        def work(rank):
+            made[rank] = moec.Communicator.from_callbacks(gather(rank), rank, 2, device="cuda:0")
+            made[rank].check()
+        on_ranks(work)
+        print(*made)
+        made[0].abort()
+        try:
+            made[0].check()
+        except moec.PeerLost as error:
+            print(error)
+        print(*moec.Communicator.threads(2, devices=["cuda:0", "cuda"]))
+        try:
+            moec.Communicator.threads(2, devices=["cuda:0"])
+        except moec.InvalidArgument as error:
+            print(error)
+        """)
+    assert ran.stdout.splitlines() == [
+        "<moec.Communicator rank 0 of 2> <moec.Communicator rank 1 of 2>",
+        "moec_comm_abort was called",
+        "<moec.Communicator rank 0 of 2> <moec.Communicator rank 1 of 2>",
+        "devices: expected one for each of 2 ranks, got 1",
+    ], ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("function", "cause"),
+    [
+        ("lambda mine: 1 / 0", "division by zero"),
+        ("lambda mine: [mine]", "all_gather: expected 8 bytes of each of 2 ranks, got 8"),
+        ("lambda mine: [mine, b'']", "all_gather: expected 8 bytes of each of 2 ranks, got 8, 0"),
+    ],
+)
+def test_a_gather_that_fails(function: str, cause: str) -> None:
+    ran = on_fake_gpu(f"""
+        try:
+            moec.Communicator.from_callbacks({function}, 0, 2, device="cuda:0")
+        except moec.PeerLost as error:
+            print(error)
+            print(error.__cause__)
+        """)
+    assert ran.stdout.splitlines() == ["all_gather of rank 0 failed while ranks connect", cause], ran.stderr
 
 
 def is_nan(array: Any) -> bool:
