@@ -19,7 +19,9 @@
   experts     what stands behind the gather and before the scatter, of a package whose caller moves tokens
   gather      torch.distributed's all_gather_into_tensor of the same bytes: x or codes and scales, ids, weights
   scatter     torch.distributed's reduce_scatter_tensor of the same bytes
-  torch       routing, quantization, gather, experts, scatter, one behind the other: vLLM's way of two ranks
+  torch       routing, quantization, gather, experts, scatter, one behind the other: as vLLM does
+  pushes      copies into torch's symmetric memory and barriers in place of both collectives, alone
+  pushed      routing, quantization, these copies, experts, copies back, sum; both with --pushes
 
 Prints a line for each cell. --out gets a JSON object for each line."""
 
@@ -248,8 +250,8 @@ def time_us(world, body):
     return statistics.median(map(max, zip(*world.gather(replay(count)))))
 
 
-def timed(cell, mode, tokens):
-    """{column: microseconds of a layer}."""
+def timed(cell, mode, tokens, with_pushes):
+    """{column: microseconds of a layer}, and what is wrong."""
     world, torch = cell.world, cell.world.torch
     layers = max(2, min(GRAPH_LAYERS, GRAPH_TOKENS // tokens))
     given = [cell.inputs(tokens, seed) for seed in range(layers)]
@@ -280,11 +282,32 @@ def timed(cell, mode, tokens):
         "scatter": lambda index: world.reduce_scatter(partials[index], into=outs[index]),
         "torch": collective,
     }
+    if with_pushes:
+        pushes = rank_worlds.Pushes(world, list(moved[0].values()), partials[0])
+        received = dict(zip(moved[0], pushes.received))
+
+        def pushed(index):
+            pushes.all_gather(list(cell.moved(tokens, given[index]).values()))
+            cell.run("experts", tokens * world.size, received, out=partials[index])
+            pushes.reduce_scatter(partials[index], outs[index])
+
+        def push(index):
+            pushes.all_gather(list(moved[index].values()))
+            pushes.reduce_scatter(partials[index], outs[index])
+
+        works |= {"pushes": push, "pushed": pushed}
+    each_layer(works["whole"])()
+    wanted, wrong = [world.floats(out) for out in outs], []
+    for name in set(works) & {"torch", "pushed"}:
+        each_layer(works[name])()
+        error = max(relative_error(world.floats(out), one) for out, one in zip(outs, wanted))
+        wrong += [] if error <= LIMITS[cell.scheme] else [f"{name} differs from {mode} by {error:.4f}"]
+    del wanted
     found = {name: round(time_us(world, each_layer(work)) / layers, 2) for name, work in works.items()}
     found["gather_bytes"] = sum(array.numel() * array.element_size() for array in moved[0].values())
     found["scatter_bytes"] = tokens * outs[0].shape[1] * 2
     torch.cuda.empty_cache()
-    return found
+    return found, wrong
 
 
 def text_of(row):
@@ -296,7 +319,7 @@ def text_of(row):
         words.append(f"{row['replays']} replays, {row['different']} different")
     if "times" in row:
         times = row["times"]
-        words.append("us " + " ".join(f"{name} {times[name]:.1f}" for name in ("whole", "experts", "gather", "scatter", "torch"))
+        words.append("us " + " ".join(f"{name} {us:.1f}" for name, us in times.items() if not name.endswith("bytes"))
                      + f"  {times['whole'] / times['torch']:.2f}")
     return "  ".join(words + [f"WRONG: {text}" for text in row.get("wrong", [])])
 
@@ -320,7 +343,8 @@ def run_cell(world, folder, row, modes, counts, options, report):
             line["replays"], line["different"] = options.replays, sum(world.gather(replay(cell, mode, tokens, options.replays)))
             wrong += ["replays differ"] if line["different"] else []
         if options.time:
-            line["times"] = timed(cell, mode, tokens)
+            line["times"], found = timed(cell, mode, tokens, options.pushes)
+            wrong += found
         wrong = [f"rank {rank}: {text}" for rank, texts in enumerate(world.gather(wrong)) for text in texts]
         if wrong:
             line["wrong"], failed = wrong, failed + 1
@@ -354,6 +378,7 @@ def main():
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--replays", type=int, default=0)
     parser.add_argument("--time", action="store_true")
+    parser.add_argument("--pushes", action="store_true", help="with --time: also copies into torch's symmetric memory")
     parser.add_argument("--connect", choices=("group", "id"), default="group", help="a communicator of torch's group, or of an id")
     parser.add_argument("--host", action="store_true", help="threads of the host device in place of GPUs")
     parser.add_argument("--out", type=pathlib.Path, help="JSON lines, appended")
