@@ -17,6 +17,7 @@
 
   whole       the package: from this rank's logits to this rank's output
   experts     what stands behind the gather and before the scatter, of a package whose caller moves tokens
+  own         routing and quantization of a rank's tokens, alone
   gather      torch.distributed's all_gather_into_tensor of the same bytes: x or codes and scales, ids, weights
   scatter     torch.distributed's reduce_scatter_tensor of the same bytes
   torch       routing, quantization, gather, experts, scatter, one behind the other: as vLLM does
@@ -278,6 +279,7 @@ def timed(cell, mode, tokens, with_pushes):
     works = {
         "whole": lambda index: cell.run(mode, tokens, given[index], out=outs[index]),
         "experts": lambda index: cell.run("experts", tokens * world.size, gathered[index], out=partials[index]),
+        "own": lambda index: cell.moved(tokens, given[index]),
         "gather": lambda index: world.all_gather(list(moved[index].values()), into=list(gathered[index].values())),
         "scatter": lambda index: world.reduce_scatter(partials[index], into=outs[index]),
         "torch": collective,

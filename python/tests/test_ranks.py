@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The programs of several ranks, on threads of the host device: bench/ranks.py and test/gpu/rank_faults.py."""
 
+import dataclasses
+import importlib
 import json
 import os
 import pathlib
@@ -14,6 +16,7 @@ from conftest import SMALL, SOURCE
 
 RANKS = SOURCE / "bench" / "ranks.py"
 FAULTS = SOURCE / "test" / "gpu" / "rank_faults.py"
+MODEL = SOURCE / "bench" / "ranks_model.py"
 LAYERS = {
     "plain": {**SMALL, "name": "plain", "hidden_dim": 256, "intermediate_size": 128},
     "grouped": {
@@ -101,3 +104,58 @@ def test_faults(tmp_path: pathlib.Path) -> None:
     assert len(found) == 18
     assert found["killed_in", 0]["said"] == "rank 0 waited 1000 ms for rank 1 to do all_gather"
     assert found["killed_in", 1]["status"] == "gone"
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    """bench/ranks_model.py as a module."""
+    sys.path.insert(0, str(MODEL.parent))
+    try:
+        return importlib.import_module("ranks_model")
+    finally:
+        sys.path.remove(str(MODEL.parent))
+
+
+def test_ranks_that_a_token_goes_to(model: Any) -> None:
+    """Uniform routing of DeepSeek-V3 over 8 ranks reaches 4.63 others. Four groups, which are ranks, bound it by 7/8 of 4."""
+
+    def others(groups: tuple[int, int]) -> float:
+        counts, fullest = model.counts_of(model.Layer("", 256, 8, 7168, groups=groups), 8, 2048, "uniform")
+        assert counts.shape == (8, 8)
+        assert fullest < 1.1
+        return float((counts.sum() - counts.trace()) / 8 / 2048)
+
+    assert others((1, 1)) == pytest.approx(4.63, rel=0.02)
+    assert 3.4 < others((8, 4)) < 3.5
+    # All experts of a token of two ranks: both get it.
+    counts, _ = model.counts_of(model.Layer("", 8, 8, 64), 2, 5, "uniform")
+    assert (counts == 5).all()
+    _, skewed = model.counts_of(model.Layer("", 256, 8, 7168), 8, 2048, "zipf:1")
+    assert skewed > 1.5
+
+
+def test_terms_are_found_again(model: Any) -> None:
+    """Lines that the model itself makes give its terms."""
+    terms = dataclasses.replace(model.Terms(), launch=3.0, nccl=9.0, wire=300.0, nccl_rate=200.0)
+    rows = []
+    for layer in (model.Layer("", 128, 8, 2048), model.Layer("", 64, 8, 7168)):
+        for tokens in (1, 128, 4096):
+            gather, scatter = model.gather_scatter(terms, layer, 2, tokens)
+            sizes = {"gather_bytes": tokens * (layer.row + layer.choice), "scatter_bytes": 2 * tokens * layer.hidden}
+            moves = 3 * terms.launch + 2 * terms.signal + sum(sizes.values()) / (terms.wire * 1e3)
+            times = {"gather": gather, "scatter": scatter, "experts": 50.0, "own": 5.0, "whole": 55.0 + moves, **sizes}
+            rows.append({"times": times, "ranks": 2, "mode": "one_sided"})
+    found = model.fitted([*rows, {"ranks": 2, "mode": "one_sided", "error": 0.0}], model.Terms())
+    for name in ("launch", "nccl", "wire", "nccl_rate"):
+        assert getattr(found, name) == pytest.approx(getattr(terms, name), rel=1e-3), name
+    assert model.fitted([], terms) == terms
+
+
+def test_the_note_has_the_models_tables(model: Any, tmp_path: pathlib.Path) -> None:
+    note = (SOURCE / "bench" / "notes" / "ranks.md").read_text()
+    assert "\n".join(model.beside_published(model.Terms())) in note
+    copy = tmp_path / "note.md"
+    copy.write_text("no mark\n")
+    ran = run(MODEL, f"--into={copy}")
+    assert ran.returncode == 2
+    assert "expected a line '## Tables of" in ran.stderr
