@@ -53,13 +53,13 @@ TIMED_S, MIN_REPLAYS, MAX_REPLAYS = 0.06, 11, 101
 
 
 def routings(size, tokens):
-    """{name: (all tokens choose experts of the first rank, real tokens of each rank)}."""
+    """{name: (the rank whose experts all tokens choose, real tokens of each rank)}."""
     return {
-        "uniform": (False, [tokens] * size),
-        "uneven": (False, [tokens * (size - rank) // size for rank in range(size)]),
-        "empty": (False, [0 if rank == size - 1 else tokens for rank in range(size)]),
-        "one_rank": (True, [tokens] * size),
-        "nobody": (False, [0] * size),
+        "uniform": (None, [tokens] * size),
+        "uneven": (None, [tokens * (size - rank) // size for rank in range(size)]),
+        "empty": (None, [0 if rank == size - 1 else tokens for rank in range(size)]),
+        "one_rank": (0, [tokens] * size),
+        "nobody": (None, [0] * size),
     }
 
 
@@ -102,14 +102,16 @@ class Cell:
         return {name: array if name == ROUTER else array[mine] for name, array in weights.items()
                 if name in package.values and package.values[name].role == "stored_weight"}
 
-    def inputs(self, tokens, seed=0, to_first=False):
-        """A rank's x and logits."""
+    def inputs(self, tokens, seed=0, owner=None):
+        """A rank's x and logits. owner: the rank whose experts are chosen; None: any."""
         world = self.world
         made = {"x": world.normal((tokens, self.hidden), 1000 * seed + world.rank),
                 "logits": world.normal((tokens, self.num_experts), 1000 * seed + 100 + world.rank, 2.0, "f32")}
-        if to_first:
-            first = -(-self.num_experts // world.size)
-            made["logits"][:, first:] += AWAY
+        if owner is not None:
+            count, more = divmod(self.num_experts, world.size)
+            begin = owner * count + min(owner, more)
+            made["logits"] += AWAY
+            made["logits"][:, begin:begin + count + (owner < more)] -= AWAY
         return made
 
     def run(self, word, tokens, given, out=None):
@@ -157,8 +159,8 @@ def relative_error(found, wanted):
 def check(cell, mode, tokens):
     """The worst relative error over routings, and what is wrong."""
     world, worst, wrong = cell.world, 0.0, []
-    for index, (name, (to_first, real)) in enumerate(routings(world.size, tokens).items()):
-        given = cell.inputs(tokens, index + 1, to_first)
+    for index, (name, (owner, real)) in enumerate(routings(world.size, tokens).items()):
+        given = cell.inputs(tokens, index + 1, owner)
         valid = {} if name == "uniform" else {"valid_tokens": world.integers([real[world.rank]])}
         outs = [cell.empty(tokens) for _ in range(2)]
         for out in outs:
@@ -181,7 +183,7 @@ def check(cell, mode, tokens):
 def replay_on_gpu(cell, mode, tokens, count):
     """How many comparisons of outputs differ."""
     torch = cell.world.torch
-    given = [cell.inputs(tokens, seed, to_first=seed == 2) for seed in (1, 2)]
+    given = [cell.inputs(tokens, seed, 0 if seed == 2 else None) for seed in (1, 2)]
     outs = [cell.empty(tokens) for _ in given]
 
     def body():
@@ -251,11 +253,12 @@ def time_us(world, body):
     return statistics.median(map(max, zip(*world.gather(replay(count)))))
 
 
-def timed(cell, mode, tokens, with_pushes):
+def timed(cell, mode, tokens, routing, with_pushes):
     """{column: microseconds of a layer}, and what is wrong."""
     world, torch = cell.world, cell.world.torch
     layers = max(2, min(GRAPH_LAYERS, GRAPH_TOKENS // tokens))
-    given = [cell.inputs(tokens, seed) for seed in range(layers)]
+    owner = {"uniform": None, "first": 0, "own": world.rank}[routing]
+    given = [cell.inputs(tokens, seed, owner) for seed in range(layers)]
     outs = [cell.empty(tokens) for _ in given]
     moved = [cell.moved(tokens, each) for each in given]
     gathered = [dict(zip(each, world.all_gather(list(each.values())))) for each in moved]
@@ -321,7 +324,7 @@ def text_of(row):
         words.append(f"{row['replays']} replays, {row['different']} different")
     if "times" in row:
         times = row["times"]
-        words.append("us " + " ".join(f"{name} {us:.1f}" for name, us in times.items() if not name.endswith("bytes"))
+        words.append(f"{row['routing']}, us " + " ".join(f"{name} {us:.1f}" for name, us in times.items() if not name.endswith("bytes"))
                      + f"  {times['whole'] / times['torch']:.2f}")
     return "  ".join(words + [f"WRONG: {text}" for text in row.get("wrong", [])])
 
@@ -334,7 +337,7 @@ def run_cell(world, folder, row, modes, counts, options, report):
     loaded, failed = round(time.monotonic() - begin, 1), 0
     for mode, tokens in [(mode, tokens) for mode in modes if mode in words for tokens in counts]:
         line = {"cell": cell.name, "mode": mode, "tokens": tokens, "ranks": world.size, "device": world.device_name,
-                "load_s": loaded, "grouped": getattr(world, "grouped", None)}
+                "routing": options.routing, "load_s": loaded, "grouped": getattr(world, "grouped", None)}
         wrong = []
         if options.check:
             error, found = check(cell, mode, tokens)
@@ -345,7 +348,7 @@ def run_cell(world, folder, row, modes, counts, options, report):
             line["replays"], line["different"] = options.replays, sum(world.gather(replay(cell, mode, tokens, options.replays)))
             wrong += ["replays differ"] if line["different"] else []
         if options.time:
-            line["times"], found = timed(cell, mode, tokens, options.pushes)
+            line["times"], found = timed(cell, mode, tokens, options.routing, options.pushes)
             wrong += found
         wrong = [f"rank {rank}: {text}" for rank, texts in enumerate(world.gather(wrong)) for text in texts]
         if wrong:
@@ -380,6 +383,8 @@ def main():
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--replays", type=int, default=0)
     parser.add_argument("--time", action="store_true")
+    parser.add_argument("--routing", choices=("uniform", "first", "own"), default="uniform",
+                        help="with --time: the ranks whose experts tokens choose: any, the first, or their own")
     parser.add_argument("--pushes", action="store_true", help="with --time: also copies into torch's symmetric memory")
     parser.add_argument("--connect", choices=("group", "id"), default="group", help="a communicator of torch's group, or of an id")
     parser.add_argument("--host", action="store_true", help="threads of the host device in place of GPUs")
