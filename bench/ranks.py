@@ -253,8 +253,8 @@ def time_us(world, body):
     return statistics.median(map(max, zip(*world.gather(replay(count)))))
 
 
-def timed(cell, mode, tokens, routing, with_pushes):
-    """{column: microseconds of a layer}, and what is wrong."""
+def timed(cell, mode, tokens, routing, with_pushes, known):
+    """{column: microseconds of a layer}, and what is wrong. known: columns that another mode has measured."""
     world, torch = cell.world, cell.world.torch
     layers = max(2, min(GRAPH_LAYERS, GRAPH_TOKENS // tokens))
     owner = {"uniform": None, "first": 0, "own": world.rank}[routing]
@@ -308,7 +308,8 @@ def timed(cell, mode, tokens, routing, with_pushes):
         error = max(relative_error(world.floats(out), one) for out, one in zip(outs, wanted))
         wrong += [] if error <= LIMITS[cell.scheme] else [f"{name} differs from {mode} by {error:.4f}"]
     del wanted
-    found = {name: round(time_us(world, each_layer(work)) / layers, 2) for name, work in works.items()}
+    found = {name: known[name] if name in known else round(time_us(world, each_layer(work)) / layers, 2)
+             for name, work in works.items()}
     found["gather_bytes"] = sum(array.numel() * array.element_size() for array in moved[0].values())
     found["scatter_bytes"] = tokens * outs[0].shape[1] * 2
     torch.cuda.empty_cache()
@@ -335,7 +336,8 @@ def run_cell(world, folder, row, modes, counts, options, report):
     words = [name for name in row["packages"] if name in ("experts", "route", "quantize", *modes) or (name == "whole" and options.check)]
     cell = Cell(world, folder, row, words)
     loaded, failed = round(time.monotonic() - begin, 1), 0
-    for mode, tokens in [(mode, tokens) for mode in modes if mode in words for tokens in counts]:
+    known = {tokens: {} for tokens in counts}
+    for mode, tokens in [(mode, tokens) for tokens in counts for mode in modes if mode in words]:
         line = {"cell": cell.name, "mode": mode, "tokens": tokens, "ranks": world.size, "device": world.device_name,
                 "routing": options.routing, "load_s": loaded, "grouped": getattr(world, "grouped", None)}
         wrong = []
@@ -348,7 +350,8 @@ def run_cell(world, folder, row, modes, counts, options, report):
             line["replays"], line["different"] = options.replays, sum(world.gather(replay(cell, mode, tokens, options.replays)))
             wrong += ["replays differ"] if line["different"] else []
         if options.time:
-            line["times"], found = timed(cell, mode, tokens, options.routing, options.pushes)
+            line["times"], found = timed(cell, mode, tokens, options.routing, options.pushes, known[tokens])
+            known[tokens] = {name: us for name, us in line["times"].items() if name != "whole"}
             wrong += found
         wrong = [f"rank {rank}: {text}" for rank, texts in enumerate(world.gather(wrong)) for text in texts]
         if wrong:
