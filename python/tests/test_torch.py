@@ -452,9 +452,13 @@ def test_a_module_of_several_ranks(block: Any) -> None:
         assert torch.equal(module(x[rows], logits[rows]), first)
         again = MoE.from_config(SMALL, device="cpu", comm=comm, max_tokens=64)
         assert again.package is module.package
+        packages.append(weakref.ref(module.package))
         return first
 
+    packages: list[Any] = []
     outs = on_ranks(2, work)
+    gc.collect()
+    assert [package() for package in packages] == [None, None]
     assert error(torch.cat(outs).float().numpy(), whole.numpy()) < 0.01
 
 

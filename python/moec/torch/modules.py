@@ -43,7 +43,9 @@ def load_for(
     if device.type not in ("cpu", "cuda"):
         raise InvalidArgument(f"device: expected cpu or cuda, got {device}")
     index = -1 if device.type == "cpu" else torch.cuda.current_device() if device.index is None else device.index
-    key = (text_of(source), index, comm, repr(sorted(options.items())))
+    # A communicator keeps contexts of the package: the key must not keep both.
+    end = None if comm is None else weakref.ref(comm)
+    key = (text_of(source), index, end, repr(sorted(options.items())))
     with _lock:
         found = _packages.get(key)
     if found is None:
