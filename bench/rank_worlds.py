@@ -5,7 +5,7 @@
 #
 # ===------------------------------------------------------------------------===#
 """One rank as the programs of ranks see it: who the others are, how tokens move without moec, and arrays on its device. A rank
-is a thread of the host device with numpy's arrays, or a process with a GPU and torch's."""
+is a thread of the host device with numpy's arrays, or a process or a thread with a GPU and torch's."""
 
 import contextlib
 import json
@@ -25,16 +25,12 @@ import moec
 PATIENCE_S = 20
 
 
-class HostRank:
-    """A thread of the host device."""
-
-    device = "host"
-    library = "numpy"
+class ThreadRank:
+    """A thread among those of one process."""
 
     def __init__(self, comm, meeting, shared):
         self.rank, self.size, self.comm = comm.rank, comm.size, comm
         self.meeting, self.shared = meeting, shared
-        self.device_name = "host"
 
     def gather(self, mine):
         """The objects that ranks give, by rank."""
@@ -43,6 +39,13 @@ class HostRank:
         found = list(self.shared)
         self.meeting.wait()
         return found
+
+
+class HostRank(ThreadRank):
+    """A thread of the host device."""
+
+    device = device_name = "host"
+    has_collectives = True
 
     def all_gather(self, arrays):
         """The rows of all ranks, of each array."""
@@ -80,10 +83,43 @@ class HostRank:
         pass
 
 
-class GpuRank:
+class TorchArrays:
+    """Arrays on a GPU, those of torch."""
+
+    def _generator(self, seed):
+        return self.torch.Generator(self.device).manual_seed(seed)
+
+    def normal(self, shape, seed, factor=1.0, element_type="bf16"):
+        dtype = self.torch.bfloat16 if element_type == "bf16" else self.torch.float32
+        return self.torch.randn(shape, generator=self._generator(seed), device=self.device, dtype=dtype).mul_(factor)
+
+    def codes(self, shape, seed):
+        made = self.torch.empty(shape, device=self.device, dtype=self.torch.float8_e4m3fn)
+        generator = self._generator(seed)
+        for each in made:
+            each.copy_(self.torch.randn(each.shape, generator=generator, device=self.device))
+        return made
+
+    def integers(self, numbers):
+        return self.torch.tensor(numbers, dtype=self.torch.int32, device=self.device)
+
+    def floats(self, array):
+        return array.float()
+
+    def spoil(self, array):
+        array.fill_(float("nan"))
+
+    def differs(self, first, second):
+        return bool((first.view(self.torch.uint8) != second.view(self.torch.uint8)).any())
+
+    def synchronize(self):
+        self.torch.cuda.current_stream().synchronize()
+
+
+class GpuRank(TorchArrays):
     """A process with a GPU, connected by torch.distributed."""
 
-    library = "torch"
+    has_collectives = True
 
     def __init__(self, connect):
         import torch
@@ -105,6 +141,7 @@ class GpuRank:
             made = self.gather(moec.Communicator.unique_id() if self.rank == 0 else None)[0]
             self.comm = moec.Communicator(made, self.rank, self.size, device=self.device)
         self.grouped = self._groups()
+        self.ready = torch.zeros(1, device=self.device)
 
     def _groups(self):
         """Whether torch puts gathers of several types into one group of NCCL, as vLLM does. Else they come one by one."""
@@ -140,39 +177,31 @@ class GpuRank:
         self.distributed.reduce_scatter_tensor(into, array)
         return into
 
-    def _generator(self, seed):
-        return self.torch.Generator(self.device).manual_seed(seed)
-
-    def normal(self, shape, seed, factor=1.0, element_type="bf16"):
-        dtype = self.torch.bfloat16 if element_type == "bf16" else self.torch.float32
-        return self.torch.randn(shape, generator=self._generator(seed), device=self.device, dtype=dtype).mul_(factor)
-
-    def codes(self, shape, seed):
-        made = self.torch.empty(shape, device=self.device, dtype=self.torch.float8_e4m3fn)
-        generator = self._generator(seed)
-        for each in made:
-            each.copy_(self.torch.randn(each.shape, generator=generator, device=self.device))
-        return made
-
-    def integers(self, numbers):
-        return self.torch.tensor(numbers, dtype=self.torch.int32, device=self.device)
-
-    def floats(self, array):
-        return array.float()
-
-    def spoil(self, array):
-        array.fill_(float("nan"))
-
-    def differs(self, first, second):
-        return bool((first.view(self.torch.uint8) != second.view(self.torch.uint8)).any())
-
-    def synchronize(self):
-        self.torch.cuda.synchronize()
+    def align(self):
+        """Queues a wait for all ranks."""
+        self.distributed.all_reduce(self.ready)
 
     def close(self):
         self.synchronize()
         self.comm.close()
         self.distributed.destroy_process_group()
+
+
+class SharedGpuRank(ThreadRank, TorchArrays):
+    """A thread with a stream of a GPU that other ranks have, too. Its kernels run beside those of the others."""
+
+    has_collectives = False
+
+    def __init__(self, comm, meeting, shared, device):
+        import torch
+
+        super().__init__(comm, meeting, shared)
+        self.torch, self.device, self.device_name = torch, device, torch.cuda.get_device_name(device)
+        torch.cuda.set_device(torch.device(device))
+        torch.cuda.set_stream(torch.cuda.Stream())
+
+    def align(self):
+        """Nothing: the layer itself waits for all ranks."""
 
 
 class Pushes:
@@ -218,20 +247,21 @@ class Pushes:
         return [(self.world.rank + 1 + index) % self.world.size for index in range(self.world.size)]
 
 
-def on_threads(size, work, timeout_ms=0):
-    """Calls work(rank) in a thread for each rank of the host device. Returns the first exception, or None."""
+def on_threads(size, work, timeout_ms=0, device=None):
+    """Calls work(rank) in a thread for each rank, of the host device or of one GPU. Returns the first exception, or None."""
     meeting, shared, failures = threading.Barrier(size), [None] * size, []
 
     def run(comm):
         try:
-            work(HostRank(comm, meeting, shared))
+            work(SharedGpuRank(comm, meeting, shared, device) if device else HostRank(comm, meeting, shared))
         except threading.BrokenBarrierError:
             pass
         except BaseException as error:
             failures.append(error)
             meeting.abort()
 
-    threads = [threading.Thread(target=run, args=(comm,)) for comm in moec.Communicator.threads(size, timeout_ms=timeout_ms)]
+    ends = moec.Communicator.threads(size, timeout_ms=timeout_ms, devices=[device] * size if device else None)
+    threads = [threading.Thread(target=run, args=(comm,)) for comm in ends]
     for thread in threads:
         thread.start()
     for thread in threads:

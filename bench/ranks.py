@@ -10,6 +10,7 @@
   ./ranks.py [FOLDER] --ranks=2 [--check] [--replays=10000] [--time] [--cells=WORD,...] [--tokens=1,8,...] [--out=FILE]
   torchrun --nproc-per-node=2 ranks.py FOLDER --check
   ./ranks.py FOLDER --host --check --replays=10        # ranks are threads of the host device; needs numpy alone
+  ./ranks.py FOLDER --one-gpu --modes=one_sided --check   # ranks are threads with one GPU
 
 --check     each rank's output against the layer on one rank, for routings and numbers of real tokens
 --replays   replays of a graph of the layer; outputs must keep their bits
@@ -167,7 +168,7 @@ def check(cell, mode, tokens):
             cell.run(mode, tokens, {**given, **valid}, out=out)
         wanted = cell.run("whole", tokens, given)
         rows = real[world.rank]
-        others = {} if valid else {"torch": cell.by_collectives(tokens, given)}
+        others = {"torch": cell.by_collectives(tokens, given)} if world.has_collectives and not valid else {}
         for way, out in {mode: outs[0], **others}.items():
             error = relative_error(world.floats(out[:rows]), world.floats(wanted[:rows])) if rows else 0.0
             worst = max(worst, error)
@@ -191,7 +192,7 @@ def replay_on_gpu(cell, mode, tokens, count):
             cell.run(mode, tokens, each, out=out)
 
     body()
-    graph = capture(torch, body)
+    graph = capture(cell.world, body)
     graph.replay()
     first = [out.clone() for out in outs]
     bad = torch.zeros((), dtype=torch.int64, device=cell.world.device)
@@ -220,12 +221,16 @@ def replay_on_host(cell, mode, tokens, count):
     return bad
 
 
-def capture(torch, body):
-    """A graph of what body() queues, which has run before. Watchdogs of other threads may call CUDA meanwhile."""
-    torch.cuda.synchronize()
+def capture(world, body):
+    """A graph of what body() queues, which has run before. Other threads may call CUDA meanwhile. Returns when all ranks have one: a
+    capture waits for the whole GPU, and a rank's run there may wait for the others."""
+    torch = world.torch
+    world.synchronize()
+    world.gather(None)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         body()
+    world.gather(None)
     return graph
 
 
@@ -233,14 +238,13 @@ def time_us(world, body):
     """The median of what the slowest rank takes. Each replay begins behind a collective, which aligns ranks."""
     torch = world.torch
     body()
-    graph = capture(torch, body)
-    ready = torch.zeros(1, device=world.device)
+    graph = capture(world, body)
 
     def replay(count):
         marks = []
         torch.cuda._sleep(1_000_000)  # the processor gets ahead
         for _ in range(count):
-            world.distributed.all_reduce(ready)
+            world.align()
             marks.append([torch.cuda.Event(enable_timing=True) for _ in range(2)])
             marks[-1][0].record()
             graph.replay()
@@ -260,11 +264,6 @@ def timed(cell, mode, tokens, routing, with_pushes, known):
     owner = {"uniform": None, "first": 0, "own": world.rank}[routing]
     given = [cell.inputs(tokens, seed, owner) for seed in range(layers)]
     outs = [cell.empty(tokens) for _ in given]
-    moved = [cell.moved(tokens, each) for each in given]
-    gathered = [dict(zip(each, world.all_gather(list(each.values())))) for each in moved]
-    partials = [cell.empty(tokens * world.size) for _ in given]
-    for partial in partials:
-        partial.zero_()
 
     def each_layer(work):
         def body():
@@ -273,14 +272,22 @@ def timed(cell, mode, tokens, routing, with_pushes, known):
 
         return body
 
+    whole = {"whole": lambda index: cell.run(mode, tokens, given[index], out=outs[index])}
+    if not world.has_collectives:
+        return {"whole": round(time_us(world, each_layer(whole["whole"])) / layers, 2)}, []
+    moved = [cell.moved(tokens, each) for each in given]
+    gathered = [dict(zip(each, world.all_gather(list(each.values())))) for each in moved]
+    partials = [cell.empty(tokens * world.size) for _ in given]
+    for partial in partials:
+        partial.zero_()
+
     def collective(index):
         moved_now = cell.moved(tokens, given[index])
         world.all_gather(list(moved_now.values()), into=list(gathered[index].values()))
         cell.run("experts", tokens * world.size, gathered[index], out=partials[index])
         world.reduce_scatter(partials[index], into=outs[index])
 
-    works = {
-        "whole": lambda index: cell.run(mode, tokens, given[index], out=outs[index]),
+    works = whole | {
         "experts": lambda index: cell.run("experts", tokens * world.size, gathered[index], out=partials[index]),
         "own": lambda index: cell.moved(tokens, given[index]),
         "gather": lambda index: world.all_gather(list(moved[index].values()), into=list(gathered[index].values())),
@@ -326,7 +333,7 @@ def text_of(row):
     if "times" in row:
         times = row["times"]
         words.append(f"{row['routing']}, us " + " ".join(f"{name} {us:.1f}" for name, us in times.items() if not name.endswith("bytes"))
-                     + f"  {times['whole'] / times['torch']:.2f}")
+                     + (f"  {times['whole'] / times['torch']:.2f}" if "torch" in times else ""))
     return "  ".join(words + [f"WRONG: {text}" for text in row.get("wrong", [])])
 
 
@@ -391,6 +398,7 @@ def main():
     parser.add_argument("--pushes", action="store_true", help="with --time: also copies into torch's symmetric memory")
     parser.add_argument("--connect", choices=("group", "id"), default="group", help="a communicator of torch's group, or of an id")
     parser.add_argument("--host", action="store_true", help="threads of the host device in place of GPUs")
+    parser.add_argument("--one-gpu", action="store_true", help="all ranks have the first GPU, without collectives; for one_sided")
     parser.add_argument("--out", type=pathlib.Path, help="JSON lines, appended")
     options = parser.parse_args()
 
@@ -400,15 +408,15 @@ def main():
             with options.out.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
 
-    if options.host:
-        if options.time:
+    if options.host or options.one_gpu:
+        if options.host and options.time:
             parser.error("--time: the host device is for tests, and its times mean nothing")
         failed = [0] * options.ranks
 
         def work(world):
             failed[world.rank] = run_rank(world, options, report)
 
-        error = rank_worlds.on_threads(options.ranks, work)
+        error = rank_worlds.on_threads(options.ranks, work, device="cuda:0" if options.one_gpu else None)
         if error:
             raise error
         return 1 if any(failed) else 0

@@ -10,6 +10,7 @@ are NaN, and a process that still runs a layer of one rank.
 
   MOEC_LIBRARY=build/lib/libmoec.so PYTHONPATH=python test/gpu/rank_faults.py FOLDER --make [--mode=gather_scatter] [--no-cubin]
   test/gpu/rank_faults.py FOLDER [--mode=gather_scatter] [--faults=NAME,...] [--out=FILE]     # on a machine with two GPUs
+  test/gpu/rank_faults.py FOLDER --one-gpu                    # both ranks have the first one; packages of one_sided
   test/gpu/rank_faults.py FOLDER --host                       # ranks are threads of the host device
 
 Prints a line for each fault and rank. The exit status is 1 if one differs from what is expected."""
@@ -53,6 +54,7 @@ EXPECTED = {  # fault: what each rank may get
     "no_nccl": ((NONE,), (NONE,)),
 }
 ON_GPUS_ALONE = ("never_comes", "no_nccl")
+BY_NCCL_ALONE = ("no_nccl",)
 
 
 def make(folder, mode, cubin):
@@ -68,6 +70,7 @@ class Rank:
 
     def __init__(self, rank, options, meeting, device, group=None):
         self.rank, self.folder, self.meeting, self.device, self.group = rank, options.folder, meeting, device, group
+        self.shares_gpu, self.gathers = options.one_gpu, 0
         self.timeout_ms = options.timeout_ms
         self.timeout_s = options.timeout_ms / 1000
         self.comm = self.use = None
@@ -110,9 +113,19 @@ class Rank:
         """Waits for the other rank's word."""
         self._await(self.meeting / f"{word}.{1 - self.rank}")
 
+    def gather(self, mine):
+        """The bytes of both ranks, by files."""
+        self.gathers += 1
+        paths = [self.meeting / f"gather{self.gathers}.{rank}" for rank in range(RANKS)]
+        paths[self.rank].with_suffix(f".new{self.rank}").write_bytes(mine)
+        paths[self.rank].with_suffix(f".new{self.rank}").rename(paths[self.rank])
+        for path in paths:
+            self._await(path, self.timeout_s)
+        return [path.read_bytes() for path in paths]
+
     @staticmethod
-    def _await(path):
-        ends = time.monotonic() + MEETING_S
+    def _await(path, patience=MEETING_S):
+        ends = time.monotonic() + patience
         while not path.exists():
             if time.monotonic() > ends:
                 raise TimeoutError(f"the other rank does not say {path.stem}")
@@ -126,6 +139,10 @@ class Rank:
     def connect(self, nccl_path=None):
         if self.group:
             self.comm = self.group[self.rank]
+            return
+        if self.shares_gpu:
+            self.comm = moec.Communicator.from_callbacks(self.gather, self.rank, RANKS, device=self.device,
+                                                         timeout_ms=self.timeout_ms)
             return
         path = self.meeting / "id"
         if self.rank == 0:
@@ -280,7 +297,7 @@ def on_host(fault, options):
 def on_gpus(fault, options):
     with tempfile.TemporaryDirectory() as meeting:
         command = [sys.executable, __file__, str(options.folder), f"--fault={fault}", f"--meeting={meeting}",
-                   f"--timeout-ms={options.timeout_ms}"]
+                   f"--timeout-ms={options.timeout_ms}", *(["--one-gpu"] if options.one_gpu else [])]
         started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "RANK": str(rank)})
                    for rank in range(RANKS)]
         found, ends = [], time.monotonic() + bound(options) + 60
@@ -321,6 +338,7 @@ def main():
     parser.add_argument("--no-cubin", action="store_true", help="leave the kernels to NVRTC on the other machine")
     parser.add_argument("--faults", default="", help="separated by commas; default: all")
     parser.add_argument("--host", action="store_true", help="threads of the host device in place of GPUs")
+    parser.add_argument("--one-gpu", action="store_true", help="both ranks have the first GPU, and meet without NCCL")
     parser.add_argument("--timeout-ms", type=int, default=4000, help="how long a rank waits for another")
     parser.add_argument("--jobs", type=int, default=4, help="faults at a time")
     parser.add_argument("--out", type=pathlib.Path, help="JSON lines, appended")
@@ -333,13 +351,14 @@ def main():
     if options.fault:
         import torch
 
-        number = int(os.environ["RANK"])
-        torch.cuda.set_device(number)
-        print(json.dumps(outcome(options.fault, Rank(number, options, options.meeting, f"cuda:{number}"))), flush=True)
+        rank = int(os.environ["RANK"])
+        gpu = 0 if options.one_gpu else rank
+        torch.cuda.set_device(gpu)
+        print(json.dumps(outcome(options.fault, Rank(rank, options, options.meeting, f"cuda:{gpu}"))), flush=True)
         # Threads of a broken NCCL must not keep the process.
         os._exit(0)
     names = options.faults.split(",") if options.faults else list(EXPECTED)
-    names = [name for name in names if not (options.host and name in ON_GPUS_ALONE)]
+    names = [name for name in names if not (options.host and name in ON_GPUS_ALONE or options.one_gpu and name in BY_NCCL_ALONE)]
     play_one, failed = on_host if options.host else on_gpus, 0
     with ThreadPoolExecutor(options.jobs) as pool:
         for row in (row for rows in pool.map(lambda name: play_one(name, options), names) for row in rows):
