@@ -133,9 +133,9 @@ bool Emitter::addExchange(StringRef word) {
     args.peers(word);
   else if (word == "status")
     args.status(word);
-  else if (word == kExchangeWords)
+  else if (word == StringRef(kExchangeWords))
     args.pointer(word, "unsigned long long", word, /*written=*/true);
-  else if (word == kExchangeCounter)
+  else if (word == StringRef(kExchangeCounter))
     args.pointer(word, "unsigned", word, /*written=*/true);
   else
     return false;

@@ -12,6 +12,7 @@
 #include "compiler/plan/Window.h"
 
 #include "compiler/plan/ProgramValues.h"
+#include "runtime/package/Manifest.h"
 
 #include "llvm/Support/MathExtras.h"
 

@@ -15,9 +15,13 @@
 #define MOEC_COMPILER_PLAN_WINDOW_H
 
 #include "dialect/Moe.h"
-#include "runtime/package/Manifest.h"
+#include "runtime/support/Result.h"
 
 #include <string_view>
+
+namespace moec {
+struct Target;
+}
 
 namespace moec::compiler {
 
