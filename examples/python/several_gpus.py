@@ -75,7 +75,8 @@ def run_rank(rank, ranks, all_to_all, arch, device, comm):
     alone = whole.layer({"w13": place(weights[0], device), "w2": place(weights[1], device)})
     wanted = floats(alone(*(place(array, device) for array in inputs)))[rows]
     difference = float(np.abs(out - wanted).max() / np.abs(wanted).max())
-    print(f"rank {rank} of {ranks} on {package.device}: {held['count']} experts, largest difference {difference:.4f}", flush=True)
+    line = f"rank {rank} of {ranks} on {package.device}: {held['count']} experts, largest difference {difference:.4f}"
+    print(line + "\n", end="", flush=True)  # in one piece: ranks print at the same time
     return difference
 
 
