@@ -18,6 +18,7 @@
 #include "test/runtime/cuda/CudaTesting.h"
 #include "test/runtime/cuda/FakeNccl.h"
 
+#include <barrier>
 #include <cmath>
 #include <dlfcn.h>
 #include <functional>
@@ -449,9 +450,10 @@ TEST_F(Comm, AnExchangeHasADeadline) {
 TEST_F(Comm, ARunThatWaitsInItsStreamHasADeadline) {
   const std::vector<char> id = newId();
   const RankOfSum ranks[] = {RankOfSum(0), RankOfSum(1)};
+  std::barrier<> both(2);
   onRanks([&](int32_t rank) {
     moec_comm_options options = optionsOf(rank, id.data());
-    options.timeout_ms = 300;
+    options.timeout_ms = 1000;
     moec_comm *comm = nullptr;
     ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
     Buffer workspace(1 << 20);
@@ -466,15 +468,15 @@ TEST_F(Comm, ARunThatWaitsInItsStreamHasADeadline) {
     };
     EXPECT_EQ(run(), MOEC_OK) << moec_last_error();
     // It has ended, and so have later ones as long as streams end.
-    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
     EXPECT_EQ(moec_comm_status(comm), MOEC_OK) << moec_last_error();
-    EXPECT_EQ(comm->communicator->exchange({}, "go on").value().size(), 0U);
+    both.arrive_and_wait();
     fakeGpu()->streamsWait = true;
     // More than are watched one by one.
     for (int i = 0; i < 70; ++i)
       ASSERT_EQ(run(), MOEC_OK) << moec_last_error();
     EXPECT_EQ(moec_comm_status(comm), MOEC_OK) << moec_last_error();
-    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
     if (rank == 0) {
       EXPECT_EQ(moec_comm_status(comm), MOEC_PEER_LOST);
       EXPECT_THAT(moec_last_error(), StartsWith("rank 0: a run has waited "));
@@ -494,6 +496,7 @@ TEST_F(Comm, ARunThatWaitsInItsStreamHasADeadline) {
 TEST_F(Comm, WhatACaptureQueuesIsNotWatched) {
   const std::vector<char> id = newId();
   const RankOfSum ranks[] = {RankOfSum(0), RankOfSum(1)};
+  std::barrier<> both(2);
   onRanks([&](int32_t rank) {
     moec_comm_options options = optionsOf(rank, id.data());
     options.timeout_ms = 100;
@@ -503,7 +506,7 @@ TEST_F(Comm, WhatACaptureQueuesIsNotWatched) {
     moec_context *context = nullptr;
     ASSERT_EQ(ranks[rank].createContext(comm, workspace, &context), MOEC_OK)
         << moec_last_error();
-    ASSERT_EQ(comm->communicator->exchange({}, "go on").value().size(), 0U);
+    both.arrive_and_wait();
     fakeGpu()->capturing = fakeGpu()->streamsWait = true;
     const RunData data(TinyShape(), 3);
     const auto tensors = data.tensors();

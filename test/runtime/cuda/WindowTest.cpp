@@ -281,7 +281,7 @@ TEST_F(Windows, TheCommunicatorIsOfThePackagesGpu) {
     const auto made = said(ranks[rank].createContext(comm, &context));
     EXPECT_EQ(made.first, rank == 0 ? MOEC_OK : MOEC_INVALID_ARGUMENT);
     if (rank == 1)
-      EXPECT_EQ(made.second, "package layer was loaded on fake GPU, and the "
+      EXPECT_EQ(made.second, "package tiny was loaded on fake GPU, and the "
                              "communicator is of another GPU or CUDA context");
     moec_context_destroy(context);
     moec_comm_destroy(comm);
