@@ -19,7 +19,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "moec/moec.h"
+#include "moec/compiler.h"
 #include "runtime/cuda/CudaDriver.h"
 #include "runtime/jit/CompilePool.h"
 #include "runtime/support/Files.h"

@@ -18,7 +18,7 @@
 #include "compiler/tune/Tuner.h"
 #include "runtime/api/Handles.h"
 
-#include "moec/moec.h"
+#include "moec/compiler.h"
 
 #include <memory>
 

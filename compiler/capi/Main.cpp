@@ -9,7 +9,7 @@
 #include "compiler/command/Commands.h"
 #include "runtime/api/Handles.h"
 
-#include "moec/moec.h"
+#include "moec/compiler.h"
 
 using namespace moec;
 

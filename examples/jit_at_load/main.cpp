@@ -19,6 +19,7 @@
 
 #include "examples/common/RunBatch.h"
 
+#include <moec/compiler.h>
 #include <nlohmann/json.hpp>
 
 #include <fstream>

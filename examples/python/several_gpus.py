@@ -6,7 +6,8 @@
     pip install dist/moec-*.whl torch
     python3 examples/python/several_gpus.py --ranks=2
 
-Each rank holds some of the experts and has tokens of its own. The package gathers tokens and sums outputs by NCCL.
+Each rank holds some of the experts and has tokens of its own. The package gathers tokens and sums outputs by NCCL. With
+--all-to-all=one_sided its kernels write into the memory of the other GPUs; NCCL connects the processes alone.
 --host runs the ranks as threads of the host device, without a GPU and without torch.
 """
 
@@ -58,11 +59,11 @@ def floats(array):
     return moec.from_bfloat16(array) if isinstance(array, np.ndarray) else array.float().cpu().numpy()
 
 
-def run_rank(rank, ranks, arch, device, comm):
+def run_rank(rank, ranks, all_to_all, arch, device, comm):
     """Runs a rank, and compares its tokens with those of the whole layer. Returns the largest difference."""
     weights, inputs = numbers(ranks)
     options = {"arch": arch, "max_tokens": ranks * TOKENS}
-    files = moec.compile(LAYER, **options, dp=ranks, ep=True, all_ranks=True, all_to_all="gather_scatter")
+    files = moec.compile(LAYER, **options, dp=ranks, ep=True, all_ranks=True, all_to_all=all_to_all)
     package = moec.load(files, device=device, rank=rank)
     held = package.manifest["layer"]["local_experts"]
     mine = slice(held["begin"], held["begin"] + held["count"])
@@ -74,17 +75,18 @@ def run_rank(rank, ranks, arch, device, comm):
     alone = whole.layer({"w13": place(weights[0], device), "w2": place(weights[1], device)})
     wanted = floats(alone(*(place(array, device) for array in inputs)))[rows]
     difference = float(np.abs(out - wanted).max() / np.abs(wanted).max())
-    print(f"rank {rank} of {ranks} on {package.device}: {held['count']} experts, largest difference {difference:.4f}", flush=True)
+    line = f"rank {rank} of {ranks} on {package.device}: {held['count']} experts, largest difference {difference:.4f}"
+    print(line + "\n", end="", flush=True)  # in one piece: ranks print at the same time
     return difference
 
 
-def run_process(rank, ranks, unique_id, worst):
+def run_process(rank, ranks, all_to_all, unique_id, worst):
     import torch
 
     torch.cuda.set_device(rank)
     device = f"cuda:{rank}"
     comm = moec.Communicator(unique_id, rank, ranks, device=device)
-    worst[rank] = run_rank(rank, ranks, None, device, comm)
+    worst[rank] = run_rank(rank, ranks, all_to_all, None, device, comm)
     torch.cuda.synchronize()
     comm.close()
 
@@ -93,20 +95,23 @@ def main():
     parser = argparse.ArgumentParser(description="One MoE layer across GPUs, against the layer on one of them.")
     parser.add_argument("--ranks", type=int, default=2, help="GPUs of this machine")
     parser.add_argument("--host", action="store_true", help="threads of the host device in place of GPUs")
+    modes = ("gather_scatter", "one_sided")
+    parser.add_argument("--all-to-all", choices=modes, default=modes[0], help="who moves tokens and sums: NCCL, or kernels")
     given = parser.parse_args()
     if given.host:
         worst = [float("inf")] * given.ranks
         ends = moec.Communicator.threads(given.ranks)
 
         def work(rank):
-            worst[rank] = run_rank(rank, given.ranks, "sm_90a", "host", ends[rank])
+            worst[rank] = run_rank(rank, given.ranks, given.all_to_all, "sm_90a", "host", ends[rank])
 
         workers = [threading.Thread(target=work, args=(rank,)) for rank in range(given.ranks)]
     else:
         spawn = multiprocessing.get_context("spawn")
         worst = spawn.Array("d", [float("inf")] * given.ranks)
         unique_id = moec.Communicator.unique_id()
-        workers = [spawn.Process(target=run_process, args=(rank, given.ranks, unique_id, worst)) for rank in range(given.ranks)]
+        shared = (given.ranks, given.all_to_all, unique_id, worst)
+        workers = [spawn.Process(target=run_process, args=(rank, *shared)) for rank in range(given.ranks)]
     for worker in workers:
         worker.start()
     for worker in workers:

@@ -134,6 +134,11 @@ class WeightsOptions(c.Structure):
     ]
 
 
+# A caller who connects ranks itself gives these.
+ALL_GATHER_FUNCTION = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_void_p, c.c_uint64, c.c_void_p)
+WINDOW_FUNCTION = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_uint64, c.POINTER(c.c_uint64))
+
+
 class CommOptions(c.Structure):
     _fields_ = [
         ("struct_size", c.c_size_t),
@@ -145,6 +150,10 @@ class CommOptions(c.Structure):
         ("ordinal_plus_one", c.c_int32),
         ("timeout_ms", c.c_int32),
         ("nccl_path", c.c_char_p),
+        ("all_gather", ALL_GATHER_FUNCTION),
+        ("window", WINDOW_FUNCTION),
+        ("user", c.c_void_p),
+        ("nccl_windows", c.c_int32),
     ]
 
 

@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Ends of the ranks of a package that moves tokens and sums itself."""
 
+import contextlib
 import ctypes
 import os
 import pathlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib import util
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +49,7 @@ def _ordinal(device: Any) -> int:
     gpu = _parse_device(device)
     if gpu is None:
         raise InvalidArgument(
-            "device: NCCL connects GPUs, expected 'cuda' or 'cuda:N', got the host; Communicator.threads() connects ranks of it"
+            "device: expected a GPU, 'cuda' or 'cuda:N', got the host; Communicator.threads() connects ranks of it"
         )
     return gpu
 
@@ -57,6 +60,8 @@ class Communicator:
     All ranks make communicators, and then contexts, in one order. Each call waits for the other ranks.
     """
 
+    _calls: "_Calls | None" = None
+
     def __init__(
         self,
         unique_id: bytes,
@@ -66,12 +71,14 @@ class Communicator:
         device: Any = "cuda",
         timeout_ms: int = 0,
         nccl_path: "str | os.PathLike[str] | None" = None,
+        nccl_windows: bool = False,
     ) -> None:
         """Connects by NCCL. Returns when all ranks have come.
 
         unique_id: what Communicator.unique_id() gave one of the ranks. rank: (dp_rank * pcp + pcp_rank) * tp + tp_rank.
         device: "cuda" (the current GPU) or "cuda:N". timeout_ms: to wait for the other ranks; 0: 60000.
         nccl_path: a libnccl.so.2. None: that of the process, then an installed nvidia-nccl, then the usual places.
+        nccl_windows: NCCL makes the windows of one_sided, also where the driver could. On all ranks alike.
         """
         if not isinstance(unique_id, bytes):
             raise TypeError(f"unique_id: expected bytes, got {type(unique_id).__name__}")
@@ -85,6 +92,7 @@ class Communicator:
             ordinal_plus_one=_c.integer(_ordinal(device) + 1, "device", bits=32),
             timeout_ms=_c.integer(timeout_ms, "timeout_ms", bits=32),
             nccl_path=_nccl_path(nccl_path),
+            nccl_windows=bool(nccl_windows),
         )
         del kept
 
@@ -95,7 +103,9 @@ class Communicator:
             rank=_c.integer(rank, "rank", bits=32),
             **fields,
         )
+        self._kept = [value for value in fields.values() if callable(value)]
         self._handle: Handle | None = library().made("comm_create", ctypes.byref(options))
+        self._handle.memory = self._kept
         self.rank = rank
         self.size = size
         self.contexts: dict[tuple[Package, int], list[Context]] = {}
@@ -116,6 +126,7 @@ class Communicator:
         device: Any = "cuda",
         timeout_ms: int = 0,
         nccl_path: "str | os.PathLike[str] | None" = None,
+        nccl_windows: bool = False,
     ) -> "Communicator":
         """Connects the ranks of a process group of torch.distributed, in the order of the group.
 
@@ -136,7 +147,15 @@ class Communicator:
         all_ranks: list[Any] = [None] * size
         distributed.all_gather_object(all_ranks, mine, group=group)
         if not all(has for has, _ in all_ranks):
-            return cls(all_ranks[0][1], rank, size, device=device, timeout_ms=timeout_ms, nccl_path=nccl_path)
+            return cls(
+                all_ranks[0][1],
+                rank,
+                size,
+                device=device,
+                timeout_ms=timeout_ms,
+                nccl_path=nccl_path,
+                nccl_windows=nccl_windows,
+            )
         made = cls.__new__(cls)
         made._connect(
             rank,
@@ -145,24 +164,105 @@ class Communicator:
             ordinal_plus_one=_c.integer(gpu + 1, "device", bits=32),
             timeout_ms=_c.integer(timeout_ms, "timeout_ms", bits=32),
             nccl_path=None if nccl_path is None else _c.path(nccl_path, "nccl_path"),
+            nccl_windows=bool(nccl_windows),
         )
         return made
 
     @classmethod
-    def threads(cls, size: int, *, timeout_ms: int = 0) -> "list[Communicator]":
-        """The ends of all ranks of the host device, for tests. Each rank runs in a thread of its own.
+    def from_callbacks(
+        cls,
+        all_gather: Callable[[bytes], Sequence[bytes]],
+        rank: int,
+        size: int,
+        *,
+        device: Any = "cuda",
+        window: Callable[[int], Sequence[int]] | None = None,
+        timeout_ms: int = 0,
+    ) -> "Communicator":
+        """Connects GPUs for packages of all_to_all="one_sided", without NCCL. Returns when all ranks have come.
 
-        timeout_ms: a rank waits so long for the others of a collective; 0: 60000.
+        all_gather: given bytes, returns those of all ranks, in their order. It is called here and while contexts are
+        created. window: given a number of bytes, returns for each rank the address at which this rank's GPU reaches memory
+        of that rank, which outlives the context. None: the driver shares memory between the GPUs of a host.
+        device: as Communicator() takes it. timeout_ms: of a kernel that waits for other ranks; 0: 60000.
         """
-        group = library().made(
-            "comm_group_create", _c.integer(size, "size", bits=32), _c.integer(timeout_ms, "timeout_ms", bits=32)
+        calls = _Calls(all_gather, window, size)
+        made = cls.__new__(cls)
+        made._calls = calls
+        with calls:
+            made._connect(
+                rank,
+                size,
+                all_gather=_abi.ALL_GATHER_FUNCTION(calls.gather),
+                **({} if window is None else {"window": _abi.WINDOW_FUNCTION(calls.give)}),
+                ordinal_plus_one=_c.integer(_ordinal(device) + 1, "device", bits=32),
+                timeout_ms=_c.integer(timeout_ms, "timeout_ms", bits=32),
+            )
+        return made
+
+    @classmethod
+    def from_symmetric_memory(cls, group: Any = None, *, device: Any = "cuda", timeout_ms: int = 0) -> "Communicator":
+        """Connects the ranks of a process group whose symmetric memory (torch.distributed._symmetric_memory) is the windows.
+
+        For packages of all_to_all="one_sided". The memory lives as long as the communicator. Arguments: as from_group()
+        takes them.
+        """
+        import torch
+        from torch import distributed
+        from torch.distributed import _symmetric_memory as symmetric
+
+        gpu = _ordinal(device)
+        if group is None:
+            group = distributed.group.WORLD
+        size = distributed.get_world_size(group)
+        kept: list[Any] = []
+
+        def all_gather(mine: bytes) -> Sequence[bytes]:
+            gathered: list[Any] = [None] * size
+            distributed.all_gather_object(gathered, mine, group=group)
+            return gathered
+
+        def window(count: int) -> Sequence[int]:
+            place = torch.device("cuda", torch.cuda.current_device() if gpu < 0 else gpu)
+            tensor = symmetric.empty(count, dtype=torch.uint8, device=place)
+            handle = symmetric.rendezvous(tensor, group.group_name)
+            kept.append((tensor, handle))
+            return list(handle.buffer_ptrs)
+
+        made = cls.from_callbacks(
+            all_gather, distributed.get_rank(group), size, device=device, window=window, timeout_ms=timeout_ms
         )
-        ends = []
-        for rank in range(size):
-            made = cls.__new__(cls)
-            made._connect(rank, size, group=group._as_parameter_)
-            ends.append(made)
+        made._kept.append(kept)
+        return made
+
+    @classmethod
+    def threads(cls, size: int, *, timeout_ms: int = 0, devices: Sequence[Any] | None = None) -> "list[Communicator]":
+        """The ends of all ranks, each of which runs in a thread of its own.
+
+        devices: the GPU of each rank, as Communicator() takes it, for packages of all_to_all="one_sided"; several ranks may
+        have one. None: the host device, for tests. timeout_ms: a rank waits so long for others; 0: 60000.
+        """
+        milliseconds = _c.integer(timeout_ms, "timeout_ms", bits=32)
+        if devices is not None and len(devices) != size:
+            raise InvalidArgument(f"devices: expected one for each of {size} ranks, got {len(devices)}")
+        group = library().made("comm_group_create", _c.integer(size, "size", bits=32), milliseconds)
+        ends = [cls.__new__(cls) for _ in range(size)]
+        if devices is None:
+            for rank, made in enumerate(ends):
+                made._connect(rank, size, group=group._as_parameter_)
+            return ends
+        gpus = [max(_ordinal(device), 0) + 1 for device in devices]
+
+        def connect(rank: int) -> None:
+            ends[rank]._connect(rank, size, group=group._as_parameter_, ordinal_plus_one=gpus[rank], timeout_ms=milliseconds)
+
+        with ThreadPoolExecutor(size) as pool:
+            list(pool.map(connect, range(size)))
         return ends
+
+    def calling(self) -> "contextlib.AbstractContextManager[None]":
+        """Around a call of the library that may call the functions of from_callbacks()."""
+        return contextlib.nullcontext() if self._calls is None else self._calls
 
     @property
     def handle(self) -> Handle:
@@ -171,11 +271,15 @@ class Communicator:
         return self._handle
 
     def check(self) -> None:
-        """Raises PeerLost where it has failed, or NCCL reports a failure of what was queued. Any thread may ask."""
+        """Raises PeerLost where it has failed, or what was queued has, or waits longer than timeout_ms.
+
+        In the last case it ends the wait, as abort() does. Runs that a CUDA graph has captured have no such deadline. Any
+        thread may ask.
+        """
         library().check(library().comm_status(self.handle))
 
     def abort(self) -> None:
-        """Ends what waits for other ranks, also kernels of NCCL: PeerLost there, and in all that comes later.
+        """Ends what waits for other ranks, kernels too: PeerLost there, and in all that comes later.
 
         Any thread may call it, while a run waits. The other ranks must do the same.
         """
@@ -189,6 +293,48 @@ class Communicator:
     def __repr__(self) -> str:
         state = "closed" if self._handle is None else f"rank {self.rank} of {self.size}"
         return f"<moec.Communicator {state}>"
+
+
+class _Calls(contextlib.AbstractContextManager[None]):
+    """Functions of a caller as the C interface calls them; an exception of theirs is raised where the call ends."""
+
+    def __init__(
+        self, all_gather: Callable[[bytes], Sequence[bytes]], window: Callable[[int], Sequence[int]] | None, size: int
+    ) -> None:
+        self.all_gather, self.window, self.size = all_gather, window, size
+        self.caught: BaseException | None = None
+
+    def gather(self, _user: int | None, mine: int, count: int, to: int) -> int:
+        try:
+            gathered = [bytes(each) for each in self.all_gather(ctypes.string_at(mine, count))]
+            if [len(each) for each in gathered] != [count] * self.size:
+                given = ", ".join(str(len(each)) for each in gathered)
+                raise InvalidArgument(f"all_gather: expected {count} bytes of each of {self.size} ranks, got {given}")
+            ctypes.memmove(to, b"".join(gathered), count * self.size)
+        except BaseException as caught:
+            self.caught = caught
+            return 1
+        return 0
+
+    def give(self, _user: int | None, count: int, addresses: Any) -> int:
+        try:
+            assert self.window is not None
+            given = list(self.window(count))
+            if len(given) != self.size:
+                raise InvalidArgument(f"window: expected an address for each of {self.size} ranks, got {len(given)}")
+            for rank, address in enumerate(given):
+                addresses[rank] = address
+        except BaseException as caught:
+            self.caught = caught
+            return 1
+        return 0
+
+    def __enter__(self) -> None:
+        self.caught = None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None and self.caught is not None:
+            raise error from self.caught
 
 
 def _lent(group: Any, device: Any) -> int:

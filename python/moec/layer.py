@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Packed weights of one layer, and the workspace and state of its runs."""
 
+import contextlib
 import ctypes
 from collections.abc import Mapping
 from typing import Any
@@ -40,8 +41,9 @@ class Context:
             options.state, options.state_bytes, state_owner = _memory.bytes_of(package, state, "state")
         if comm is not None:
             options.comm = comm.handle._as_parameter_
-        self._handle: Handle | None = library().made("context_create", package.handle, address, needed, ctypes.byref(options))
-        self._handle.memory = (workspace_owner, state_owner)
+        with contextlib.nullcontext() if comm is None else comm.calling():
+            self._handle: Handle | None = library().made("context_create", package.handle, address, needed, ctypes.byref(options))
+        self._handle.memory = (workspace_owner, state_owner, comm and comm.handle)
 
     @property
     def handle(self) -> Handle:
@@ -133,7 +135,8 @@ class Layer:
             return set(given)
         target = next(each for each in self.package.manifest["targets"] if each["arch"] == self.package.arch)
         read = {map_["value"] for map_ in target["tensor_maps"]}
-        launched = {launch["kernel"] for variant in target["variants"] for launch in variant["launches"]}
+        # What ranks do together has no kernel.
+        launched = {launch.get("kernel") for variant in target["variants"] for launch in variant["launches"]}
         for kernel in target["kernels"]:
             if kernel["name"] in launched:
                 read |= {field.get("value", "") for field in kernel["arguments"]["fields"]}

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""_abi.py says what moec.h says: a C program prints the header's sizes, offsets and numbers."""
+"""_abi.py says what moec.h and compiler.h say: a C program prints sizes, offsets and numbers of the headers."""
 
 import ctypes
 import re
@@ -14,7 +14,8 @@ from conftest import SOURCE
 from moec import _abi
 
 INCLUDE = SOURCE / "runtime" / "include"
-HEADER = re.sub(r"/\*.*?\*/", "", (INCLUDE / "moec" / "moec.h").read_text(), flags=re.DOTALL)
+HEADERS = "".join((INCLUDE / "moec" / name).read_text() for name in ("moec.h", "compiler.h"))
+HEADER = re.sub(r"/\*.*?\*/", "", HEADERS, flags=re.DOTALL)
 
 STRUCTS = {
     name.removeprefix("moec_"): re.findall(r"(\w+)\s*(?=[;,])", body)

@@ -21,8 +21,8 @@ LAYER = {**SMALL, "in_dtype": "f32", "quant_config": "f32"}
 TOKENS = 5
 
 
-def compile_ranks(layer: dict[str, Any] = LAYER, **parallel: Any) -> Any:
-    return moec.compile(layer, arch=ARCH, max_tokens=64, all_ranks=True, all_to_all="gather_scatter", **parallel)
+def compile_ranks(layer: dict[str, Any] = LAYER, all_to_all: str = "gather_scatter", **parallel: Any) -> Any:
+    return moec.compile(layer, arch=ARCH, max_tokens=64, all_ranks=True, all_to_all=all_to_all, **parallel)
 
 
 def on_threads(size: int, work: Callable[[int], Any]) -> list[Any]:
@@ -76,8 +76,15 @@ def whole() -> Any:
 
 @pytest.mark.parametrize(
     ("parallel", "size", "same"),
-    [({"dp": 2, "ep": True}, 2, 1), ({"dp": 3, "ep": True}, 3, 1), ({"tp": 2}, 2, 2), ({"tp": 3, "ep": True}, 3, 3)],
-    ids=["ep2", "ep3", "tp2", "tp3_ep"],
+    [
+        ({"dp": 2, "ep": True}, 2, 1),
+        ({"dp": 3, "ep": True}, 3, 1),
+        ({"tp": 2}, 2, 2),
+        ({"tp": 3, "ep": True}, 3, 3),
+        ({"dp": 2, "ep": True, "all_to_all": "one_sided"}, 2, 1),
+        ({"dp": 3, "ep": True, "all_to_all": "one_sided"}, 3, 1),
+    ],
+    ids=["ep2", "ep3", "tp2", "tp3_ep", "ep2_one_sided", "ep3_one_sided"],
 )
 def test_ranks_give_the_whole_layer(parallel: dict[str, Any], size: int, same: int, whole: Any) -> None:
     layer, weights = whole
@@ -105,10 +112,11 @@ def test_ranks_give_the_whole_layer(parallel: dict[str, Any], size: int, same: i
         assert (outs[0] != outs[1]).any()
 
 
-def test_tokens_that_pad(whole: Any) -> None:
+@pytest.mark.parametrize("all_to_all", ["gather_scatter", "one_sided"])
+def test_tokens_that_pad(all_to_all: str, whole: Any) -> None:
     layer, weights = whole
     x, logits = (random_value(layer.package, name, 2 * TOKENS) for name in ("x", "logits"))
-    files = compile_ranks(dp=2, ep=True)
+    files = compile_ranks(dp=2, ep=True, all_to_all=all_to_all)
     ends = moec.Communicator.threads(2)
     real = (3, 0)
 
@@ -146,7 +154,7 @@ def test_what_a_communicator_refuses() -> None:
         moec.Communicator("id", 0, 2)  # type: ignore[arg-type]
     with pytest.raises(moec.InvalidArgument, match=r"expected 128 bytes of Communicator.unique_id\(\), got 3"):
         moec.Communicator(b"abc", 0, 2)
-    with pytest.raises(moec.InvalidArgument, match="NCCL connects GPUs, expected 'cuda' or 'cuda:N', got the host"):
+    with pytest.raises(moec.InvalidArgument, match="expected a GPU, 'cuda' or 'cuda:N', got the host"):
         moec.Communicator(bytes(128), 0, 2, device="host")
     with pytest.raises(moec.InvalidArgument, match="expected a rank from 0 to ranks - 1, got rank 2 of 2"):
         moec.Communicator(bytes(128), 2, 2, device="cuda:0")
@@ -218,16 +226,99 @@ def test_groups_of_torch(way: str) -> None:
     assert ran.stdout == "<moec.Communicator rank 0 of 2> <moec.Communicator rank 1 of 2>\n", ran.stderr
 
 
+# Two ranks that are threads, and the address of memory of each.
+MEETING = """
+import threading
+import moec
+meeting = threading.Barrier(2)
+shared, made, said = [None, None], [None, None], [None, None]
+def gather(rank):
+    def work(mine):
+        shared[rank] = mine
+        meeting.wait()
+        gathered = list(shared)
+        meeting.wait()
+        return gathered
+    return work
+def on_ranks(work):
+    def run(rank):
+        try:
+            work(rank)
+        except moec.MoecError as error:
+            said[rank] = error
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(2)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+"""
+
+
+def on_fake_gpu(code: str) -> Any:
+    return run_python(MEETING + textwrap.dedent(code), MOEC_CUDA_DRIVER_PATH=str(BUILD / "lib" / "libmoec-fake-cuda.so"))
+
+
+def test_gpus_without_nccl() -> None:
+    """Communicators on a fake GPU; what kernels do with them is in the C++ tests."""
+    ran = on_fake_gpu("""
+        def work(rank):
+            made[rank] = moec.Communicator.from_callbacks(gather(rank), rank, 2, device="cuda:0")
+            made[rank].check()
+        on_ranks(work)
+        print(*made)
+        made[0].abort()
+        try:
+            made[0].check()
+        except moec.PeerLost as error:
+            print(error)
+        print(*moec.Communicator.threads(2, devices=["cuda:0", "cuda"]))
+        try:
+            moec.Communicator.threads(2, devices=["cuda:0"])
+        except moec.InvalidArgument as error:
+            print(error)
+        """)
+    assert ran.stdout.splitlines() == [
+        "<moec.Communicator rank 0 of 2> <moec.Communicator rank 1 of 2>",
+        "moec_comm_abort was called",
+        "<moec.Communicator rank 0 of 2> <moec.Communicator rank 1 of 2>",
+        "devices: expected one for each of 2 ranks, got 1",
+    ], ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("function", "cause"),
+    [
+        ("lambda mine: 1 / 0", "division by zero"),
+        ("lambda mine: [mine]", "all_gather: expected 8 bytes of each of 2 ranks, got 8"),
+        ("lambda mine: [mine, b'']", "all_gather: expected 8 bytes of each of 2 ranks, got 8, 0"),
+    ],
+)
+def test_a_gather_that_fails(function: str, cause: str) -> None:
+    ran = on_fake_gpu(f"""
+        try:
+            moec.Communicator.from_callbacks({function}, 0, 2, device="cuda:0")
+        except moec.PeerLost as error:
+            print(error)
+            print(error.__cause__)
+        """)
+    assert ran.stdout.splitlines() == ["all_gather of rank 0 failed while ranks connect", cause], ran.stderr
+
+
 def is_nan(array: Any) -> bool:
     return bool(np.isnan(array).all())
 
 
-def test_a_rank_that_does_not_come(whole: Any) -> None:
+@pytest.mark.parametrize(
+    ("all_to_all", "said"),
+    [
+        ("gather_scatter", "rank 0 waited 200 ms for rank 1 to do all_gather"),
+        ("one_sided", "rank 0 waited 200 ms for rank 1 to send its tokens in run 1 of the context"),
+    ],
+)
+def test_a_rank_that_does_not_come(all_to_all: str, said: str, whole: Any) -> None:
     """The outputs are NaN, the communicator serves no more, and a layer of one rank runs in the same process."""
     layer, weights = whole
     x, logits = (random_value(layer.package, name, TOKENS) for name in ("x", "logits"))
     wanted = layer(x, logits)
-    files = compile_ranks(dp=2, ep=True)
+    files = compile_ranks(dp=2, ep=True, all_to_all=all_to_all)
     ends = moec.Communicator.threads(2, timeout_ms=200)
     outs = [np.zeros_like(wanted) for _ in range(2)]
 
@@ -241,12 +332,17 @@ def test_a_rank_that_does_not_come(whole: Any) -> None:
 
     caught, (late, context) = on_threads(2, work)
     assert isinstance(caught, moec.PeerLost)
-    assert str(caught) == "rank 0 waited 200 ms for rank 1 to do all_gather"
+    assert str(caught) == said
     assert is_nan(outs[0])
-    with pytest.raises(moec.PeerLost, match="rank 0 waited 200 ms"):
-        ends[1].check()
-    with pytest.raises(moec.PeerLost, match="rank 0 waited 200 ms"):
+    # A window is one context's: the communicator itself has not failed.
+    told = "rank 0 waited 200 ms" if all_to_all == "gather_scatter" else "another rank ended the exchange of rank 1"
+    if all_to_all == "gather_scatter":
+        with pytest.raises(moec.PeerLost, match=told):
+            ends[1].check()
+    with pytest.raises(moec.PeerLost, match=told):
         late(x, logits, out=outs[1], context=context)
+    with pytest.raises(moec.PeerLost, match=told):
+        ends[1].check()
     assert is_nan(outs[1])
     assert (layer(x, logits) == wanted).all()
 
@@ -261,6 +357,30 @@ def test_another_thread_ends_a_wait(whole: Any) -> None:
     with pytest.raises(moec.PeerLost, match="rank 1 ended it"):
         mine(x, logits, comm=ends[0])
     timer.join()
+
+
+def test_another_thread_ends_a_wait_in_a_window(whole: Any) -> None:
+    layer, weights = whole
+    x, logits = (random_value(layer.package, name, TOKENS) for name in ("x", "logits"))
+    files = compile_ranks(dp=2, ep=True, all_to_all="one_sided")
+    ends = moec.Communicator.threads(2)
+    outs = [np.zeros_like(layer(x, logits)) for _ in range(2)]
+
+    def work(rank: int) -> None:
+        mine = layer_of(files, rank, weights)
+        context = mine.package.context(TOKENS, comm=ends[rank])
+        if rank == 0:
+            timer = threading.Timer(0.05, ends[1].abort)
+            timer.start()
+            try:
+                mine(x, logits, out=outs[0], context=context)
+            finally:
+                timer.join()
+
+    caught, _ = on_threads(2, work)
+    assert isinstance(caught, moec.PeerLost)
+    assert str(caught) == ("rank 0 was told to end, while it waited for rank 1 to send its tokens in run 1 of the context")
+    assert is_nan(outs[0])
 
 
 @pytest.mark.parametrize(
@@ -287,9 +407,10 @@ def test_other_packages_of_peers(other: dict[str, Any], told: str) -> None:
     assert "rank 1 has " in str(second)
 
 
-def test_other_token_counts_of_peers(whole: Any) -> None:
+@pytest.mark.parametrize("all_to_all", ["gather_scatter", "one_sided"])
+def test_other_token_counts_of_peers(all_to_all: str, whole: Any) -> None:
     layer, weights = whole
-    files = compile_ranks(dp=2, ep=True)
+    files = compile_ranks(dp=2, ep=True, all_to_all=all_to_all)
     ends = moec.Communicator.threads(2)
     outs = [np.zeros((TOKENS + rank, LAYER["hidden_dim"]), np.float32) for rank in range(2)]
 
@@ -300,17 +421,24 @@ def test_other_token_counts_of_peers(whole: Any) -> None:
         return mine(x, logits, out=outs[rank], context=context)
 
     for rank, caught in enumerate(on_threads(2, work)):
-        assert isinstance(caught, moec.PeerMismatch)
-        assert "rank 0 does a run of 5 tokens" in str(caught)
-        assert "rank 1 does a run of 6 tokens" in str(caught)
+        if all_to_all == "gather_scatter":
+            assert isinstance(caught, moec.PeerMismatch)
+            assert "rank 0 does a run of 5 tokens" in str(caught)
+            assert "rank 1 does a run of 6 tokens" in str(caught)
+        elif isinstance(caught, moec.PeerMismatch):
+            own, its = TOKENS + rank, TOKENS + 1 - rank
+            assert str(caught) == f"rank {rank} runs with {own} tokens, and rank {1 - rank} with {its}, in run 1 of the context"
+        else:
+            # The other one has seen it first.
+            assert isinstance(caught, moec.PeerLost)
         assert is_nan(outs[rank])
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_the_example(ranks: int) -> None:
+@pytest.mark.parametrize(("ranks", "all_to_all"), [(2, "gather_scatter"), (3, "gather_scatter"), (2, "one_sided")])
+def test_the_example(ranks: int, all_to_all: str) -> None:
     """examples/python/several_gpus.py, as docs/how-to/several-gpus.md shows its output."""
     example = SOURCE / "examples" / "python" / "several_gpus.py"
-    command = [sys.executable, str(example), "--host", f"--ranks={ranks}"]
+    command = [sys.executable, str(example), "--host", f"--ranks={ranks}", f"--all-to-all={all_to_all}"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     lines = ran.stdout.splitlines()

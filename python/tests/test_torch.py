@@ -166,7 +166,8 @@ def test_a_gpu_gets_a_reserve(block: Any, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(package, "gpu", 0)
     reserves = []
 
-    def reserve() -> None:
+    def reserve(comm: Any) -> None:
+        assert comm is None
         package.reserved = object()
         reserves.append(package)
 
@@ -416,3 +417,81 @@ def test_a_checkpoint(tmp_path: Any) -> None:
     block = moec_torch().MoE.from_config(SMALL, device="cpu", max_tokens=8).load_checkpoint(tmp_path)
     x, ids, shares = inputs(5)
     assert error(block(x, None, ids, shares).double().numpy(), wanted(x, ids, shares, w13, w2)) < 2.5e-3
+
+
+def on_ranks(size: int, work: Any) -> list[Any]:
+    """Calls work(comm) in a thread for each rank of the host device. Returns the results."""
+    results: list[Any] = [None] * size
+
+    def run(comm: Any) -> None:
+        with torch.no_grad():
+            results[comm.rank] = work(comm)
+
+    threads = [threading.Thread(target=run, args=(comm,)) for comm in moec.Communicator.threads(size, timeout_ms=20000)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_a_module_of_several_ranks(block: Any) -> None:
+    from moec.torch import MoE
+
+    w13, w2 = weights()
+    x, logits = random(10, HIDDEN, seed=3), random(10, EXPERTS, seed=4, dtype=torch.float32)
+    whole = block(x, logits).float()
+
+    def work(comm: Any) -> Any:
+        mine, rows = slice(4 * comm.rank, 4 * comm.rank + 4), slice(5 * comm.rank, 5 * comm.rank + 5)
+        module = MoE.from_config(SMALL, device="cpu", comm=comm, max_tokens=64)
+        assert module.package.max_tokens == 32
+        module.load_weights({"w13": w13[mine], "w2": w2[mine]})
+        first = module(x[rows], logits[rows])
+        # Now by the fast way.
+        assert torch.equal(module(x[rows], logits[rows]), first)
+        again = MoE.from_config(SMALL, device="cpu", comm=comm, max_tokens=64)
+        assert again.package is module.package
+        packages.append(weakref.ref(module.package))
+        return first
+
+    packages: list[Any] = []
+    outs = on_ranks(2, work)
+    gc.collect()
+    assert [package() for package in packages] == [None, None]
+    assert error(torch.cat(outs).float().numpy(), whole.numpy()) < 0.01
+
+
+def test_experts_of_several_ranks(experts: Any) -> None:
+    from moec.torch import Experts
+
+    w13, w2 = weights()
+    x, ids, shares = inputs(10)
+
+    def work(comm: Any) -> Any:
+        mine, rows = slice(4 * comm.rank, 4 * comm.rank + 4), slice(5 * comm.rank, 5 * comm.rank + 5)
+        module = Experts.from_weights(w13[mine], w2[mine], top_k=TOP_K, comm=comm, max_tokens=64)
+        assert module.comm is comm
+        return module(x[rows], ids[rows], shares[rows])
+
+    outs = on_ranks(2, work)
+    assert error(torch.cat(outs).float().numpy(), experts(x, ids, shares).float().numpy()) < 0.01
+
+
+def test_ranks_that_share_columns(block: Any) -> None:
+    """The layout comes from the options."""
+    from moec.torch import MoE
+
+    w13, w2 = weights()
+    x, logits = random(5, HIDDEN, seed=3), random(5, EXPERTS, seed=4, dtype=torch.float32)
+
+    def work(comm: Any) -> Any:
+        half, begin = INNER // 2, comm.rank * INNER // 2
+        gate_up = torch.cat([w13[:, at + begin : at + begin + half] for at in (0, INNER)], 1)
+        module = MoE.from_config(SMALL, device="cpu", comm=comm, tp=2, max_tokens=64)
+        module.load_weights({"w13": gate_up, "w2": w2[:, :, begin : begin + half].contiguous()})
+        return module(x, logits)
+
+    outs = on_ranks(2, work)
+    assert torch.equal(*outs)
+    assert error(outs[0].float().numpy(), block(x, logits).float().numpy()) < 0.01

@@ -5,12 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Options of the caller become one of three kinds of communicator.
+// Options of the caller become one kind of communicator.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/api/CallerStructs.h"
 #include "runtime/comm/Nccl.h"
+#include "runtime/comm/Peers.h"
 
 using namespace moec;
 using namespace moec::runtime;
@@ -52,30 +53,61 @@ moec_status moec_comm_group_create(int32_t ranks, int32_t timeoutMs,
 
 void moec_comm_group_destroy(moec_comm_group *group) { delete group; }
 
+/// Ranks whose hosts are connected by a group or by the caller.
+static Result<std::unique_ptr<comm::Communicator>>
+connectWithoutNccl(const moec_comm_options &given) {
+  if (given.nccl_path || given.nccl_windows)
+    return invalidArgument("nccl_path and nccl_windows are not of ranks "
+                           "without NCCL; leave them zero");
+  comm::PeerOptions options;
+  options.ordinal = given.ordinal_plus_one - 1;
+  options.timeout = TRY(readTimeout(given.timeout_ms));
+  if (given.group) {
+    auto end = TRY(given.group->group->end(given.rank));
+    if (end->size() != given.ranks)
+      return invalidArgument("the group has {} ranks, and {} were given",
+                             end->size(), given.ranks);
+    if (given.ordinal_plus_one)
+      return comm::connectPeers(std::move(end), std::move(options));
+    if (given.timeout_ms)
+      return invalidArgument("timeout_ms is not of ranks in a group of the "
+                             "host device, which has its own; leave it zero");
+    return end;
+  }
+  comm::GatherFunction gather = [function = given.all_gather,
+                                 user = given.user](const void *mine,
+                                                    size_t bytes, void *all) {
+    return function(user, mine, bytes, all) == 0;
+  };
+  if (given.window)
+    options.memory = [window = given.window, user = given.user](
+                         int64_t bytes, std::span<uint64_t> addresses) {
+      return window(user, uint64_t(bytes), addresses.data()) == 0;
+    };
+  auto hosts =
+      TRY(comm::connectHosts(given.rank, given.ranks, std::move(gather)));
+  return comm::connectPeers(std::move(hosts), std::move(options));
+}
+
 static Result<std::unique_ptr<comm::Communicator>>
 connect(const moec_comm_options &given) {
   const int ways = (given.unique_id != nullptr) + (given.nccl_comm != nullptr) +
-                   (given.group != nullptr);
+                   (given.group != nullptr) + (given.all_gather != nullptr);
   if (ways != 1)
-    return invalidArgument("expected one of unique_id, nccl_comm and group, "
-                           "got {}",
+    return invalidArgument("expected one of unique_id, nccl_comm, group and "
+                           "all_gather, got {}",
                            ways == 0 ? "none" : "several");
   if (given.ranks < 1 || given.rank < 0 || given.rank >= given.ranks)
     return invalidArgument("expected a rank from 0 to ranks - 1, got rank {} "
                            "of {}",
                            given.rank, given.ranks);
+  if (given.window && !given.all_gather)
+    return invalidArgument("window: expected all_gather beside it, got none");
+  if (given.group || given.all_gather)
+    return connectWithoutNccl(given);
   comm::NcclOptions options;
   options.timeout = TRY(readTimeout(given.timeout_ms));
-  if (given.group) {
-    if (given.nccl_path || given.ordinal_plus_one || given.timeout_ms)
-      return invalidArgument("nccl_path, ordinal_plus_one and timeout_ms are "
-                             "not of ranks in a group; leave them zero");
-    auto end = TRY(given.group->group->end(given.rank));
-    if (end->size() != given.ranks)
-      return invalidArgument("the group has {} ranks, and {} were given",
-                             end->size(), given.ranks);
-    return end;
-  }
+  options.ncclWindows = given.nccl_windows != 0;
   options.ranks = given.ranks, options.rank = given.rank;
   options.ordinal = given.ordinal_plus_one - 1;
   options.path = given.nccl_path ? given.nccl_path : "";

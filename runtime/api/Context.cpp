@@ -60,6 +60,12 @@ Context::create(std::shared_ptr<const Package> package, void *workspace,
     TRY(comm::prepare(*communicator, code.target()));
     if (code.target().windowRanks > 1)
       context->window = TRY(communicator->window(code.target().windowBytes));
+    if (context->window && code.cuda() &&
+        context->window->context() != code.cuda()->place().context)
+      return invalidArgument(
+          "package {} was loaded on {}, and the communicator is of another GPU "
+          "or CUDA context",
+          code.manifest().name, code.cuda()->place().info.name);
   }
   context->communicator = std::move(communicator);
   TRY(context->setWorkspace(workspace, workspaceBytes));

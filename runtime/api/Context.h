@@ -84,7 +84,7 @@ private:
   std::shared_ptr<const Package> code;
   std::shared_ptr<comm::Communicator> communicator; ///< or null
   std::vector<comm::Part> parts;                    ///< of a collective
-  std::unique_ptr<comm::Window> window;             ///< or null
+  std::unique_ptr<comm::Window> window; ///< or null; before its communicator
   std::atomic<bool> busy = false;
   void *workspace = nullptr;
   uint64_t workspaceBytes = 0;

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The opaque handles of moec/moec.h and the last error of a thread, for those
-// who implement functions of that header: CApi*.cpp here, and the compiler's
-// section in libmoec.so.
+// who implement functions of that header, CApi*.cpp here, or those of
+// moec/compiler.h in libmoec.so.
 //
 //===----------------------------------------------------------------------===//
 

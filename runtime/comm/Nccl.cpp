@@ -12,13 +12,16 @@
 
 #include "runtime/comm/Nccl.h"
 
+#include "runtime/comm/CudaWindow.h"
 #include "runtime/comm/NcclTypes.h"
+#include "runtime/comm/StreamWatch.h"
 #include "runtime/cuda/CudaCode.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -39,7 +42,9 @@ constexpr int kRemoteError = 6;
 constexpr int kInProgress = 7;
 constexpr int kUint8 = 1;
 constexpr int kSum = 0;
-constexpr int kLeastVersion = 21800; // ncclCommSplit
+constexpr int kLeastVersion = 21800;  // ncclCommSplit
+constexpr int kWindowVersion = 22902; // ncclGetPeerDevicePointer
+constexpr int kSymmetric = 1;         // NCCL_WIN_COLL_SYMMETRIC
 
 struct Nccl {
 // The macro declares: `member` is a name and takes no parentheses.
@@ -48,6 +53,7 @@ struct Nccl {
 #include "runtime/comm/NcclSymbols.def"
   // NOLINTEND(bugprone-macro-parentheses)
   const char *(*errorString)(int status) = nullptr;
+  int version = 0;
 
   std::string describe(int status) const {
     const char *text = errorString(status);
@@ -99,12 +105,15 @@ Result<Nccl> open(const std::string &path, bool loadedAlone) {
       reinterpret_cast<decltype(nccl.member)>(dlsym(library, #symbol));        \
   if (!nccl.member && !missing)                                                \
     missing = #symbol;
+#define MOEC_NCCL_OPTIONAL(member, symbol, parameters)                         \
+  nccl.member =                                                                \
+      reinterpret_cast<decltype(nccl.member)>(dlsym(library, #symbol));
 #include "runtime/comm/NcclSymbols.def"
   nccl.errorString = reinterpret_cast<decltype(nccl.errorString)>(
       dlsym(library, "ncclGetErrorString"));
   if (!nccl.errorString && !missing)
     missing = "ncclGetErrorString";
-  int version = 0;
+  int &version = nccl.version;
   if (nccl.getVersion)
     nccl.getVersion(&version);
   if (missing || version < kLeastVersion)
@@ -129,17 +138,20 @@ class NcclCommunicator final : public Communicator {
 public:
   NcclCommunicator(Nccl nccl, CudaPlace place, const NcclOptions &options)
       : nccl(nccl), place(std::move(place)), number(options.rank),
-        ranks(options.ranks), timeout(options.timeout) {}
+        ranks(options.ranks), timeout(options.timeout),
+        ncclWindows(options.ncclWindows) {}
   ~NcclCommunicator() override;
 
   int64_t rank() const override { return number; }
   int64_t size() const override { return ranks; }
   bool onGpu() const override { return true; }
   Result<void> connect(const NcclOptions &options);
+  Result<void> firstCalls(NcclComm comm, int64_t members);
   Result<void> prepare(int64_t ofGroup, int64_t stride) override;
   Result<void> perform(const Call &call) override;
   Result<std::vector<char>> exchange(std::span<const char> mine,
                                      std::string_view step) override;
+  Result<std::unique_ptr<Window>> window(int64_t bytes) override;
   Result<void> status() override;
   void abort(std::string reason) override;
 
@@ -148,25 +160,60 @@ private:
 
   Result<NcclComm> make(std::string_view what,
                         std::function<int(NcclComm *)> make);
-  Result<void> queue(const Call &call, NcclComm comm) const;
+  Result<void> queue(const Call &call, NcclComm comm);
+  Result<void> isInTime();
   int settle(NcclComm comm, int status) const;
   std::vector<NcclComm> comms() const;
   Result<void> isWhole();
   Error breakOff(Error error);
   Result<void> wait(runtime::cuda::CUstream stream, std::string_view step);
+  Result<void *> allocateWindow(int64_t bytes);
+  Result<std::vector<uint64_t>> registerWindow(void *memory, int64_t bytes);
+  Result<std::unique_ptr<Window>> windowByNccl(const WindowPlace &where,
+                                               int64_t bytes);
 
   const Nccl nccl;
   const CudaPlace place;
   const int64_t number, ranks;
   const std::chrono::milliseconds timeout;
+  const bool ncclWindows;
+  const std::shared_ptr<LiveWindows> live = std::make_shared<LiveWindows>();
+  /// Memory of windows that NCCL registered, which it lets go of with `all`.
+  std::vector<void *> windowMemory;
+  std::unique_ptr<StreamWatch> watch; ///< of runs
   /// Held while NCCL is called, but by who aborts it.
   std::timed_mutex inUse;
+  using Clock = std::chrono::steady_clock;
+  /// Since when a thread queues; the epoch: none does.
+  std::atomic<Clock::time_point> queueing{};
   std::mutex state; ///< of what follows
   NcclComm all = nullptr;
   Groups groups;           ///< by ranks and stride, but for that of all
   std::string why;         ///< it serves no more; "" while it does
   bool ended = false;      ///< NCCL's communicators were aborted
   bool leftThread = false; ///< that still connects, in the context
+};
+
+/// Waits for no other stream. Its CUDA context is current where it ends.
+struct OwnStream {
+  static Result<std::unique_ptr<OwnStream>> create(const CudaPlace &place) {
+    auto made = std::make_unique<OwnStream>(*place.driver);
+    TRY(place.driver->check(
+        place.driver->streamCreate(&made->stream, /*non-blocking*/ 1),
+        "cuStreamCreate"));
+    return made;
+  }
+  explicit OwnStream(const runtime::cuda::CudaDriver &driver)
+      : driver(driver) {}
+  ~OwnStream() {
+    if (stream)
+      driver.streamDestroy(stream);
+  }
+  OwnStream(const OwnStream &) = delete;
+  OwnStream &operator=(const OwnStream &) = delete;
+
+  const runtime::cuda::CudaDriver &driver;
+  runtime::cuda::CUstream stream = nullptr;
 };
 
 int typeOf(std::string_view elementType) {
@@ -183,6 +230,9 @@ NcclCommunicator::~NcclCommunicator() {
     };
     if (!ended)
       std::ranges::for_each(comms(), end);
+    if (!leftThread)
+      std::ranges::for_each(windowMemory, nccl.memFree);
+    watch.reset();
   }
   if (place.retained && !leftThread)
     place.driver->primaryCtxRelease(place.device);
@@ -215,8 +265,29 @@ Error NcclCommunicator::breakOff(Error error) {
   return error;
 }
 
+/// Ends all where what runs queued, or a call that queues, waits too long.
+Result<void> NcclCommunicator::isInTime() {
+  const Clock::time_point since = queueing;
+  const auto calling =
+      since == Clock::time_point()
+          ? std::chrono::milliseconds()
+          : std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() -
+                                                                  since);
+  const auto waited = std::max(watch->waiting(), calling);
+  if (waited < timeout)
+    return {};
+  Error late(ErrorCode::PeerLost,
+             "rank {}: a run has waited {} ms for the other ranks to do the "
+             "same",
+             number, waited.count());
+  abort(late.message);
+  return late;
+}
+
 Result<void> NcclCommunicator::status() {
   TRY(isWhole());
+  TRY(live->check(number));
+  TRY(isInTime());
   // Who is in a call asks NCCL itself.
   const std::unique_lock<std::timed_mutex> calling(inUse, std::try_to_lock);
   if (!calling)
@@ -250,6 +321,7 @@ void NcclCommunicator::abort(std::string reason) {
     ended = true;
     ending = comms();
   }
+  live->abort();
   // A call that does not return in this time waits for a rank: aborting ends
   // it. A shorter call must not lose its communicator.
   constexpr std::chrono::milliseconds kShort{200};
@@ -294,13 +366,15 @@ Result<NcclComm> NcclCommunicator::make(std::string_view what,
                           "rank {} waited {} ms for the other ranks to do {}",
                           number, timeout.count(), what));
   }
-  const int status = settle(attempt->made, attempt->status);
+  const int status =
+      settle(attempt->made ? attempt->made : all, attempt->status);
   if (status != kNcclSuccess)
     return breakOff(nccl.failed(what, status));
   return attempt->made;
 }
 
 Result<void> NcclCommunicator::connect(const NcclOptions &options) {
+  watch = TRY(StreamWatch::create(place));
   if (options.borrowed) {
     const auto lender = static_cast<NcclComm>(options.borrowed);
     int count = 0, its = 0;
@@ -316,7 +390,7 @@ Result<void> NcclCommunicator::connect(const NcclOptions &options) {
                                      key = int(number)](NcclComm *made) {
       return split(lender, /*color=*/0, key, made, /*config=*/nullptr);
     }));
-    return {};
+    return firstCalls(all, ranks);
   }
   NcclId id;
   std::ranges::copy(*options.id, id.bytes);
@@ -324,13 +398,42 @@ Result<void> NcclCommunicator::connect(const NcclOptions &options) {
       make("ncclCommInitRank",
            [init = nccl.initRank, id, count = int(ranks), mine = int(number)](
                NcclComm *made) { return init(made, count, id, mine); }));
-  return {};
+  return firstCalls(all, ranks);
+}
+
+/// A first call of each kind connects ranks inside of NCCL, and so waits for
+/// them on the host. Here it has a deadline. A gather makes rings, and a small
+/// sum over all ranks makes trees.
+Result<void> NcclCommunicator::firstCalls(NcclComm comm, int64_t members) {
+  struct Trial {
+    runtime::DeviceMemory memory;
+    std::unique_ptr<OwnStream> own;
+  };
+  const ContextScope scope(*place.driver, place.context);
+  TRY(scope.status());
+  constexpr int64_t kBytes = 256;
+  auto trial = std::make_shared<Trial>(
+      TRY(runtime::DeviceMemory::allocate(place, kBytes * (members + 1))),
+      TRY(OwnStream::create(place)));
+  TRY(make("their first collectives", [nccl = nccl, comm,
+                                       trial](NcclComm * /*made*/) {
+    const auto mine = trial->memory.address();
+    const auto *from = reinterpret_cast<const void *>(mine);
+    auto *to = reinterpret_cast<void *>(mine + kBytes);
+    runtime::cuda::CUstream stream = trial->own->stream;
+    const int status =
+        nccl.allGather(from, to, size_t(kBytes), kUint8, comm, stream);
+    return status == kNcclSuccess || status == kInProgress
+               ? nccl.allReduce(to, to, 1, typeOf("f32"), kSum, comm, stream)
+               : status;
+  }));
+  return wait(trial->own->stream, "do their first collectives");
 }
 
 Result<void> NcclCommunicator::prepare(int64_t ofGroup, int64_t stride) {
   if ((ofGroup == ranks && stride == 1) || groups.contains({ofGroup, stride}))
     return {};
-  const std::lock_guard<std::timed_mutex> calling(inUse);
+  std::unique_lock<std::timed_mutex> calling(inUse);
   TRY(isWhole());
   const auto color = int(groupOf(number, ofGroup, stride).front());
   NcclComm group =
@@ -338,19 +441,28 @@ Result<void> NcclCommunicator::prepare(int64_t ofGroup, int64_t stride) {
                                  key = int(number)](NcclComm *made) {
         return split(from, color, key, made, /*config=*/nullptr);
       }));
+  bool isKept = false;
   {
     const std::lock_guard<std::mutex> lock(state);
-    if (!ended) {
+    isKept = !ended;
+    if (isKept)
       groups[{ofGroup, stride}] = group;
-      return {};
-    }
   }
-  nccl.abort(group);
-  return isWhole();
+  if (!isKept) {
+    nccl.abort(group);
+    return isWhole();
+  }
+  calling.unlock();
+  return firstCalls(group, ofGroup);
 }
 
 /// Queues the parts of a call, which are one operation for NCCL.
-Result<void> NcclCommunicator::queue(const Call &call, NcclComm comm) const {
+Result<void> NcclCommunicator::queue(const Call &call, NcclComm comm) {
+  queueing = Clock::now();
+  struct Queued {
+    std::atomic<Clock::time_point> &since;
+    ~Queued() { since = Clock::time_point(); }
+  } const queued{queueing};
   std::vector<size_t> bytes;
   for (const Part &part : call.parts)
     bytes.push_back(static_cast<size_t>(TRY(bytesOf(part))));
@@ -385,6 +497,8 @@ Result<void> NcclCommunicator::queue(const Call &call, NcclComm comm) const {
 }
 
 Result<void> NcclCommunicator::perform(const Call &call) {
+  TRY(isWhole());
+  TRY(isInTime());
   const std::lock_guard<std::timed_mutex> calling(inUse);
   TRY(isWhole());
   const bool isOfAll = call.ranks == ranks && call.stride == 1;
@@ -405,7 +519,10 @@ Result<void> NcclCommunicator::perform(const Call &call) {
   Result<void> done = queue(call, comm);
   if (!done)
     return breakOff(done.takeError());
-  return {};
+  // Who waits for what it queued has a deadline of its own.
+  if (call.tokens == 0)
+    return {};
+  return watch->add(static_cast<runtime::cuda::CUstream>(call.stream));
 }
 
 /// Waits for a stream until the time is over, which aborts NCCL.
@@ -437,16 +554,7 @@ Result<std::vector<char>> NcclCommunicator::exchange(std::span<const char> mine,
   const auto from = TRY(runtime::DeviceMemory::allocate(place, mine.size()));
   const auto to = TRY(runtime::DeviceMemory::allocate(place, gathered.size()));
   TRY(driver.upload(from.address(), mine.data(), mine.size()));
-  struct Stream {
-    const runtime::cuda::CudaDriver &driver;
-    runtime::cuda::CUstream stream = nullptr;
-    ~Stream() {
-      if (stream)
-        driver.streamDestroy(stream);
-    }
-  } own{driver};
-  TRY(driver.check(driver.streamCreate(&own.stream, /*non-blocking*/ 1),
-                   "cuStreamCreate"));
+  const std::unique_ptr<OwnStream> own = TRY(OwnStream::create(place));
   const Part part = {reinterpret_cast<const void *>(from.address()),
                      reinterpret_cast<void *>(to.address()),
                      static_cast<int64_t>(mine.size()), "i8"};
@@ -454,14 +562,90 @@ Result<std::vector<char>> NcclCommunicator::exchange(std::span<const char> mine,
                ranks,
                1,
                {&part, 1},
-               own.stream,
+               own->stream,
                0,
                step}));
-  TRY(wait(own.stream, step));
+  TRY(wait(own->stream, step));
   TRY(driver.check(
       driver.memcpyDtoH(gathered.data(), to.address(), gathered.size()),
       "cuMemcpyDtoH"));
   return gathered;
+}
+
+Result<void *> NcclCommunicator::allocateWindow(int64_t bytes) {
+  if (nccl.version < kWindowVersion || !nccl.memAlloc || !nccl.memFree ||
+      !nccl.windowRegister || !nccl.peerPointer)
+    return Error(ErrorCode::NoCommunication,
+                 "windows of NCCL need NCCL 2.29.2 or later, and it is "
+                 "{}.{}.{}",
+                 nccl.version / 10000, nccl.version / 100 % 100,
+                 nccl.version % 100);
+  void *memory = nullptr;
+  if (const int status = nccl.memAlloc(&memory, size_t(bytes));
+      status != kNcclSuccess)
+    return nccl.failed("ncclMemAlloc", status);
+  windowMemory.push_back(memory);
+  return memory;
+}
+
+/// Collective, and without a deadline in NCCL.
+Result<std::vector<uint64_t>> NcclCommunicator::registerWindow(void *memory,
+                                                               int64_t bytes) {
+  const std::lock_guard<std::timed_mutex> calling(inUse);
+  TRY(isWhole());
+  auto window = std::make_shared<NcclWindow>(nullptr);
+  TRY(make("ncclCommWindowRegister", [registers = nccl.windowRegister,
+                                      from = all, memory, bytes,
+                                      window](NcclComm * /*made*/) {
+    return registers(from, memory, size_t(bytes), window.get(), kSymmetric);
+  }));
+  if (!*window)
+    return Error(ErrorCode::NoCommunication,
+                 "NCCL made no window: not all ranks reach each other's memory "
+                 "by load and store");
+  std::vector<uint64_t> addresses;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    void *pointer = memory;
+    if (rank != number)
+      if (const int status =
+              nccl.peerPointer(*window, /*offset=*/0, int(rank), &pointer);
+          status != kNcclSuccess)
+        return nccl.failed("ncclGetPeerDevicePointer", status);
+    if (!pointer)
+      return Error(ErrorCode::NoCommunication,
+                   "its GPU does not reach that of rank {} by load and store",
+                   rank);
+    addresses.push_back(reinterpret_cast<uint64_t>(pointer));
+  }
+  return addresses;
+}
+
+Result<std::unique_ptr<Window>>
+NcclCommunicator::windowByNccl(const WindowPlace &where, int64_t bytes) {
+  const ContextScope scope(*place.driver, place.context);
+  TRY(scope.status());
+  Result<void *> memory = allocateWindow(bytes);
+  // A rank that registers alone would wait for ever.
+  TRY(agree(*this, memory ? Result<void>() : Result<void>(memory.error()),
+            "create its window"));
+  return takeShared(where, bytes, registerWindow(*memory, bytes));
+}
+
+Result<std::unique_ptr<Window>> NcclCommunicator::window(int64_t bytes) {
+  const WindowPlace where = {*this, place, timeout, live};
+  if (ncclWindows)
+    return windowByNccl(where, bytes);
+  // All ranks have the same error, so all go on.
+  Result<std::unique_ptr<Window>> shared = shareByDriver(where, bytes);
+  if (shared || shared.error().code != ErrorCode::NoCommunication)
+    return shared;
+  Result<std::unique_ptr<Window>> made = windowByNccl(where, bytes);
+  if (!made && made.error().code == ErrorCode::NoCommunication)
+    return Error(ErrorCode::NoCommunication,
+                 "ranks do not reach each other's memory: {}; {}; compile with "
+                 "all2all_backend gather_scatter",
+                 shared.error().message, made.error().message);
+  return made;
 }
 
 Result<UniqueId> comm::makeUniqueId(const std::string &path) {

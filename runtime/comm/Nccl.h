@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // NCCL is opened at run time, so that no build needs it: a library that is in
-// the process already serves first. Only functions of NCCL 2.18 are used; their
-// declarations are those of src/nccl.h.in of NVIDIA/nccl.
+// the process already serves first. Functions of NCCL 2.18 suffice, but for
+// windows across hosts (2.29.2); their declarations are those of src/nccl.h.in
+// of NVIDIA/nccl.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,11 +30,14 @@ using UniqueId = std::array<char, 128>;
 struct NcclOptions {
   int64_t ranks = 0, rank = 0;
   int ordinal = -1; ///< of the GPU, as CudaPlace::find takes it
-  std::chrono::milliseconds timeout{60000}; ///< to connect
+  /// To connect, of a wait of a kernel, and of a run that waits for others.
+  std::chrono::milliseconds timeout{60000};
   std::string path; ///< of libnccl.so.2; "": a loaded one, else as it is found
   std::optional<UniqueId> id;
   /// In place of an id: an ncclComm_t of the caller, which is split at once.
   void *borrowed = nullptr;
+  /// Windows are NCCL's also where the driver could share them.
+  bool ncclWindows = false;
 };
 
 Result<UniqueId> makeUniqueId(const std::string &path);

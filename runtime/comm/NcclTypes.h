@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// As src/nccl.h.in of NVIDIA/nccl declares ncclComm_t and ncclUniqueId.
+// As src/nccl.h.in of NVIDIA/nccl declares ncclComm_t, ncclWindow_t and
+// ncclUniqueId.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +17,7 @@ namespace moec::comm {
 
 struct NcclCommTag;
 using NcclComm = NcclCommTag *;
+using NcclWindow = struct NcclWindowTag *;
 
 struct NcclId {
   char bytes[128];

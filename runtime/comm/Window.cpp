@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the block of a window says, in words.
+// The block of a window in words.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@ using namespace moec::comm;
 using moe::ExchangeEnd;
 using moe::ExchangePhase;
 
-/// What a rank that was waited for had to do.
+/// The step of a rank that was waited for.
 static std::string_view stepOf(unsigned phase) {
   return static_cast<ExchangePhase>(phase) == ExchangePhase::SendBack
              ? "send its sums back"
@@ -34,6 +34,8 @@ Result<void> Window::check() const {
   const std::string run = fmt::format("in run {} of the context", found.epoch);
   switch (static_cast<ExchangeEnd>(code)) {
   case ExchangeEnd::None:
+    if (std::atomic_ref(found.abort).load(std::memory_order_acquire))
+      return Error(ErrorCode::PeerLost, "rank {} was told to end", rank());
     return {};
   case ExchangeEnd::Late:
     return Error(ErrorCode::PeerLost,
@@ -62,4 +64,31 @@ Result<void> Window::check() const {
 
 void Window::abort() const {
   std::atomic_ref(block().abort).store(1, std::memory_order_release);
+}
+
+void LiveWindows::add(const Window &window) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  windows.push_back(&window);
+  if (aborted)
+    window.abort();
+}
+
+void LiveWindows::remove(const Window &window) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::erase(windows, &window);
+}
+
+void LiveWindows::abort() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  aborted = true;
+  for (const Window *window : windows)
+    window->abort();
+}
+
+Result<void> LiveWindows::check(int64_t rank) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  for (const Window *window : windows)
+    if (window->rank() == rank)
+      TRY(window->check());
+  return {};
 }

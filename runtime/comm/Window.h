@@ -17,7 +17,9 @@
 #include "templates/moe/math/exchange.cuh"
 
 #include <cstdint>
+#include <mutex>
 #include <span>
+#include <vector>
 
 namespace moec::comm {
 
@@ -27,7 +29,7 @@ public:
 
   virtual int64_t rank() const = 0;  ///< whose it is
   virtual int64_t bytes() const = 0; ///< of each rank's
-  /// Where kernels of this rank find the window of each rank; of its own, too.
+  /// The window of each rank as kernels of this one find it; its own, too.
   virtual std::span<const uint64_t> addresses() const = 0;
   /// The device addresses of these addresses and of the block.
   virtual uint64_t peers() const = 0;
@@ -38,12 +40,31 @@ public:
   /// for tests.
   virtual void delay() const {}
 
+  /// The CUDA context that it is of, or null.
+  virtual const void *context() const { return nullptr; }
+
   uint64_t own() const { return addresses()[static_cast<size_t>(rank())]; }
   /// PeerLost or PeerMismatch where a wait ended without its ranks, with the
   /// rank and what it was to do.
   Result<void> check() const;
   /// Lets waits end, and all later ones.
   void abort() const;
+};
+
+/// Windows of a communicator that are in use.
+class LiveWindows {
+public:
+  void add(const Window &window);
+  void remove(const Window &window);
+  /// Aborts all, and those that are added later.
+  void abort();
+  /// The first error of windows of a rank.
+  Result<void> check(int64_t rank);
+
+private:
+  std::mutex mutex;
+  std::vector<const Window *> windows;
+  bool aborted = false;
 };
 
 } // namespace moec::comm

@@ -40,6 +40,11 @@ struct alignas(128) CUtensorMap {
   uint64_t opaque[16];
 };
 
+/// Memory that another process opens.
+struct CUipcMemHandle {
+  char bytes[64] = {};
+};
+
 /// One attribute of a launch; the value is a union of 64 bytes.
 struct CUlaunchAttribute {
   int id = 0;
@@ -80,6 +85,7 @@ struct CUdevResource {
 // Numbers of cuda.h that are used here, under its names.
 inline constexpr int kSuccess = 0;                   // CUDA_SUCCESS
 inline constexpr int kNotReady = 600;                // CUDA_ERROR_NOT_READY
+inline constexpr int kPeerAccessAlready = 704;       // ..._ALREADY_ENABLED
 inline constexpr int kErrorNoDevice = 100;           // CUDA_ERROR_NO_DEVICE
 inline constexpr int kErrorCaptureUnsupported = 900; // STREAM_CAPTURE_*
 inline constexpr int kErrorCaptureInvalidated = 901;
@@ -113,6 +119,12 @@ inline constexpr int kResourceSm = 1;      // CU_DEV_RESOURCE_TYPE_SM
 
 inline constexpr int kCaptureNone = 0;       // CU_STREAM_CAPTURE_STATUS_NONE
 inline constexpr int kCaptureModeThread = 1; // ..._MODE_THREAD_LOCAL
+inline constexpr int kCaptureModeRelaxed = 2;
+
+inline constexpr unsigned kHostAllocPortable = 1; // CU_MEMHOSTALLOC_*
+inline constexpr unsigned kHostAllocMapped = 2;   // ..._DEVICEMAP
+inline constexpr unsigned kIpcLazyPeerAccess = 1; // CU_IPC_MEM_*
+inline constexpr unsigned kEventNoTiming = 2;     // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kStreamNonBlocking = 1;
 /// CU_STREAM_LEGACY: the null stream, when asked whether others capture.
 inline CUstream legacyStream() { return reinterpret_cast<CUstream>(1); }

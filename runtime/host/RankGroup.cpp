@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <fmt/format.h>
@@ -79,6 +78,7 @@ public:
   }
 
   const int64_t ranks;
+  comm::LiveWindows live;
 
 private:
   Meeting &meetingOf(int64_t rank, const comm::Call &call);
@@ -90,9 +90,7 @@ private:
   void breakOff(std::string reason) {
     if (why.empty())
       why = std::move(reason);
-    for (const std::weak_ptr<HostWindow> &one : placed)
-      if (const auto window = one.lock())
-        std::atomic_ref(window->block.abort).store(1);
+    live.abort();
     changed.notify_all();
   }
 
@@ -108,7 +106,6 @@ private:
     int64_t taken = 0;
   };
   std::map<size_t, Placing> placing;
-  std::vector<std::weak_ptr<HostWindow>> placed;
 };
 
 /// The windows of all ranks, as one of them has them.
@@ -120,7 +117,9 @@ public:
         windows(std::move(windows)) {
     for (const auto &window : this->windows)
       table.push_back(reinterpret_cast<uint64_t>(window->memory.get()));
+    this->group->live.add(*this);
   }
+  ~ThreadWindow() override { group->live.remove(*this); }
   int64_t rank() const override { return number; }
   int64_t bytes() const override { return size; }
   std::span<const uint64_t> addresses() const override { return table; }
@@ -166,7 +165,10 @@ public:
     return all;
   }
   Result<std::unique_ptr<comm::Window>> window(int64_t bytes) override;
-  Result<void> status() override { return group->status(); }
+  Result<void> status() override {
+    TRY(group->status());
+    return group->live.check(number);
+  }
   void abort(std::string reason) override {
     group->abort(fmt::format("rank {} ended it: {}", number, reason));
   }
@@ -275,8 +277,6 @@ Result<void> Threads::status() {
 void Threads::place(size_t index, int64_t rank,
                     std::shared_ptr<HostWindow> window) {
   const std::lock_guard<std::mutex> lock(mutex);
-  std::erase_if(placed, [](const auto &one) { return one.expired(); });
-  placed.push_back(window);
   Placing &all = placing[index];
   all.windows.resize(size_t(ranks));
   all.windows[size_t(rank)] = std::move(window);

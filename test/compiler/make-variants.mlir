@@ -17,13 +17,17 @@
 
 // wgmma pays for the rows that a tile has, so its largest tiles are larger, and
 // those of an expert alike. Without an engine that was asked for, the first
-// tokens have one of their own.
+// tokens have one of their own. Measured rows cut the range of the largest tiles.
 // WGMMA-LABEL: moe.program @many_sm_90a
 // WGMMA: moe.variant @up_to_4 tokens[1, 4] engine "gemv" {
 // WGMMA: moe.permute experts = 128 tile_rows = 4 block_tokens = 0
 // WGMMA: moe.variant @up_to_128 tokens[5, 128] {
 // WGMMA: tile_rows = 64
-// WGMMA: moe.variant @up_to_2048 tokens[129, 2048]
+// WGMMA: moe.variant @up_to_724 tokens[129, 724] {
+// WGMMA: moe.permute experts = 128 tile_rows = 192 row_step = 16 block_tokens = 0
+// WGMMA: moe.variant @up_to_1448 tokens[725, 1448] tuned {
+// WGMMA: moe.permute experts = 128 tile_rows = 128 row_step = 16 block_tokens = 0
+// WGMMA: moe.variant @up_to_2048 tokens[1449, 2048] {
 // WGMMA: moe.permute experts = 128 tile_rows = 192 row_step = 16 block_tokens = 0
 // WGMMA: moe.variant @up_to_65536 tokens[2049, 65536]
 // WGMMA: moe.permute experts = 128 tile_rows = 256 row_step = 16 block_tokens = 0

@@ -22,11 +22,11 @@
 // CHECK-NEXT: plan #moe.plan<grid = "tokens * 4", early = true, column_blocks = 4, label = "1x512">
 
 // Larger tiles are not awaited one by one.
-// CHECK: moe.kernel @up_to_2048_permute
+// CHECK: moe.kernel @up_to_724_permute
 // CHECK-NEXT: plan #moe.plan<grid = "ceildiv(tokens, 16)", label = "16x192">
-// CHECK: moe.kernel @up_to_2048_gate_up
+// CHECK: moe.kernel @up_to_724_gate_up
 // CHECK-NEXT: cursor = 1, label = "192x128x64">
-// CHECK: moe.kernel @up_to_2048_down
+// CHECK: moe.kernel @up_to_724_down
 // CHECK-NEXT: early = true, cursor = 2, label = "192x128x64">
 
 // An arch without programmatic launches reads nothing early, and no kernel is

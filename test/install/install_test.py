@@ -84,6 +84,7 @@ class Installed(unittest.TestCase):
     def test_the_runtime_alone(self):
         prefix, files = self.install_part("runtime")
         self.assertFalse([file for file in files if "libmoec.so" in file or file in ("bin/moec", "bin/moec-opt")])
+        self.assertNotIn("include/moec/compiler.h", files)
         for name in ("bin/moec-run", "libexec/moec/moec-nvrtc", "libexec/moec/moec-measure", "include/moec/moec.h", "include/moec/moec.hpp"):
             self.assertIn(name, files)
         self.assertEqual(self.configure(prefix, "moec::runtime", "REQUIRED"), "")
@@ -98,7 +99,7 @@ class Installed(unittest.TestCase):
             self.skipTest("the compiler is not built")
         self.assertEqual(self.configure(self.prefix, "moec::moec", "REQUIRED COMPONENTS runtime compiler"), "")
         _, files = self.install_part("compiler")
-        self.assertTrue({"bin/moec", "bin/moec-opt"} <= files)
+        self.assertTrue({"bin/moec", "bin/moec-opt", "include/moec/compiler.h"} <= files)
         self.assertFalse([file for file in files if "runtime" in file])
         prefix, files = self.install_part("python")
         self.assertEqual(files, {"moec/libmoec.so", "moec/moec-measure", "moec/moec-nvrtc"})

@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""Compares the functions and statuses of moec.h with docs/reference/c-api.md, and the schema of layer JSON with its pages.
+"""Compares the functions and statuses of moec.h and compiler.h with docs/reference/c-api.md, and the schema of layer JSON with its pages.
 
 README.md shows rows of docs/reference/support-matrix.md; their cells must be the matrix's.
 """
@@ -17,6 +17,7 @@ import sys
 from lintlib import Finding, main
 
 HEADER = "runtime/include/moec/moec.h"
+COMPILER = "runtime/include/moec/compiler.h"
 PAGE = "docs/reference/c-api.md"
 MATRIX = "docs/reference/support-matrix.md"
 SCHEMA = "docs/reference/layer.schema.json"
@@ -43,7 +44,7 @@ def check(root, files):
             if not re.search(rf'[`"]{field}[`"]', text):
                 yield Finding(SCHEMA_PAGES[0], 1, f"field '{field}' is in {SCHEMA} and not here")
     if HEADER in files and PAGE in files:
-        yield from check_header(root)
+        yield from check_header(root, COMPILER in files)
     if MATRIX in files and "README.md" in files:
         yield from check_support(root)
 
@@ -72,9 +73,11 @@ def check_support(root):
             yield Finding("README.md", start, f"{scheme} on {arch} is '{matrix.get((scheme, arch))}' in {MATRIX}, not '{cell}'")
 
 
-def check_header(root):
+def check_header(root, has_compiler):
     header, page = (root / HEADER).read_text(), (root / PAGE).read_text()
     functions = set(FUNCTION.findall(header))
+    if has_compiler:
+        functions |= set(FUNCTION.findall((root / COMPILER).read_text()))
     statuses = set(STATUS.findall(header.split("typedef enum moec_status {")[1].split("}")[0]))
     rows = [line for line in page.splitlines() if line.startswith("| `")]
     named = {name for row in rows for name in re.findall(r"`(moec_\w+)`", row.split(" | ")[0])}

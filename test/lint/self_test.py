@@ -151,6 +151,8 @@ class ApiDoc(LintTest):
     def test_missing(self):
         self.red("api_doc.py", self.tree("| `MOEC_OK` | 0 |\n| `MOEC_BAD` | 1 |\n"), "moec_f is in runtime/include/moec/moec.h and not here")
         self.red("api_doc.py", self.tree("| `moec_f` | f |\n| `MOEC_OK` | 0 |\n| `MOEC_BAD` | 2 |\n"), "MOEC_BAD = 1 is in")
+        tree = self.tree("| `moec_f` | f |\n| `MOEC_OK` | 0 |\n| `MOEC_BAD` | 1 |\n")
+        self.red("api_doc.py", {**tree, "runtime/include/moec/compiler.h": "int moec_g(void);\n"}, "moec_g is in")
 
     def test_field_of_the_schema(self):
         schema = json.dumps({"properties": {"a": {"properties": {"b": {}}}}})

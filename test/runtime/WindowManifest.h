@@ -27,7 +27,8 @@ inline ArgumentField &addField(ArgumentBlock &block, std::string name,
   field.kind = kind;
   const int64_t end = block.fields.back().offset + block.fields.back().bytes();
   field.offset = (end + 7) / 8 * 8;
-  block.bytes = field.offset + 8;
+  block.bytes =
+      (field.offset + 7 + block.alignment) / block.alignment * block.alignment;
   block.fields.push_back(field);
   return block.fields.back();
 }

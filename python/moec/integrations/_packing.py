@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from moec.comm import Communicator
 from moec.errors import NotSupported
 from moec.integrations._engine import Engine
 from moec.integrations._plan import WEIGHT_ONLY, Plan
@@ -67,11 +68,12 @@ def pack(
     has_bias: bool,
     others: Tensors | None = None,
     kept: tuple[str, ...] = (),
+    comm: Communicator | None = None,
 ) -> Layer:
     """Packs the parameters of the layer in place, and takes their memory. The name is that of the log.
 
     biases: the parameter that holds each bias of moec. others: weights that are no parameters of the layer.
-    kept: parameters that stay as they are.
+    kept: parameters that stay as they are. comm: connects the ranks of a package that moves tokens itself.
 
     The parameters become empty. Code of a model that reads them beside the method fails then, and computes nothing wrong.
     Raises NotSupported for a parameter that nothing uses.
@@ -92,11 +94,11 @@ def pack(
             f"{type(layer.quant_method).__name__}; expected {', '.join(sorted(known))}"
         )
     allow = WEIGHT_ONLY if plan.realization == WEIGHT_ONLY else None
-    package = load_for(plan.device, source, max_tokens=plan.max_tokens, allow=allow)
+    package = load_for(plan.device, source, max_tokens=plan.max_tokens, allow=allow, comm=comm)
     left_out = {row["value"] for row in package.manifest["layer"].get("left_out", [])}
     weights = {weight: each for weight, each in weights.items() if weight not in left_out}
     if package.gpu is not None and plan.captured_tokens and package.reserved is None:
-        package.reserve(plan.captured_tokens)
+        package.reserve(plan.captured_tokens, comm=comm)
     made = package.layer({weight: each.contiguous() for weight, each in weights.items()}, in_place=True)
     refuse_loading, refuse_state_dict = _refusals(journal.engine, name)
     for each in present - set(kept):

@@ -13,7 +13,9 @@ from vllm.model_executor.layers.fused_moe.fused_moe_method_base import FusedMoEM
 from vllm.model_executor.layers.fused_moe.routed_experts import RoutedExperts
 from vllm.model_executor.utils import is_weights_pre_processed
 
+from moec.comm import Communicator
 from moec.errors import InvalidArgument, NotSupported
+from moec.integrations import _vllm_ranks
 from moec.integrations._engine import Choice, Refused
 from moec.integrations._packing import Journal, pack, parameters_of, taken_class
 from moec.integrations._vllm_experts import kernel_of, run
@@ -35,6 +37,7 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
 
     moec_plan: Plan
     moec_layer: Layer | None
+    moec_comm: Communicator | None
 
     # Properties come before attributes that vLLM's methods set in their instances.
     @property
@@ -44,6 +47,11 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
     @property
     def supports_eplb(self) -> bool:
         return False
+
+    @property
+    def supports_internal_mk(self) -> bool:
+        """True where vLLM's runner moves no tokens: its kernel does, or moec."""
+        return self.moec_plan.moves or self.moe_kernel is not None
 
     @property
     def is_monolithic(self) -> bool:
@@ -79,6 +87,7 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         if layer.moe_config._defer_moe_finalize:
             raise NotSupported(f"layer {layer.layer_name}: moec does not leave the sum over experts to the model")
         plan, bias = self.moec_plan, layer.e_score_correction_bias
+        self.moec_comm = _vllm_ranks.communicator(plan.device) if plan.moves else None
         self.moec_layer = pack(
             _journal,
             layer,
@@ -88,6 +97,7 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
             has_bias=self._has_biases(layer, parameters_of(layer)),
             others={"routing_bias": bias.data} if plan.routes and bias is not None else None,
             kept=("e_score_correction_bias",),
+            comm=self.moec_comm,
         )
         if plan.modular:
             self.moe_kernel = _kernel(layer, plan, self.moec_layer)
@@ -105,7 +115,10 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         if self.moec_layer is None:
             raise InvalidArgument(f"layer {layer.layer_name}: its weights were not loaded yet")
         out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-        run(self.moec_layer, x, out, layer._expert_map, **inputs)
+        if self.moec_comm is not None:
+            _vllm_ranks.run(self.moec_layer, self.moec_comm, x, out, **inputs)
+        else:
+            run(self.moec_layer, x, out, layer._expert_map, **inputs)
         return out
 
     def apply(
@@ -170,7 +183,7 @@ def _asked(layer: Any, prefix: str, method: Any) -> Any:
         _journal.leave(prefix, ENGINE.refuse_or_leave(_choice, prefix, reason))
         return method
     method.__class__ = taken_class(MoecMethod, type(method), _classes)
-    method.moec_plan, method.moec_layer = plan, None
+    method.moec_plan, method.moec_layer, method.moec_comm = plan, None, None
     _journal.take(prefix, plan)
     return method
 

@@ -18,6 +18,9 @@ from moec.torch.modules import NAMES_OF_TYPES
 # The transport whose tokens vLLM gathers before it calls a method without a kernel of its own.
 GATHERING = "allgather_reducescatter"
 
+# The devices whose packages move tokens between processes.
+MOVING_DEVICES = ("cuda",)
+
 # The transports that need vLLM's modular kernel, and the format in which they bring rows of 16 bits.
 MODULAR = {"deepep_high_throughput": "standard", "deepep_low_latency": "batched"}
 TRANSPORTS = (GATHERING, *MODULAR)
@@ -34,6 +37,8 @@ class Plan(EnginePlan):
     """The format of rows between vLLM's prepare and finalize. "": the runner gathers tokens, or there is nothing to gather."""
     weights_on_input: bool = False
     """vLLM's prepare multiplies the activations by the router's weights."""
+    moves: bool = False
+    """The package gathers tokens and sums outputs. vLLM's runner does neither."""
 
 
 def _refuse_features(layer: Any, engine: Any) -> None:
@@ -84,6 +89,24 @@ def _refuse_modular(layer: Any, transport: str) -> None:
     padded = maybe_roundup_layer_hidden_size(config.hidden_dim, config.in_dtype, parallel)
     if padded != config.hidden_dim:
         raise Refused(f"the transport {transport}, for which vLLM pads rows of {config.hidden_dim} elements to {padded}")
+
+
+def _moving(source: dict[str, Any], layer: Any, device: torch.device) -> dict[str, Any] | None:
+    """The layer of all ranks, whose package moves tokens by itself; None where vLLM's runner moves them."""
+    parallel = layer.moe_config.moe_parallel_config
+    fits = (
+        device.type in MOVING_DEVICES
+        and parallel.use_ep
+        and parallel.dp_size > 1
+        and parallel.all2all_backend == GATHERING
+        # Each rank has tokens of its own.
+        and parallel.ep_size == parallel.dp_size
+        and layer.expert_placement_strategy == "linear"
+    )
+    if not fits:
+        return None
+    layout = {"dp_size": parallel.ep_size, "use_ep": True, "all2all_backend": "gather_scatter"}
+    return {name: value for name, value in source.items() if name != "expert_map"} | {"moe_parallel_config": layout}
 
 
 def _number(name: str, layer: Any, config: Any) -> float | None:
@@ -214,6 +237,10 @@ def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
 
     routing = None if modular else _routing(layer, engine)
     leaves = scheme.leaves_activations
+    moving = _moving(source, layer, device)
+    moves = moving is not None and bool(kernels_of(moving, device, max_tokens, leaves_activations=leaves))
+    if moving and moves:
+        source, captured = moving, min(config.max_capture_size or 0, config.max_num_tokens)
     found = kernels_of(source | routing, device, max_tokens, leaves_activations=leaves) if routing else None
     routes = bool(found)
     if routing and routes:
@@ -222,4 +249,4 @@ def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
         found = kernels_of(source, device, max_tokens, leaves_activations=leaves)
     realization = realization_of(found, scheme, choice)
     on_input = bool(modular and layer.apply_router_weight_on_input)
-    return Plan(scheme, source, routes, realization, device, max_tokens, captured, modular, on_input)
+    return Plan(scheme, source, routes, realization, device, max_tokens, captured, modular, on_input, moves)

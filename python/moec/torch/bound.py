@@ -10,6 +10,7 @@ import torch
 from moec import _abi, _memory, arrays
 from moec._library import library
 from moec._tensors import Row, packed
+from moec.comm import Communicator
 from moec.layer import Layer
 
 # The tensors of a run: moec's names of values, and those of Layer.__call__.
@@ -56,8 +57,9 @@ class _Known(NamedTuple):
 class BoundRuns:
     """The fast way to run a layer. Layer.__call__ runs what it does not know, and says what is wrong."""
 
-    def __init__(self, layer: Layer) -> None:
+    def __init__(self, layer: Layer, comm: Communicator | None = None) -> None:
         self.layer = layer
+        self.comm = comm
         self._known: dict[int, _Known] = {}
         self._options = _abi.RunOptions(struct_size=ctypes.sizeof(_abi.RunOptions))
         self._options_reference = ctypes.byref(self._options)
@@ -71,7 +73,8 @@ class BoundRuns:
         if known and addresses and not _memory.is_capturing(self.layer.package.gpu):
             self._run(known, addresses, x.shape[0])
             return
-        self.layer(**dict(zip(ARGUMENTS, given, strict=True)))  # type: ignore[arg-type]  # they are no other options
+        named = dict(zip(ARGUMENTS, given, strict=True))
+        self.layer(**named, comm=self.comm)  # type: ignore[arg-type]  # they are no other options
         if not addresses:
             self._keep(x.shape[0], given)
 
@@ -103,7 +106,7 @@ class BoundRuns:
     def _run(self, known: _Known, addresses: list[int], tokens: int) -> None:
         package, handle = self.layer.package, self.layer.handle
         stream = _memory.stream_handle(None, package.gpu)
-        context = package.take_context(stream, tokens)
+        context = package.take_context(stream, tokens, self.comm)
         try:
             buffer = known.free.pop()
         except IndexError:
@@ -120,7 +123,7 @@ class BoundRuns:
             )
         finally:
             known.free.append(buffer)
-            package.give_context(stream, context)
+            package.give_context(stream, context, self.comm)
 
     def _keep(self, tokens: int, given: tuple[torch.Tensor | None, ...]) -> None:
         """Notes tensors of a run that the layer took."""

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from moec.checkpoint import Checkpoint
+from moec.comm import Communicator
 from moec.compiler import compile as compile_layer
 from moec.compiler import text_of
 from moec.errors import InvalidArgument
@@ -20,6 +21,8 @@ from moec.torch.ops import TYPES, register, release
 
 # The host device executes a plan of any arch.
 HOST_ARCH = "sm_90a"
+# The options of moec.compile() that say how ranks share a layer.
+LAYOUT = ("dp", "pcp", "tp", "ep", "sp")
 NAMES_OF_TYPES = {dtype: name for name, dtype in TYPES.items()}
 
 # Equal layers share a package: its kernels are loaded once, and it has one reserve for captures.
@@ -27,45 +30,64 @@ _packages: "weakref.WeakValueDictionary[tuple[Any, ...], Package]" = weakref.Wea
 _lock = threading.Lock()
 
 
-def load_for(device: torch.device, source: Any, *, progress: Any = None, **options: Any) -> Package:
+def load_for(
+    device: torch.device, source: Any, *, progress: Any = None, comm: Communicator | None = None, **options: Any
+) -> Package:
     """The package of a layer for a device of torch. "cpu" is the host device, which is for tests.
 
-    The same source and options give the same package as long as something uses it.
+    The same source, options and communicator give the same package as long as something uses it.
+    comm: the package is of all its ranks, and moves tokens and sums. Without a layout in the options, ranks hold whole experts.
     """
+    if comm is not None:
+        options = ranks_of(comm, options)
     if device.type not in ("cpu", "cuda"):
         raise InvalidArgument(f"device: expected cpu or cuda, got {device}")
     index = -1 if device.type == "cpu" else torch.cuda.current_device() if device.index is None else device.index
-    key = (text_of(source), index, repr(sorted(options.items())))
+    # A communicator keeps contexts of the package: the key must not keep both.
+    end = None if comm is None else weakref.ref(comm)
+    key = (text_of(source), index, end, repr(sorted(options.items())))
     with _lock:
         found = _packages.get(key)
     if found is None:
-        made = _load(index, source, progress=progress, **options)
+        made = _load(index, source, comm, progress=progress, **options)
         with _lock:
             # Another thread may have been faster.
             found = _packages.setdefault(key, made)
     return found
 
 
-def _load(index: int, source: Any, *, arch: str | None = None, progress: Any = None, **options: Any) -> Package:
+def ranks_of(comm: Communicator, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of moec.compile() for all ranks of a communicator."""
+    layout = {} if any(options.get(name) for name in LAYOUT) else {"dp": comm.size, "ep": True}
+    return {"all_to_all": "gather_scatter", **layout, **options, "all_ranks": True}
+
+
+def _load(
+    index: int, source: Any, comm: Communicator | None, *, arch: str | None = None, progress: Any = None, **options: Any
+) -> Package:
+    rank = None if comm is None else comm.rank
     if index < 0:
-        return load(compile_layer(source, arch=arch or HOST_ARCH, progress=progress, **options), device="host")
+        files = compile_layer(source, arch=arch or HOST_ARCH, progress=progress, **options)
+        return load(files, device="host", rank=rank)
     with torch.cuda.device(index):
         files = compile_layer(source, arch=arch, progress=progress, **options)
-        return load(files, device=f"cuda:{index}", progress=progress)
+        return load(files, device=f"cuda:{index}", rank=rank, progress=progress)
 
 
 class _Module(torch.nn.Module):
     """A layer, registered for the operations as long as the module lives."""
 
-    def __init__(self, package: Package) -> None:
+    def __init__(self, package: Package, comm: Communicator | None = None) -> None:
         super().__init__()
         self.package = package
+        self.comm = comm
+        """Its end of the ranks, or None."""
         self.number: int | None = None
         self.layer: Layer | None = None
 
     def _take(self, layer: Layer) -> None:
         self._drop()
-        self.layer, self.number = layer, register(layer)
+        self.layer, self.number = layer, register(layer, comm=self.comm)
 
     def _drop(self) -> None:
         if self.number is not None:
@@ -113,6 +135,7 @@ class Experts(_Module):
         fields: Mapping[str, Any] | None = None,
         in_place: bool = False,
         tensors: Mapping[str, torch.Tensor] | None = None,
+        comm: Communicator | None = None,
         **options: Any,
     ) -> "Experts":
         """w13 [experts, gates then ups, hidden] and w2 [experts, hidden, intermediate], on the device to run on.
@@ -121,12 +144,14 @@ class Experts(_Module):
         dtype: the type of x. None: that of w13.
         fields: more fields of the layer JSON; they win over what shapes say.
         tensors: the other stored weights by name, "w13_scale" say. in_place: packs into w13 and w2.
+        comm: connects ranks that hold as many experts each, and have tokens of their own; weights are those of this rank. All
+            ranks make their modules in one order, and run them with one token count.
         options: those of moec.compile().
         """
-        source = source_of(w13, w2, top_k=top_k, activation=activation, quant_config=quant_config, dtype=dtype) | dict(
-            fields or {}
-        )
-        made = cls(load_for(w13.device, source, **options))
+        source = source_of(w13, w2, top_k=top_k, activation=activation, quant_config=quant_config, dtype=dtype)
+        source["num_experts"] *= 1 if comm is None else comm.size
+        source |= dict(fields or {})
+        made = cls(load_for(w13.device, source, comm=comm, **options), comm)
         weights = {"w13": w13, "w2": w2, **(tensors or {})}
         made._take(made.package.layer({name: each.detach() for name, each in weights.items()}, in_place=in_place))
         return made
@@ -171,12 +196,23 @@ class MoE(_Module):
 
     @classmethod
     def from_config(
-        cls, config: Any, *, layer: int | None = None, device: torch.device | str | None = None, **options: Any
+        cls,
+        config: Any,
+        *,
+        layer: int | None = None,
+        device: torch.device | str | None = None,
+        comm: Communicator | None = None,
+        **options: Any,
     ) -> "MoE":
-        """config: as moec.compile() takes it. device: None: the current GPU. options: those of moec.compile()."""
+        """config: as moec.compile() takes it. device: None: the current GPU. options: those of moec.compile().
+
+        comm: connects ranks, which move tokens and sum: x and the result are of this rank's tokens, weights are those of its
+            share. Without a layout in the options, whole experts are spread over ranks with tokens of their own. All ranks
+            make their modules in one order, and run them with one token count.
+        """
         where = torch.device("cuda" if device is None else device)
         text_of(config)  # says what is wrong with it before a device is looked for
-        return cls(load_for(where, config, layer=layer, **options))
+        return cls(load_for(where, config, comm=comm, layer=layer, **options), comm)
 
     def load_weights(self, weights: Mapping[str, torch.Tensor], *, in_place: bool = False) -> "MoE":
         """Packs the stored weights, by name."""

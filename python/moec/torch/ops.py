@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import torch
 
+from moec.comm import Communicator
 from moec.errors import InvalidArgument
 from moec.layer import Layer
 from moec.torch.bound import BoundRuns
@@ -36,10 +37,11 @@ _layers: dict[int, Registered] = {}
 _lock = threading.Lock()
 
 
-def register(layer: Layer) -> int:
+def register(layer: Layer, *, comm: Communicator | None = None) -> int:
     """The number of a layer for the operations, which keep it alive until release(). It must have the one output `out`.
 
     On a GPU the package gets a reserve for captured runs, unless it has one: package.workspace_bytes(max_tokens) bytes.
+    comm: connects the ranks of a package that moves tokens and sums itself. All ranks register in one order.
     """
     package = layer.package
     if package.outputs != ("out",) or package.token_axes != {"x": 0}:
@@ -48,8 +50,8 @@ def register(layer: Layer) -> int:
             f"{', '.join(package.outputs)}"
         )
     if package.gpu is not None and package.reserved is None:
-        package.reserve()
-    made = Registered(BoundRuns(layer), TYPES[package.values["out"].element_types[0]], package.shape("out")[1:])
+        package.reserve(comm=comm)
+    made = Registered(BoundRuns(layer, comm), TYPES[package.values["out"].element_types[0]], package.shape("out")[1:])
     with _lock:
         number = next(_numbers)
         _layers[number] = made

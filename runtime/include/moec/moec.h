@@ -5,7 +5,8 @@
 |*                                                                            *|
 |*===----------------------------------------------------------------------===*|
 |*                                                                            *|
-|* What libmoec-runtime.so (all but the last section) and libmoec.so export.  *|
+|* What libmoec-runtime.so and libmoec.so export; moec/compiler.h has what *|
+|* libmoec.so has besides.                                                    *|
 |*                                                                            *|
 |* Three objects: a package is the code of one layer for one device, loaded   *|
 |* once and shared by all layers of equal config; a layer is packed weights;  *|
@@ -429,15 +430,29 @@ moec_status moec_package_weight_map_json(const moec_package *package,
 \*===----------------------------------------------------------------------===*/
 
 /** A rank's end of what connects ranks, for contexts of packages that move
- *  tokens and sums between ranks (all2all_backend gather_scatter). One run at a
- *  time uses it. */
+ *  tokens and sums between ranks (all2all_backend gather_scatter or one_sided).
+ *  One run at a time uses it. */
 typedef struct moec_comm moec_comm;
-/** Ranks that are threads of one process, on the host device. */
+/** Ranks that are threads of one process. */
 typedef struct moec_comm_group moec_comm_group;
 
 #define MOEC_COMM_ID_BYTES 128
 
-/** Exactly one of unique_id, nccl_comm and group is given. */
+/** Gathers `bytes` bytes of each rank, in the order of ranks, into `all`. Any
+ *  value but 0 is a failure. Called while communicators and contexts are
+ *  created, by the thread that creates them. */
+typedef int32_t (*moec_all_gather_function)(void *user, const void *mine,
+                                            uint64_t bytes, void *all);
+/** Fills in, for each rank, the address at which this rank's GPU reaches
+ *  `bytes` bytes of that rank's GPU, a multiple of 256. moec zeroes its own.
+ *  The memory outlives the context that is being created. Any value but 0 is a
+ *  failure. */
+typedef int32_t (*moec_window_function)(void *user, uint64_t bytes,
+                                        uint64_t *addresses);
+
+/** Exactly one of unique_id, nccl_comm, group and all_gather is given. With one
+ *  of the last two NCCL is not needed, and gather_scatter not possible on
+ *  GPUs. */
 typedef struct moec_comm_options {
   size_t struct_size;
   int32_t ranks; /**< of the layout, dp * pcp * tp */
@@ -448,13 +463,24 @@ typedef struct moec_comm_options {
    *  (ncclCommSplit) and not used again. */
   void *nccl_comm;
   moec_comm_group *group;
-  /** The GPU, as ordinal_plus_one of moec_load_options. */
+  /** The GPU, as ordinal_plus_one of moec_load_options. With a group, 0 is the
+   *  host device. */
   int32_t ordinal_plus_one;
-  /** To wait for other ranks while connecting; 0: 60000. */
+  /** To wait for other ranks: while connecting, in kernels of one_sided, and in
+   *  runs of gather_scatter, as moec_comm_status says. 0: 60000. */
   int32_t timeout_ms;
   /** The libnccl.so.2; NULL: one that the process has loaded, else as the
    *  loader finds it. NCCL 2.18 or later. */
   const char *nccl_path;
+  /** In the place of NCCL: the caller's own way between hosts. `window` may be
+   *  NULL: the driver then shares memory between GPUs of one host. */
+  moec_all_gather_function all_gather;
+  moec_window_function window;
+  void *user; /**< of both functions */
+  /** Not 0: NCCL (2.29.2 or later) makes the windows of one_sided, also where
+   *  the driver could share memory. 0: NCCL makes them where the driver cannot,
+   *  between hosts for one. On all ranks alike. */
+  int32_t nccl_windows;
 } moec_comm_options;
 
 /** One rank makes it and gives it to all. */
@@ -469,13 +495,17 @@ void moec_comm_group_destroy(moec_comm_group *group);
  *  one is missing, a thread of the process goes on to wait for it. */
 moec_status moec_comm_create(const moec_comm_options *options,
                              moec_comm **comm);
-/** MOEC_PEER_LOST where it has failed, or NCCL reports a failure of what was
- *  queued (ncclCommGetAsyncError); it then serves no more. Waits for nothing.
- *  Any thread may call it at any time. */
+/** MOEC_PEER_LOST where it has failed, NCCL reports a failure of what was
+ * queued (ncclCommGetAsyncError), a kernel's wait has ended without its ranks,
+ * or what a run queued to NCCL has not ended timeout_ms after it was the
+ * oldest; it then serves no more. In the last case it calls ncclCommAbort.
+ * Captured runs have no such deadline. Waits for nothing else. Any thread may
+ * call it at any time; a run looks at the same. */
 moec_status moec_comm_status(moec_comm *comm);
 /** Ends what waits for other ranks: MOEC_PEER_LOST there, and in all that comes
  *  later. With NCCL it is ncclCommAbort, which ends kernels that wait; outputs
- *  of their runs are undefined. Any thread may call it at any time. The other
+ *  of their runs are undefined. Kernels of one_sided that wait end, and their
+ *  outputs are NaN. Any thread may call it at any time. The other
  *  ranks must do the same. */
 moec_status moec_comm_abort(moec_comm *comm);
 /** Contexts keep what they need of it. No run may be in flight. */
@@ -493,7 +523,7 @@ typedef struct moec_context_options {
   uint64_t state_bytes;
   /** For a package that moves tokens and sums between ranks, which is
    *  MOEC_NO_COMMUNICATION without it. All ranks create their contexts in one
-   *  order, since groups of ranks are made then; MOEC_PEER_MISMATCH where their
+   *  order, since groups of ranks and windows are made then; MOEC_PEER_MISMATCH where their
    *  packages differ in more than the rank. */
   moec_comm *comm;
 } moec_context_options;
@@ -516,6 +546,8 @@ moec_status moec_context_create(const moec_package *package, void *workspace,
 /** Other workspace from the next run on. */
 moec_status moec_context_set_workspace(moec_context *context, void *workspace,
                                        uint64_t workspace_bytes);
+/** Of a one_sided package: once the runs of all ranks have ended, since ranks
+ *  write into each other's memory. */
 void moec_context_destroy(moec_context *context);
 
 typedef struct moec_run_options {
@@ -553,67 +585,6 @@ moec_status moec_run(const moec_layer *layer, moec_context *context,
                      void *stream, const moec_tensor *tensors,
                      size_t num_tensors, int64_t tokens,
                      const moec_run_options *options);
-
-/*===----------------------------------------------------------------------===*\
-|* With the compiler: in libmoec.so alone                                     *|
-\*===----------------------------------------------------------------------===*/
-
-/** Compiles the text of a Hugging Face config.json, a moec layer JSON or an
- *  .mlir file, told apart by content, to a package in memory. `options_json`
- *  (NULL or "": all defaults) is an object whose fields are the options of the
- *  command `moec compile` without dashes: {"arch": ["sm_90a"], "gpu": "...",
- *  "scheme": "bf16", "tp": 4, "max_tokens": 8192, ...}; an unknown field is an
- *  error. "backend", "engine" and "exclude" force a choice, or are those of
- *  MOEC_BACKEND, MOEC_ENGINE and MOEC_EXCLUDE. "default_max_tokens" counts
- *  where "max_tokens" is absent and the text holds no program, which has a
- *  count of its own. "allow": "weight_only" may
- *  compute another layer, which quantizes no activations. "cubin": true also
- *  compiles ahead of time. "part": "route" (or
- *  "quantize", "finalize") makes a package of that part of the layer alone. A
- *  layer that cannot be served is MOEC_REFUSED with the reasons. */
-moec_status moec_compile_config(const char *text, const char *options_json,
-                                moec_package_files **files);
-
-/** What moec_compile_config would decide, and why: the JSON of
- *  `moec explain --json`. Compiles no kernel. A layer that cannot be served is
- *  a report, too: "served" is false, "message" is what moec_compile_config
- *  would say, and "targets" has the refused candidates of each target whose
- *  turn came. Any other error is a status. `options_json` may also have
- * "tokens" (a count or an array) and "histogram" (as for the command), for
- * which the report predicts times. */
-moec_status moec_explain_config(const char *text, const char *options_json,
-                                moec_text **report);
-
-/** The report of moec_explain_config as a page of HTML with pictures. The page
- *  needs no network and has no script. `bench_json` (NULL: none) is a result of
- *  `moec-bench --json` that has a package of the report's layer; times of
- *  another GPU than the report's are named and not drawn. */
-moec_status moec_explain_html(const char *report_json, const char *bench_json,
-                              moec_text **page);
-
-/** Measures schedules of a config on the GPU that is here, as `moec tune` does:
- *  blocks for "budget" seconds. Options are those of the layer and its target
- *  as above, and "tokens" (an array), "budget", "exhaustive", "random", "seed",
- *  "device", "deadline", "min_gain", "sample", "out" and "log". The report is
- * the JSON of `moec tune --report`. Needs the program moec-measure beside the
- * library. */
-moec_status moec_tune_config(const char *text, const char *options_json,
-                             moec_text **report);
-
-/** The words that a config may use, as JSON: an object of tables "schemes",
- *  "routing", "activations", "engines", "backends", "archs", "gpus" and
- *  "realizations". The command `moec list` prints the same tables. */
-moec_status moec_catalog_json(moec_text **catalog);
-/** The families of models whose config.json can be compiled, as JSON: an array
- *  of "model_types", "architectures" and the "source" of their defaults. */
-moec_status moec_families_json(moec_text **families);
-
-/** The command `moec`: words as main() gets them, the program's name first.
- *  Returns the exit status: 0; 1 where the input was refused, with the reason
- *  on standard error; 2 where the words make no sense, also for NULL. It may be
- *  called any number of times, and shows progress on a terminal unless
- *  moec_set_progress has set who hears it. Never exits the process. */
-int moec_main(int argc, char **argv);
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -19,6 +19,7 @@
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 
+#include "moec/compiler.h"
 #include "moec/moec.hpp"
 
 #include <gtest/gtest.h>

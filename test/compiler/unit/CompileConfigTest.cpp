@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "moec/moec.h"
+#include "moec/compiler.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "moec/moec.h"
+#include "moec/compiler.h"
 
 #include <gtest/gtest.h>
 

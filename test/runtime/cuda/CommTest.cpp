@@ -18,6 +18,7 @@
 #include "test/runtime/cuda/CudaTesting.h"
 #include "test/runtime/cuda/FakeNccl.h"
 
+#include <barrier>
 #include <cmath>
 #include <dlfcn.h>
 #include <functional>
@@ -296,10 +297,12 @@ TEST_F(Comm, ErrorsAreNamed) {
   options.nccl_comm = &options;
   std::tie(status, text) = create(options);
   EXPECT_EQ(text,
-            "expected one of unique_id, nccl_comm and group, got several");
+            "expected one of unique_id, nccl_comm, group and all_gather, got "
+            "several");
   options.nccl_comm = nullptr, options.unique_id = nullptr;
   std::tie(status, text) = create(options);
-  EXPECT_EQ(text, "expected one of unique_id, nccl_comm and group, got none");
+  EXPECT_EQ(text, "expected one of unique_id, nccl_comm, group and all_gather, "
+                  "got none");
 }
 
 TEST_F(Comm, ARankThatDoesNotComeIsNoHang) {
@@ -441,6 +444,81 @@ TEST_F(Comm, AnExchangeHasADeadline) {
                           rank));
   });
   fakeGpu()->streamsWait = false;
+}
+
+/// NCCL has no deadline for what a stream holds.
+TEST_F(Comm, ARunThatWaitsInItsStreamHasADeadline) {
+  const std::vector<char> id = newId();
+  const RankOfSum ranks[] = {RankOfSum(0), RankOfSum(1)};
+  std::barrier<> both(2);
+  onRanks([&](int32_t rank) {
+    moec_comm_options options = optionsOf(rank, id.data());
+    options.timeout_ms = 1000;
+    moec_comm *comm = nullptr;
+    ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
+    Buffer workspace(1 << 20);
+    moec_context *context = nullptr;
+    ASSERT_EQ(ranks[rank].createContext(comm, workspace, &context), MOEC_OK)
+        << moec_last_error();
+    const RunData data(TinyShape(), 3);
+    const auto tensors = data.tensors();
+    const auto run = [&] {
+      return moec_run(ranks[rank].layer, context, nullptr, tensors.data(),
+                      tensors.size(), 3, nullptr);
+    };
+    EXPECT_EQ(run(), MOEC_OK) << moec_last_error();
+    // It has ended, and so have later ones as long as streams end.
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    EXPECT_EQ(moec_comm_status(comm), MOEC_OK) << moec_last_error();
+    both.arrive_and_wait();
+    fakeGpu()->streamsWait = true;
+    // More than are watched one by one.
+    for (int i = 0; i < 70; ++i)
+      ASSERT_EQ(run(), MOEC_OK) << moec_last_error();
+    EXPECT_EQ(moec_comm_status(comm), MOEC_OK) << moec_last_error();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    if (rank == 0) {
+      EXPECT_EQ(moec_comm_status(comm), MOEC_PEER_LOST);
+      EXPECT_THAT(moec_last_error(), StartsWith("rank 0: a run has waited "));
+      EXPECT_THAT(moec_last_error(),
+                  HasSubstr(" ms for the other ranks to do the same"));
+    }
+    EXPECT_EQ(run(), MOEC_PEER_LOST);
+    EXPECT_TRUE(std::isnan(host::fromBf16(data.out.as<uint16_t>()[0])));
+    EXPECT_EQ(moec_comm_status(comm), MOEC_PEER_LOST);
+    EXPECT_THAT(moec_last_error(), HasSubstr("has failed before"));
+    moec_context_destroy(context);
+    moec_comm_destroy(comm);
+  });
+  fakeGpu()->streamsWait = false;
+}
+
+TEST_F(Comm, WhatACaptureQueuesIsNotWatched) {
+  const std::vector<char> id = newId();
+  const RankOfSum ranks[] = {RankOfSum(0), RankOfSum(1)};
+  std::barrier<> both(2);
+  onRanks([&](int32_t rank) {
+    moec_comm_options options = optionsOf(rank, id.data());
+    options.timeout_ms = 100;
+    moec_comm *comm = nullptr;
+    ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
+    Buffer workspace(1 << 20);
+    moec_context *context = nullptr;
+    ASSERT_EQ(ranks[rank].createContext(comm, workspace, &context), MOEC_OK)
+        << moec_last_error();
+    both.arrive_and_wait();
+    fakeGpu()->capturing = fakeGpu()->streamsWait = true;
+    const RunData data(TinyShape(), 3);
+    const auto tensors = data.tensors();
+    EXPECT_EQ(moec_run(ranks[rank].layer, context, nullptr, tensors.data(),
+                       tensors.size(), 3, nullptr),
+              MOEC_OK)
+        << moec_last_error();
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    EXPECT_EQ(moec_comm_status(comm), MOEC_OK) << moec_last_error();
+    moec_context_destroy(context);
+    moec_comm_destroy(comm);
+  });
 }
 
 TEST_F(Comm, ContextsOfDifferentPackagesAreTold) {

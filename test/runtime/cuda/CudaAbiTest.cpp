@@ -22,6 +22,7 @@ namespace ours = moec::runtime::cuda;
 TEST(CudaAbi, Structures) {
   static_assert(sizeof(ours::CUtensorMap) == sizeof(::CUtensorMap));
   static_assert(alignof(ours::CUtensorMap) == alignof(::CUtensorMap));
+  static_assert(sizeof(ours::CUipcMemHandle) == sizeof(::CUipcMemHandle));
   static_assert(sizeof(ours::CUlaunchAttribute) == sizeof(::CUlaunchAttribute));
   static_assert(offsetof(ours::CUlaunchAttribute, value) ==
                 offsetof(::CUlaunchAttribute, value));
@@ -47,6 +48,12 @@ TEST(CudaAbi, Structures) {
 
 TEST(CudaAbi, Numbers) {
   EXPECT_EQ(ours::kErrorNoDevice, CUDA_ERROR_NO_DEVICE);
+  EXPECT_EQ(ours::kPeerAccessAlready, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+  EXPECT_EQ(ours::kHostAllocPortable, CU_MEMHOSTALLOC_PORTABLE);
+  EXPECT_EQ(ours::kHostAllocMapped, CU_MEMHOSTALLOC_DEVICEMAP);
+  EXPECT_EQ(ours::kIpcLazyPeerAccess, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+  EXPECT_EQ(ours::kEventNoTiming, CU_EVENT_DISABLE_TIMING);
+  EXPECT_EQ(ours::kCaptureModeRelaxed, CU_STREAM_CAPTURE_MODE_RELAXED);
   EXPECT_EQ(ours::kErrorCaptureUnsupported,
             CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   EXPECT_EQ(ours::kErrorCaptureInvalidated,

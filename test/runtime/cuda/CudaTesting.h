@@ -58,11 +58,13 @@ inline PackageFiles loadablePackage() {
 /// A package and a layer of weights that are packed already.
 inline void loadPacked(PackageFiles files,
                        const std::vector<moec_tensor> &tensors,
-                       moec_package *&package, moec_layer *&layer) {
+                       moec_package *&package, moec_layer *&layer,
+                       int32_t ordinalPlusOne = 0) {
   const moec_package_files handle{{std::move(files)}};
   moec_load_options load = {};
   load.struct_size = sizeof(load);
   load.cache_dir = "";
+  load.ordinal_plus_one = ordinalPlusOne;
   EXPECT_EQ(kDriverIsSet, 0);
   EXPECT_EQ(moec_package_load_files(&handle, &load, &package), MOEC_OK)
       << moec_last_error();

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One device with one context; a function is the name of its entry.
+// Devices with one context each; a function is the name of its entry.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,10 +22,11 @@ using namespace moec::runtime::cuda;
 
 static constexpr CUresult kNotSupported = 801; // CUDA_ERROR_NOT_SUPPORTED
 
-static CUcontext theContext() {
-  static int context;
-  return reinterpret_cast<CUcontext>(&context);
+static CUcontext contextOf(CUdevice device) {
+  static int contexts[8];
+  return reinterpret_cast<CUcontext>(&contexts[device]);
 }
+static CUcontext theContext() { return contextOf(0); }
 
 static const std::string &entryOf(CUfunction function) {
   return *reinterpret_cast<const std::string *>(function);
@@ -57,7 +58,7 @@ CUresult cuGetErrorString(CUresult, const char **text) {
 }
 
 CUresult cuDeviceGetCount(int *count) {
-  *count = 1;
+  *count = fakeGpu()->devices;
   return kSuccess;
 }
 
@@ -92,8 +93,8 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice) {
   return kSuccess;
 }
 
-CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice) {
-  *context = theContext();
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
+  *context = contextOf(device);
   return kSuccess;
 }
 
@@ -150,13 +151,82 @@ CUresult cuStreamCreate(CUstream *stream, unsigned) {
 CUresult cuStreamDestroy_v2(CUstream) { return kSuccess; }
 
 CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
-  *pointer = reinterpret_cast<CUdeviceptr>(std::malloc(bytes));
+  *pointer = reinterpret_cast<CUdeviceptr>(
+      std::aligned_alloc(256, (bytes + 255) / 256 * 256));
   return kSuccess;
 }
 
 CUresult cuMemFree_v2(CUdeviceptr pointer) {
   std::free(reinterpret_cast<void *>(pointer));
   return kSuccess;
+}
+
+CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) {
+  std::memset(reinterpret_cast<void *>(to), value, count);
+  return kSuccess;
+}
+
+CUresult cuCtxSynchronize() { return kSuccess; }
+
+CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) {
+  *pointer = std::malloc(bytes);
+  return flags == (kHostAllocPortable | kHostAllocMapped) ? kSuccess
+                                                          : kNotSupported;
+}
+
+CUresult cuMemFreeHost(void *pointer) {
+  std::free(pointer);
+  return kSuccess;
+}
+
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pointer, void *host,
+                                      unsigned) {
+  *pointer = reinterpret_cast<CUdeviceptr>(host);
+  return kSuccess;
+}
+
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
+  *can = fakeGpu()->peerAccess && device != peer;
+  return kSuccess;
+}
+
+CUresult cuCtxEnablePeerAccess(CUcontext, unsigned) {
+  return kPeerAccessAlready;
+}
+
+CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer) {
+  std::memcpy(handle->bytes, &pointer, sizeof(pointer));
+  return kSuccess;
+}
+
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle,
+                               unsigned flags) {
+  if (fakeGpu()->ipcStatus != kSuccess || flags != kIpcLazyPeerAccess)
+    return fakeGpu()->ipcStatus;
+  std::memcpy(pointer, handle.bytes, sizeof(*pointer));
+  ++std::atomic_ref<int>(fakeGpu()->opened);
+  return kSuccess;
+}
+
+CUresult cuIpcCloseMemHandle(CUdeviceptr) {
+  --std::atomic_ref<int>(fakeGpu()->opened);
+  return kSuccess;
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(int *) { return kSuccess; }
+
+CUresult cuEventCreate(CUevent *event, unsigned) {
+  static int one = 0;
+  *event = reinterpret_cast<CUevent>(&one);
+  return kSuccess;
+}
+
+CUresult cuEventDestroy_v2(CUevent) { return kSuccess; }
+
+CUresult cuEventRecord(CUevent, CUstream) { return kSuccess; }
+
+CUresult cuEventQuery(CUevent) {
+  return fakeGpu()->streamsWait ? kNotReady : kSuccess;
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
@@ -202,7 +272,10 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
-                          void **, void **) {
+                          void **parameters, void **) {
+  if (fakeGpu()->onBlock)
+    fakeGpu()->onBlock(entryOf(function).c_str(),
+                       static_cast<const char *>(parameters[0]));
   if (!fakeGpu()->onLaunch)
     return kNotSupported;
   bool overlaps = false;

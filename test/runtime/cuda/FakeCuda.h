@@ -29,9 +29,15 @@ struct FakeGpu {
   int copies = 0, synchronizations = 0; ///< that were asked for
   int failAt = 0;                       ///< the copy that fails, counted from 1
   bool streamsWait = false;             ///< none comes to its end
+  int devices = 1;
+  bool peerAccess = true; ///< between any two
+  int ipcStatus = 0;      ///< of cuIpcOpenMemHandle
+  int opened = 0;         ///< handles, less those that were closed
   /// Told of a launch's entry, and whether it may begin before its predecessor
   /// has ended; without it a launch fails.
   void (*onLaunch)(const char *entry, bool overlaps) = nullptr;
+  /// Told of a launch's argument block.
+  void (*onBlock)(const char *entry, const char *block) = nullptr;
 };
 
 } // namespace moec::test

@@ -15,6 +15,7 @@
 #include "runtime/comm/NcclTypes.h"
 #include "runtime/host/RankGroup.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
 #include <functional>
@@ -25,10 +26,16 @@
 using namespace moec;
 using Kind = Collective::Kind;
 
+/// Addresses of all ranks.
+struct moec::comm::NcclWindowTag {
+  std::vector<void *> memory;
+};
+
 struct moec::comm::NcclCommTag {
   std::shared_ptr<Communicator> end; ///< a call keeps it
   std::string name;
   int splits = 0;
+  std::vector<std::unique_ptr<NcclWindowTag>> windows = {};
 };
 
 namespace {
@@ -47,7 +54,7 @@ Comm *join(const std::string &name, int size, int rank) {
   if (!group)
     group = *host::RankGroup::create(size, {});
   ++fakeNccl()->alive;
-  return new Comm{std::move(*group->end(rank)), name};
+  return new Comm{std::move(*group->end(rank)), name, 0, {}};
 }
 
 int perform(Comm *comm, Kind kind, const comm::Part &part) {
@@ -165,6 +172,41 @@ int ncclGroupEnd() {
     status = status ? status : call();
   queued.clear();
   return status;
+}
+
+int ncclMemAlloc(void **memory, size_t bytes) {
+  *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  return 0;
+}
+
+int ncclMemFree(void *memory) {
+  std::free(memory);
+  return 0;
+}
+
+int ncclCommWindowRegister(Comm *comm, void *memory, size_t,
+                           comm::NcclWindow *window, int flags) {
+  if (flags != 1)
+    return 4;
+  std::vector<void *> all(size_t(comm->end->size()));
+  if (const int status =
+          perform(comm, Kind::AllGather,
+                  {&memory, all.data(), int64_t(sizeof(memory)), "i8"}))
+    return status;
+  *window = nullptr;
+  if (fakeNccl()->noWindow)
+    return 0;
+  ++fakeNccl()->windows;
+  comm->windows.push_back(
+      std::make_unique<comm::NcclWindowTag>(comm::NcclWindowTag{all}));
+  *window = comm->windows.back().get();
+  return 0;
+}
+
+int ncclGetPeerDevicePointer(comm::NcclWindow window, size_t offset, int rank,
+                             void **pointer) {
+  *pointer = static_cast<char *>(window->memory[size_t(rank)]) + offset;
+  return 0;
 }
 
 int ncclAllGather(const void *from, void *to, size_t count, int type,

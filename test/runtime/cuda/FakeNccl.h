@@ -19,10 +19,12 @@ namespace moec::test {
 
 struct FakeNccl {
   std::atomic<int> version = 22907;
-  std::atomic<int> initStatus = 0;  ///< of ncclCommInitRank
-  std::atomic<int> asyncStatus = 0; ///< of every communicator
-  std::atomic<int> callStatus = 0;  ///< of collectives
-  std::atomic<int> alive = 0;       ///< communicators
+  std::atomic<int> initStatus = 0;    ///< of ncclCommInitRank
+  std::atomic<int> asyncStatus = 0;   ///< of every communicator
+  std::atomic<int> callStatus = 0;    ///< of collectives
+  std::atomic<int> alive = 0;         ///< communicators
+  std::atomic<int> windows = 0;       ///< that were registered
+  std::atomic<bool> noWindow = false; ///< registering makes none
   /// Told of each collective: "all_reduce 64 x f32 over 2".
   void (*onCall)(const char *call) = nullptr;
 };

@@ -96,9 +96,12 @@ struct Case {
       return done;
     if (change)
       change(all);
-    return device->run(tokens, all, workspace.span, {});
+    return device->run(tokens / manifest.tokenRanks, all, workspace.span, {},
+                       nullptr, communicator, window);
   }
   bool skipValidation = false;
+  comm::Communicator *communicator = nullptr;
+  const comm::Window *window = nullptr;
   std::optional<int64_t> smCount;
 
   /// out by plain loops in double; rounds where numerics demand it.

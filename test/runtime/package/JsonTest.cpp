@@ -50,7 +50,7 @@ TEST(Json, checksTheFormatVersion) {
   EXPECT_THAT(problemOf(document),
               HasSubstr("moec_manifest: expected format version 6, got 5"));
   document.erase("moec_manifest");
-  EXPECT_THAT(problemOf(document), HasSubstr("accepts version 5"));
+  EXPECT_THAT(problemOf(document), HasSubstr("accepts version 6"));
 }
 
 TEST(Json, namesThePathOfATypeError) {

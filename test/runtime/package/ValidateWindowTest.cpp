@@ -71,10 +71,10 @@ TEST(ValidateWindow, everyWrongEntryIsNamed) {
       {"targets[0].window_regions[1].offset",
        "'received' with 2048 bytes to end within window_bytes = 2303",
        CHANGE_WINDOW(--t.windowBytes)},
-      {"targets[0].values[12]",
+      {"targets[0].values[15]",
        "expected an entry of targets[0].window_regions that places 'received'",
        CHANGE_WINDOW(t.windowRegions.pop_back())},
-      {"targets[0].kernels[0].arguments.fields[14].kind",
+      {"targets[0].kernels[0].arguments.fields[18].kind",
        "expected no 'peers' without window_ranks",
        CHANGE(addField(t.kernels[0].arguments, "peers",
                        ArgumentField::Kind::Peers))},
@@ -84,7 +84,7 @@ TEST(ValidateWindow, everyWrongEntryIsNamed) {
            for (Kernel &kernel : t.kernels) if (kernel.name == "pack_copy")
                addField(kernel.arguments, "status",
                         ArgumentField::Kind::Status))},
-      {"targets[0].values[11].shape", "uses a symbol that has no value here",
-       CHANGE_WINDOW(t.values[11].shape[0] = Expression::symbol("sm_count"))},
+      {"targets[0].values[15].shape[0]", "uses a symbol that has no value here",
+       CHANGE_WINDOW(t.values[15].shape[0] = Expression::symbol("sm_count"))},
   });
 }

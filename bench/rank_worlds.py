@@ -1,0 +1,302 @@
+# ===- rank_worlds.py - ranks, and arrays on them -----------------------------===#
+#
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===------------------------------------------------------------------------===#
+"""One rank as the programs of ranks see it: who the others are, how tokens move without moec, and arrays on its device. A rank
+is a thread of the host device with numpy's arrays, or a process or a thread with a GPU and torch's."""
+
+import contextlib
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+
+import moec
+
+# A process that fails leaves the others waiting.
+PATIENCE_S = 20
+
+
+class ThreadRank:
+    """A thread among those of one process."""
+
+    def __init__(self, comm, meeting, shared):
+        self.rank, self.size, self.comm = comm.rank, comm.size, comm
+        self.meeting, self.shared = meeting, shared
+
+    def gather(self, mine):
+        """The objects that ranks give, by rank."""
+        self.shared[self.rank] = mine
+        self.meeting.wait()
+        found = list(self.shared)
+        self.meeting.wait()
+        return found
+
+
+class HostRank(ThreadRank):
+    """A thread of the host device."""
+
+    device = device_name = "host"
+    has_collectives = True
+
+    def all_gather(self, arrays):
+        """The rows of all ranks, of each array."""
+        return [np.concatenate(parts) for parts in zip(*self.gather(arrays))]
+
+    def reduce_scatter(self, array):
+        """This rank's rows of the sum over ranks."""
+        rows = len(array) // self.size
+        mine = [moec.from_bfloat16(each[self.rank * rows:(self.rank + 1) * rows]) for each in self.gather(array)]
+        return moec.to_bfloat16(sum(mine[1:], mine[0]))
+
+    def normal(self, shape, seed, factor=1.0, element_type="bf16"):
+        made = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32) * np.float32(factor)
+        return moec.to_bfloat16(made) if element_type == "bf16" else made
+
+    def codes(self, shape, seed):
+        """8-bit floats of magnitudes from 1/4 to 2."""
+        random = np.random.default_rng(seed)
+        return random.integers(0x28, 0x40, shape, np.uint8) | (random.integers(0, 2, shape, np.uint8) << 7)
+
+    def integers(self, numbers):
+        return np.array(numbers, np.int32)
+
+    def floats(self, array):
+        return moec.from_bfloat16(array) if array.dtype == np.uint16 else array.astype(np.float32)
+
+    def spoil(self, array):
+        """Numbers that no run writes."""
+        array.view(np.uint16)[...] = 0xFFFF
+
+    def differs(self, first, second):
+        return bool((first.view(np.uint8) != second.view(np.uint8)).any())
+
+    def synchronize(self):
+        pass
+
+
+class TorchArrays:
+    """Arrays on a GPU, those of torch."""
+
+    def _generator(self, seed):
+        return self.torch.Generator(self.device).manual_seed(seed)
+
+    def normal(self, shape, seed, factor=1.0, element_type="bf16"):
+        dtype = self.torch.bfloat16 if element_type == "bf16" else self.torch.float32
+        return self.torch.randn(shape, generator=self._generator(seed), device=self.device, dtype=dtype).mul_(factor)
+
+    def codes(self, shape, seed):
+        made = self.torch.empty(shape, device=self.device, dtype=self.torch.float8_e4m3fn)
+        generator = self._generator(seed)
+        for each in made:
+            each.copy_(self.torch.randn(each.shape, generator=generator, device=self.device))
+        return made
+
+    def integers(self, numbers):
+        return self.torch.tensor(numbers, dtype=self.torch.int32, device=self.device)
+
+    def floats(self, array):
+        return array.float()
+
+    def spoil(self, array):
+        array.fill_(float("nan"))
+
+    def differs(self, first, second):
+        return bool((first.view(self.torch.uint8) != second.view(self.torch.uint8)).any())
+
+    def synchronize(self):
+        self.torch.cuda.current_stream().synchronize()
+
+
+class GpuRank(TorchArrays):
+    """A process with a GPU, connected by torch.distributed."""
+
+    has_collectives = True
+
+    def __init__(self, connect):
+        import torch
+        from torch import distributed
+
+        self.torch, self.distributed = torch, distributed
+        self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        ordinal = int(os.environ.get("LOCAL_RANK", self.rank))
+        torch.cuda.set_device(ordinal)
+        self.device = f"cuda:{ordinal}"
+        distributed.init_process_group("cpu:gloo,cuda:nccl", device_id=torch.device(self.device))
+        self.device_name = torch.cuda.get_device_name(ordinal)
+        # NCCL connects in the first collective.
+        distributed.all_reduce(torch.zeros(1, device=self.device))
+        torch.cuda.synchronize()
+        if connect == "group":
+            self.comm = moec.Communicator.from_group(device=self.device)
+        else:
+            made = self.gather(moec.Communicator.unique_id() if self.rank == 0 else None)[0]
+            self.comm = moec.Communicator(made, self.rank, self.size, device=self.device)
+        self.grouped = self._groups()
+        self.ready = torch.zeros(1, device=self.device)
+
+    def _groups(self):
+        """Whether torch puts gathers of several types into one group of NCCL, as vLLM does. Else they come one by one."""
+        arrays = [self.normal((64, 40), self.rank), self.integers(list(range(640))).view(64, 10)]
+        self.grouped = False
+        one_by_one, right = self.all_gather(arrays), True
+        try:
+            self.grouped = True
+            together = self.all_gather(arrays)
+            self.synchronize()
+            right = not any(map(self.differs, one_by_one, together))
+        except RuntimeError:
+            right = False
+        return all(self.gather(right))
+
+    def gather(self, mine):
+        found = [None] * self.size
+        self.distributed.all_gather_object(found, mine)
+        return found
+
+    def _bytes(self, array):
+        return array.view(self.torch.uint8) if array.element_size() == 1 else array
+
+    def all_gather(self, arrays, into=None):
+        into = into or [array.new_empty((self.size * len(array), *array.shape[1:])) for array in arrays]
+        with self.distributed._coalescing_manager() if self.grouped else contextlib.nullcontext():
+            for array, made in zip(arrays, into):
+                self.distributed.all_gather_into_tensor(self._bytes(made), self._bytes(array))
+        return into
+
+    def reduce_scatter(self, array, into=None):
+        into = array.new_empty((len(array) // self.size, *array.shape[1:])) if into is None else into
+        self.distributed.reduce_scatter_tensor(into, array)
+        return into
+
+    def align(self):
+        """Queues a wait for all ranks."""
+        self.distributed.all_reduce(self.ready)
+
+    def close(self):
+        self.synchronize()
+        self.comm.close()
+        self.distributed.destroy_process_group()
+
+
+class SharedGpuRank(ThreadRank, TorchArrays):
+    """A thread with a stream of a GPU that other ranks have, too. Its kernels run beside those of the others."""
+
+    has_collectives = False
+
+    def __init__(self, comm, meeting, shared, device):
+        import torch
+
+        super().__init__(comm, meeting, shared)
+        self.torch, self.device, self.device_name = torch, device, torch.cuda.get_device_name(device)
+        torch.cuda.set_device(torch.device(device))
+        torch.cuda.set_stream(torch.cuda.Stream())
+
+    def align(self):
+        """Nothing: the layer itself waits for all ranks."""
+
+
+class Pushes:
+    """Exchanges by copies into other ranks' memory, which torch maps, and a barrier on the GPU behind each. Rows go to all ranks,
+    as in a gather; the way back ends in a sum. Kraken's kernels move rows alike."""
+
+    ALIGNMENT = 256
+
+    def __init__(self, world, arrays, partial):
+        """arrays: those of one rank's tokens. partial: a rank's sums of all tokens."""
+        import torch.distributed._symmetric_memory as symmetric
+
+        self.world, self.offsets, end = world, [], 0
+        for array, copies in [*((array, world.size) for array in arrays), (partial, 1)]:
+            self.offsets.append(end)
+            end += -(-array.numel() * array.element_size() * copies // self.ALIGNMENT) * self.ALIGNMENT
+        self.memory = symmetric.empty(end, dtype=world.torch.uint8, device=world.device)
+        self.ends = symmetric.rendezvous(self.memory, world.distributed.group.WORLD)
+        self.received = [self._part(world.rank, at, (world.size * len(array), *array.shape[1:]), array.dtype)
+                         for array, at in zip(arrays, self.offsets)]
+        self.rows = len(partial) // world.size
+        self.sums = self._part(world.rank, self.offsets[-1], (world.size, self.rows, *partial.shape[1:]), partial.dtype)
+
+    def _part(self, rank, at, shape, dtype):
+        return self.ends.get_buffer(rank, shape, dtype, at // dtype.itemsize)
+
+    def all_gather(self, arrays):
+        for array, at in zip(arrays, self.offsets):
+            mine = at + self.world.rank * array.numel() * array.element_size()
+            for rank in self._order():
+                self._part(rank, mine, array.shape, array.dtype).copy_(array)
+        self.ends.barrier()
+
+    def reduce_scatter(self, partial, into):
+        mine = self.offsets[-1] + self.world.rank * into.numel() * into.element_size()
+        for rank in self._order():
+            self._part(rank, mine, into.shape, into.dtype).copy_(partial[rank * self.rows:(rank + 1) * self.rows])
+        self.ends.barrier()
+        self.world.torch.sum(self.sums, 0, out=into)
+
+    def _order(self):
+        """Ranks from the next one on, so that not all write to one."""
+        return [(self.world.rank + 1 + index) % self.world.size for index in range(self.world.size)]
+
+
+def on_threads(size, work, timeout_ms=0, device=None):
+    """Calls work(rank) in a thread for each rank, of the host device or of one GPU. Returns the first exception, or None."""
+    meeting, shared, failures = threading.Barrier(size), [None] * size, []
+
+    def run(comm):
+        try:
+            work(SharedGpuRank(comm, meeting, shared, device) if device else HostRank(comm, meeting, shared))
+        except threading.BrokenBarrierError:
+            pass
+        except BaseException as error:
+            failures.append(error)
+            meeting.abort()
+
+    ends = moec.Communicator.threads(size, timeout_ms=timeout_ms, devices=[device] * size if device else None)
+    threads = [threading.Thread(target=run, args=(comm,)) for comm in ends]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return failures[0] if failures else None
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def on_processes(size, command):
+    """Starts a process for each rank, as torchrun does. Returns the worst exit status. Ranks of a failed one are ended."""
+    shared = {**os.environ, "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    shared.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    started = [subprocess.Popen([sys.executable, *command], env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+               for rank in range(size)]
+    ends = None
+    while any(each.poll() is None for each in started):
+        time.sleep(0.05)
+        if ends is None and any(each.poll() for each in started):
+            ends = time.monotonic() + PATIENCE_S
+        if ends is not None and time.monotonic() > ends:
+            for each in started:
+                each.kill()
+    return max(abs(each.returncode) for each in started)
+
+
+def is_a_rank():
+    """Whether torchrun, or on_processes(), started this process."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def packages_of(folder):
+    """The file that bench/compile_ranks.py wrote."""
+    return json.loads((pathlib.Path(folder) / "ranks.json").read_text(encoding="utf-8"))

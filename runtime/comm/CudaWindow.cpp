@@ -1,0 +1,291 @@
+//===- CudaWindow.cpp - windows in the memory of GPUs ---------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Making a window takes two exchanges: of what each rank has, and of whether
+// each reaches all. The last one also says that all windows are zero.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/comm/CudaWindow.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <unistd.h>
+
+using namespace moec;
+using namespace moec::comm;
+using namespace moec::runtime;
+using namespace moec::runtime::cuda;
+
+namespace {
+
+/// The driver shares whole pages of this size: no other memory lies in them.
+constexpr int64_t kPageBytes = int64_t(2) << 20;
+
+constexpr std::string_view kStep = "create its window";
+
+/// A text of at most so many bytes in a record that ranks exchange.
+template <size_t size>
+void keep(std::array<char, size> &to, std::string_view text) {
+  to = {};
+  std::ranges::copy(text.substr(0, size - 1), to.begin());
+}
+
+struct Outcome {
+  int32_t code = 0; ///< of ErrorCode; 0: success
+  std::array<char, 508> message = {};
+};
+
+/// A rank tells it the others of its window.
+struct Offer {
+  std::array<char, 40> host = {}; ///< one for each start of a machine
+  std::array<uint32_t, 4> process = {};
+  int64_t pid = 0, device = 0, bytes = 0;
+  uint64_t context = 0, address = 0;
+  CUipcMemHandle handle = {};
+  Outcome outcome;
+};
+
+Outcome outcomeOf(const Result<void> &result) {
+  Outcome outcome;
+  if (!result) {
+    outcome.code = static_cast<int32_t>(result.error().code);
+    keep(outcome.message, result.error().message);
+  }
+  return outcome;
+}
+
+/// The records of all ranks.
+template <typename Record>
+Result<std::vector<Record>> exchangeRecords(Communicator &communicator,
+                                            const Record &mine,
+                                            std::string_view step) {
+  static_assert(std::is_trivially_copyable_v<Record>);
+  const std::vector<char> bytes = TRY(communicator.exchange(
+      {reinterpret_cast<const char *>(&mine), sizeof(mine)}, step));
+  std::vector<Record> all(bytes.size() / sizeof(Record));
+  std::memcpy(static_cast<void *>(all.data()), bytes.data(), bytes.size());
+  return all;
+}
+
+Result<void> firstFailure(int64_t rank, const Outcome &outcome) {
+  if (outcome.code == 0)
+    return {};
+  return Error(static_cast<ErrorCode>(outcome.code), "rank {}: {}", rank,
+               outcome.message.data());
+}
+
+/// Host and process of this code.
+void describeSelf(Offer &offer) {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string boot;
+  std::getline(file, boot);
+  keep(offer.host, boot);
+  // A child of a fork has another pid.
+  static const std::array<uint32_t, 4> kProcess = [] {
+    std::random_device random;
+    return std::array<uint32_t, 4>{random(), random(), random(), random()};
+  }();
+  offer.process = kProcess;
+  offer.pid = getpid();
+}
+
+class CudaWindow final : public Window {
+public:
+  CudaWindow(const WindowPlace &place, int64_t size)
+      : driver(*place.cuda.driver), cudaContext(place.cuda.context),
+        live(place.live), number(place.communicator.rank()), size(size) {}
+  ~CudaWindow() override;
+
+  int64_t rank() const override { return number; }
+  int64_t bytes() const override { return size; }
+  std::span<const uint64_t> addresses() const override { return all; }
+  uint64_t peers() const override { return table.address(); }
+  uint64_t status() const override { return blockAddress; }
+  moe::ExchangeBlock &block() const override { return *hostBlock; }
+  const void *context() const override { return cudaContext; }
+
+  /// The block, and own memory of so many bytes; 0: it is handed in.
+  Result<void> allocate(const WindowPlace &place, int64_t bytes);
+  Result<void> zero(uint64_t address) const;
+  Result<void> describe(const WindowPlace &place, Offer &offer) const;
+  /// Reaches the memory of a rank.
+  Result<void> reach(const WindowPlace &place, int64_t rank, const Offer &mine,
+                     const Offer &its);
+  Result<void> upload(const WindowPlace &place);
+  uint64_t memory() const { return allocated.address(); }
+
+  std::vector<uint64_t> all;
+
+private:
+  const CudaDriver &driver;
+  const CUcontext cudaContext;
+  const std::shared_ptr<LiveWindows> live;
+  const int64_t number, size;
+  DeviceMemory allocated, table;
+  std::vector<CUdeviceptr> opened; ///< by IPC
+  moe::ExchangeBlock *hostBlock = nullptr;
+  CUdeviceptr blockAddress = 0;
+};
+
+} // namespace
+
+CudaWindow::~CudaWindow() {
+  live->remove(*this);
+  const ContextScope scope(driver, cudaContext);
+  for (const CUdeviceptr pointer : opened)
+    driver.ipcCloseMemHandle(pointer);
+  if (hostBlock)
+    driver.memFreeHost(hostBlock);
+}
+
+Result<void> CudaWindow::allocate(const WindowPlace &place, int64_t bytes) {
+  void *memory = nullptr;
+  TRY(driver.check(driver.memHostAlloc(&memory, sizeof(moe::ExchangeBlock),
+                                       kHostAllocPortable | kHostAllocMapped),
+                   "cuMemHostAlloc"));
+  hostBlock = new (memory) moe::ExchangeBlock{};
+  hostBlock->timeoutNs =
+      uint64_t(std::chrono::nanoseconds(place.timeout).count());
+  TRY(driver.check(
+      driver.memHostGetDevicePointer(&blockAddress, memory, /*flags=*/0),
+      "cuMemHostGetDevicePointer"));
+  if (bytes > 0)
+    allocated = TRY(DeviceMemory::allocate(
+        place.cuda,
+        uint64_t((bytes + kPageBytes - 1) / kPageBytes * kPageBytes)));
+  return {};
+}
+
+Result<void> CudaWindow::zero(uint64_t address) const {
+  TRY(driver.check(driver.memsetD8(address, 0, size_t(size)),
+                   "zeroing the window"));
+  // cuMemsetD8 may return before the device is done.
+  return driver.check(driver.ctxSynchronize(), "zeroing the window");
+}
+
+Result<void> CudaWindow::describe(const WindowPlace &place,
+                                  Offer &offer) const {
+  describeSelf(offer);
+  offer.device = place.cuda.device;
+  offer.context = reinterpret_cast<uint64_t>(cudaContext);
+  offer.address = memory();
+  return driver.check(driver.ipcGetMemHandle(&offer.handle, memory()),
+                      "cuIpcGetMemHandle");
+}
+
+Result<void> CudaWindow::reach(const WindowPlace &place, int64_t rank,
+                               const Offer &mine, const Offer &its) {
+  const auto cannot = [&](std::string_view why) {
+    return Error(ErrorCode::NoCommunication,
+                 "its GPU does not reach that of rank {}: {}", rank, why);
+  };
+  if (its.process == mine.process && its.pid == mine.pid) {
+    all.push_back(its.address);
+    if (its.context == mine.context)
+      return {};
+    if (its.device == mine.device)
+      return cannot("both have a context of their own on one GPU");
+    int can = 0;
+    TRY(driver.check(driver.deviceCanAccessPeer(&can, place.cuda.device,
+                                                CUdevice(its.device)),
+                     "cuDeviceCanAccessPeer"));
+    if (!can)
+      return cannot("the driver has no peer access between them");
+    const CUresult enabled = driver.ctxEnablePeerAccess(
+        reinterpret_cast<CUcontext>(its.context), /*flags=*/0);
+    if (enabled != kPeerAccessAlready)
+      TRY(driver.check(enabled, "cuCtxEnablePeerAccess"));
+    return {};
+  }
+  if (its.host != mine.host || mine.host[0] == '\0')
+    return cannot("it is on another host");
+  CUdeviceptr pointer = 0;
+  if (const auto done = driver.check(
+          driver.ipcOpenMemHandle(&pointer, its.handle, kIpcLazyPeerAccess),
+          "cuIpcOpenMemHandle");
+      !done)
+    return cannot(done.error().message);
+  opened.push_back(pointer);
+  all.push_back(pointer);
+  return {};
+}
+
+Result<void> CudaWindow::upload(const WindowPlace &place) {
+  table =
+      TRY(DeviceMemory::allocate(place.cuda, all.size() * sizeof(uint64_t)));
+  TRY(driver.upload(table.address(), all.data(),
+                    all.size() * sizeof(uint64_t)));
+  live->add(*this);
+  return {};
+}
+
+Result<void> comm::agree(Communicator &communicator, const Result<void> &mine,
+                         std::string_view step) {
+  const std::vector<Outcome> all =
+      TRY(exchangeRecords(communicator, outcomeOf(mine), step));
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    TRY(firstFailure(int64_t(rank), all[rank]));
+  return {};
+}
+
+Result<std::unique_ptr<Window>> comm::shareByDriver(const WindowPlace &place,
+                                                    int64_t bytes) {
+  const ContextScope scope(*place.cuda.driver, place.cuda.context);
+  TRY(scope.status());
+  auto window = std::make_unique<CudaWindow>(place, bytes);
+  Offer mine;
+  mine.bytes = bytes;
+  const auto prepare = [&]() -> Result<void> {
+    TRY(window->allocate(place, bytes));
+    TRY(window->zero(window->memory()));
+    return window->describe(place, mine);
+  };
+  mine.outcome = outcomeOf(prepare());
+  const std::vector<Offer> offers =
+      TRY(exchangeRecords(place.communicator, mine, kStep));
+  for (size_t rank = 0; rank < offers.size(); ++rank) {
+    TRY(firstFailure(int64_t(rank), offers[rank].outcome));
+    if (offers[rank].bytes != offers[0].bytes)
+      return Error(ErrorCode::PeerMismatch,
+                   "rank 0 creates a window of {} bytes, and rank {} one of {}",
+                   offers[0].bytes, rank, offers[rank].bytes);
+  }
+  const auto reachAll = [&]() -> Result<void> {
+    for (size_t rank = 0; rank < offers.size(); ++rank)
+      TRY(window->reach(place, int64_t(rank), mine, offers[rank]));
+    return window->upload(place);
+  };
+  TRY(agree(place.communicator, reachAll(), kStep));
+  return std::unique_ptr<Window>(std::move(window));
+}
+
+Result<std::unique_ptr<Window>>
+comm::takeShared(const WindowPlace &place, int64_t bytes,
+                 Result<std::vector<uint64_t>> addresses) {
+  const ContextScope scope(*place.cuda.driver, place.cuda.context);
+  TRY(scope.status());
+  auto window = std::make_unique<CudaWindow>(place, bytes);
+  const auto prepare = [&]() -> Result<void> {
+    window->all = TRY(std::move(addresses));
+    for (size_t rank = 0; rank < window->all.size(); ++rank)
+      if (window->all[rank] == 0 || window->all[rank] % kWindowAlignment != 0)
+        return invalidArgument("expected the window of rank {} at a multiple "
+                               "of {}, got the address {:#x}",
+                               rank, kWindowAlignment, window->all[rank]);
+    TRY(window->allocate(place, /*bytes=*/0));
+    TRY(window->zero(window->own()));
+    return window->upload(place);
+  };
+  TRY(agree(place.communicator, prepare(), kStep));
+  return std::unique_ptr<Window>(std::move(window));
+}

@@ -1,0 +1,142 @@
+//===- HostWindowTest.cpp - runs of ranks with windows --------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The tiny layer on a rank whose kernels have a window: what a run needs, and
+// where its stages find the memory of another rank.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/host/KernelRun.h"
+#include "runtime/host/RankGroup.h"
+#include "test/runtime/WindowManifest.h"
+#include "test/runtime/host/TinyLayer.h"
+
+#include <gmock/gmock.h>
+#include <thread>
+
+using namespace moec;
+using namespace moec::host;
+using namespace moec::test;
+using testing::HasSubstr;
+
+namespace {
+
+/// The ends of two ranks, and a window of each.
+struct TwoRanks {
+  explicit TwoRanks(int64_t bytes) {
+    auto group = RankGroup::create(2, {});
+    std::thread other([&] { make(**group, 1, bytes); });
+    make(**group, 0, bytes);
+    other.join();
+  }
+  void make(RankGroup &group, size_t rank, int64_t bytes) {
+    ends[rank] = std::move(*group.end(int64_t(rank)));
+    windows[rank] = std::move(*ends[rank]->window(bytes));
+  }
+  std::unique_ptr<comm::Communicator> ends[2];
+  std::unique_ptr<comm::Window> windows[2];
+};
+
+int64_t windowBytes() {
+  Manifest manifest = tinyManifest();
+  addWindow(manifest);
+  return manifest.targets[0].windowBytes;
+}
+
+} // namespace
+
+TEST(HostWindow, ARunNeedsItsWindow) {
+  const TwoRanks two(windowBytes()), others(256);
+  Case c(6);
+  addWindow(c.manifest);
+  c.manifest.ranks.front().rank = 1;
+  const auto problem = [&] {
+    const Result<void> done = c.run();
+    EXPECT_FALSE(done);
+    return done ? "" : done.error().message;
+  };
+  EXPECT_EQ(problem(),
+            "package tiny moves tokens and sums between 2 ranks: expected a "
+            "communicator of them, got none");
+  c.communicator = two.ends[1].get();
+  EXPECT_EQ(problem(), "expected a window of 2304 bytes, got 0");
+  c.window = others.windows[1].get();
+  EXPECT_EQ(problem(), "expected a window of 2304 bytes, got 256");
+  c.window = two.windows[1].get();
+  const Result<void> done = c.run();
+  ASSERT_TRUE(done) << messageOf(done);
+  EXPECT_LT(c.error(), 2.5e-3);
+  const Result<void> given =
+      c.run([&](Tensors &tensors) { tensors["received"] = tensors["x"]; });
+  EXPECT_THAT(messageOf(given), HasSubstr("'received' is none of them"));
+
+  moe::ExchangeBlock &block = two.windows[1]->block();
+  block.code = unsigned(moe::ExchangeEnd::Aborted);
+  block.phase = unsigned(moe::ExchangePhase::Dispatch);
+  EXPECT_EQ(problem(), "rank 1 was told to end, while it waited for rank 0 to "
+                       "send its tokens in run 0 of the context");
+}
+
+/// A stage finds a value of another rank as far behind the begin of its window
+/// as in its own.
+TEST(HostWindow, AStageReachesTheWindowsOfAll) {
+  Manifest manifest = tinyManifest();
+  addWindow(manifest);
+  const Target &target = manifest.targets[0];
+  const TwoRanks two(target.windowBytes);
+  const comm::Window &mine = *two.windows[1];
+  Kernel kernel = *findKernel(target, "combine");
+  Stage stage;
+  stage.op = "combine";
+  stage.results = {{"there", "received"}, {"out", "out"}};
+  std::vector<BoundValue> values(valueCount(manifest, target),
+                                 {mine.own(), 16, 2});
+  values[size_t(valueIndex(manifest, target, "received"))].address += 256;
+  manifest.ranks.front().rank = 1;
+  ArgumentSources sources;
+  sources.values = values;
+  sources.symbols = *symbolsFor(manifest, 4);
+  sources.peers = mine.peers(), sources.status = mine.status();
+  const auto packer = ArgumentPacker::create(manifest, target, kernel);
+  std::vector<std::byte> block(size_t(packer->bytes()));
+  ASSERT_TRUE(packer->pack(sources, block.data()));
+
+  KernelRun run(manifest, target, kernel);
+  run.symbols = sources.symbols;
+  run.arguments = block;
+  run.stage = &stage;
+  run.window = &mine;
+  run.ranges = {{mine.own() + 256, mine.own() + 256 + 4 * 32, "received"},
+                {mine.own(), mine.own() + 4 * 32, "out"}};
+  EXPECT_EQ(*run.ofRank("rank", 7), 7);
+  stage.operands = {{"rank", "rank"}};
+  EXPECT_EQ(*run.ofRank("rank", 7), 1);
+  for (const int64_t rank : {0, 1}) {
+    Result<View> there = run.resultAt(rank, "there", 4, 16);
+    ASSERT_TRUE(there) << there.error().message;
+    EXPECT_EQ(reinterpret_cast<uint64_t>(there->data),
+              mine.addresses()[size_t(rank)] + 256);
+  }
+  const auto problem = [&](int64_t rank, const char *name, int64_t rows) {
+    const Result<View> there = run.resultAt(rank, name, rows, 16);
+    return there ? "" : there.error().message;
+  };
+  EXPECT_THAT(problem(2, "there", 4),
+              HasSubstr("expected a rank from 0 to 1, got 2"));
+  EXPECT_THAT(problem(0, "there", 5),
+              HasSubstr("needs 160 bytes of 'received' (5 x 16 elements), its "
+                        "memory has 128"));
+  EXPECT_THAT(problem(0, "out", 4),
+              HasSubstr("expected 'out' to be a value of the window, and an "
+                        "argument of kind peers"));
+  for (const ArgumentField &field : kernel.arguments.fields)
+    if (field.kind == ArgumentField::Kind::Peers)
+      block[size_t(field.offset)] ^= std::byte{8};
+  EXPECT_THAT(problem(0, "there", 4),
+              HasSubstr("expected the windows of all ranks in argument "
+                        "'peers'"));
+}
