@@ -149,11 +149,15 @@ def test_terms_are_found_again(model: Any) -> None:
     for name in ("launch", "nccl", "wire", "nccl_rate"):
         assert getattr(found, name) == pytest.approx(getattr(terms, name), rel=1e-3), name
     assert model.fitted([], terms) == terms
+    # Stores alone are no faster than the rate that the terms have.
+    assert model.fitted(rows, dataclasses.replace(model.Terms(), wire=250.0)).wire == pytest.approx(250.0)
 
 
 def test_the_note_has_the_models_tables(model: Any, tmp_path: pathlib.Path) -> None:
     note = (SOURCE / "bench" / "notes" / "ranks.md").read_text()
-    assert "\n".join(model.beside_published(model.Terms())) in note
+    lines = (SOURCE / "bench" / "results" / "2026-11-28-h200-ranks.jsonl").read_text().splitlines()
+    terms = model.fitted([json.loads(line) for line in lines], model.Terms())
+    assert "\n".join(model.beside_published(terms)) in note
     copy = tmp_path / "note.md"
     copy.write_text("no mark\n")
     ran = run(MODEL, f"--into={copy}")
