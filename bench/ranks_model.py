@@ -42,6 +42,8 @@ class Terms:
         return dataclasses.replace(self, wire=self.wire * factor, nccl_rate=self.nccl_rate * factor)
 
 
+# GB/s of NVLink 4, one way.
+LINK = 450.0
 # NVLink 5 over NVLink 4.
 BLACKWELL = 2.0
 
@@ -139,11 +141,13 @@ def gather_scatter(terms, layer, ranks, tokens):
     return tuple(steps + received * row / (terms.nccl_rate * 1e3) for row in (layer.row + layer.choice, 2 * layer.hidden))
 
 
-def fit_line(points):
-    """(constant, slope) of microseconds over bytes, by relative errors; neither is negative."""
-    size, us = np.array(points, float).T
-    slope, constant = np.polyfit(size, us, 1, w=1 / us) if len(set(size)) > 1 else (0.0, float(us.mean()))
-    return (float(us.min()), 0.0) if slope <= 0 else (max(float(constant), 0.0), float(slope))
+def fit_line(points, least):
+    """(constant, slope) of points (bytes, microseconds, their error); the slope is at least that much."""
+    size, us, error = np.array(points, float).T
+    slope, constant = np.polyfit(size, us, 1, w=1 / error) if len(set(size)) > 1 else (0.0, 0.0)
+    if slope < least:
+        slope, constant = least, np.average(us - least * size, weights=error**-2.0)
+    return max(float(constant), 0.0), float(slope)
 
 
 def fitted(rows, terms):
@@ -154,17 +158,19 @@ def fitted(rows, terms):
         if not times:
             continue
         both = (times["gather_bytes"] + times["scatter_bytes"]) * others
-        collectives.append((both / 2, (times["gather"] + times["scatter"]) / 2))
+        mean = (times["gather"] + times["scatter"]) / 2
+        collectives.append((both / 2, mean, mean))
         if row["mode"] == "one_sided":
-            moves.append((both, times["whole"] - times["experts"] - times["own"]))
+            # A difference of two times, each a few percent off.
+            moves.append((both, times["whole"] - times["experts"] - times["own"], 1 + 0.05 * times["experts"]))
     if collectives:
-        constant, slope = fit_line(collectives)
-        terms = dataclasses.replace(terms, nccl=constant, **({"nccl_rate": 1e-3 / slope} if slope else {}))
+        constant, slope = fit_line(collectives, 1e-3 / LINK)
+        terms = dataclasses.replace(terms, nccl=constant, nccl_rate=1e-3 / slope)
     if moves:
-        constant, slope = fit_line(moves)
+        # A rate above that of stores alone comes of work beside them.
+        constant, slope = fit_line(moves, 1e-3 / terms.wire)
         # Three launches and two signals.
-        launch = max(constant - 2 * terms.signal, 0.0) / 3
-        terms = dataclasses.replace(terms, launch=launch, **({"wire": 1e-3 / slope} if slope else {}))
+        terms = dataclasses.replace(terms, launch=max(constant - 2 * terms.signal, 0.0) / 3, wire=1e-3 / slope)
     return terms
 
 

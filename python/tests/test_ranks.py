@@ -16,6 +16,7 @@ from conftest import SMALL, SOURCE
 
 RANKS = SOURCE / "bench" / "ranks.py"
 FAULTS = SOURCE / "test" / "gpu" / "rank_faults.py"
+MODES = ("gather_scatter", "one_sided")
 MODEL = SOURCE / "bench" / "ranks_model.py"
 LAYERS = {
     "plain": {**SMALL, "name": "plain", "hidden_dim": 256, "intermediate_size": 128},
@@ -49,7 +50,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         rows.append({"file": f"{name}.json", "schemes": ["bf16", "fp8_block"] if name == "plain" else ["bf16"]})
     (made / "layers.json").write_text(json.dumps({"ranks": {"layers": rows, "tokens": [1, 7]}}))
     command = [SOURCE / "bench" / "compile_ranks.py", f"--out={made / 'out'}", f"--layers={made / 'layers.json'}"]
-    ran = run(*command, "--no-cubin", f"--ranks={request.param}")
+    ran = run(*command, "--no-cubin", f"--ranks={request.param}", f"--modes={','.join(MODES)}")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return made / "out"
 
@@ -57,11 +58,13 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_layers_of_ranks(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
     size = json.loads((folder / "ranks.json").read_text())["ranks"]
     lines = tmp_path / "lines"
-    ran = run(folder / "ranks.py", "--host", f"--ranks={size}", "--check", "--replays=3", f"--out={lines}")
+    words = [f"--ranks={size}", f"--modes={','.join(MODES)}", "--check", "--replays=3", f"--out={lines}"]
+    ran = run(folder / "ranks.py", "--host", *words)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     found = [json.loads(line) for line in lines.read_text().splitlines()]
     cells = ["plain/bf16", "plain/fp8_block", "grouped/bf16", "one_expert/bf16"]
-    assert [(each["cell"], each["tokens"]) for each in found] == [(cell, tokens) for cell in cells for tokens in (1, 7)]
+    wanted = [(cell, tokens, mode) for cell in cells for tokens in (1, 7) for mode in MODES]
+    assert [(each["cell"], each["tokens"], each["mode"]) for each in found] == wanted
     assert all(0 <= each["error"] < 0.01 and each["different"] == 0 for each in found)
     assert len(ran.stdout.splitlines()) == len(found)
 
@@ -95,14 +98,16 @@ def test_what_the_program_refuses(folder: pathlib.Path) -> None:
         assert told in ran.stderr
 
 
-def test_faults(tmp_path: pathlib.Path) -> None:
-    made = run(FAULTS, tmp_path, "--make", "--no-cubin")
+@pytest.mark.parametrize("mode", MODES)
+def test_faults(mode: str, tmp_path: pathlib.Path) -> None:
+    made = run(FAULTS, tmp_path, "--make", "--no-cubin", f"--mode={mode}")
     assert made.returncode == 0, made.stderr
     ran = run(FAULTS, tmp_path, "--host", "--timeout-ms=1000", f"--out={tmp_path / 'lines'}")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     found = {(row["fault"], row["rank"]): row for row in map(json.loads, (tmp_path / "lines").read_text().splitlines())}
     assert len(found) == 18
-    assert found["killed_in", 0]["said"] == "rank 0 waited 1000 ms for rank 1 to do all_gather"
+    waited = {"gather_scatter": "to do all_gather", "one_sided": "to send its tokens in run 2 of the context"}[mode]
+    assert found["killed_in", 0]["said"] == f"rank 0 waited 1000 ms for rank 1 {waited}"
     assert found["killed_in", 1]["status"] == "gone"
 
 
@@ -149,11 +154,15 @@ def test_terms_are_found_again(model: Any) -> None:
     for name in ("launch", "nccl", "wire", "nccl_rate"):
         assert getattr(found, name) == pytest.approx(getattr(terms, name), rel=1e-3), name
     assert model.fitted([], terms) == terms
+    # Stores alone are no faster than the rate that the terms have.
+    assert model.fitted(rows, dataclasses.replace(model.Terms(), wire=250.0)).wire == pytest.approx(250.0)
 
 
 def test_the_note_has_the_models_tables(model: Any, tmp_path: pathlib.Path) -> None:
     note = (SOURCE / "bench" / "notes" / "ranks.md").read_text()
-    assert "\n".join(model.beside_published(model.Terms())) in note
+    lines = (SOURCE / "bench" / "results" / "2026-11-28-h200-ranks.jsonl").read_text().splitlines()
+    terms = model.fitted([json.loads(line) for line in lines], model.Terms())
+    assert "\n".join(model.beside_published(terms)) in note
     copy = tmp_path / "note.md"
     copy.write_text("no mark\n")
     ran = run(MODEL, f"--into={copy}")

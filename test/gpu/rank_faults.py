@@ -144,6 +144,8 @@ class Rank:
             self.comm = moec.Communicator.from_callbacks(self.gather, self.rank, RANKS, device=self.device,
                                                          timeout_ms=self.timeout_ms)
             return
+        if nccl_path:  # each rank fails by itself
+            moec.Communicator.unique_id(nccl_path)
         path = self.meeting / "id"
         made = moec.Communicator.unique_id(nccl_path)
         if self.rank == 0:
