@@ -109,7 +109,8 @@ listFacts(const Manifest &manifest) {
   constexpr std::array kOfRank = {
       "intermediate_begin", "intermediate_size_per_partition",
       "local_experts",      "add_w2_bias",
-      "add_zero_experts",   "name"};
+      "add_zero_experts",   "name",
+      "shared_intermediate_begin", "shared_intermediate_size_per_partition"};
   std::vector<std::pair<std::string, std::string>> facts = {
       {"package", manifest.name},
       {"max_tokens", std::to_string(manifest.maxTokens)}};
