@@ -13,13 +13,13 @@ moe.layer @rows {experts = 8, top_k = 2, hidden = 256, intermediate = 64, input_
 // CHECK-LABEL: moe.program @wide_sm_90a
 // CHECK-SAME: "shared_gate"
 // CHECK-SAME: "shared_w13", "shared_w2"]
-// CHECK: %[[W13:.*]]: tensor<1x192x256xbf16>, %[[W2:.*]]: tensor<1x256x96xbf16>
-// CHECK: %[[ROUTED:.*]] = moe.combine
-// CHECK: %[[TILES:.*]], %[[COUNT:.*]], %[[OFFSETS:.*]], %[[POSITIONS:.*]], %[[WEIGHTS:.*]] = moe.shared_rows tile_rows = 0 valid %{{.*}} gate %{{.*}}
-// CHECK: %[[H:.*]] = moe.grouped_matmul gate_up = "gate_first" %{{.*}} tiles(%[[TILES]], %[[COUNT]]), %[[W13]]
-// CHECK: %[[T:.*]] = moe.activate <silu> %[[H]] offsets %[[OFFSETS]]
-// CHECK: %[[Y:.*]] = moe.grouped_matmul %[[T]] tiles(%[[TILES]], %[[COUNT]]), %[[W2]]
-// CHECK: %[[OUT:.*]] = moe.combine %[[Y]], %[[POSITIONS]], %[[WEIGHTS]] residual %[[ROUTED]]
+// CHECK: %shared_w13: tensor<1x192x256xbf16>, %shared_w2: tensor<1x256x96xbf16>
+// CHECK: %[[ROUTED:out[_0-9]*]] = moe.combine
+// CHECK: %[[TILES:[a-z_0-9]+]], %[[COUNT:[a-z_0-9]+]], %[[OFFSETS:[a-z_0-9]+]], %[[POSITIONS:[a-z_0-9]+]], %[[WEIGHTS:[a-z_0-9]+]] = moe.shared_rows tile_rows = 0 valid %{{.*}} gate %{{.*}}
+// CHECK: %[[H:[a-z_0-9]+]] = moe.grouped_matmul gate_up = "gate_first" %{{.*}} tiles(%[[TILES]], %[[COUNT]]), %shared_w13
+// CHECK: %[[T:[a-z_0-9]+]] = moe.activate <silu> %[[H]] offsets %[[OFFSETS]]
+// CHECK: %[[Y:[a-z_0-9]+]] = moe.grouped_matmul %[[T]] tiles(%[[TILES]], %[[COUNT]]), %shared_w2
+// CHECK: %[[OUT:[a-z_0-9]+]] = moe.combine %[[Y]], %[[POSITIONS]], %[[WEIGHTS]] residual %[[ROUTED]]
 // CHECK: moe.return %[[OUT]] outputs ["out"]
 moe.layer @wide {experts = 8, top_k = 2, hidden = 256, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2>, num_shared_experts = 2, shared_intermediate = 96, shared_expert_gate}
 
@@ -32,7 +32,7 @@ moe.layer @wide {experts = 8, top_k = 2, hidden = 256, intermediate = 64, input_
 // CHECK: moe.combine
 // CHECK-NOT: moe.finalize
 // CHECK: moe.shared_rows
-// CHECK: %[[PARTIAL:.*]] = moe.combine
+// CHECK: %[[PARTIAL:[a-z_0-9]+]] = moe.combine
 // CHECK: moe.finalize ranks = 1 reduce = 2 %[[PARTIAL]]
 moe.layer @spread {experts = 8, top_k = 2, hidden = 256, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, ep>, num_shared_experts = 1, all_to_all = "gather_scatter"}
 
@@ -42,9 +42,9 @@ moe.layer @spread {experts = 8, top_k = 2, hidden = 256, intermediate = 64, inpu
 // and x as it was quantized before it moved.
 // CHECK: local_shared_intermediate = 128
 // CHECK-LABEL: moe.program @own_sm_90a
-// CHECK: %[[Q:.*]], %[[S:.*]] = moe.quantize
+// CHECK: %[[Q:[a-z_0-9]+]], %[[S:[a-z_0-9]+]] = moe.quantize
 // CHECK: moe.dispatch ranks = 2 %[[Q]]
-// CHECK: %[[SUM:.*]] = moe.finalize ranks = 2
+// CHECK: %[[SUM:[a-z_0-9]+]] = moe.finalize ranks = 2
 // CHECK: moe.shared_rows
 // CHECK: moe.grouped_matmul {{.*}} %[[Q]] tiles
 // CHECK-SAME: lhs_scale %[[S]]
@@ -56,9 +56,9 @@ moe.layer @own {experts = 8, top_k = 2, hidden = 256, intermediate = 128, input_
 // Of both kinds of ranks, those with the same tokens sum last.
 // CHECK: local_shared_intermediate = 32
 // CHECK-LABEL: moe.program @both_sm_90a
-// CHECK: %[[SUM:.*]] = moe.finalize ranks = 2 stride = 2
+// CHECK: %[[SUM:[a-z_0-9]+]] = moe.finalize ranks = 2 stride = 2
 // CHECK: moe.shared_rows
-// CHECK: %[[PARTIAL:.*]] = moe.combine {{.*}} residual %[[SUM]]
+// CHECK: %[[PARTIAL:[a-z_0-9]+]] = moe.combine {{.*}} residual %[[SUM]]
 // CHECK: moe.finalize ranks = 1 reduce = 2 %[[PARTIAL]]
 moe.layer @both {experts = 8, top_k = 2, hidden = 256, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, ep>, num_shared_experts = 1, all_to_all = "gather_scatter"}
 
