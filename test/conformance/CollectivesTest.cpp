@@ -244,6 +244,11 @@ INSTANTIATE_TEST_SUITE_P(
                   "fp8_block_ep3_shared", "dp = 3, ep", 3, 8, "fp8_block", 208,
                   ", num_shared_experts = 1, shared_intermediate = 256"),
               3, 1),
+        // A scale is of a whole row of the intermediate.
+        split(quantizedShared(
+                  "fp8_channel_ep2_shared", "dp = 2, ep", 2, 4, "fp8_channel",
+                  144, ", num_shared_experts = 1, shared_intermediate = 96"),
+              2, 1),
         split(quantized("fp8_block_ep3", "dp = 3, ep", 3, 8, "fp8_block",
                         "grouped", "silu", 208),
               3, 1),
