@@ -541,7 +541,7 @@ static std::string originText(const ordered_json &origin) {
   return text;
 }
 
-/// Where the weights of shared experts are, and why; "" without any.
+/// The place of the weights of shared experts, and why; "" without any.
 static std::string sharedText(const ordered_json &layer) {
   const int64_t count = layer.value("n_shared_experts", int64_t(0));
   if (count == 0)
@@ -559,11 +559,11 @@ static std::string sharedText(const ordered_json &layer) {
       "  shared experts: {}, one MLP of {} columns{} with weights of its own, "
       "since {}\n",
       count, whole,
-      own == whole ? ""
-                   : fmt::format(" ({} on {} rank)", own,
-                                 layer.contains("shared_intermediate_begin")
-                                     ? "this"
-                                     : "each"),
+      own == whole
+          ? ""
+          : fmt::format(" ({} on {} rank)", own,
+                        layer.contains("shared_intermediate_begin") ? "this"
+                                                                    : "each"),
       textOf(layer, "shared_apart"));
 }
 

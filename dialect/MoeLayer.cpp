@@ -249,7 +249,8 @@ static LogicalResult verifyLocal(LayerOp op) {
                             << op.getIntermediate() << " of the layer, got "
                             << *op.getLocalIntermediate();
   if (const auto shared = op.getLocalSharedIntermediate();
-      shared && (int64_t(*shared) < 1 || int64_t(*shared) > op.getSharedWidth()))
+      shared &&
+      (int64_t(*shared) < 1 || int64_t(*shared) > op.getSharedWidth()))
     return op.emitOpError()
            << "'local_shared_intermediate' must be between 1 and the "
            << op.getSharedWidth() << " of the shared experts together, got "

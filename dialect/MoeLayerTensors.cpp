@@ -65,11 +65,11 @@ public:
 private:
   /// Experts whose weights stand together.
   struct Weights {
-    StringRef prefix;         ///< of their names
-    int64_t experts = 0;      ///< of this rank
-    int64_t ofAll = 0;        ///< of all ranks
-    int64_t inner = 0;        ///< their width on this rank
-    int64_t storedInner = 0;  ///< with what pads it
+    StringRef prefix;        ///< of their names
+    int64_t experts = 0;     ///< of this rank
+    int64_t ofAll = 0;       ///< of all ranks
+    int64_t inner = 0;       ///< their width on this rank
+    int64_t storedInner = 0; ///< with what pads it
   };
 
   /// `stored`: its shape with what pads it.
@@ -97,8 +97,7 @@ private:
 
   void addWeight(StringRef name, ArrayRef<int64_t> shape, Type type,
                  int64_t alignment = 16) {
-    add(nameOfWeight(name), TensorRole::StoredWeight, shape, type,
-        {alignment});
+    add(nameOfWeight(name), TensorRole::StoredWeight, shape, type, {alignment});
   }
 
   /// A name that lives as long as the context.
@@ -311,7 +310,8 @@ private:
     // Gate and up have a scale of scales each, or each row has one.
     if (const Type second = w1.getSecondScale())
       addSized("w13_second_scale", second, [&](int64_t, int64_t inner) {
-        return Shape{weights.experts, parts() * (w1.getSecondPerRow() ? inner : 1)};
+        return Shape{weights.experts,
+                     parts() * (w1.getSecondPerRow() ? inner : 1)};
       });
     if (const Type second = w2.getSecondScale())
       addSized("w2_second_scale", second, [&](int64_t width, int64_t) {

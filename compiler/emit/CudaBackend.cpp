@@ -167,9 +167,8 @@ Result<void> PackageWriter::addTarget(moe::ProgramOp program) {
     if (launch == launches.end())
       continue;
     auto emitted = TRY(emitKernel(kernel, launch->second));
-    emitted.text.arguments.mapSizes([&](const Expression &size) {
-      return sizeIn(kernel, size);
-    });
+    emitted.text.arguments.mapSizes(
+        [&](const Expression &size) { return sizeIn(kernel, size); });
     for (TensorMap &map : emitted.tensorMaps)
       for (std::vector<Expression> *sizes : {&map.extents, &map.strides})
         for (Expression &size : *sizes)

@@ -376,7 +376,7 @@ private:
       finish({"out"}, out, own, permute);
       return;
     }
-    // Of this rank's tokens; those that have the same tokens share the columns.
+    // The MLP takes this rank's tokens; ranks that have the same share columns.
     if (moved && moved->scatter > 1)
       out = finalize(out, moved->scatter, moved->stride(), /*reduce=*/1);
     out = addSharedExperts(out, ownX);

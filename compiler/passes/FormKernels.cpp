@@ -338,8 +338,8 @@ static void repeatQuantization(moe::VariantOp variant) {
     }
 }
 
-/// Whether the variant's second matmul and combine are one kernel, and these are
-/// of them.
+/// Whether the variant's second matmul and combine are one kernel, and these
+/// are of them.
 static bool isInSlices(moe::VariantOp variant, Operation &op) {
   return variant.getMultiprocessors() && !isOfSharedRows(&op);
 }
@@ -354,9 +354,7 @@ static std::string nameOfStage(moe::VariantOp variant, Operation &op) {
         llvm::any_of(matmul.getResult().getUsers(), [](Operation *user) {
           return isa<moe::CombineOp, moe::ReturnOp>(user);
         });
-    return !last                     ? "gate_up"
-           : isInSlices(variant, op) ? "down_slices"
-                                     : "down";
+    return !last ? "gate_up" : isInSlices(variant, op) ? "down_slices" : "down";
   }
   if (auto columns = dyn_cast<moe::PermuteColumnsOp>(op))
     return columns.getRows() ? "order_x" : "order_t";

@@ -60,7 +60,7 @@ int64_t operandBytes(moe::VariantOp variant) {
   return 0;
 }
 
-/// Of the matmuls of experts, or of shared ones that have weights of their own.
+/// The matmuls of experts, or of shared ones that have weights of their own.
 compiler::TiledLayer tiledLayer(moe::VariantOp variant,
                                 const compiler::Engine &engine,
                                 bool ofSharedRows = false) {
@@ -542,7 +542,9 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages,
     if (isSlices)
       variant.setMultiprocessors(hardware.sms);
     variant.setTuned(range.kind == Planned::Tuned);
-    const auto decide = [&](auto op) { setTiles(op, range.tileRows, range.step); };
+    const auto decide = [&](auto op) {
+      setTiles(op, range.tileRows, range.step);
+    };
     for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
       decide(permute);
     for (auto batch : variant.getBody().getOps<moe::BatchOp>())

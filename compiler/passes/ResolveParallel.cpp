@@ -153,9 +153,9 @@ LogicalResult checkSizes(moe::LayerOp layer) {
       !compiler::whySharedMlp(layer).empty() && units < parts)
     return compiler::refuse(
         layer, "size_not_supported",
-        "the shared experts' intermediate of " +
-            Twine(layer.getSharedWidth()) + " does not give each of " +
-            Twine(parts) + " ranks that have the same tokens " + Twine(unit) +
+        "the shared experts' intermediate of " + Twine(layer.getSharedWidth()) +
+            " does not give each of " + Twine(parts) +
+            " ranks that have the same tokens " + Twine(unit) +
             " columns; accepted: at most " + Twine(units) + " such ranks");
   if (const std::optional<int64_t> stored = layer.getStoredIntermediate())
     for (const int64_t rank : layer.getRanksOfPackage())

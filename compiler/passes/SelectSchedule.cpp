@@ -137,10 +137,10 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     std::ranges::stable_partition(
         engines, [&](const std::string &name) { return name == engine; });
     // Rows for ranges of tokens are those of the layer's two matmuls.
-    const TunedRow *row = findTuned(rows, *problem, engines, hardware,
-                                    isOfSharedRows(kernel)
-                                        ? ArrayRef<ServedRange>()
-                                        : servedBy(program, hardware));
+    const TunedRow *row =
+        findTuned(rows, *problem, engines, hardware,
+                  isOfSharedRows(kernel) ? ArrayRef<ServedRange>()
+                                         : servedBy(program, hardware));
     noteRows(kernel, *problem, hardware, row);
     std::optional<Schedule> chosen = good;
     if (row)

@@ -95,8 +95,9 @@ llvm::SmallVector<NamedOutput> outputsOf(moe::ReturnOp ret);
 /// variant, under the same name; all other results are workspace.
 bool isOutput(mlir::OpResult result);
 
-/// Whether a stage or a launch computes on the rows of moe.shared_rows, or makes
-/// them: its rows are tokens, of this rank where ranks bring tokens together.
+/// Whether a stage or a launch computes on the rows of moe.shared_rows, or
+/// makes them: its rows are tokens, of this rank where ranks bring tokens
+/// together.
 bool isOfSharedRows(mlir::Operation *op);
 bool isOfSharedRows(moe::KernelOp kernel);
 /// The same of a matmul, in a variant or a kernel.

@@ -41,8 +41,8 @@ struct Share {
 int64_t shardUnit(moe::LayerOp layer);
 
 /// Why the shared experts of a layer are an MLP with weights of its own, as the
-/// end of a sentence. "" where they are rows of the others' weights, which takes
-/// no launch of its own, or where there are none.
+/// end of a sentence. "" where they are rows of the others' weights, which
+/// takes no launch of its own, or where there are none.
 std::string whySharedMlp(moe::LayerOp layer);
 
 /// The ranks that compute the MLP of the same tokens, of which each has a shard

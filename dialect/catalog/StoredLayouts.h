@@ -55,7 +55,7 @@ inline constexpr StoredLayout kStoredLayouts[] = {
     {"pack_quantized", {false, "columns"}, {}, {false, "rows"}},
 };
 
-/// What the names of the weights of shared experts begin with, where these have
+/// The names of the weights of shared experts begin so, where these have
 /// weights of their own.
 inline constexpr std::string_view kSharedPrefix = "shared_";
 

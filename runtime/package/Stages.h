@@ -65,7 +65,8 @@ inline constexpr StageKind kStageKinds[] = {
     // Rows that come by expert, each expert's at a multiple of tokens.
     {"batch", "expert_num_tokens", "tiles tile_count",
      "experts:integer tile_rows:integer row_step:integer~"},
-    // Rows of one expert that every token takes, as an MLP of shared experts is:
+    // Rows of one expert that every token takes, as an MLP of shared experts
+    // is:
     // row t is token t.
     {"shared_rows", "valid_tokens? shared_gate?",
      "tiles tile_count offsets positions topk_weights",

@@ -55,7 +55,7 @@ std::optional<Kind> WeightPlan::kindOfLayer(std::string_view value) {
 
 static constexpr std::string_view kSharedPrefix = "shared_";
 
-/// What the other experts' value of the kind is called.
+/// The name of the other experts' value of the kind.
 static std::string_view withoutShared(std::string_view value) {
   if (WeightPlan::isOfSharedMlp(value))
     value.remove_prefix(kSharedPrefix.size());

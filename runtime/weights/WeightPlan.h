@@ -108,15 +108,15 @@ public:
     const LayerShape &of = shapeOf(wanted);
     return of.localBegin + local * of.localStride;
   }
-  /// What says where the numbers of a value lie.
+  /// The shape that says where the numbers of a value lie.
   const LayerShape &shapeOf(const Wanted &wanted) const {
     return wanted.ofSharedMlp ? mlp : shape;
   }
 
   /// The kind of a value of the layer itself, not of its experts.
   static std::optional<Kind> kindOfLayer(std::string_view value);
-  /// Of shared experts with weights of their own, called as the others' behind
-  /// "shared_".
+  /// Whether it is of shared experts with weights of their own, which are
+  /// called as the others' behind "shared_".
   static bool isOfSharedMlp(std::string_view value);
   static bool isOfExperts(std::string_view value);
   /// A number for each expert of the layer, of this rank or not.

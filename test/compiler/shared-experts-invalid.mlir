@@ -1,6 +1,11 @@
 // RUN: moec-opt %s --moe-resolve-parallel --moe-check-target=arch=sm_90a -split-input-file -verify-diagnostics
 
 // Shared experts with weights of their own.
+// expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts have weights of their own, since each has an intermediate of 512, the others of 768; with group_index: orders are those of the others; accepted: one of the two, or shared experts beside this layer (--no-shared-experts, option no_shared_experts of moec_compile_config, or a layer JSON without n_shared_experts)}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<int4_w4a16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, num_shared_experts = 1, shared_intermediate = 512, group_index}
+
+// -----
+
 // expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts have weights of their own, since each has an intermediate of 512, the others of 768; with has_bias: biases are those of the others; accepted: one of the two, or shared experts beside this layer (--no-shared-experts, option no_shared_experts of moec_compile_config, or a layer JSON without n_shared_experts)}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, num_shared_experts = 1, shared_intermediate = 512, has_bias}
 

@@ -68,8 +68,8 @@ inline Layout quantized(const char *name, const char *parallel, int64_t ranks,
 inline Layout shared(const char *name, const char *parallel, int64_t ranks,
                      int64_t experts, const char *scheme, const char *backend,
                      const char *options, int64_t zeroExperts = 0) {
-  Layout made = {name,    parallel, ranks,  experts,
-                 scheme,  backend,  "silu", zeroExperts};
+  Layout made = {name,   parallel, ranks,  experts,
+                 scheme, backend,  "silu", zeroExperts};
   made.options = options;
   return made;
 }
@@ -107,8 +107,9 @@ inline Shares compileLayer(const Layout &layout, const std::string &parallel,
       "parallel = #moe.parallel<{}>, {}zero_experts = {}{}{}{}}}\n",
       layout.experts, kTopK, layout.hidden, layout.intermediate,
       layout.inputType, layout.scheme, layout.activation, parallel,
-      layout.hasShared() ? "" : "has_bias, ", layout.zeroExperts, isBatched ? ", activation_format = \"batched\"" : "",
-      more, layout.options);
+      layout.hasShared() ? "" : "has_bias, ", layout.zeroExperts,
+      isBatched ? ", activation_format = \"batched\"" : "", more,
+      layout.options);
   compiler::CompileOptions options;
   options.archs = {"sm_90a"};
   options.backend = isBatched ? "batched" : layout.backend;
@@ -153,9 +154,9 @@ inline PackageFiles takeRank(const Shares &shares, int64_t rank) {
 struct Rank {
   PackageFiles files;
   reference::Layer layer;
-  int64_t column = 0; ///< the first of its columns of the intermediate
+  int64_t column = 0;       ///< the first of its columns of the intermediate
   int64_t sharedColumn = 0; ///< the same of shared experts
-  int64_t stride = 1; ///< from one of its experts to the next
+  int64_t stride = 1;       ///< from one of its experts to the next
   std::map<std::string, Bytes> stored;
   Bytes out, ids, weights, counts;
   comm::Communicator *communicator = nullptr;
@@ -210,16 +211,15 @@ struct Rank {
 
   static std::vector<Part> partsOf(const reference::Layer &of) {
     const int64_t runs = of.gated ? 2 : 1, hidden = of.hidden;
-    std::vector<Part> all = {
-        {"w13", of.weightType, of.gateUpRows(), hidden, runs, false, 1,
-         reference::fillW13},
-        {"w2", of.weightType, hidden, of.intermediate, 0, true, 1,
-         reference::fillW2}};
+    std::vector<Part> all = {{"w13", of.weightType, of.gateUpRows(), hidden,
+                              runs, false, 1, reference::fillW13},
+                             {"w2", of.weightType, hidden, of.intermediate, 0,
+                              true, 1, reference::fillW2}};
     if (of.hasBias) {
       all.push_back({"b13", of.inputType, of.gateUpRows(), 1, runs, false, 1,
                      reference::fillB13});
-      all.push_back({"b2", of.inputType, hidden, 1, 0, false, 1,
-                     reference::fillB2});
+      all.push_back(
+          {"b2", of.inputType, hidden, 1, 0, false, 1, reference::fillB2});
     }
     if (of.w1Scaling.given)
       all.push_back({"w13_scale", of.w1Scaling.scaleType, of.w13ScaleRows(),

@@ -142,8 +142,8 @@ struct Layer {
   bool expertMap = false; ///< the caller says which local expert is which
   int64_t sharedExperts = 0;
   bool sharedGate = false;
-  /// Of this rank, of shared experts that are an MLP with weights of its own; 0:
-  /// they are behind the others in the weights.
+  /// The width on this rank of shared experts that are an MLP with weights of
+  /// its own; 0: they are behind the others in the weights.
   int64_t sharedIntermediate = 0;
   /// Rows come by expert and go back unweighted. The reference's tokens are
   /// those rows then, [E_local, slots], each with one expert, of weight 1.

@@ -48,7 +48,7 @@ struct WeightShape {
   Fill fill;
   /// Not of all experts, or of the router, but of each local expert its own.
   bool ofLocalExperts;
-  /// Of the MLP of shared experts, whose name it has behind kOfShared.
+  /// Whether it is one of the shared experts' MLP; kOfShared begins its name.
   bool ofShared = false;
 
   int64_t rowBytes() const { return element->bytesOf(columns); }
@@ -211,9 +211,9 @@ static void fillExperts(const Layer &layer, const WeightShape &shape,
 /// All experts as the layer's checkpoint stores them.
 static void store(const Layer &layer, const WeightShape &shape,
                   HostWeights &weights) {
-  const reference::StoredMatrix matrix = reference::storedMatrix(
-      layerOf(layer, shape), nameOf(shape), shape.rows, shape.columns,
-      *shape.element);
+  const reference::StoredMatrix matrix =
+      reference::storedMatrix(layerOf(layer, shape), nameOf(shape), shape.rows,
+                              shape.columns, *shape.element);
   if (matrix.isRows())
     return;
   HostArray array(shape.experts * matrix.storedBytes());
@@ -231,9 +231,9 @@ static void store(const Layer &layer, const WeightShape &shape,
 /// The other way round, of an array that is as a checkpoint stores it.
 static void readStored(const Layer &layer, const WeightShape &shape,
                        HostWeights &weights) {
-  const reference::StoredMatrix matrix = reference::storedMatrix(
-      layerOf(layer, shape), nameOf(shape), shape.rows, shape.columns,
-      *shape.element);
+  const reference::StoredMatrix matrix =
+      reference::storedMatrix(layerOf(layer, shape), nameOf(shape), shape.rows,
+                              shape.columns, *shape.element);
   if (matrix.isRows())
     return;
   HostArray &array = weights.arrays.at(shape.name);
@@ -250,8 +250,8 @@ static void readStored(const Layer &layer, const WeightShape &shape,
   array = std::move(rows);
 }
 
-/// Codes and scales in place of floats, which are given. `whose`: what the names
-/// begin with.
+/// Codes and scales in place of floats, which are given. `whose`: what the
+/// names begin with.
 static void quantize(const Layer &layer, HostWeights &weights,
                      const std::string &whose = "") {
   if (!layer.storedWeightType || !layer.part.empty())
@@ -354,9 +354,9 @@ HostArray HostWeights::unpacked(const Layer &layer,
   std::memcpy(made.data.get(), given(name).data.get(),
               static_cast<size_t>(made.bytes));
   for (const WeightShape &shape : weightShapes(layer)) {
-    const reference::StoredMatrix matrix = reference::storedMatrix(
-        layerOf(layer, shape), nameOf(shape), shape.rows, shape.columns,
-        *shape.element);
+    const reference::StoredMatrix matrix =
+        reference::storedMatrix(layerOf(layer, shape), nameOf(shape),
+                                shape.rows, shape.columns, *shape.element);
     if (shape.name != name || matrix.isRows() || layer.storedWeightType)
       continue;
     for (int64_t expert = 0; expert < shape.experts; ++expert)
