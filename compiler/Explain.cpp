@@ -541,6 +541,32 @@ static std::string originText(const ordered_json &origin) {
   return text;
 }
 
+/// The place of the weights of shared experts, and why; "" without any.
+static std::string sharedText(const ordered_json &layer) {
+  const int64_t count = layer.value("n_shared_experts", int64_t(0));
+  if (count == 0)
+    return "";
+  if (!layer.contains("shared_apart"))
+    return fmt::format("  shared experts: {}, behind the others in the "
+                       "weights\n",
+                       count);
+  const auto number = [&](const char *key) {
+    return layer.value(key, int64_t(0));
+  };
+  const int64_t whole = number("shared_intermediate_size");
+  const int64_t own = number("shared_intermediate_size_per_partition");
+  return fmt::format(
+      "  shared experts: {}, one MLP of {} columns{} with weights of its own, "
+      "since {}\n",
+      count, whole,
+      own == whole
+          ? ""
+          : fmt::format(" ({} on {} rank)", own,
+                        layer.contains("shared_intermediate_begin") ? "this"
+                                                                    : "each"),
+      textOf(layer, "shared_apart"));
+}
+
 std::string moec::compiler::explainText(const ordered_json &report) {
   const ordered_json &layer = report["layer"];
   auto number = [&](const char *key) {
@@ -575,6 +601,7 @@ std::string moec::compiler::explainText(const ordered_json &report) {
       name(layer.contains("stored_quant") ? "stored_quant" : "quant"),
       name("routing"), name("activation"), textOf(layer, "input_type"),
       textOf(layer, "output_type"));
+  text += sharedText(layer);
   for (const ordered_json &row : layer.value("left_out", ordered_json::array()))
     text += fmt::format("  left out of a checkpoint: {}, since {}\n",
                         textOf(row, "value"), textOf(row, "because"));

@@ -34,7 +34,7 @@ static Result<ExpertRows> expertRows(moe::ProgramOp program, int64_t tokens,
   const int64_t experts = layer.getExperts();
   std::vector<ExpertGroup> groups =
       TRY(histogram.chances(experts, layer.getTopK()));
-  const double shared = double(layer.getNumSharedExperts().value_or(0));
+  const auto shared = double(layer.getSharedRows());
   // Replicas share the tokens of their expert, and ranks hold equal parts.
   const double physical = double(layer.getPhysicalExperts());
   const double held = std::max(local - shared, 0.0) / double(experts);

@@ -237,7 +237,7 @@ static LogicalResult verifyRanks(LayerOp op) {
 static LogicalResult verifyLocal(LayerOp op) {
   const int given = bool(op.getLocalIntermediate()) + bool(op.getLocalBegin()) +
                     bool(op.getLocalExperts()) + bool(op.getW2Bias());
-  if (given == 0)
+  if (given == 0 && !op.hasSharedMlp())
     return success();
   if (given != 4)
     return op.emitOpError() << "'local_intermediate', 'local_begin', "
@@ -248,6 +248,13 @@ static LogicalResult verifyLocal(LayerOp op) {
     return op.emitOpError() << "'local_intermediate' must be between 1 and the "
                             << op.getIntermediate() << " of the layer, got "
                             << *op.getLocalIntermediate();
+  if (const auto shared = op.getLocalSharedIntermediate();
+      shared &&
+      (int64_t(*shared) < 1 || int64_t(*shared) > op.getSharedWidth()))
+    return op.emitOpError()
+           << "'local_shared_intermediate' must be between 1 and the "
+           << op.getSharedWidth() << " of the shared experts together, got "
+           << int64_t(*shared);
   const int64_t stride = op.getLocalStride().value_or(1);
   const int64_t count = *op.getLocalExperts();
   if (*op.getLocalBegin() < 0 || count < 0 || stride < 1 ||

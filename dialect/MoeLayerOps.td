@@ -67,8 +67,10 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     * `zero_experts`: so many that the router may choose behind the real ones
       have no weights: each hands x on as it is (0). The first rank adds them;
     * `num_shared_experts`, `shared_intermediate` (of each: as the others'),
-      `shared_expert_gate`: experts that every token takes, behind the others in
-      the weights (0). Their weight is 1, or the sigmoid of an input;
+      `shared_expert_gate`: experts that every token takes (0). Their weight is 1,
+      or the sigmoid of an input. They are behind the others in the weights, or
+      one MLP of as many times the width, with weights of its own: where
+      `local_shared_intermediate` says its columns on this rank;
     * `redundant_experts`, `eplb`: replicas, and that each run says which
       physical experts there are of a logical one (0, no);
     * `expert_map`: the caller says at each run which of the local experts an
@@ -105,11 +107,12 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     computed in several ways. `stored_quant` is then the scheme of the user, if
     the layer is computed by another one (`weight_only`).
 
-    `local_intermediate`, `local_begin`, `local_experts`, `local_stride` and
-    `w2_bias` are what the rank in `parallel` holds, written by
-    `moe-resolve-parallel`: local expert i is expert `local_begin` +
-    i * `local_stride`. Code depends on `local_intermediate` and `local_experts`
-    alone, which are equal for all `ranks`.
+    `local_intermediate`, `local_begin`, `local_experts`, `local_stride`,
+    `local_shared_intermediate` and `w2_bias` are what the rank in `parallel`
+    holds, written by `moe-resolve-parallel`: local expert i is expert
+    `local_begin` + i * `local_stride`. Code depends on `local_intermediate`,
+    `local_shared_intermediate` and `local_experts` alone, which are equal for
+    all `ranks`.
   }];
   let arguments = (ins
     SymbolNameAttr:$sym_name,
@@ -162,6 +165,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     OptionalAttr<Moe_IntAttr>:$local_begin,
     OptionalAttr<Moe_IntAttr>:$local_experts,
     OptionalAttr<Moe_IntAttr>:$local_stride,
+    OptionalAttr<Moe_IntAttr>:$local_shared_intermediate,
     OptionalAttr<BoolAttr>:$w2_bias
   );
   let hasCustomAssemblyFormat = 1;
@@ -186,10 +190,19 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     int64_t getWidth() { return getLatentHidden().value_or(0) > 0 ? *getLatentHidden() : getHidden(); }
     /// Experts that routing may end at, replicas counted.
     int64_t getPhysicalExperts() { return getExperts() + getRedundantExperts().value_or(0); }
-    /// Experts whose weights there are: shared ones behind the physical.
-    int64_t getStoredExperts() { return getPhysicalExperts() + getNumSharedExperts().value_or(0); }
+    /// Whether shared experts are an MLP with weights of its own.
+    bool hasSharedMlp() { return bool(getLocalSharedIntermediate()); }
+    /// The width of that MLP on all ranks together.
+    int64_t getSharedWidth() {
+      const int64_t own = getSharedIntermediate().value_or(0);
+      return getNumSharedExperts().value_or(0) * (own > 0 ? own : int64_t(getIntermediate()));
+    }
+    /// Shared experts behind the others in the weights.
+    int64_t getSharedRows() { return hasSharedMlp() ? 0 : getNumSharedExperts().value_or(0); }
+    /// Experts whose weights stand together: shared ones behind the physical.
+    int64_t getStoredExperts() { return getPhysicalExperts() + getSharedRows(); }
     /// The experts chosen for a token, and the shared ones behind them.
-    int64_t getPairsOfToken() { return getTopK() + getNumSharedExperts().value_or(0); }
+    int64_t getPairsOfToken() { return getTopK() + getSharedRows(); }
     /// Experts that the router knows: the real ones, then those that are none.
     int64_t getRoutedExperts() { return getExperts() + getZeroExperts().value_or(0); }
     /// The flattened ranks that the package is for.
@@ -204,7 +217,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     /// Whether the place of a pair's weights may be another number than its id.
     bool hasPlaces() {
       return getEplb() || getExpertMap() || getZeroExperts().value_or(0) > 0 ||
-             getNumSharedExperts().value_or(0) > 0;
+             getSharedRows() > 0;
     }
     /// Rows come by expert, with counts.
     bool isBatched() { return getActivationFormat() == "batched"; }

@@ -34,7 +34,10 @@ public:
   explicit TensorList(LayerOp layer)
       : layer(layer), quant(layer.getQuant()), context(layer.getContext()),
         i32(IntegerType::get(context, 32)), f32(Float32Type::get(context)),
-        experts(*layer.getLocalExperts()), width(layer.getWidth()) {}
+        experts(*layer.getLocalExperts()), width(layer.getWidth()) {
+    weights = {"", experts, layer.getStoredExperts(),
+               *layer.getLocalIntermediate(), layer.getStoredInner()};
+  }
 
   SmallVector<LayerTensor> build() {
     if (layer.getPart()) {
@@ -50,11 +53,25 @@ public:
     if (!layer.isBatched())
       addWeightsOfRouting();
     addWeightsOfExperts();
+    if (const auto columns = layer.getLocalSharedIntermediate()) {
+      const auto inner = int64_t(*columns);
+      weights = {catalog::kSharedPrefix, 1, 1, inner, inner};
+      addWeights();
+    }
     addOutputs();
     return std::move(tensors);
   }
 
 private:
+  /// Experts whose weights stand together.
+  struct Weights {
+    StringRef prefix;        ///< of their names
+    int64_t experts = 0;     ///< of this rank
+    int64_t ofAll = 0;       ///< of all ranks
+    int64_t inner = 0;       ///< their width on this rank
+    int64_t storedInner = 0; ///< with what pads it
+  };
+
   /// `stored`: its shape with what pads it.
   void add(StringRef name, TensorRole role, ArrayRef<int64_t> shape, Type type,
            Traits traits = {}, ArrayRef<int64_t> stored = {}) {
@@ -80,7 +97,14 @@ private:
 
   void addWeight(StringRef name, ArrayRef<int64_t> shape, Type type,
                  int64_t alignment = 16) {
-    add(name, TensorRole::StoredWeight, shape, type, {alignment});
+    add(nameOfWeight(name), TensorRole::StoredWeight, shape, type, {alignment});
+  }
+
+  /// A name that lives as long as the context.
+  StringRef nameOfWeight(StringRef name) {
+    return weights.prefix.empty()
+               ? name
+               : StringAttr::get(context, weights.prefix + name).getValue();
   }
 
   using Shape = SmallVector<int64_t, 3>;
@@ -89,9 +113,9 @@ private:
   /// of which may be padded as it is stored.
   void addSized(StringRef name, Type type,
                 llvm::function_ref<Shape(int64_t width, int64_t inner)> shape) {
-    add(name, TensorRole::StoredWeight,
-        shape(width, *layer.getLocalIntermediate()), type, {},
-        shape(layer.getStoredWidth(), layer.getStoredInner()));
+    add(nameOfWeight(name), TensorRole::StoredWeight,
+        shape(width, weights.inner), type, {},
+        shape(layer.getStoredWidth(), weights.storedInner));
   }
 
   static std::string toString(Type type) {
@@ -236,12 +260,12 @@ private:
     addSized("w13",
              areFloats ? *layer.getWeightsType() : quant.getW1().getElement(),
              [&](int64_t width, int64_t inner) {
-               return Shape{experts, parts() * inner, width};
+               return Shape{weights.experts, parts() * inner, width};
              });
     addSized("w2",
              areFloats ? *layer.getWeightsType() : quant.getW2().getElement(),
              [&](int64_t width, int64_t inner) {
-               return Shape{experts, width, inner};
+               return Shape{weights.experts, width, inner};
              });
     if (!areFloats)
       addWeightScales();
@@ -262,22 +286,22 @@ private:
   /// Activations' scales cover all experts, so that every rank quantizes alike.
   void addScale(StringRef name, DescriptorAttr descriptor) {
     if (!descriptor.isPlain() && !descriptor.getDynamic())
-      addWeight(name, {layer.getStoredExperts()}, descriptor.getScale());
+      addWeight(name, {weights.ofAll}, descriptor.getScale());
   }
 
   /// Below dynamic ones.
   void addSecondScale(StringRef name, DescriptorAttr descriptor) {
     if (descriptor.hasStoredSecondScale())
-      addWeight(name, {layer.getStoredExperts()}, descriptor.getSecondScale());
+      addWeight(name, {weights.ofAll}, descriptor.getSecondScale());
   }
 
   void addWeightScales() {
     const DescriptorAttr w1 = quant.getW1(), w2 = quant.getW2();
     const auto ofGroups1 = [&](int64_t width, int64_t inner) {
-      return scaleShape(w1, experts, parts(), inner, width);
+      return scaleShape(w1, weights.experts, parts(), inner, width);
     };
     const auto ofGroups2 = [&](int64_t width, int64_t inner) {
-      return scaleShape(w2, experts, 1, width, inner);
+      return scaleShape(w2, weights.experts, 1, width, inner);
     };
     if (!w1.isPlain() && !w1.getDynamic())
       addSized("w13_scale", w1.getScale(), ofGroups1);
@@ -286,11 +310,12 @@ private:
     // Gate and up have a scale of scales each, or each row has one.
     if (const Type second = w1.getSecondScale())
       addSized("w13_second_scale", second, [&](int64_t, int64_t inner) {
-        return Shape{experts, parts() * (w1.getSecondPerRow() ? inner : 1)};
+        return Shape{weights.experts,
+                     parts() * (w1.getSecondPerRow() ? inner : 1)};
       });
     if (const Type second = w2.getSecondScale())
       addSized("w2_second_scale", second, [&](int64_t width, int64_t) {
-        return Shape{experts, w2.getSecondPerRow() ? width : 1};
+        return Shape{weights.experts, w2.getSecondPerRow() ? width : 1};
       });
     if (const Type zeroPoint = w1.getZeroPoint())
       addSized("w13_zero_point", zeroPoint, ofGroups1);
@@ -347,6 +372,7 @@ private:
   MLIRContext *context;
   Type i32, f32;
   int64_t experts, width;
+  Weights weights; ///< that are listed
   SmallVector<LayerTensor> tensors;
 };
 } // namespace

@@ -263,4 +263,49 @@ def Moe_BatchOp : Moe_StageOp<"batch", [Pure], ["addStageAttributes"]> {
   let hasVerifier = 1;
 }
 
+def Moe_SharedRowsOp : Moe_StageOp<"shared_rows", [Pure, AttrSizedOperandSegments]> {
+  let summary = "the rows of one expert that every token takes";
+  let description = [{
+    The MLP of shared experts has weights of its own. Row t is that of token t,
+    so there is nothing to choose and nothing to sort. Tokens at and beyond the
+    value of `valid` have no row. Results:
+
+    * `tiles`, `tile_count` and `row_step` are as of `moe.permute`, of one expert;
+    * `offsets` [2]: 0 and the number of rows;
+    * `positions` [tokens, 1]: the row of each token, or -1;
+    * `topk_weights` [tokens, 1]: 1, or the sigmoid of the `gate`; 0 without a row.
+
+    What is computed of these rows has `?` tokens, not rows.
+
+    ```mlir
+    func.func private @shared_rows(%valid: tensor<1xi32>, %gate: tensor<?x1xf32>) {
+      %tiles, %tile_count, %offsets, %positions, %weights = moe.shared_rows tile_rows = 64 valid %valid gate %gate
+          : (tensor<1xi32>, tensor<?x1xf32>) -> (tensor<?x4xi32>, tensor<3xi32>, tensor<2xi32>, tensor<?x1xi32>, tensor<?x1xf32>)
+      return
+    }
+    ```
+  }];
+  let arguments = (ins
+    Moe_IntAttr:$tile_rows,
+    OptionalAttr<Moe_IntAttr>:$row_step,
+    Optional<AnyRankedTensor>:$valid_tokens,
+    Optional<AnyRankedTensor>:$shared_gate
+  );
+  let results = (outs AnyRankedTensor:$tiles, AnyRankedTensor:$tile_count,
+    AnyRankedTensor:$offsets, AnyRankedTensor:$positions,
+    AnyRankedTensor:$topk_weights);
+  let assemblyFormat = [{
+    `tile_rows` `=` $tile_rows (`row_step` `=` $row_step^)?
+    (`valid` $valid_tokens^)? (`gate` $shared_gate^)?
+    attr-dict `:` functional-type(operands, results)
+  }];
+  let members = [{
+    bool isOfTokens(::mlir::OpResult result) { return result == getPositions() || result == getTopkWeights(); }
+    /// By which the rows of tiles may differ from full ones.
+    int64_t getStepOfRows() { return getRowStep().value_or(getTileRows()); }
+  }];
+  let printedResults = ["tiles", "tile_count", "offsets", "positions", "weights"];
+  let hasVerifier = 1;
+}
+
 #endif // MOEC_DIALECT_MOEROUTINGOPS_TD

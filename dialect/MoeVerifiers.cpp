@@ -198,6 +198,22 @@ LogicalResult BatchOp::verify() {
   return expect(*this, "tile_count", getTileCount(), {3}, integer);
 }
 
+LogicalResult SharedRowsOp::verify() {
+  if (getTileRows() < 0)
+    return emitOpError() << "'tile_rows' must not be negative, got "
+                         << getTileRows();
+  const Type integer = i32(*this);
+  if (verifyRowStep(*this, getTileRows(), getRowStep()) ||
+      expect(*this, "valid", getValidTokens(), {1}, integer) ||
+      expect(*this, "gate", getSharedGate(), {kAny, 1}) ||
+      expect(*this, "tiles", getTiles(), {kAny, 4}, integer) ||
+      expect(*this, "tile_count", getTileCount(), {3}, integer) ||
+      expect(*this, "offsets", getOffsets(), {2}, integer) ||
+      expect(*this, "positions", getPositions(), {kAny, 1}, integer))
+    return failure();
+  return expect(*this, "weights", getTopkWeights(), {kAny, 1}, f32(*this));
+}
+
 /// `offsets` and `counts` are i32 of one dimension, `valid_tokens` is one i32.
 static ParseResult verifyRowCount(Operation *op, Value validTokens,
                                   Value offsets, Value counts) {

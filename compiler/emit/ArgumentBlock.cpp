@@ -111,9 +111,10 @@ void ArgumentLayout::tensorMap(std::string_view name, std::string_view map) {
   add(std::move(field), "moe::TensorMap ");
 }
 
-void ArgumentLayout::useOwnTokens() {
+void ArgumentLayout::mapSizes(
+    llvm::function_ref<Expression(const Expression &)> map) {
   for (ArgumentField &field : layout.fields)
-    field.expression = field.expression.renamed("tokens", "own_tokens");
+    field.expression = map(field.expression);
 }
 
 ArgumentBlock ArgumentLayout::block() const {

@@ -15,6 +15,8 @@
 
 #include "runtime/package/Manifest.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
+
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,8 +48,8 @@ public:
   /// 128 bytes by value, of the manifest's tensor map `map`.
   void tensorMap(std::string_view name, std::string_view map);
 
-  /// Sizes are of the tokens that this rank brings.
-  void useOwnTokens();
+  /// Puts what `map` makes of it in the place of each size.
+  void mapSizes(llvm::function_ref<Expression(const Expression &)> map);
 
   bool has(std::string_view name) const;
   /// Offsets ascending, natural alignment, size rounded up to 8, or to 64

@@ -97,19 +97,24 @@ Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
 
 Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
   const std::string scratchName(kPackScratch);
-  std::vector<EmittedPack> packs;
+  std::vector<std::pair<EmittedPack, int64_t>> packs;
+  // With the number of experts, which is the weight's first extent.
+  const auto add = [&](EmittedPack pack, mlir::Value of) {
+    packs.emplace_back(
+        std::move(pack),
+        mlir::cast<mlir::RankedTensorType>(of.getType()).getDimSize(0));
+  };
   // What weights are packed by comes first.
   for (auto op : program.getBody().getOps<moe::PackOrderOp>())
-    packs.push_back(emitPackOrder(op));
+    add(emitPackOrder(op), op.getIndex());
   for (auto op : program.getBody().getOps<moe::QuantizeWeightsOp>())
     for (EmittedPack &pack : emitQuantizeWeights(op, scratchName))
-      packs.push_back(std::move(pack));
+      add(std::move(pack), op.getSource());
   // Some pack what others make.
   for (auto op : program.getBody().getOps<moe::PackOp>())
-    packs.push_back(emitPack(op, scratchName));
-  const int64_t experts = localExperts(program);
+    add(emitPack(op, scratchName), op.getSource());
   int64_t scratchBytes = 0;
-  for (const EmittedPack &emittedPack : packs) {
+  for (const auto &[emittedPack, experts] : packs) {
     const int64_t bytes = emittedPack.scratchBytes;
     Pack pack;
     pack.result = emittedPack.result;
@@ -164,8 +169,12 @@ Result<void> PackageWriter::addTarget(moe::ProgramOp program) {
     if (launch == launches.end())
       continue;
     auto emitted = TRY(emitKernel(kernel, launch->second));
-    if (isOfOwnTokens(kernel))
-      emitted.text.arguments.useOwnTokens();
+    emitted.text.arguments.mapSizes(
+        [&](const Expression &size) { return sizeIn(kernel, size); });
+    for (TensorMap &map : emitted.tensorMaps)
+      for (std::vector<Expression> *sizes : {&map.extents, &map.strides})
+        for (Expression &size : *sizes)
+          size = sizeIn(kernel, size);
     grids.emplace(name, emitted.grid);
     TRY(addKernel(target, name, emitted));
   }

@@ -54,6 +54,7 @@ public:
 
 private:
   void emitRoute();
+  void emitSharedRows();
   void emitMatmul();
   void emitFewTokens();
   void emitSlices();
@@ -243,6 +244,17 @@ void Emitter::emitRoute() {
     emitQuantization();
 }
 
+void Emitter::emitSharedRows() {
+  addRoutingFields(
+      findStage<moe::SharedRowsOp>(kernel),
+      [&](StringRef field) { return boundTo(field); }, out.text.arguments);
+  pointer("tiles", "int4", true);
+  pointer("tile_count", "int", true);
+  pointer("offsets", "int", true);
+  pointer("positions", "int", true);
+  pointer("topk_weights", "float", true);
+}
+
 //===----------------------------------------------------------------------===//
 // Matmul and activation
 //===----------------------------------------------------------------------===//
@@ -331,7 +343,8 @@ void Emitter::emitActivate() {
   config.number(
       "kColumns",
       cast<RankedTensorType>(activate.getInput().getType()).getDimSize(1));
-  config.number("kExperts", localExperts(program));
+  config.number("kExperts",
+                expertsOfRows(kernel, activate.getOffsets(), mlir::Value()));
   config.number("kInterleave", activate.getInterleave());
 }
 
@@ -348,6 +361,7 @@ Result<EmittedKernel> Emitter::emit() {
   static constexpr Row rows[] = {{"route", &Emitter::emitRoute},
                                  {"route_permute", &Emitter::emitRoute},
                                  {"route_pairs", &Emitter::emitRoute},
+                                 {"shared_rows", &Emitter::emitSharedRows},
                                  {"grouped_matmul", &Emitter::emitMatmul},
                                  {"activate", &Emitter::emitActivate},
                                  {"amax", &Emitter::emitQuantization},

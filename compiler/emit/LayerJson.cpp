@@ -217,6 +217,12 @@ static json layerJson(moe::LayerOp layer) {
         {"ep_size", parallel.getExpertSize()},
         {"sp_size", parallel.getSp()}}},
   };
+  // Written where there is one, so that older packages stay as they are.
+  if (const auto columns = layer.getLocalSharedIntermediate()) {
+    made["shared_intermediate_size"] = layer.getSharedWidth();
+    made["shared_intermediate_size_per_partition"] = int64_t(*columns);
+    made["shared_apart"] = whySharedMlp(layer);
+  }
   // Written where it is another, so that older packages stay as they are.
   if (layer.getStoredLayout() != "rows")
     made["stored_layout"] = storedLayoutJson(layer);
@@ -294,7 +300,8 @@ static std::vector<RankFacts> rankFacts(moe::LayerOp layer) {
   for (const int64_t rank : layer.getRanksOfPackage()) {
     const Share share = shareOf(layer, rank);
     facts.push_back({rank, share.firstExpert, share.firstColumn,
-                     share.addsW2Bias, share.addsZeroExperts});
+                     share.addsW2Bias, share.addsZeroExperts,
+                     share.firstSharedColumn});
   }
   return facts;
 }

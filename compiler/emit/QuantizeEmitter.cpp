@@ -142,7 +142,9 @@ void compiler::emitQuantization(
   if (!joins) {
     config.flag("kByOffsets", bool(offsets));
     config.number("kExperts",
-                  localExperts(kernel->getParentOfType<moe::ProgramOp>()));
+                  expertsOfRows(kernel, offsets,
+                                amax ? amax.getExpertNumTokens()
+                                     : quantize.getExpertNumTokens()));
   }
   config.number(
       "kScales",

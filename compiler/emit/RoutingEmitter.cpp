@@ -22,10 +22,11 @@ static constexpr std::string_view kChosen =
     "logits given_ids given_weights token_ids shared_gate";
 
 void compiler::addRoutingFields(
-    moe::RouteOp route, llvm::function_ref<std::string(StringRef)> boundTo,
+    moe::StageOpInterface stage,
+    llvm::function_ref<std::string(StringRef)> boundTo,
     ArgumentLayout &arguments) {
-  for (mlir::OpOperand &operand : route->getOpOperands()) {
-    const StringRef name = route.getOperandName(operand.getOperandNumber());
+  for (mlir::OpOperand &operand : stage->getOpOperands()) {
+    const StringRef name = stage.getOperandName(operand.getOperandNumber());
     const bool isChosen = catalog::hasWord(kChosen, name);
     arguments.pointer(name, isChosen ? "void" : cppType(operand.get()),
                       boundTo(name));

@@ -17,9 +17,9 @@
 
 namespace moec::compiler {
 
-/// Adds a field for each operand of `route`, and the number of tokens.
-/// `boundTo`: the program's name of a field's value.
-void addRoutingFields(moe::RouteOp route,
+/// Adds a field for each operand of a stage that routes, and the number of
+/// tokens. `boundTo`: the program's name of a field's value.
+void addRoutingFields(moe::StageOpInterface stage,
                       llvm::function_ref<std::string(llvm::StringRef)> boundTo,
                       ArgumentLayout &arguments);
 

@@ -31,6 +31,7 @@ int64_t StoredWeight::bytesOfExpert() const {
 /// The matrices that a weight's rows are of, one behind the other. Rows of
 /// gates and ups may alternate, but numbers of several rows are of one of both.
 static int64_t partsOf(moe::LayerOp layer, llvm::StringRef input) {
+  input = catalog::withoutShared(input);
   if (!layer.isGated() || !(input.starts_with("w13") || input == "b13"))
     return 1;
   const bool ofGroups = input == "w13_scale" || input == "w13_zero_point";
@@ -62,7 +63,8 @@ StoredWeight compiler::storedWeight(moe::LayerOp layer, llvm::StringRef input,
     // As wide as the codes that they are subtracted from.
     const moe::QuantAttr quant = layer.getQuant();
     const moe::DescriptorAttr weight =
-        input.starts_with("w13") ? quant.getW1() : quant.getW2();
+        catalog::withoutShared(input).starts_with("w13") ? quant.getW1()
+                                                         : quant.getW2();
     if (input.ends_with("_zero_point"))
       made.bits = weight.getElement().getIntOrFloatBitWidth();
     const int64_t count = kWordBits / made.bits;

@@ -99,7 +99,8 @@ Work workOf(const Kernel &kernel) {
     return has("activate") ? Work::GateUp : Work::Down;
   if (has("combine"))
     return Work::Combine;
-  if (has("route") || has("permute") || has("batch") || has("pair_rows"))
+  if (has("route") || has("permute") || has("batch") || has("pair_rows") ||
+      has("shared_rows"))
     return Work::Route;
   if (has("quantize") || has("dequantize") || has("amax"))
     return Work::Quantize;

@@ -94,6 +94,8 @@ static constexpr LayerField kFields[] = {
          at<&L::routedScaleOnOutput>),
     integer("num_shared_experts", "n_shared_experts", at<&L::numSharedExperts>,
             kMaxExperts),
+    integer("shared_intermediate", "shared_intermediate_size",
+            at<&L::sharedIntermediate>, kMaxIntermediate),
     integer("redundant_experts", "num_redundant_experts",
             at<&L::redundantExperts>, kMaxExperts),
     flag("defer_finalize", "defer_moe_finalize", at<&L::deferFinalize>),
@@ -108,7 +110,6 @@ static constexpr LayerField kFields[] = {
     integer("latent_hidden", "latent_hidden_dim", at<&L::latentHidden>,
             kMaxHidden),
     // These stand in other objects of the layer JSON, or in none.
-    integer("shared_intermediate", "", at<&L::sharedIntermediate>, 0),
     flag("scales_swizzled", "",
          at<&L::quant, &QuantDescription::scalesSwizzled>),
     flag("eplb", "", at<&L::parallel, &ParallelDescription::eplb>),

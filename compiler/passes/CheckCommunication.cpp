@@ -73,9 +73,6 @@ LogicalResult compiler::checkCommunication(moe::LayerOp layer) {
       {layer.getExpertMap(),
        "expert_map, which placements other than linear need: each rank maps "
        "ids of all ranks' tokens by its own"},
-      {layer.getNumSharedExperts().value_or(0) > 0,
-       "num_shared_experts: the experts that the caller computes beside the "
-       "layer need no tokens of other ranks"},
       {!a1.isPlain() && a1.getDynamic() && a1.isOfTensor() && !hasOneScale,
        "a scheme with one dynamic scale of all tokens: ranks have different "
        "numbers of them"},

@@ -15,7 +15,9 @@
 #include "compiler/passes/CheckStoredWeights.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/Targets.h"
+#include "compiler/plan/Communication.h"
 #include "compiler/plan/ProgramValues.h"
+#include "compiler/plan/Shares.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/Engines.h"
 #include "dialect/catalog/RoutingMethods.h"
@@ -116,6 +118,36 @@ constexpr StringLiteral kBesideLayer =
     "no_shared_experts of moec_compile_config, or a layer JSON without "
     "n_shared_experts)";
 
+/// Shared experts with weights of their own: options that say something of the
+/// others' weights or pairs, and nothing of theirs.
+void checkSharedMlp(moe::LayerOp layer, Refuse refuse) {
+  const std::optional<compiler::Communication> moved =
+      compiler::communicationOf(layer);
+  const std::string exchange = moved ? moved->exchange : std::string();
+  const std::pair<bool, std::string> others[] = {
+      {layer.getHasBias(), "has_bias: biases are those of the others"},
+      {layer.getGroupIndex(), "group_index: orders are those of the others"},
+      {layer.padsWeights(),
+       "stored_hidden and stored_intermediate: what pads weights is known of "
+       "the others"},
+      {layer.getActivation().getPerExpert(),
+       "an activation with numbers for each expert: these are of the others"},
+      {layer.getLora(), "lora: addends are of pairs, and they have none"},
+      {layer.getDeferFinalize(),
+       "defer_finalize: the caller sums over rows, and they have none there"},
+      {!exchange.empty(), "all_to_all " + exchange +
+                              ": a token comes to several ranks, and each "
+                              "would add them"},
+      {bool(layer.getPart()),
+       "part: a part has nothing of their weights, and no other part would"}};
+  for (const auto &[asked, reason] : others)
+    if (asked)
+      refuse("option_not_supported",
+             "num_shared_experts have weights of their own, since " +
+                 compiler::whySharedMlp(layer) + "; with " + reason +
+                 "; accepted: one of the two, or " + kBesideLayer);
+}
+
 /// What one option asks of the others.
 void checkTogether(moe::LayerOp layer, Refuse refuse) {
   const auto cannot = [&](const Twine &reason) {
@@ -182,26 +214,16 @@ void checkTogether(moe::LayerOp layer, Refuse refuse) {
              "num_shared_experts");
     return;
   }
-  // Shared experts are rows of the same weights, taken by every token.
-  const int64_t intermediate = layer.getIntermediate();
-  const int64_t ofShared = layer.getSharedIntermediate().value_or(0);
-  if (ofShared > 0 && ofShared != intermediate)
-    cannot("num_shared_experts: each has an intermediate of " +
-           Twine(ofShared) + ", the others of " + Twine(intermediate) +
-           ", so that they cannot share weights; accepted: equal ones, or " +
-           kBesideLayer);
   if (layer.getWidth() != layer.getHidden())
     cannot("num_shared_experts: they read the layer's hidden of " +
            Twine(layer.getHidden()) + ", the others a latent one of " +
            Twine(layer.getWidth()) + "; accepted: " + kBesideLayer);
-  if (layer.getParallel().getExpertSize() > 1)
-    cannot("num_shared_experts: with experts spread over ranks each rank would "
-           "add them; accepted: shards of them (without ep), or " +
-           kBesideLayer);
-  if (isPositive(layer.getZeroExperts()))
+  if (isPositive(layer.getZeroExperts()) && !layer.hasSharedMlp())
     cannot("num_shared_experts: zero experts have the ids behind the others; "
            "accepted: " +
            kBesideLayer);
+  if (layer.hasSharedMlp())
+    checkSharedMlp(layer, refuse);
 }
 
 /// Operands whose sums an engine may leave to its tensor cores: those of 8-bit
@@ -513,6 +535,10 @@ void checkSizes(moe::LayerOp layer, Refuse refuse) {
   const SizeRule rules[] = {
       {"hidden", layer.getWidth(), elements, kMaxColumns},
       {"intermediate (of this rank)", intermediate,
+       layer.isGated() ? std::max(elements, kInterleave) : elements,
+       kMaxColumns},
+      {"intermediate of shared experts (of this rank)",
+       layer.getLocalSharedIntermediate().value_or(0),
        layer.isGated() ? std::max(elements, kInterleave) : elements,
        kMaxColumns},
       {"experts", std::max(layer.getRoutedExperts(), layer.getStoredExperts()),

@@ -62,6 +62,11 @@ public:
       quantizeWeights("w13", layer.getQuant().getW1(), layer.isGated() ? 2 : 1);
       quantizeWeights("w2", layer.getQuant().getW2(), 1);
     }
+    if (layer.hasSharedMlp() && layer.quantizesWeights()) {
+      quantizeWeights("shared_w13", layer.getQuant().getW1(),
+                      layer.isGated() ? 2 : 1);
+      quantizeWeights("shared_w2", layer.getQuant().getW2(), 1);
+    }
     if (isWhole && layer.getGroupIndex()) {
       orderColumns("w13_group_index", layer.getQuant().getW1());
       orderColumns("w2_group_index", layer.getQuant().getW2());
@@ -163,7 +168,8 @@ private:
   };
 
   /// `weights`: of pairs, which multiply the tokens first; null for none.
-  /// `which`: "a1" or "a2", whose stored scales are taken.
+  /// `which`: "a1" or "a2", whose stored scales are taken, or those of shared
+  /// experts.
   Quantized quantize(moe::DescriptorAttr descriptor, Value input, Value weights,
                      StringRef which, const Rows &rows) {
     auto type = cast<RankedTensorType>(input.getType());
@@ -208,16 +214,24 @@ private:
     return {op.getData(), op.getScale()};
   }
 
-  /// x that came quantized; dequantized where no engine multiplies its codes.
-  Quantized quantizedX(const Rows &rows) {
+  /// x that comes quantized, as it is given.
+  struct GivenX {
+    Value data, scale, secondScale;
+  };
+  GivenX givenX() {
+    return {input("x"), input("x_scale"), input("x_second_scale")};
+  }
+
+  /// Dequantizes it where no engine multiplies its codes.
+  Quantized quantizedX(const GivenX &x, const Rows &rows) {
     const moe::DescriptorAttr a1 = layer.getQuant().getA1();
-    const Value x = input("x"), scale = input("x_scale");
     if (realization(/*first=*/true) != moe::Realization::Emulated)
-      return {x, scale};
-    const Type data = tensor(cast<RankedTensorType>(x.getType()).getShape(),
-                             layer.getComputeType());
-    return {moe::DequantizeOp::create(builder, location, data, a1, x, scale,
-                                      input("x_second_scale"), rows.counts)
+      return {x.data, x.scale};
+    const Type data =
+        tensor(cast<RankedTensorType>(x.data.getType()).getShape(),
+               layer.getComputeType());
+    return {moe::DequantizeOp::create(builder, location, data, a1, x.data,
+                                      x.scale, x.secondScale, rows.counts)
                 .getData(),
             Value()};
   }
@@ -236,12 +250,12 @@ private:
   }
 
   /// `gather`: the pair of each row, or null; `pairs`: those of a row of lhs,
-  /// with `gather` alone. `weight`: "w13" or "w2".
+  /// with `gather` alone. `weight`: "w13" or "w2", or of shared experts.
   Value matmul(IntegerAttr pairs, Quantized lhs, Value gather, StringRef weight,
                Value bias, const Rows &rows) {
     const Value rhs = input(weight);
     const moe::QuantAttr quant = layer.getQuant();
-    const bool first = weight == "w13";
+    const bool first = weight.ends_with("w13");
     const bool gateUp = first && layer.isGated();
     const auto with = [&](StringRef suffix) {
       return input((weight + suffix).str());
@@ -279,7 +293,9 @@ private:
             ? builder.getI64IntegerAttr(layer.getPhysicalExperts())
             : IntegerAttr(),
         positive(layer.getZeroExpertsAttr()),
-        positive(layer.getNumSharedExpertsAttr()), input("shared_gate"));
+        layer.getSharedRows() > 0 ? layer.getNumSharedExpertsAttr()
+                                  : IntegerAttr(),
+        layer.getSharedRows() > 0 ? input("shared_gate") : Value());
   }
 
   /// The rank's; null where it holds all.
@@ -305,9 +321,10 @@ private:
     const auto ids = tensor({kAny, pairs}, i32);
     const moe::RouteOp own = addRoute(layer.getRouting());
     moe::RouteOp route = own;
+    const GivenX ownX = givenX();
     Quantized x;
-    if (const auto moved = compiler::movedByPackage(layer);
-        moved && moved->gather > 1) {
+    const auto moved = compiler::movedByPackage(layer);
+    if (moved && moved->gather > 1) {
       addCount(own);
       x = dispatch(*moved, route);
     }
@@ -326,12 +343,15 @@ private:
                          permute.getOffsets(), Value()};
     const bool onInput = layer.getApplyRouterWeightOnInput();
     const moe::DescriptorAttr a1 = layer.getQuant().getA1();
-    if (!x.data)
+    if (!x.data) {
       x = layer.getInputQuantized()
-              ? quantizedX(Rows())
+              ? quantizedX(givenX(), Rows())
               : quantize(a1, input("x"),
                          onInput ? route.getTopkWeights() : Value(), "a1",
                          Rows());
+      if (!onInput && input("x") == ownX.data)
+        quantizedOwn = x;
+    }
     // Weighed rows are of pairs, others of tokens.
     IntegerAttr pairsOfRow = builder.getI64IntegerAttr(onInput ? 1 : pairs);
     if (layer.getGroupIndex()) {
@@ -350,16 +370,26 @@ private:
       return;
     }
     Value out = combine(y, permute.getPositions(), route);
-    if (const auto moved = compiler::movedByPackage(layer))
-      out = finalize(*moved, out, route, own);
+    const bool sharesApart = layer.hasSharedMlp();
+    if (moved && (!sharesApart || moved->scatter > 1))
+      out = finalize(*moved, out, route, own, moved->scatter,
+                     sharesApart ? 1 : moved->reduce);
+    // The MLP takes this rank's tokens; ranks that have the same share columns.
+    if (sharesApart) {
+      out = addSharedExperts(out, ownX);
+      if (moved && moved->reduce > 1)
+        out = finalize(*moved, out, route, own, /*ranks=*/1, moved->reduce);
+    }
     finish({"out"}, out, own, permute);
   }
 
-  /// Brings the sums back to the ranks of their tokens. `route` was given the
-  /// ids of all ranks' tokens, `own` has made those of this rank's.
+  /// Brings the sums of `ranks` ranks back to those of their tokens, and sums
+  /// over `reduce` that have the same. `route` was given the ids of all ranks'
+  /// tokens, `own` has made those of this rank's.
   Value finalize(const compiler::Communication &moved, Value sums,
-                 moe::RouteOp route, moe::RouteOp own) {
-    const IntegerAttr ranks = builder.getI64IntegerAttr(moved.scatter);
+                 moe::RouteOp route, moe::RouteOp own, int64_t ranks,
+                 int64_t reduce) {
+    const IntegerAttr together = builder.getI64IntegerAttr(ranks);
     const IntegerAttr experts = spreadExperts(moved);
     Value ids;
     Value partials = sums;
@@ -370,12 +400,12 @@ private:
       partials = moe::SendBackOp::create(
           builder, location,
           tensor({kAny, owners, layer.getWidth()}, layer.getOutputType()),
-          ranks, experts, sums, route.getGivenIds());
+          together, experts, sums, route.getGivenIds());
     }
-    return moe::FinalizeOp::create(builder, location, sums.getType(), ranks,
-                                   unlessOne(moved.stride()),
-                                   unlessOne(moved.reduce), oneSided(moved),
-                                   experts, partials, ids)
+    return moe::FinalizeOp::create(builder, location, sums.getType(), together,
+                                   unlessOne(ranks > 1 ? moved.stride() : 1),
+                                   unlessOne(reduce), oneSided(moved), experts,
+                                   partials, ids)
         .getOut();
   }
 
@@ -391,6 +421,42 @@ private:
                : IntegerAttr();
   }
 
+  /// x as the first matmul of shared experts reads it: as that of the others
+  /// does, but for scales that are stored.
+  Quantized sharedX(const GivenX &x, const Rows &rows) {
+    const moe::DescriptorAttr a1 = layer.getQuant().getA1();
+    const bool storesScale =
+        !a1.isPlain() && (!a1.getDynamic() || a1.hasStoredSecondScale());
+    if (quantizedOwn.data && (layer.getInputQuantized() || !storesScale))
+      return quantizedOwn;
+    return layer.getInputQuantized()
+               ? quantizedX(x, Rows())
+               : quantize(a1, x.data, Value(), "shared_a1", rows);
+  }
+
+  /// Adds the MLP of the shared experts, which have weights of their own, to
+  /// what the others made of the tokens of x.
+  Value addSharedExperts(Value routed, const GivenX &x) {
+    const Type i32 = builder.getI32Type();
+    auto shared = moe::SharedRowsOp::create(
+        builder, location, tensor({kAny, 4}, i32), tensor({3}, i32),
+        tensor({2}, i32), tensor({kAny, 1}, i32),
+        tensor({kAny, 1}, builder.getF32Type()), builder.getI64IntegerAttr(0),
+        /*row_step=*/IntegerAttr(), input("valid_tokens"),
+        input("shared_gate"));
+    const Rows rows = {shared.getTiles(), shared.getTileCount(),
+                       shared.getOffsets(), Value()};
+    const Value h = matmul(IntegerAttr(), sharedX(x, rows), Value(),
+                           "shared_w13", Value(), rows);
+    const Value y = secondHalf(h, rows, Value(), "shared_");
+    const Value none;
+    return moe::CombineOp::create(
+               builder, location, routed.getType(), /*identity_of_rank=*/false,
+               y, shared.getPositions(), shared.getTopkWeights(), routed, none,
+               none, none)
+        .getOut();
+  }
+
   /// Brings the tokens of all ranks here: from then on the route's ids and
   /// weights are theirs, and so are x and its scales among the inputs. Returns
   /// x as the matmul reads it where it moves so: scales of a token or a part of
@@ -402,7 +468,8 @@ private:
         !layer.getInputQuantized() && !layer.getApplyRouterWeightOnInput();
     Quantized x = {input("x"), input("x_scale")};
     if (quantizesBefore)
-      x = quantize(layer.getQuant().getA1(), x.data, Value(), "a1", Rows());
+      x = quantizedOwn =
+          quantize(layer.getQuant().getA1(), x.data, Value(), "a1", Rows());
     const auto isOfTokens = [](Value scale) {
       return scale && cast<RankedTensorType>(scale.getType()).isDynamicDim(0);
     };
@@ -502,22 +569,27 @@ private:
   }
 
   /// From the result of the first matmul to that of the second. `pairs`: of the
-  /// rows, where something is added to them.
-  Value secondHalf(Value h, const Rows &rows, Value pairs) {
+  /// rows, where something is added to them. `whose`: what the names of the
+  /// experts' weights begin with.
+  Value secondHalf(Value h, const Rows &rows, Value pairs,
+                   const std::string &whose = "") {
     const moe::DescriptorAttr a2 = layer.getQuant().getA2();
+    const int64_t columns = cast<RankedTensorType>(h.getType()).getDimSize(1);
     // What is quantized next stays f32 until then: one rounding.
     auto activate = moe::ActivateOp::create(
         builder, location,
-        tensor({kAny, *layer.getLocalIntermediate()},
+        tensor({kAny, layer.isGated() ? columns / 2 : columns},
                a2.isPlain() ? a2.getElement() : builder.getF32Type()),
         layer.getActivation(), /*interleave=*/nullptr, h, rows.offsets,
-        input("gate_up_addend"), pairs, /*tiles=*/Value(),
+        pairs ? input("gate_up_addend") : Value(), pairs, /*tiles=*/Value(),
         /*tile_count=*/Value(),
         llvm::map_to_vector(layer.getActivation().getNumbersOfExperts(),
                             [&](StringRef name) { return input(name); }));
-    Quantized t = quantize(a2, activate.getResult(), Value(), "a2", rows);
-    t.data = permuteColumns(t.data, "w2", IntegerAttr(), Value(), rows);
-    return matmul(IntegerAttr(), t, Value(), "w2", input("b2"), rows);
+    Quantized t =
+        quantize(a2, activate.getResult(), Value(), whose + "a2", rows);
+    t.data = permuteColumns(t.data, whose + "w2", IntegerAttr(), Value(), rows);
+    return matmul(IntegerAttr(), t, Value(), whose + "w2", input(whose + "b2"),
+                  rows);
   }
 
   /// Null where there are none.
@@ -539,7 +611,7 @@ private:
         builder.getI64IntegerAttr(0), /*row_step=*/IntegerAttr(), counts);
     const Rows rows = {batch.getTiles(), batch.getTileCount(), Value(), counts};
     const Quantized x = layer.getInputQuantized()
-                            ? quantizedX(rows)
+                            ? quantizedX(givenX(), rows)
                             : quantize(layer.getQuant().getA1(), input("x"),
                                        Value(), "a1", rows);
     const Value h =
@@ -566,6 +638,9 @@ private:
   OpBuilder builder;
   Location location;
   SmallVector<Input> inputs;
+  /// x of this rank's tokens as the first matmul reads it; null where its rows
+  /// are other ones.
+  Quantized quantizedOwn;
 };
 
 struct DecomposeLayerPass

@@ -52,14 +52,19 @@ static void form(OpBuilder &builder, moe::DispatchOp dispatch) {
 static void form(OpBuilder &builder, moe::FinalizeOp finalize) {
   Value sum = finalize.getPartials();
   const int64_t ranks = finalize.getRanks(), reduce = finalize.getReduce();
+  // A combine of shared experts adds it to theirs.
+  const StringRef name =
+      llvm::any_of(finalize->getUsers(), llvm::IsaPred<moe::CombineOp>)
+          ? "routed"
+          : "out";
   if (ranks > 1)
     sum =
         create(builder, finalize, "reduce_scatter", ranks, finalize.getStride(),
-               {reduce > 1 ? StringRef("scattered") : StringRef("out")}, sum)
+               {reduce > 1 ? StringRef("scattered") : name}, sum)
             .getValues()
             .front();
   if (reduce > 1)
-    sum = create(builder, finalize, "all_reduce", reduce, /*stride=*/1, {"out"},
+    sum = create(builder, finalize, "all_reduce", reduce, /*stride=*/1, {name},
                  sum)
               .getValues()
               .front();

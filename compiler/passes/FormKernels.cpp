@@ -110,13 +110,12 @@ static StringRef fieldName(OpResult result, const Group &group) {
 static bool isOfIntermediate(Operation *op) {
   auto quantize = dyn_cast<moe::QuantizeOp>(op);
   auto amax = dyn_cast<moe::AmaxOp>(op);
-  if (quantize ? quantize.getOffsets() : amax.getOffsets())
-    return true;
-  // Batched rows have both: x is an argument of the program.
+  // x is an argument of the program, also where rows are counted.
   const Value input = quantize ? quantize.getInput() : amax.getInput();
-  return (quantize ? quantize.getExpertNumTokens()
-                   : amax.getExpertNumTokens()) &&
-         !isa<BlockArgument>(input);
+  const bool areCounted =
+      quantize ? quantize.getOffsets() || quantize.getExpertNumTokens()
+               : amax.getOffsets() || amax.getExpertNumTokens();
+  return areCounted && !isa<BlockArgument>(input);
 }
 
 /// The caller's name of a stage's result, else "".
@@ -139,8 +138,15 @@ static bool isReturnedAs(OpResult result, StringRef name) {
   });
 }
 
-/// The name of a result as a value of the program.
-static std::string launchResultName(OpResult result, const Group &group) {
+/// Whether a combine of shared experts adds the result to theirs.
+static bool isAddedToShared(OpResult result) {
+  return isa<moe::CombineOp>(result.getOwner()) &&
+         llvm::any_of(result.getUsers(), llvm::IsaPred<moe::CombineOp>);
+}
+
+/// The name of a result as a value of the program, if it is not of rows of
+/// shared experts.
+static std::string nameOfResult(OpResult result, const Group &group) {
   StringRef inKernel = fieldName(result, group);
   // "x_q", "x_scale", "t_amax": of the two values that are quantized.
   if (isa<moe::AmaxOp, moe::QuantizeOp>(result.getOwner())) {
@@ -159,6 +165,8 @@ static std::string launchResultName(OpResult result, const Group &group) {
       llvm::any_of(result.getUsers(),
                    llvm::IsaPred<moe::SendBackOp, moe::FinalizeOp>))
     return "partial";
+  if (isAddedToShared(result))
+    return "routed";
   // In a part that routes the caller gets them.
   if (isa<moe::RouteOp>(result.getOwner()) && isReturnedAs(result, "places"))
     return "places";
@@ -171,16 +179,24 @@ static std::string launchResultName(OpResult result, const Group &group) {
   if (StringRef returned = returnedName(result); !returned.empty())
     return returned.str();
   // Partials come in two types, so that no value has two.
-  if (group.name == "down")
+  if (StringRef(group.name).ends_with("down"))
     return fmt::format("y_{}", elementTypeOf(result));
   return "h";
 }
 
-/// Route and permute write every result, but where every kernel routes for
+/// The name of a result as a value of the program.
+static std::string launchResultName(OpResult result, const Group &group) {
+  const std::string name = nameOfResult(result, group);
+  return isOfSharedRows(result.getOwner()) && returnedName(result) != name
+             ? "shared_" + name
+             : name;
+}
+
+/// Stages that say rows write every result, but where every kernel routes for
 /// itself; others write what is used.
 static bool isWritten(OpResult result, const Group &group) {
   if (!group.kind->routesItself &&
-      isa<moe::RouteOp, moe::PermuteOp>(result.getOwner()))
+      isa<moe::RouteOp, moe::PermuteOp, moe::SharedRowsOp>(result.getOwner()))
     return true;
   return llvm::any_of(result.getUsers(), [&](Operation *user) {
     return !llvm::is_contained(group.stages, user);
@@ -212,16 +228,21 @@ static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
            "its own does faster";
   GroupedResult result;
   result.columns = descriptor.getGroup()[1];
+  const bool isShared = isOfSharedRows(quantize);
   for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
     result.tileRows = permute.getTileRows();
   for (auto batch : variant.getBody().getOps<moe::BatchOp>())
     result.tileRows = batch.getTileRows();
+  if (isShared)
+    for (auto shared : variant.getBody().getOps<moe::SharedRowsOp>())
+      result.tileRows = shared.getTileRows();
   auto activate = quantize.getInput().getDefiningOp<moe::ActivateOp>();
   result.gated = activate && activate.getActivation().isGated();
-  result.meanRows = double(variant.getMaxTokens()) *
-                    double(rowsOfToken(program)) /
-                    double(storedExperts(program));
-  for (auto matmul : variant.getBody().getOps<moe::GroupedMatmulOp>())
+  result.meanRows = double(variant.getMaxTokens());
+  if (!isShared)
+    result.meanRows *=
+        double(rowsOfToken(program)) / double(storedExperts(program));
+  for (auto matmul : matmulsOf(variant, isShared))
     if (matmul.isFirst()) {
       result.gathers = bool(matmul.getRows());
       result.groupScales = matmul.scalesByGroup();
@@ -236,9 +257,9 @@ static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
 /// Whether a quantization of x shares a kernel with routing, where neither
 /// waits for the other.
 static bool joinsRouting(moe::VariantOp variant, moe::QuantizeOp quantize) {
-  // Nothing routes where rows come by expert.
+  // Nothing routes where rows are counted.
   return !quantize.getBlockAmax() && !quantize.getRowWeights() &&
-         !quantize.getExpertNumTokens() &&
+         !quantize.getExpertNumTokens() && !quantize.getOffsets() &&
          int64_t(variant.getMaxTokens()) <= kQuantizedBesideRouting;
 }
 
@@ -271,7 +292,7 @@ static void repeatRouting(moe::VariantOp variant) {
   for (Operation &op : variant.getBody().front()) {
     if (isa<moe::RouteOp, moe::CountOp, moe::PermuteOp>(op))
       routing.push_back(&op);
-    if (isa<moe::ActivateOp>(op))
+    if (isa<moe::ActivateOp>(op) && !isOfSharedRows(&op))
       activate = &op;
   }
   if (!activate)
@@ -291,11 +312,119 @@ static void repeatRouting(moe::VariantOp variant) {
           });
 }
 
-/// The two kernels of a few tokens.
-static void groupFewTokens(moe::VariantOp variant,
+/// Quantizes x once more for shared experts, where the kernels of the others
+/// keep what they quantize.
+static void repeatQuantization(moe::VariantOp variant) {
+  for (auto shared : variant.getBody().getOps<moe::SharedRowsOp>())
+    for (moe::GroupedMatmulOp matmul : matmulsOf(variant, true)) {
+      auto quantize = matmul.getLhs().getDefiningOp<moe::QuantizeOp>();
+      if (!quantize || isOfSharedRows(quantize))
+        continue;
+      OpBuilder builder(matmul);
+      const auto repeat = [&](auto op) {
+        auto made = cast<decltype(op)>(builder.clone(*op));
+        made.getValidTokensMutable().clear();
+        made.getOffsetsMutable().assign(shared.getOffsets());
+        return made;
+      };
+      auto amax = quantize.getBlockAmax()
+                      ? quantize.getBlockAmax().getDefiningOp<moe::AmaxOp>()
+                      : moe::AmaxOp();
+      if (amax)
+        amax = repeat(amax);
+      quantize = repeat(quantize);
+      if (amax)
+        quantize.getBlockAmaxMutable().assign(amax.getBlockAmax());
+      matmul.getLhsMutable().assign(quantize.getData());
+      if (matmul.getLhsScale())
+        matmul.getLhsScaleMutable().assign(quantize.getScale());
+    }
+}
+
+/// Whether the variant's second matmul and combine are one kernel, and these
+/// are of them.
+static bool isInSlices(moe::VariantOp variant, Operation &op) {
+  return variant.getMultiprocessors() && !isOfSharedRows(&op);
+}
+
+/// Which of the stages of its kind it is.
+static std::string nameOfStage(moe::VariantOp variant, Operation &op) {
+  const std::string stage = op.getName().stripDialect().str();
+  if (isa<moe::RouteOp>(op) && isBeforeDispatch(&op))
+    return "route_own";
+  if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(op)) {
+    const bool last =
+        llvm::any_of(matmul.getResult().getUsers(), [](Operation *user) {
+          return isa<moe::CombineOp, moe::ReturnOp>(user);
+        });
+    return !last ? "gate_up" : isInSlices(variant, op) ? "down_slices" : "down";
+  }
+  if (auto columns = dyn_cast<moe::PermuteColumnsOp>(op))
+    return columns.getRows() ? "order_x" : "order_t";
+  if (isa<moe::AmaxOp, moe::QuantizeOp>(op))
+    return stage + (isOfIntermediate(&op) ? "_t" : "_x");
+  return isa<moe::DequantizeOp>(op) ? stage + "_x" : stage;
+}
+
+/// Behind the variant's name.
+static std::string nameOf(moe::VariantOp variant, Operation &op) {
+  const std::string name = nameOfStage(variant, op);
+  return isOfSharedRows(&op) && !isa<moe::SharedRowsOp>(op) ? "shared_" + name
+                                                            : name;
+}
+
+namespace {
+/// Which stages share a kernel.
+struct Fusion {
+  /// Any at all; the activation with the first matmul, and where anything is.
+  bool any = false, activation = false;
+  /// Nor the intermediate's quantization, but for scales that are given.
+  bool quantizesApart = false;
+  bool routing = false; ///< routes and permutes
+};
+} // namespace
+
+/// Puts a stage into the last group, or into one of its own.
+static void addStage(moe::VariantOp variant, Operation &op,
+                     const Fusion &fusion, SmallVectorImpl<Group> &groups) {
+  std::string name = nameOf(variant, op), apart;
+  bool joins = isa<moe::CountOp, moe::PairRowsOp>(op) ||
+               (isa<moe::PermuteOp>(op) && fusion.routing) ||
+               (isa<moe::ActivateOp>(op) && fusion.activation) ||
+               (isa<moe::CombineOp>(op) && isInSlices(variant, op));
+  if (isa<moe::RouteOp>(op) && fusion.routing && !isBeforeDispatch(&op))
+    name = "route_permute";
+  if (auto quantize = dyn_cast<moe::QuantizeOp>(op)) {
+    const bool sorted = isOfIntermediate(&op);
+    if (sorted && fusion.activation) {
+      apart = whyApart(variant, quantize, fusion.quantizesApart);
+      joins = apart.empty();
+    } else if (!sorted) {
+      joins = fusion.any && joinsRouting(variant, quantize);
+    }
+  }
+  // Sums that leave this rank need no place here.
+  if (isa<moe::SendBackOp>(op) && fusion.any && !groups.empty() &&
+      groups.back().stages.size() == 1 &&
+      isa<moe::CombineOp>(groups.back().stages.front())) {
+    joins = true;
+    groups.back().name += "_send_back";
+  }
+  if (!joins || groups.empty())
+    groups.push_back({name, {}, apart});
+  groups.back().stages.push_back(&op);
+}
+
+/// The two kernels of a few tokens, and those of shared experts behind them.
+static void groupFewTokens(moe::VariantOp variant, const Fusion &fusion,
                            SmallVectorImpl<Group> &groups) {
   repeatRouting(variant);
+  repeatQuantization(variant);
   for (Operation &op : variant.getBody().front().without_terminator()) {
+    if (isOfSharedRows(&op) && !isBetweenRanks(&op)) {
+      addStage(variant, op, fusion, groups);
+      continue;
+    }
     if (isa<moe::RouteOp>(op))
       groups.push_back(
           {groups.empty() ? "route_gate_up" : "down_combine", {}, {}});
@@ -306,72 +435,23 @@ static void groupFewTokens(moe::VariantOp variant,
   }
 }
 
-/// Behind the variant's name: which of the stages of its kind it is.
-static std::string nameOf(moe::VariantOp variant, Operation &op) {
-  const std::string stage = op.getName().stripDialect().str();
-  if (isa<moe::RouteOp>(op) && isBeforeDispatch(&op))
-    return "route_own";
-  if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(op)) {
-    const bool last =
-        llvm::any_of(matmul.getResult().getUsers(), [](Operation *user) {
-          return isa<moe::CombineOp, moe::ReturnOp>(user);
-        });
-    return !last                          ? "gate_up"
-           : variant.getMultiprocessors() ? "down_slices"
-                                          : "down";
-  }
-  if (auto columns = dyn_cast<moe::PermuteColumnsOp>(op))
-    return columns.getRows() ? "order_x" : "order_t";
-  if (isa<moe::AmaxOp, moe::QuantizeOp>(op))
-    return stage + (isOfIntermediate(&op) ? "_t" : "_x");
-  return isa<moe::DequantizeOp>(op) ? stage + "_x" : stage;
-}
-
-/// `fuseActivation`: with the first matmul, and only where anything is fused.
-/// `quantizeApart`: the intermediate, but for scales that are given.
-static LogicalResult groupStages(moe::VariantOp variant, bool fuse,
-                                 bool fuseActivation, bool quantizeApart,
+static LogicalResult groupStages(moe::VariantOp variant, Fusion fusion,
                                  SmallVectorImpl<Group> &groups) {
   for (Operation &op : variant.getBody().front().without_terminator())
     if (!isa<moe::StageOpInterface>(op) && !isBetweenRanks(&op))
       return op.emitError()
              << "no backend forms a kernel of '" << op.getName() << "'";
   if (variant.getEngine()) {
-    groupFewTokens(variant, groups);
+    groupFewTokens(variant, fusion, groups);
     return success();
   }
-  const bool fuseRouting = fuse &&
-                           int64_t(variant.getMaxTokens()) <= kFusedTokens &&
-                           !variant.getBody().getOps<moe::PermuteOp>().empty();
-  if (fuse)
+  fusion.routing = fusion.any &&
+                   int64_t(variant.getMaxTokens()) <= kFusedTokens &&
+                   !variant.getBody().getOps<moe::PermuteOp>().empty();
+  if (fusion.any)
     moveToRouting(variant);
-  for (Operation &op : variant.getBody().front().without_terminator()) {
-    std::string name = nameOf(variant, op), apart;
-    bool joins = isa<moe::CountOp, moe::PairRowsOp>(op) ||
-                 (isa<moe::PermuteOp>(op) && fuseRouting) ||
-                 (isa<moe::ActivateOp>(op) && fuseActivation) ||
-                 (isa<moe::CombineOp>(op) && variant.getMultiprocessors());
-    if (isa<moe::RouteOp>(op) && fuseRouting && !isBeforeDispatch(&op))
-      name = "route_permute";
-    if (auto quantize = dyn_cast<moe::QuantizeOp>(op)) {
-      const bool sorted = isOfIntermediate(&op);
-      if (sorted && fuseActivation) {
-        apart = whyApart(variant, quantize, quantizeApart);
-        joins = apart.empty();
-      } else if (!sorted) {
-        joins = fuse && joinsRouting(variant, quantize);
-      }
-    }
-    // Sums that leave this rank need no place here.
-    if (isa<moe::SendBackOp>(op) && fuse && groups.back().stages.size() == 1 &&
-        isa<moe::CombineOp>(groups.back().stages.front())) {
-      joins = true;
-      groups.back().name += "_send_back";
-    }
-    if (!joins || groups.empty())
-      groups.push_back({name, {}, apart});
-    groups.back().stages.push_back(&op);
-  }
+  for (Operation &op : variant.getBody().front().without_terminator())
+    addStage(variant, op, fusion, groups);
   return success();
 }
 
@@ -436,8 +516,9 @@ static void decidePartials(moe::ProgramOp program, moe::VariantOp variant) {
     const double bytes = 4.0 * double(variant.getMaxTokens()) *
                          double(combine.getPairs()) *
                          double(combine.getWidth());
-    if (output.isF32() || (output.isF16() && !variant.getMultiprocessors()) ||
-        (bytes <= gpu->l2 * 1024 * 1024 && !variant.getMultiprocessors()))
+    const bool inSlices = isInSlices(variant, *combine.getOperation());
+    if (output.isF32() || (output.isF16() && !inSlices) ||
+        (bytes <= gpu->l2 * 1024 * 1024 && !inSlices))
       continue;
     Value partials = combine.getPartials();
     auto type = cast<RankedTensorType>(partials.getType());
@@ -542,8 +623,10 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
     giveOffsets(variant, fuseActivation || variant.getEngine());
     decidePartials(program, variant);
     SmallVector<Group> groups;
-    if (failed(
-            groupStages(variant, fuse, fuseActivation, quantizeApart, groups)))
+    Fusion fusion;
+    fusion.any = fuse, fusion.activation = fuseActivation;
+    fusion.quantizesApart = quantizeApart;
+    if (failed(groupStages(variant, fusion, groups)))
       return failure();
 
     OpBuilder builder(variant);

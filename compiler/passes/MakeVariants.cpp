@@ -53,19 +53,21 @@ struct Range {
   TileRule rule;
 };
 
-/// Of an element of what the matmuls read; both matmuls' are equal.
+/// Of an element of what the matmuls read; all matmuls' are equal.
 int64_t operandBytes(moe::VariantOp variant) {
   for (auto matmul : variant.getBody().getOps<moe::GroupedMatmulOp>())
     return compiler::elementBytes(compiler::elementTypeOf(matmul.getLhs()));
   return 0;
 }
 
+/// The matmuls of experts, or of shared ones that have weights of their own.
 compiler::TiledLayer tiledLayer(moe::VariantOp variant,
-                                const compiler::Engine &engine) {
+                                const compiler::Engine &engine,
+                                bool ofSharedRows = false) {
   constexpr int64_t kWidest = 256;
   compiler::TiledLayer layer;
   layer.elementBytes = operandBytes(variant);
-  for (auto matmul : variant.getBody().getOps<moe::GroupedMatmulOp>()) {
+  for (auto matmul : compiler::matmulsOf(variant, ofSharedRows)) {
     layer.addsFast |= engine.row.addsFast && matmul.getFast();
     if (matmul.readsFragments())
       layer.weights = compiler::elementTypeOf(matmul.getRhs());
@@ -80,6 +82,29 @@ compiler::TiledLayer tiledLayer(moe::VariantOp variant,
   for (auto activate : variant.getBody().getOps<moe::ActivateOp>())
     layer.takesRegisters |= activate.getActivation().takesManyRegisters();
   return layer;
+}
+
+/// The tiles of shared rows in a variant of up to so many tokens: of one expert
+/// that takes them all.
+std::optional<TileRule> sharedRule(moe::ProgramOp program,
+                                   moe::VariantOp stages, int64_t tokens) {
+  const compiler::Engine *engine =
+      compiler::findEngine(program.getReportAttr().getEngine());
+  std::optional<TileRule> chosen;
+  if (!engine)
+    return chosen;
+  const compiler::TiledLayer layer =
+      tiledLayer(stages, *engine, /*ofSharedRows=*/true);
+  for (const TileRule &rule : engine->tileRules()) {
+    if (!rule.serves(layer))
+      continue;
+    chosen = rule;
+    const bool isEnough =
+        rule.most == kAnyRows || double(tokens) <= rule.mostRows(layer);
+    if (isEnough && (rule.most == kAnyRows || !program.getBatchInvariant()))
+      break;
+  }
+  return chosen;
 }
 
 SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
@@ -147,6 +172,9 @@ bool isDecided(moe::ProgramOp program, moe::VariantOp variant) {
   for (auto batch : variant.getBody().getOps<moe::BatchOp>())
     if (batch.getTileRows() == 0)
       return false;
+  for (auto shared : variant.getBody().getOps<moe::SharedRowsOp>())
+    if (shared.getTileRows() == 0)
+      return false;
   return true;
 }
 
@@ -161,7 +189,7 @@ struct FewTokens {
 bool fits(moe::VariantOp stages, int64_t tokens,
           const compiler::Hardware &hardware) {
   return llvm::all_of(
-      stages.getBody().getOps<moe::GroupedMatmulOp>(), [&](auto matmul) {
+      compiler::matmulsOf(stages, /*ofSharedRows=*/false), [&](auto matmul) {
         return compiler::gemvSchedule(compiler::gemvProblem(matmul, tokens),
                                       hardware)
             .has_value();
@@ -171,8 +199,8 @@ bool fits(moe::VariantOp stages, int64_t tokens,
 /// The first stage that no kernel of a few tokens does, or "".
 StringRef stageWithoutKernel(moe::VariantOp stages) {
   for (Operation &op : stages.getBody().front().without_terminator()) {
-    // Ranks sum behind the kernels.
-    if (isa<moe::FinalizeOp>(op))
+    // Ranks sum behind the kernels; shared rows have kernels of their own.
+    if (isa<moe::FinalizeOp>(op) || compiler::isOfSharedRows(&op))
       continue;
     const StringRef word = op.getName().stripDialect();
     const std::string optional = (word + "?").str();
@@ -250,7 +278,9 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
                               few.engine, missing, target.getArchRow().name));
   const moe::Realization realization = first.getRealization();
   const bool converts = realization == moe::Realization::Dequantized;
-  for (auto matmul : stages.getBody().getOps<moe::GroupedMatmulOp>())
+  const SmallVector<moe::GroupedMatmulOp> matmuls =
+      compiler::matmulsOf(stages, /*ofSharedRows=*/false);
+  for (auto matmul : matmuls)
     if (matmul.getRealization() != realization ||
         realization == moe::Realization::Emulated)
       return refuse("quant_not_supported",
@@ -273,8 +303,7 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   const auto readsRows = [](moe::GroupedMatmulOp matmul) {
     return !matmul.readsFragments();
   };
-  if (converts &&
-      llvm::any_of(stages.getBody().getOps<moe::GroupedMatmulOp>(), readsRows))
+  if (converts && llvm::any_of(matmuls, readsRows))
     return refuse("layout_not_supported",
                   fmt::format("engine '{}' converts weights in the order of "
                               "fragments, and engine '{}' reads rows",
@@ -284,7 +313,7 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
                   fmt::format("engine '{}' reads x 8 values at a time: hidden "
                               "size {} is no multiple of 8",
                               few.engine, first.getK()));
-  for (auto matmul : stages.getBody().getOps<moe::GroupedMatmulOp>())
+  for (auto matmul : matmuls)
     if (const int64_t bytes = matmul.getNumExperts() * matmul.getN() *
                               matmul.getK() * operandBytes(stages);
         !converts && bytes >= kOperandBytes)
@@ -342,6 +371,8 @@ std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
     return {};
   const int64_t stored = compiler::storedExperts(program);
   for (auto combine : stages.getBody().getOps<moe::CombineOp>()) {
+    if (compiler::isOfSharedRows(combine))
+      continue;
     auto matmul = combine.getPartials().getDefiningOp<moe::GroupedMatmulOp>();
     const bool mayServe =
         matmul && !matmul.getFast() && matmul.getNumExperts() == stored &&
@@ -427,7 +458,7 @@ Ranges measuredRanges(moe::ProgramOp program, moe::VariantOp stages,
     others.push_back({part.first, part.last});
   compiler::MatmulProblem problems[2];
   std::vector<std::string> engines[2];
-  for (auto matmul : stages.getBody().getOps<moe::GroupedMatmulOp>()) {
+  for (auto matmul : compiler::matmulsOf(stages, /*ofSharedRows=*/false)) {
     const int index = matmul.isFirst() ? 0 : 1;
     problems[index] = compiler::problemOfStages(matmul);
     engines[index] = compiler::servingEngines(program.getReportAttr(), matmul);
@@ -463,6 +494,13 @@ Ranges givenRanges(ArrayRef<std::string> texts, int64_t maxTokens) {
     if (apart.empty() || apart.back().last < range.first)
       apart.push_back(range);
   return apart;
+}
+
+/// `step`: 0 where tiles are full.
+template <typename Op> void setTiles(Op op, int64_t rows, int64_t step) {
+  op.setTileRows(rows);
+  if (step > 0)
+    op.setRowStep(step);
 }
 
 /// `ranges`: of the program in the input, else none.
@@ -505,14 +543,18 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages,
       variant.setMultiprocessors(hardware.sms);
     variant.setTuned(range.kind == Planned::Tuned);
     const auto decide = [&](auto op) {
-      op.setTileRows(range.tileRows);
-      if (range.step > 0)
-        op.setRowStep(range.step);
+      setTiles(op, range.tileRows, range.step);
     };
     for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
       decide(permute);
     for (auto batch : variant.getBody().getOps<moe::BatchOp>())
       decide(batch);
+    for (auto shared : variant.getBody().getOps<moe::SharedRowsOp>())
+      if (const std::optional<TileRule> rule =
+              sharedRule(program, variant, range.last))
+        setTiles(shared, rule->rows, rule->step);
+      else
+        setTiles(shared, range.tileRows, range.step);
   }
   stages.erase();
 }

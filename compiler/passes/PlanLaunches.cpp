@@ -266,8 +266,7 @@ FailureOr<moe::PlanAttr> Planner::plan() {
   }
   if (!kind.label.empty())
     label = withFacts(kernel, kind.label);
-  if (isOfOwnTokens(kernel))
-    grid = ofOwnTokens(grid);
+  grid = sizeIn(kernel, grid);
   const bool early = schedule.getProgrammatic() && !kind.early.empty() &&
                      areOlder(kernel, kind.early);
   return moe::PlanAttr::get(kernel.getContext(), StringRef(grid.text()),

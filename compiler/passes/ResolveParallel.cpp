@@ -152,6 +152,15 @@ LogicalResult checkSizes(moe::LayerOp layer) {
                                 " experts do not give each of " + Twine(ranks) +
                                 " ranks one; accepted: at most as many ranks "
                                 "(dp * pcp * tp) as experts");
+  if (const int64_t units = llvm::divideCeil(layer.getSharedWidth(), unit),
+      parts = compiler::sharedShards(layer);
+      !compiler::whySharedMlp(layer).empty() && units < parts)
+    return compiler::refuse(
+        layer, "size_not_supported",
+        "the shared experts' intermediate of " + Twine(layer.getSharedWidth()) +
+            " does not give each of " + Twine(parts) +
+            " ranks that have the same tokens " + Twine(unit) +
+            " columns; accepted: at most " + Twine(units) + " such ranks");
   if (const std::optional<int64_t> stored = layer.getStoredIntermediate())
     for (const int64_t rank : layer.getRanksOfPackage())
       if (const int64_t columns = compiler::shareOf(layer, rank).columns;
@@ -171,6 +180,8 @@ void writeShare(moe::LayerOp layer) {
       compiler::shareOf(layer, layer.getParallel().getFlatRank());
   layer.setLocalIntermediate(share.columns);
   compiler::setFirstColumn(layer, share.firstColumn);
+  if (share.sharedColumns > 0)
+    layer.setLocalSharedIntermediate(share.sharedColumns);
   layer.setLocalBegin(share.firstExpert);
   layer.setLocalExperts(share.experts);
   if (share.stride != 1) {

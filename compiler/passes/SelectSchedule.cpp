@@ -84,7 +84,8 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     for (auto variant : program.getBody().getOps<moe::VariantOp>()) {
       int matmuls = 0;
       for (auto launch : variant.getBody().getOps<moe::LaunchOp>()) {
-        if (launch.getKernelOp().getKind() != "grouped_matmul")
+        if (launch.getKernelOp().getKind() != "grouped_matmul" ||
+            isOfSharedRows(launch.getOperation()))
           continue;
         auto matmul = findStage<moe::GroupedMatmulOp>(launch.getKernelOp());
         const int index = matmul.isFirst() ? 0 : 1;
@@ -135,8 +136,11 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     std::string engine = good ? good->engine : report.getEngine().str();
     std::ranges::stable_partition(
         engines, [&](const std::string &name) { return name == engine; });
-    const TunedRow *row = findTuned(rows, *problem, engines, hardware,
-                                    servedBy(program, hardware));
+    // Rows for ranges of tokens are those of the layer's two matmuls.
+    const TunedRow *row =
+        findTuned(rows, *problem, engines, hardware,
+                  isOfSharedRows(kernel) ? ArrayRef<ServedRange>()
+                                         : servedBy(program, hardware));
     noteRows(kernel, *problem, hardware, row);
     std::optional<Schedule> chosen = good;
     if (row)

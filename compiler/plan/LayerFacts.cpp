@@ -37,6 +37,7 @@ static LayerFacts commonFacts(moe::LayerOp layer) {
   facts.format = layer.getActivationFormat();
   facts.hidden = layer.getWidth();
   facts.intermediate = *layer.getLocalIntermediate();
+  facts.sharedIntermediate = layer.getLocalSharedIntermediate().value_or(0);
   facts.gated = layer.isGated();
   facts.takesManyRegisters = layer.getActivation().takesManyRegisters();
   facts.quantizesWeights = layer.quantizesWeights();

@@ -62,8 +62,9 @@ std::vector<std::string> compiler::servingEngines(moe::ReportAttr report,
 static void addFacts(moe::GroupedMatmulOp matmul, MatmulProblem &p) {
   auto program = matmul->getParentOfType<moe::ProgramOp>();
   // Slots of an expert are rows of this rank's experts alone.
-  p.experts = storedExperts(program);
-  p.pairs = rowsOfToken(program);
+  const bool isShared = multipliesSharedRows(matmul);
+  p.experts = isShared ? 1 : storedExperts(program);
+  p.pairs = isShared ? 1 : rowsOfToken(program);
   p.scheme = program.getScheme().value_or("").str();
   p.elementType = elementTypeOf(matmul.getLhs());
   if (matmul.getRealization() != moe::Realization::Native) {
@@ -104,11 +105,17 @@ static FailureOr<Tiles> tilesOf(moe::KernelOp kernel) {
   program.walk([&](moe::LaunchOp launch) {
     if (launch.getKernel() != kernel.getSymName())
       return;
-    for (auto other : launch->getBlock()->getOps<moe::LaunchOp>()) {
+    for (auto [field, value] :
+         llvm::zip(kernel.getFields(), launch.getArguments())) {
+      auto other = value.getDefiningOp<moe::LaunchOp>();
+      if (cast<StringAttr>(field).getValue() != "tiles" || !other)
+        continue;
       if (auto permute = findStage<moe::PermuteOp>(other.getKernelOp()))
         add(permute);
       if (auto batch = findStage<moe::BatchOp>(other.getKernelOp()))
         add(batch);
+      if (auto shared = findStage<moe::SharedRowsOp>(other.getKernelOp()))
+        add(shared);
     }
   });
   if (others)

@@ -18,6 +18,7 @@
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Schedules.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
@@ -66,7 +67,8 @@ static double bytesMoved(moe::KernelOp kernel, const ExpertRows &rows) {
                                  ? tokens
                                  : rows.rows();
       // The first operand is what a stage converts or sorts.
-      bytes += bytesOf(op.getOperand(0), leading);
+      if (op.getNumOperands() > 0)
+        bytes += bytesOf(op.getOperand(0), leading);
       if (!isa<moe::AmaxOp>(op))
         bytes += bytesOf(op.getResult(0), leading);
     }
@@ -145,14 +147,22 @@ static Cost costOfSlices(moe::KernelOp kernel, const ExpertRows &rows,
   return slicesCost(problem, scheduleOf(*kernel.getSchedule()), hardware, rows);
 }
 
-Prediction compiler::predict(moe::VariantOp variant, const ExpertRows &rows,
+Prediction compiler::predict(moe::VariantOp variant, const ExpertRows &ofRouted,
                              const Hardware &hardware) {
   Prediction made;
-  made.tokens = rows.tokens();
-  made.touchedExperts = rows.touched();
-  made.rows = rows.rows(), made.mostRows = rows.most();
+  made.tokens = ofRouted.tokens();
+  made.touchedExperts = ofRouted.touched();
+  made.rows = ofRouted.rows(), made.mostRows = ofRouted.most();
+  // A row of each token that this rank brings.
+  int64_t own = made.tokens;
+  for (auto gather : variant.getBody().getOps<moe::CollectiveOp>())
+    if (gather.getKind() == "all_gather")
+      own = std::max<int64_t>(own / int64_t(gather.getRanks()), 1);
+  const ExpertRows ofShared(own, {{1.0, 1.0}});
   for (auto launch : variant.getBody().getOps<moe::LaunchOp>()) {
     moe::KernelOp kernel = launch.getKernelOp();
+    const bool isShared = isOfSharedRows(launch.getOperation());
+    const ExpertRows rows = isShared ? ofShared : ofRouted;
     Cost cost;
     if (kernel.getRow().routesItself) {
       cost = costOfGemv(kernel, rows, hardware);
@@ -166,7 +176,7 @@ Prediction compiler::predict(moe::VariantOp variant, const ExpertRows &rows,
       const ExpertRows::Tiles tiles = rows.tiles(
           schedule.tileM, findEngine(schedule.engine)->rowStep(schedule),
           problem.alikeTiles);
-      if (problem.first && tiles.rows > 0)
+      if (problem.first && tiles.rows > 0 && !isShared)
         made.padding = 1 - rows.rows() / tiles.rows;
     } else if (findStage<moe::DispatchOp>(kernel) ||
                findStage<moe::SendBackOp>(kernel)) {

@@ -40,7 +40,7 @@ struct Prediction {
 };
 
 /// The run of a variant, whose kernels have schedules.
-Prediction predict(moe::VariantOp variant, const ExpertRows &rows,
+Prediction predict(moe::VariantOp variant, const ExpertRows &ofRouted,
                    const Hardware &hardware);
 
 } // namespace moec::compiler

@@ -14,6 +14,7 @@
 
 #include "runtime/package/ElementTypes.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -192,37 +193,97 @@ SmallVector<NamedOutput> compiler::outputsOf(moe::ReturnOp ret) {
 
 /// Whether the launch is of a kernel that holds such a stage.
 template <typename Op> static bool launches(moe::LaunchOp launch) {
-  moe::KernelOp kernel = launch.getKernelOp();
+  moe::KernelOp kernel = launch ? launch.getKernelOp() : moe::KernelOp();
   return kernel && findStage<Op>(kernel);
 }
 
-/// Whether what makes the tokens of all ranks of this rank's does not stand in
-/// front of the launch. A kernel that does it takes those of this rank.
-static bool standsBeforeGather(moe::LaunchOp launch) {
-  return llvm::any_of(launch->getBlock()->getOps<moe::CollectiveOp>(),
-                      [&](moe::CollectiveOp collective) {
-                        return collective.getKind() == "all_gather" &&
-                               launch->isBeforeInBlock(collective);
-                      }) ||
-         llvm::any_of(launch->getBlock()->getOps<moe::LaunchOp>(),
-                      [&](moe::LaunchOp other) {
-                        return launches<moe::DispatchOp>(other) &&
-                               !other->isBeforeInBlock(launch);
-                      });
+bool compiler::isOfSharedRows(Operation *op) {
+  llvm::SmallPtrSet<Operation *, 8> known;
+  for (Operation &other : *op->getBlock()) {
+    if (isa<moe::SharedRowsOp>(other) ||
+        launches<moe::SharedRowsOp>(dyn_cast<moe::LaunchOp>(other)) ||
+        llvm::any_of(other.getOperands(), [&](Value operand) {
+          return known.contains(operand.getDefiningOp());
+        }))
+      known.insert(&other);
+    if (&other == op)
+      return known.contains(op);
+  }
+  return false;
 }
 
-bool compiler::isOfOwnTokens(moe::KernelOp kernel) {
-  // Behind the way back.
-  bool own = bool(findStage<moe::FinalizeOp>(kernel));
-  kernel->getParentOfType<moe::ProgramOp>().walk([&](moe::LaunchOp launch) {
-    own |=
-        launch.getKernel() == kernel.getSymName() && standsBeforeGather(launch);
+/// Whether some launch of a kernel is so.
+static bool isAnyLaunch(moe::KernelOp kernel,
+                        llvm::function_ref<bool(moe::LaunchOp)> isSo) {
+  return kernel->getParentOfType<moe::ProgramOp>()
+      .walk([&](moe::LaunchOp launch) {
+        return launch.getKernel() == kernel.getSymName() && isSo(launch)
+                   ? WalkResult::interrupt()
+                   : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
+bool compiler::isOfSharedRows(moe::KernelOp kernel) {
+  return isAnyLaunch(kernel, [](moe::LaunchOp launch) {
+    return isOfSharedRows(launch.getOperation());
   });
-  return own;
 }
 
-Expression compiler::ofOwnTokens(const Expression &expression) {
-  return expression.renamed("tokens", "own_tokens");
+bool compiler::multipliesSharedRows(moe::GroupedMatmulOp matmul) {
+  auto kernel = matmul->getParentOfType<moe::KernelOp>();
+  return kernel ? isOfSharedRows(kernel)
+                : isOfSharedRows(matmul.getOperation());
+}
+
+SmallVector<moe::GroupedMatmulOp> compiler::matmulsOf(moe::VariantOp variant,
+                                                      bool ofSharedRows) {
+  return llvm::to_vector(llvm::make_filter_range(
+      variant.getBody().getOps<moe::GroupedMatmulOp>(),
+      [&](moe::GroupedMatmulOp matmul) {
+        return isOfSharedRows(matmul.getOperation()) == ofSharedRows;
+      }));
+}
+
+int64_t compiler::expertsOfRows(moe::KernelOp kernel, Value offsets,
+                                Value counts) {
+  const auto extent = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getDimSize(0);
+  };
+  if (offsets)
+    return extent(offsets) - 1;
+  return counts ? extent(counts)
+                : localExperts(kernel->getParentOfType<moe::ProgramOp>());
+}
+
+/// Whether it makes the tokens of all ranks of this rank's.
+static bool gathers(Operation &op) {
+  auto collective = dyn_cast<moe::CollectiveOp>(op);
+  return (collective && collective.getKind() == "all_gather") ||
+         launches<moe::DispatchOp>(dyn_cast<moe::LaunchOp>(op));
+}
+
+/// Whether tokens of a launch are this rank's, where a gather brings others'. A
+/// kernel that gathers takes this rank's.
+static bool isOfOwnTokens(moe::LaunchOp launch) {
+  return llvm::any_of(*launch->getBlock(), [&](Operation &op) {
+    return gathers(op) && (!op.isBeforeInBlock(launch) ||
+                           isOfSharedRows(launch.getOperation()) ||
+                           launches<moe::FinalizeOp>(launch));
+  });
+}
+
+/// `isShared`: of rows of moe.shared_rows; `isOwn`: as isOfOwnTokens().
+static Expression sizeOf(Expression expression, bool isShared, bool isOwn) {
+  if (isShared)
+    expression = expression.renamed("rows", "tokens");
+  return isOwn ? expression.renamed("tokens", "own_tokens") : expression;
+}
+
+Expression compiler::sizeIn(moe::KernelOp kernel,
+                            const Expression &expression) {
+  return sizeOf(expression, isOfSharedRows(kernel),
+                isAnyLaunch(kernel, isOfOwnTokens));
 }
 
 bool compiler::isOutput(OpResult value) {
@@ -268,6 +329,7 @@ namespace {
 /// The smallest blocks and tiles of any variant need the most memory.
 struct Smallest {
   int64_t tileRows = std::numeric_limits<int64_t>::max();
+  int64_t sharedTileRows = std::numeric_limits<int64_t>::max();
   int64_t blockTokens = std::numeric_limits<int64_t>::max();
   /// No variant has more blocks; said where one has a bound of its own.
   int64_t mostBlocks = 0;
@@ -291,6 +353,9 @@ static Expression leadingExtent(Value inKernel, const Smallest &smallest) {
     return ceilDiv(known, Expression(int64_t(amax.getBlockRows())));
   if (auto batch = dyn_cast<moe::BatchOp>(op))
     return tileCapacity(smallest.tileRows, batch.getNumLocal());
+  if (auto shared = dyn_cast<moe::SharedRowsOp>(op);
+      shared && inKernel == shared.getTiles())
+    return tileCapacity(smallest.sharedTileRows, 1);
   if (auto permute = dyn_cast<moe::PermuteOp>(op);
       permute && inKernel == permute.getTiles())
     return tileCapacity(smallest.tileRows, permute.getNumLocal());
@@ -376,6 +441,9 @@ std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
     if (auto batch = dyn_cast<moe::BatchOp>(op))
       smallest.tileRows =
           std::min<int64_t>(smallest.tileRows, batch.getTileRows());
+    if (auto shared = dyn_cast<moe::SharedRowsOp>(op))
+      smallest.sharedTileRows =
+          std::min<int64_t>(smallest.sharedTileRows, shared.getTileRows());
   });
   program.walk([&](moe::LaunchOp launch) {
     moe::KernelOp kernel = launch.getKernelOp();
@@ -404,9 +472,9 @@ std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
         continue;
       WorkspaceValue made = describeValue(
           value, leadingExtent(kernel.getYield().getValues()[index], smallest));
-      if (standsBeforeGather(launch))
-        for (Expression &extent : made.shape)
-          extent = ofOwnTokens(extent);
+      const bool isShared = isOfSharedRows(launch.getOperation());
+      for (Expression &extent : made.shape)
+        extent = sizeOf(extent, isShared, isOfOwnTokens(launch));
       addValue(values, std::move(made));
     }
     if (auto schedule =

@@ -95,11 +95,23 @@ llvm::SmallVector<NamedOutput> outputsOf(moe::ReturnOp ret);
 /// variant, under the same name; all other results are workspace.
 bool isOutput(mlir::OpResult result);
 
-/// Whether a kernel is launched before the tokens of other ranks have come: its
-/// tokens are those that this rank brings.
-bool isOfOwnTokens(moe::KernelOp kernel);
-/// The expression of tokens as one of those that this rank brings.
-Expression ofOwnTokens(const Expression &expression);
+/// Whether a stage or a launch computes on the rows of moe.shared_rows, or
+/// makes them: its rows are tokens, of this rank where ranks bring tokens
+/// together.
+bool isOfSharedRows(mlir::Operation *op);
+bool isOfSharedRows(moe::KernelOp kernel);
+/// The same of a matmul, in a variant or a kernel.
+bool multipliesSharedRows(moe::GroupedMatmulOp matmul);
+/// The matmuls of a variant that are of such rows, or the others.
+llvm::SmallVector<moe::GroupedMatmulOp> matmulsOf(moe::VariantOp variant,
+                                                  bool ofSharedRows);
+/// Experts whose rows `offsets` or else `counts` say, or else the rank's.
+int64_t expertsOfRows(moe::KernelOp kernel, mlir::Value offsets,
+                      mlir::Value counts);
+/// An expression over tokens and rows as one of a kernel: where it is launched
+/// before the tokens of other ranks have come, or its rows are those of
+/// moe.shared_rows, tokens are those that this rank brings.
+Expression sizeIn(moe::KernelOp kernel, const Expression &expression);
 
 /// A tensor in the workspace or in the window; sizes are those of the neediest
 /// variant.

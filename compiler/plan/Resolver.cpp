@@ -151,12 +151,14 @@ rowSizes(const LayerFacts &layer, const Architecture &, const Pair &candidate) {
         fmt::format("backend '{}' loads rows in 16 bytes: hidden size "
                     "{} is no multiple of {}",
                     candidate.backend->name, layer.hidden, step)};
-  if (layer.intermediate % stepI)
-    return Reason{
-        "size_not_supported",
-        fmt::format("backend '{}' loads rows in 16 bytes and gates in runs of "
-                    "8: intermediate size {} of this rank is no multiple of {}",
-                    candidate.backend->name, layer.intermediate, stepI)};
+  for (const int64_t size : {layer.intermediate, layer.sharedIntermediate})
+    if (size % stepI)
+      return Reason{
+          "size_not_supported",
+          fmt::format("backend '{}' loads rows in 16 bytes and gates in runs "
+                      "of 8: intermediate size {} of this rank is no multiple "
+                      "of {}",
+                      candidate.backend->name, size, stepI)};
   return std::nullopt;
 }
 
@@ -213,7 +215,8 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
                                 : bits == 8 ? "32 or "
                                             : "16, 32 or ",
                                 columns, rows, group)};
-  for (const int64_t size : {layer.hidden, layer.intermediate})
+  for (const int64_t size :
+       {layer.hidden, layer.intermediate, layer.sharedIntermediate})
     if (size % columns)
       return Reason{"size_not_supported",
                     fmt::format("engine '{}' reads weights in blocks of {} by "

@@ -43,6 +43,8 @@ struct LayerFacts {
   bool takesCodes = false;
   int64_t experts = 1, localExperts = 1, pairs = 1;
   int64_t hidden = 0, intermediate = 0; ///< of this rank
+  /// The same of shared experts that have weights of their own; 0: none have.
+  int64_t sharedIntermediate = 0;
   bool gated = false;
   bool takesManyRegisters = false; ///< the activation
   std::string format = "standard"; ///< activation_format

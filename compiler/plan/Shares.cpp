@@ -48,33 +48,75 @@ static void placeExperts(moe::LayerOp layer, int64_t rank, Share &share) {
   }
 }
 
+namespace {
+struct Columns {
+  int64_t first = 0, count = 0;
+};
+} // namespace
+
 /// Equal shards where they consist of whole units. Else units are dealt out, of
 /// which the first ranks get the remainder and the last one may be cut: shards
 /// of several sizes, but no padding.
-static void placeColumns(moe::LayerOp layer, int64_t shard, Share &share) {
-  const int64_t shards = layer.getParallel().getShardSize();
-  const int64_t whole = layer.getIntermediate();
-  const int64_t unit = shardUnit(layer);
-  if (shards == 1 || whole % (shards * unit) == 0) {
-    share.firstColumn = shard * (whole / shards);
-    share.columns = whole / shards;
-    return;
-  }
+static Columns placeColumns(int64_t whole, int64_t unit, int64_t shards,
+                            int64_t shard) {
+  if (shards == 1 || whole % (shards * unit) == 0)
+    return {shard * (whole / shards), whole / shards};
   const int64_t units = llvm::divideCeil(whole, unit);
   const int64_t base = units / shards, rest = units % shards;
-  share.firstColumn = unit * (shard * base + std::min(shard, rest));
-  share.columns = std::min(unit * (base + (shard < rest ? 1 : 0)),
-                           whole - share.firstColumn);
+  const int64_t first = unit * (shard * base + std::min(shard, rest));
+  return {first,
+          std::min(unit * (base + (shard < rest ? 1 : 0)), whole - first)};
+}
+
+/// Ranks that have tokens of their own, whose tokens the package brings
+/// together.
+static int64_t gatheredRanks(moe::LayerOp layer) {
+  const moe::ParallelAttr parallel = layer.getParallel();
+  return layer.communicates()
+             ? parallel.getDp() * parallel.getPcp() * parallel.getSp()
+             : 1;
+}
+
+std::string compiler::whySharedMlp(moe::LayerOp layer) {
+  const int64_t count = layer.getNumSharedExperts().value_or(0);
+  if (count == 0)
+    return "";
+  const int64_t intermediate = layer.getIntermediate();
+  if (layer.getSharedWidth() != count * intermediate)
+    return ("each has an intermediate of " +
+            llvm::Twine(layer.getSharedWidth() / count) + ", the others of " +
+            llvm::Twine(intermediate))
+        .str();
+  if (layer.getParallel().usesExpertParallelism())
+    return "the others are spread over ranks, and every token takes these";
+  if (gatheredRanks(layer) > 1)
+    return "the others take tokens of all ranks, and these of one";
+  return "";
+}
+
+int64_t compiler::sharedShards(moe::LayerOp layer) {
+  return layer.getParallel().getFlatSize() / gatheredRanks(layer);
 }
 
 Share compiler::shareOf(moe::LayerOp layer, int64_t rank) {
   const bool spreads = layer.getParallel().usesExpertParallelism();
   Share share;
   placeExperts(layer, spreads ? rank : 0, share);
-  placeColumns(layer, spreads ? 0 : rank, share);
-  // Shared experts are sharded as the others are, or refused later.
-  if (layer.getParallel().getExpertSize() == 1)
+  const int64_t unit = shardUnit(layer);
+  const Columns columns =
+      placeColumns(layer.getIntermediate(), unit,
+                   layer.getParallel().getShardSize(), spreads ? 0 : rank);
+  share.firstColumn = columns.first, share.columns = columns.count;
+  if (whySharedMlp(layer).empty()) {
+    // Sharded as the others are.
     share.experts += layer.getNumSharedExperts().value_or(0);
+  } else {
+    // Ranks that have the same tokens follow each other.
+    const int64_t shards = sharedShards(layer);
+    const Columns own =
+        placeColumns(layer.getSharedWidth(), unit, shards, rank % shards);
+    share.firstSharedColumn = own.first, share.sharedColumns = own.count;
+  }
   // The ranks' outputs are summed, and these must be in the sum once.
   share.addsW2Bias = spreads || rank == 0;
   share.addsZeroExperts = rank == 0;

@@ -15,6 +15,8 @@
 
 #include "dialect/Moe.h"
 
+#include <string>
+
 namespace moec::compiler {
 
 struct Share {
@@ -22,11 +24,14 @@ struct Share {
   int64_t firstExpert = 0, experts = 0, stride = 1;
   /// Columns of the intermediate: from the first, so many.
   int64_t firstColumn = 0, columns = 0;
+  /// Columns of the MLP of shared experts, where that is one of its own.
+  int64_t firstSharedColumn = 0, sharedColumns = 0;
   bool addsW2Bias = true, addsZeroExperts = true;
 
   /// Whether one code serves both.
   bool hasSizesOf(const Share &other) const {
-    return experts == other.experts && columns == other.columns;
+    return experts == other.experts && columns == other.columns &&
+           sharedColumns == other.sharedColumns;
   }
 };
 
@@ -34,6 +39,15 @@ struct Share {
 /// bytes of the second matmul's operands, of runs of gate rows, and of rows or
 /// columns that share a weight scale.
 int64_t shardUnit(moe::LayerOp layer);
+
+/// Why the shared experts of a layer are an MLP with weights of its own, as the
+/// end of a sentence. "" where they are rows of the others' weights, which
+/// takes no launch of its own, or where there are none.
+std::string whySharedMlp(moe::LayerOp layer);
+
+/// The ranks that compute the MLP of the same tokens, of which each has a shard
+/// of the columns, and adds its part before they sum.
+int64_t sharedShards(moe::LayerOp layer);
 
 /// The share of a flattened rank. There are at most as many shards as units,
 /// and ranks as experts.

@@ -146,7 +146,7 @@ Result<DefaultChoice> TunedInput::defaultFor(int64_t tokens) const {
       choice.tileRows = permute.getTileRows();
     if (auto batch = findStage<moe::BatchOp>(kernel))
       choice.tileRows = batch.getTileRows();
-    if (kernel.getKind() != "grouped_matmul")
+    if (kernel.getKind() != "grouped_matmul" || isOfSharedRows(kernel))
       continue;
     Schedule s = scheduleOf(kernel.getScheduleAttr());
     s.source = "tuned";
@@ -171,7 +171,7 @@ Result<TunedLayer> TunedInput::problemsFor(const TokenRange &range,
   TunedLayer layer;
   int matmuls = 0;
   for (moe::KernelOp kernel : kernelsOf(variant)) {
-    if (kernel.getKind() != "grouped_matmul")
+    if (kernel.getKind() != "grouped_matmul" || isOfSharedRows(kernel))
       continue;
     auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
     const bool first = matmul.isFirst();

@@ -55,9 +55,20 @@ inline constexpr StoredLayout kStoredLayouts[] = {
     {"pack_quantized", {false, "columns"}, {}, {false, "rows"}},
 };
 
+/// The names of the weights of shared experts begin so, where these have
+/// weights of their own.
+inline constexpr std::string_view kSharedPrefix = "shared_";
+
+/// The name of an input that the other experts have likewise.
+constexpr std::string_view withoutShared(std::string_view input) {
+  return input.starts_with(kSharedPrefix) ? input.substr(kSharedPrefix.size())
+                                          : input;
+}
+
 /// Of an input of the layer, by its name: "w13", "w2_zero_point".
 constexpr StoredTensor storedTensor(const StoredLayout &layout,
                                     std::string_view input) {
+  input = withoutShared(input);
   if (input == "w13" || input == "w2")
     return layout.weights;
   if (input == "w13_scale" || input == "w2_scale")

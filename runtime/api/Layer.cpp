@@ -232,8 +232,15 @@ Result<void> Layer::packExperts(const std::vector<BoundValue> &values,
     scratchBytes = bytes;
   }
   TRY(checkScratch(scratch, scratchBytes));
+  int64_t experts = 0;
+  for (const Pack &pack : target.pack)
+    experts = std::max(experts, pack.totalExperts);
   for (size_t i = 0; i < target.pack.size(); ++i) {
     int64_t last = std::min(first + count, target.pack[i].totalExperts);
+    // Weights that are none of these experts' are packed with all of them.
+    const bool isOfOthers = target.pack[i].totalExperts < experts;
+    if (isOfOthers && (first > 0 || count < experts))
+      continue;
     TRY(code->cuda() ? packOnCuda(values, i, first, last,
                                   reinterpret_cast<uint64_t>(scratch),
                                   static_cast<CUstream>(stream))

@@ -116,10 +116,14 @@ Result<void> comm::prepare(Communicator &communicator, const Target &target) {
 /// Lines that ranks of one layer have in common, each a name and a value.
 static std::vector<std::pair<std::string, std::string>>
 listFacts(const Manifest &manifest) {
-  constexpr std::array kOfRank = {
-      "intermediate_begin", "intermediate_size_per_partition",
-      "local_experts",      "add_w2_bias",
-      "add_zero_experts",   "name"};
+  constexpr std::array kOfRank = {"intermediate_begin",
+                                  "intermediate_size_per_partition",
+                                  "local_experts",
+                                  "add_w2_bias",
+                                  "add_zero_experts",
+                                  "name",
+                                  "shared_intermediate_begin",
+                                  "shared_intermediate_size_per_partition"};
   std::vector<std::pair<std::string, std::string>> facts = {
       {"package", manifest.name},
       {"max_tokens", std::to_string(manifest.maxTokens)}};

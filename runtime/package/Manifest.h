@@ -274,6 +274,8 @@ struct RankFacts {
   int64_t intermediateBegin = 0; ///< the first of its columns
   bool addW2Bias = true;         ///< false: another rank adds b2
   bool addZeroExperts = true;    ///< false: another adds what they hand on
+  /// The first column of shared experts that have weights of their own.
+  int64_t sharedIntermediateBegin = 0;
 };
 
 struct Manifest {

@@ -238,6 +238,9 @@ template <typename Archive> void fields(Archive &archive, RankFacts &facts) {
   archive("intermediate_begin", facts.intermediateBegin);
   archive("add_w2_bias", facts.addW2Bias);
   archive("add_zero_experts", facts.addZeroExperts);
+  if (archive.has("shared_intermediate_begin",
+                  facts.sharedIntermediateBegin != 0))
+    archive("shared_intermediate_begin", facts.sharedIntermediateBegin);
 }
 
 /// Everything behind the format version.

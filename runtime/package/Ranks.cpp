@@ -60,6 +60,8 @@ Result<Manifest> moec::ofRank(Manifest manifest, std::optional<int64_t> rank) {
   json &layer = manifest.layer;
   object(layer, "local_experts")["begin"] = facts.localBegin;
   layer["intermediate_begin"] = facts.intermediateBegin;
+  if (layer.contains("shared_intermediate_size_per_partition"))
+    layer["shared_intermediate_begin"] = facts.sharedIntermediateBegin;
   layer["add_w2_bias"] = facts.addW2Bias;
   json &routing = object(layer, "routing");
   if (routing.contains("zero_experts"))

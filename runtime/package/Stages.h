@@ -65,6 +65,12 @@ inline constexpr StageKind kStageKinds[] = {
     // Rows that come by expert, each expert's at a multiple of tokens.
     {"batch", "expert_num_tokens", "tiles tile_count",
      "experts:integer tile_rows:integer row_step:integer~"},
+    // Rows of one expert that every token takes, as an MLP of shared experts
+    // is:
+    // row t is token t.
+    {"shared_rows", "valid_tokens? shared_gate?",
+     "tiles tile_count offsets positions topk_weights",
+     "tile_rows:integer row_step:integer~"},
     // -1 stands for the whole extent. block_rows: of the maxima that a dynamic
     // scale of all values is made from.
     // row_weights: of the pairs of a token, which multiply its row first.
@@ -173,6 +179,7 @@ inline constexpr StageKind kStageKinds[] = {
   STAGE(permute)                                                               \
   STAGE(pair_rows)                                                             \
   STAGE(batch)                                                                 \
+  STAGE(shared_rows)                                                           \
   STAGE(amax)                                                                  \
   STAGE(quantize)                                                              \
   STAGE(dequantize)                                                            \

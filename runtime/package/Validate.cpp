@@ -375,6 +375,8 @@ Result<void> Checker::checkRanks() {
     TRY(checkInteger(path + ".local_begin", facts.localBegin, 0, kMostExperts));
     TRY(checkInteger(path + ".intermediate_begin", facts.intermediateBegin, 0,
                      2147483647));
+    TRY(checkInteger(path + ".shared_intermediate_begin",
+                     facts.sharedIntermediateBegin, 0, 2147483647));
   }
   return {};
 }

@@ -89,7 +89,7 @@ bool WeightLoader::leavesScaleOf(Part taker) const {
 }
 
 bool WeightLoader::isOfThisRank(const TensorRole &role) const {
-  if (role.expert == kAllExperts)
+  if (role.expert == kAllExperts || (role.shared && shape.hasSharedMlp()))
     return true;
   const int64_t behind =
       role.expert + (role.shared ? shape.experts : 0) - shape.localBegin;

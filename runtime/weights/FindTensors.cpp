@@ -134,10 +134,11 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
   const TensorRole &role = found.parsed.role;
   const bool ofAll = role.expert == kAllExperts;
   // Shared experts of one tensor stand behind each other in the intermediate.
-  const int64_t shared = role.shared && ofAll ? shape.shared : 1;
-  const int64_t wide = shape.intermediate * shared;
+  const LayerShape &of = shapeOf(wanted);
+  const int64_t shared = role.shared && ofAll ? of.shared : 1;
+  const int64_t wide = of.intermediate * shared;
   const int64_t begin =
-      shape.columnBegin + (shared > 1 ? expert * shape.intermediate : 0);
+      of.columnBegin + (shared > 1 ? expert * of.intermediate : 0);
   const LayerShape::Group &group = wanted.group;
   const int64_t rowUnit = wanted.rowsPerElement;
   const int64_t columnUnit = wanted.columnsPerElement;

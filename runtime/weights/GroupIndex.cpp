@@ -72,7 +72,7 @@ Result<void> WeightLoader::loadGroupIndex(const Value &value,
         "value '{}' has {} bytes, and its layer says {} in groups of {}",
         value.name, to.size(), range.count * columns * 4, group);
   for (int64_t i = 0; i < range.count; ++i) {
-    const int64_t expert = expertAt(range.first + i);
+    const int64_t expert = expertAt(wanted, range.first + i);
     Index known;
     for (Part part : partsOf(wanted.first)) {
       Index own = TRY(readIndex(wanted, expert, part));
@@ -98,10 +98,11 @@ Result<void> WeightLoader::checkOrder(const Wanted &codes,
   // Without scales there are no groups; all of a row may be one.
   if (shape.groupIndex || group == 0)
     return {};
-  const Wanted wanted = wantedIndex(codes.value, codes.first);
-  const int64_t begin = codes.first ? 0 : shape.columnBegin;
+  Wanted wanted = wantedIndex(codes.value, codes.first);
+  wanted.ofSharedMlp = codes.ofSharedMlp;
+  const int64_t begin = codes.first ? 0 : shapeOf(codes).columnBegin;
   for (int64_t i = range.first; i < range.first + range.count; ++i) {
-    const int64_t expert = expertAt(i);
+    const int64_t expert = expertAt(wanted, i);
     const bool shared = expert >= shape.experts;
     for (Part part : partsOf(codes.first)) {
       if (!look(wanted, shared, shared ? expert - shape.experts : expert, part))

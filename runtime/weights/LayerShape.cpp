@@ -146,6 +146,13 @@ Result<LayerShape> LayerShape::read(const json &layer) {
   made.intermediate = reader.integer("intermediate_size", 1);
   made.columnBegin = reader.integerOr("intermediate_begin", 0);
   made.columns = reader.integer("intermediate_size_per_partition", 1);
+  // Absent where shared experts are behind the others in the weights.
+  if (reader.find("shared_intermediate_size")) {
+    made.sharedIntermediate = reader.integer("shared_intermediate_size", 1);
+    made.sharedBegin = reader.integerOr("shared_intermediate_begin", 0);
+    made.sharedColumns =
+        reader.integer("shared_intermediate_size_per_partition", 1);
+  }
   const json *gated = reader.find("activation.gated");
   if (!gated || !gated->is_boolean())
     reader.fail("activation.gated", "true or false");
@@ -176,6 +183,10 @@ Result<LayerShape> LayerShape::read(const json &layer) {
   if (reader.error.empty() &&
       made.columnBegin + made.columns > made.intermediate)
     reader.fail("intermediate_begin", "columns of the intermediate");
+  if (reader.error.empty() &&
+      made.sharedBegin + made.sharedColumns > made.sharedIntermediate)
+    reader.fail("shared_intermediate_begin",
+                "columns of the shared experts' intermediate");
   const json *eplb = reader.find("eplb");
   if (reader.integerOr("num_redundant_experts", 0) > 0 ||
       (eplb && eplb->is_boolean() && eplb->get<bool>()))
@@ -200,6 +211,16 @@ Result<LayerShape> LayerShape::read(const json &layer) {
           "stored_hidden_dim and "
           "stored_intermediate_size_per_partition",
           made.name, padded);
+  return made;
+}
+
+LayerShape LayerShape::ofSharedMlp() const {
+  LayerShape made = *this;
+  made.shared = made.localCount = made.localStride = 1;
+  made.localBegin = experts;
+  made.intermediate = sharedIntermediate;
+  made.columnBegin = sharedBegin;
+  made.columns = sharedColumns;
   return made;
 }
 

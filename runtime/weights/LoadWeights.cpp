@@ -106,7 +106,7 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
   std::vector<Piece> pieces;
   int64_t done = 0; // elements
   for (int64_t i = range.first; i < range.first + range.count; ++i) {
-    const int64_t expert = expertAt(i);
+    const int64_t expert = expertAt(wanted, i);
     int64_t elements = 0;
     for (Part part : parts) {
       Source from = TRY(find(wanted, expert, part));
@@ -164,7 +164,10 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
 /// up's, which are multiplied with the same rows.
 Result<void> WeightLoader::loadInputScales(const Wanted &wanted,
                                            std::span<std::byte> to) const {
-  const int64_t experts = shape.experts + shape.shared;
+  // Shared experts with weights of their own have scales of their own.
+  const int64_t rows = shape.hasSharedMlp() ? 0 : shape.shared;
+  const int64_t begin = wanted.ofSharedMlp ? shape.experts : 0;
+  const int64_t experts = wanted.ofSharedMlp ? 1 : shape.experts + rows;
   if (to.size() != size_t(experts) * sizeof(float))
     return invalidManifest("value '{}' has {} bytes, and its layer says {}",
                            wanted.value, to.size(), experts * 4);
@@ -172,7 +175,7 @@ Result<void> WeightLoader::loadInputScales(const Wanted &wanted,
   for (int64_t expert = 0; expert < experts; ++expert) {
     float largest = 0;
     for (Part part : parts) {
-      Source from = TRY(find(wanted, expert, part));
+      Source from = TRY(find(wanted, begin + expert, part));
       float number = 0;
       TargetMatrix target;
       target.data = reinterpret_cast<std::byte *>(&number);
@@ -227,7 +230,7 @@ Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
 
 Result<ExpertRange> WeightLoader::rangeOf(const Value &value,
                                           const ExpertRange &range) const {
-  const int64_t all = shape.localCount;
+  const int64_t all = isOfSharedMlp(value.name) ? 1 : shape.localCount;
   if (range.first < 0 || range.count < -1 || range.first > all ||
       range.count > all - range.first)
     return invalidArgument("value '{}': expected experts within [0, {}), got "

@@ -89,19 +89,23 @@ Result<void> WeightLoader::quantizeExperts() {
   };
   std::vector<Work> list;
   // Whole matrices, whatever this rank's share is.
-  const LayerShape share = shape;
-  shape.columnBegin = 0;
-  shape.columns = shape.intermediate;
+  const LayerShape share = shape, shareOfMlp = mlp;
+  for (LayerShape *whole : {&shape, &mlp}) {
+    whole->columnBegin = 0;
+    whole->columns = whole->intermediate;
+  }
   Result<void> found;
-  for (int64_t i = 0; found && i < shape.localCount; ++i) {
-    const int64_t expert = expertAt(i);
+  const int64_t count = shape.localCount + (shape.hasSharedMlp() ? 1 : 0);
+  for (int64_t i = 0; found && i < count; ++i) {
+    Wanted wanted;
+    wanted.ofSharedMlp = i == shape.localCount;
+    const int64_t expert = expertAt(wanted, wanted.ofSharedMlp ? 0 : i);
     const bool shared = expert >= shape.experts;
     for (Part part : {Part::Gate, Part::Up, Part::Down}) {
       const bool first = part != Part::Down;
       const WeightFormat &format = first ? shape.format1 : shape.format2;
       if ((part == Part::Gate && !shape.gated) || format.scale.empty())
         continue;
-      Wanted wanted;
       wanted.value = first ? "w13" : "w2";
       wanted.element = "f32";
       wanted.bits = 32;
@@ -120,6 +124,7 @@ Result<void> WeightLoader::quantizeExperts() {
     }
   }
   shape = share;
+  mlp = shareOfMlp;
   if (!found)
     return found;
   Progress progress("parts of experts quantized", int64_t(list.size()));

@@ -57,7 +57,7 @@ private:
 ordered_json MapWriter::experts() const {
   ordered_json list = ordered_json::array();
   for (int64_t i = 0; i < shape.localCount; ++i) {
-    const int64_t expert = plan.expertAt(i);
+    const int64_t expert = plan.expertAt(Wanted(), i);
     const bool shared = expert >= shape.experts;
     list.push_back({{"expert", shared ? expert - shape.experts : expert},
                     {"shared", shared}});
@@ -68,13 +68,13 @@ ordered_json MapWriter::experts() const {
 ordered_json MapWriter::tensors(const Wanted &wanted, Part part,
                                 const TensorRole &role) const {
   // Shared experts of one tensor stand behind each other in the intermediate.
+  const LayerShape &of = plan.shapeOf(wanted);
   const int64_t times =
-      role.shared && role.expert == kAllExperts ? shape.shared : 1;
-  const PartExtents extents =
-      plan.extentsOf(wanted, shape.intermediate * times);
-  Lines rows = plan.rowsOf(wanted, extents, shape.columnBegin);
-  Lines columns = plan.columnsOf(wanted, extents, shape.columnBegin);
-  const PartExtents each = plan.extentsOf(wanted, shape.intermediate);
+      role.shared && role.expert == kAllExperts ? of.shared : 1;
+  const PartExtents extents = plan.extentsOf(wanted, of.intermediate * times);
+  Lines rows = plan.rowsOf(wanted, extents, of.columnBegin);
+  Lines columns = plan.columnsOf(wanted, extents, of.columnBegin);
+  const PartExtents each = plan.extentsOf(wanted, of.intermediate);
   int64_t allRows = extents.rows / wanted.rowsPerElement;
   int64_t next = wanted.first ? each.rows / wanted.rowsPerElement
                               : each.columns / wanted.columnsPerElement;
@@ -104,8 +104,9 @@ ordered_json MapWriter::tensors(const Wanted &wanted, Part part,
 }
 
 Result<ordered_json> MapWriter::part(const Wanted &wanted, Part part) const {
-  const PartExtents extents = plan.extentsOf(wanted, shape.intermediate);
-  const Lines rows = plan.rowsOf(wanted, extents, shape.columnBegin);
+  const LayerShape &of = plan.shapeOf(wanted);
+  const PartExtents extents = plan.extentsOf(wanted, of.intermediate);
+  const Lines rows = plan.rowsOf(wanted, extents, of.columnBegin);
   const bool isSplit = WeightPlan::isOfExperts(wanted.value) &&
                        !WeightPlan::isGroupIndex(wanted.value);
   ordered_json made = {{"part", wordOf(part)}};
@@ -115,7 +116,8 @@ Result<ordered_json> MapWriter::part(const Wanted &wanted, Part part) const {
   }
   ordered_json &list = made["tensors"] = ordered_json::array();
   for (const bool shared : {false, true}) {
-    if (shared && shape.shared == 0)
+    const bool isApart = shape.hasSharedMlp();
+    if (isApart ? shared != wanted.ofSharedMlp : shared && shape.shared == 0)
       continue;
     for (Part holder : plan.candidatesOf(part))
       for (Kind kind : wanted.kinds)
@@ -141,7 +143,8 @@ Result<ordered_json> MapWriter::value(const Value &value) const {
                   : WeightPlan::isInputScale(value.name)
                       ? "the largest of each expert"
                   : WeightPlan::isGroupIndex(value.name) ? "one of equal ones"
-                                                         : "experts";
+                  : wanted->ofSharedMlp ? "shared experts together"
+                                        : "experts";
   if (!wanted)
     return made;
   made["row_axis"] = wanted->rowAxis;

@@ -24,6 +24,7 @@ Result<WeightPlan> WeightPlan::create(const Manifest &manifest) {
   const json &described = manifest.layer;
   WeightPlan made;
   made.shape = TRY(LayerShape::read(described));
+  made.mlp = made.shape.ofSharedMlp();
   if (auto it = described.find("stored_layout");
       it != described.end() && !it->is_null()) {
     made.stored = TRY(readStoredLayout(*it));
@@ -52,12 +53,27 @@ std::optional<Kind> WeightPlan::kindOfLayer(std::string_view value) {
   return std::nullopt;
 }
 
+static constexpr std::string_view kSharedPrefix = "shared_";
+
+/// The name of the other experts' value of the kind.
+static std::string_view withoutShared(std::string_view value) {
+  if (WeightPlan::isOfSharedMlp(value))
+    value.remove_prefix(kSharedPrefix.size());
+  return value;
+}
+
+bool WeightPlan::isOfSharedMlp(std::string_view value) {
+  return value.starts_with(kSharedPrefix);
+}
+
 bool WeightPlan::isOfExperts(std::string_view value) {
+  value = withoutShared(value);
   return value.starts_with("w13") || value.starts_with("w2") ||
          value == "b13" || value == "b2";
 }
 
 bool WeightPlan::isInputScale(std::string_view value) {
+  value = withoutShared(value);
   return value.starts_with("a1_") || value.starts_with("a2_");
 }
 
@@ -79,10 +95,11 @@ Wanted WeightPlan::wantedIndex(std::string value, bool first) {
 Wanted WeightPlan::wantedInputScale(const Value &value) {
   Wanted made;
   made.value = value.name;
+  made.ofSharedMlp = isOfSharedMlp(value.name);
   made.element = value.elementTypes.front();
   made.bits = 32;
   made.kinds = {Kind::InputScale, Kind::InputDivisor};
-  made.first = value.name.starts_with("a1_");
+  made.first = withoutShared(value.name).starts_with("a1_");
   made.group = {-1, -1};
   return made;
 }
@@ -112,7 +129,8 @@ Result<Wanted> WeightPlan::wantedOf(const Value &value) const {
   made.value = value.name;
   made.element = value.elementTypes.front();
   made.bits = findElementType(made.element)->bits;
-  std::string_view rest = value.name;
+  std::string_view rest = withoutShared(value.name);
+  made.ofSharedMlp = isOfSharedMlp(value.name);
   made.first = rest.starts_with("w13") || rest == "b13";
   const LayerShape::Group group = made.first ? shape.w1 : shape.w2;
   const char *unit = nullptr;
@@ -188,7 +206,7 @@ Lines WeightPlan::rowsOf(const Wanted &wanted, const PartExtents &extents,
                          int64_t begin) const {
   if (!wanted.first)
     return {0, extents.rows / wanted.rowsPerElement};
-  return elementsOf(begin, shape.columns, wanted.group.rows,
+  return elementsOf(begin, shapeOf(wanted).columns, wanted.group.rows,
                     wanted.rowsPerElement);
 }
 
@@ -196,7 +214,7 @@ Lines WeightPlan::columnsOf(const Wanted &wanted, const PartExtents &extents,
                             int64_t begin) const {
   if (wanted.first)
     return {0, extents.columns / wanted.columnsPerElement};
-  return elementsOf(begin, shape.columns, wanted.group.columns,
+  return elementsOf(begin, shapeOf(wanted).columns, wanted.group.columns,
                     wanted.columnsPerElement);
 }
 

@@ -34,6 +34,9 @@ struct LayerShape {
   int64_t hidden = 0;
   int64_t intermediate = 0;             ///< of the whole layer
   int64_t columnBegin = 0, columns = 0; ///< this rank's part of that
+  /// The same of shared experts that are one MLP with weights of its own; 0
+  /// where they are behind the others in the weights.
+  int64_t sharedIntermediate = 0, sharedBegin = 0, sharedColumns = 0;
   bool gated = true;
   GateUpOrder order;
   /// Rows and columns that share a scale, -1 being all; 0 without scales.
@@ -50,6 +53,10 @@ struct LayerShape {
   /// Scales of activations that the user's scheme has and the package leaves
   /// out: names of values.
   std::vector<std::string> leftOut;
+
+  bool hasSharedMlp() const { return sharedIntermediate > 0; }
+  /// That MLP as the only expert, behind those that there are.
+  LayerShape ofSharedMlp() const;
 
   /// Errors are InvalidManifest, or Refused for a layer whose weights no
   /// checkpoint says (replicas of experts).
@@ -83,6 +90,7 @@ struct Wanted {
   /// columns an element stands for.
   int64_t rowAxis = 1, rowsPerElement = 1, columnsPerElement = 1;
   bool rowsInOrder = false; ///< rows of gate and up are ordered one by one
+  bool ofSharedMlp = false; ///< of shared experts with weights of their own
 };
 
 /// Rows and columns of a tensor that holds one part of one expert.
@@ -94,14 +102,22 @@ class WeightPlan {
 public:
   static Result<WeightPlan> create(const Manifest &manifest);
 
-  /// The local experts' numbers in the layer: shared ones are behind the
-  /// others.
-  int64_t expertAt(int64_t local) const {
-    return shape.localBegin + local * shape.localStride;
+  /// The numbers in the layer of the experts of a value: shared ones are behind
+  /// the others.
+  int64_t expertAt(const Wanted &wanted, int64_t local) const {
+    const LayerShape &of = shapeOf(wanted);
+    return of.localBegin + local * of.localStride;
+  }
+  /// The shape that says where the numbers of a value lie.
+  const LayerShape &shapeOf(const Wanted &wanted) const {
+    return wanted.ofSharedMlp ? mlp : shape;
   }
 
   /// The kind of a value of the layer itself, not of its experts.
   static std::optional<Kind> kindOfLayer(std::string_view value);
+  /// Whether it is of shared experts with weights of their own, which are
+  /// called as the others' behind "shared_".
+  static bool isOfSharedMlp(std::string_view value);
   static bool isOfExperts(std::string_view value);
   /// A number for each expert of the layer, of this rank or not.
   static bool isInputScale(std::string_view value);
@@ -137,7 +153,7 @@ public:
                               const Symbols &symbols) const;
 
 protected:
-  LayerShape shape;
+  LayerShape shape, mlp;
   nlohmann::json stored; ///< the layer's stored layout, if it has another one
 };
 

@@ -42,11 +42,6 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_ty
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: all_to_all gather_scatter, and num_shared_experts: the experts that the caller computes beside the layer need no tokens of other ranks; accepted: one of the two, or all_to_all allgather_reducescatter, with which the caller moves tokens and sums}}
-moe.layer @l {experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2>, all_to_all = "gather_scatter", num_shared_experts = 1}
-
-// -----
-
 // expected-error@+1 {{layer @l refused [option_not_supported]: all_to_all gather_scatter, and a scheme with one dynamic scale of all tokens: ranks have different numbers of them; accepted: one of the two, or all_to_all allgather_reducescatter, with which the caller moves tokens and sums}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>, all_to_all = "gather_scatter"}
 

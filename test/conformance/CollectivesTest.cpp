@@ -35,7 +35,8 @@ struct Split {
 
 Split split(Layout layout, int64_t own, int64_t same,
             const char *options = "") {
-  layout.options = options;
+  if (*options)
+    layout.options = options;
   layout.more = ", all_to_all = \"gather_scatter\"";
   layout.maxTokens = std::max<int64_t>(64, own * 12);
   return {layout, own, same};
@@ -252,6 +253,32 @@ INSTANTIATE_TEST_SUITE_P(
         split({"ep2_output_scale", "dp = 2, ep", 2, 4, "f32", "grouped",
                "silu"},
               2, 1, ", routed_scale = 2.5, routed_scale_on_output"),
+        split(shared("tp3_ep_shared", "tp = 3, ep", 3, 8, "bf16", "grouped",
+                     ", num_shared_experts = 1, shared_intermediate = 56"),
+              1, 3),
+        split(shared("ep3_shared", "dp = 3, ep", 3, 8, "f32", "unfused",
+                     ", num_shared_experts = 2, shared_intermediate = 40"),
+              3, 1),
+        split(shared("dp2_shared", "dp = 2", 2, 4, "bf16", "grouped",
+                     ", num_shared_experts = 1, shared_intermediate = 24"),
+              2, 1),
+        split(shared("ep6_of_both_shared", "tp = 3, dp = 2, ep", 6, 8, "bf16",
+                     "grouped",
+                     ", num_shared_experts = 1, shared_intermediate = 56"),
+              2, 3),
+        split(shared("ep4_sp_shared", "tp = 2, dp = 2, sp = 2, ep", 4, 6,
+                     "bf16", "grouped",
+                     ", num_shared_experts = 1, shared_intermediate = 64"),
+              4, 1),
+        split(quantizedShared(
+                  "fp8_block_ep3_shared", "dp = 3, ep", 3, 8, "fp8_block", 208,
+                  ", num_shared_experts = 1, shared_intermediate = 256"),
+              3, 1),
+        // A scale is of a whole row of the intermediate.
+        split(quantizedShared(
+                  "fp8_channel_ep2_shared", "dp = 2, ep", 2, 4, "fp8_channel",
+                  144, ", num_shared_experts = 1, shared_intermediate = 96"),
+              2, 1),
         split(quantized("fp8_block_ep3", "dp = 3, ep", 3, 8, "fp8_block",
                         "grouped", "silu", 208),
               3, 1),

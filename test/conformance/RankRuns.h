@@ -26,6 +26,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <numeric>
@@ -46,6 +47,11 @@ struct Layout {
   const char *more = "";    ///< options of the layer of ranks
   const char *options = ""; ///< and of the whole layer
   int64_t maxTokens = 64;
+
+  /// Shared experts have no biases.
+  bool hasShared() const {
+    return std::string_view(options).find("shared") != std::string_view::npos;
+  }
 };
 
 /// One of a quantized scheme: rows of 16 bytes, and groups of 128 that end
@@ -56,6 +62,25 @@ inline Layout quantized(const char *name, const char *parallel, int64_t ranks,
                         int64_t intermediate) {
   return {name,       parallel, ranks, experts,      scheme, backend,
           activation, 0,        176,   intermediate, "bf16"};
+}
+
+/// With shared experts, of another width.
+inline Layout shared(const char *name, const char *parallel, int64_t ranks,
+                     int64_t experts, const char *scheme, const char *backend,
+                     const char *options, int64_t zeroExperts = 0) {
+  Layout made = {name,   parallel, ranks,  experts,
+                 scheme, backend,  "silu", zeroExperts};
+  made.options = options;
+  return made;
+}
+inline Layout quantizedShared(const char *name, const char *parallel,
+                              int64_t ranks, int64_t experts,
+                              const char *scheme, int64_t intermediate,
+                              const char *options) {
+  Layout made = quantized(name, parallel, ranks, experts, scheme, "grouped",
+                          "silu", intermediate);
+  made.options = options;
+  return made;
 }
 
 inline void PrintTo(const Layout &layout, std::ostream *out) {
@@ -79,11 +104,12 @@ inline Shares compileLayer(const Layout &layout, const std::string &parallel,
       "intermediate = {}, input_type = {}, output_type = f32, "
       "logits_type = f32, quant = #moe.quant<{}>, "
       "routing = #moe.routing<renormalize>, activation = #moe.activation<{}>, "
-      "parallel = #moe.parallel<{}>, has_bias, zero_experts = {}{}{}{}}}\n",
+      "parallel = #moe.parallel<{}>, {}zero_experts = {}{}{}{}}}\n",
       layout.experts, kTopK, layout.hidden, layout.intermediate,
       layout.inputType, layout.scheme, layout.activation, parallel,
-      layout.zeroExperts, isBatched ? ", activation_format = \"batched\"" : "",
-      more, layout.options);
+      layout.hasShared() ? "" : "has_bias, ", layout.zeroExperts,
+      isBatched ? ", activation_format = \"batched\"" : "", more,
+      layout.options);
   compiler::CompileOptions options;
   options.archs = {"sm_90a"};
   options.backend = isBatched ? "batched" : layout.backend;
@@ -128,8 +154,9 @@ inline PackageFiles takeRank(const Shares &shares, int64_t rank) {
 struct Rank {
   PackageFiles files;
   reference::Layer layer;
-  int64_t column = 0; ///< the first of its columns of the intermediate
-  int64_t stride = 1; ///< from one of its experts to the next
+  int64_t column = 0;       ///< the first of its columns of the intermediate
+  int64_t sharedColumn = 0; ///< the same of shared experts
+  int64_t stride = 1;       ///< from one of its experts to the next
   std::map<std::string, Bytes> stored;
   Bytes out, ids, weights, counts;
   comm::Communicator *communicator = nullptr;
@@ -144,6 +171,7 @@ struct Rank {
     EXPECT_TRUE(parsed) << (parsed ? "" : parsed.error().message);
     layer = *parsed;
     column = files.manifest.layer["intermediate_begin"];
+    sharedColumn = files.manifest.layer.value("shared_intermediate_begin", 0);
     stride = files.manifest.layer["local_experts"]["stride"];
   }
 
@@ -164,64 +192,92 @@ struct Rank {
     int64_t bytes() const { return rows * rowBytes(); }
   };
 
-  std::vector<Part> parts() const {
-    const int64_t runs = layer.gated ? 2 : 1, hidden = layer.hidden;
-    std::vector<Part> all = {
-        {"w13", layer.weightType, layer.gateUpRows(), hidden, runs, false, 1,
-         reference::fillW13},
-        {"w2", layer.weightType, hidden, layer.intermediate, 0, true, 1,
-         reference::fillW2},
-        {"b13", layer.inputType, layer.gateUpRows(), 1, runs, false, 1,
-         reference::fillB13},
-        {"b2", layer.inputType, hidden, 1, 0, false, 1, reference::fillB2}};
-    if (layer.w1Scaling.given)
-      all.push_back({"w13_scale", layer.w1Scaling.scaleType,
-                     layer.w13ScaleRows(), layer.w13ScaleColumns(), runs, false,
-                     layer.w1Scaling.rows, reference::fillW13Scale});
-    if (layer.w2Scaling.given)
-      all.push_back({"w2_scale", layer.w2Scaling.scaleType, layer.w2ScaleRows(),
-                     layer.w2ScaleColumns(), 0, layer.w2Scaling.columns > 0,
-                     layer.w2Scaling.columns, reference::fillW2Scale});
+  /// Experts whose weights stand together.
+  struct Held {
+    std::string prefix; ///< of the names of their weights
+    reference::Layer layer;
+    uint64_t seed;
+    int64_t experts, begin, stride; ///< of them, the first, and to the next
+    int64_t column;                 ///< the first of the intermediate
+  };
+
+  std::vector<Held> held() const {
+    std::vector<Held> all = {{"", layer, kSeed, layer.localExperts,
+                              layer.localBegin, stride, column}};
+    if (layer.sharedIntermediate > 0)
+      all.push_back(
+          {"shared_", layer.sharedMlp(), kSeed + 1, 1, 0, 1, sharedColumn});
+    return all;
+  }
+
+  static std::vector<Part> partsOf(const reference::Layer &of) {
+    const int64_t runs = of.gated ? 2 : 1, hidden = of.hidden;
+    std::vector<Part> all = {{"w13", of.weightType, of.gateUpRows(), hidden,
+                              runs, false, 1, reference::fillW13},
+                             {"w2", of.weightType, hidden, of.intermediate, 0,
+                              true, 1, reference::fillW2}};
+    if (of.hasBias) {
+      all.push_back({"b13", of.inputType, of.gateUpRows(), 1, runs, false, 1,
+                     reference::fillB13});
+      all.push_back(
+          {"b2", of.inputType, hidden, 1, 0, false, 1, reference::fillB2});
+    }
+    if (of.w1Scaling.given)
+      all.push_back({"w13_scale", of.w1Scaling.scaleType, of.w13ScaleRows(),
+                     of.w13ScaleColumns(), runs, false, of.w1Scaling.rows,
+                     reference::fillW13Scale});
+    if (of.w2Scaling.given)
+      all.push_back({"w2_scale", of.w2Scaling.scaleType, of.w2ScaleRows(),
+                     of.w2ScaleColumns(), 0, of.w2Scaling.columns > 0,
+                     of.w2Scaling.columns, reference::fillW2Scale});
     return all;
   }
 
   void fillWeights() {
-    for (const Part &part : parts()) {
-      Bytes bytes(layer.localExperts * part.bytes());
-      for (int64_t e = 0; e < layer.localExperts; ++e)
-        part.fill(layer, kSeed, e, 0, part.rows,
-                  bytes.span.data() + e * part.bytes());
-      stored.insert_or_assign(part.name, std::move(bytes));
-    }
+    for (const Held &of : held())
+      for (const Part &part : partsOf(of.layer)) {
+        Bytes bytes(of.experts * part.bytes());
+        for (int64_t e = 0; e < of.experts; ++e)
+          part.fill(of.layer, of.seed, e, 0, part.rows,
+                    bytes.span.data() + e * part.bytes());
+        stored.insert_or_assign(of.prefix + part.name, std::move(bytes));
+      }
   }
 
   /// Takes this rank's share of the whole layer's weights.
   void takeWeights(const Rank &whole) {
-    const std::vector<Part> wholes = whole.parts();
-    for (const Part &part : parts()) {
+    const std::vector<Held> its = held(), wholes = whole.held();
+    for (size_t i = 0; i < its.size(); ++i)
+      takeOf(its[i], partsOf(wholes.at(i).layer), whole);
+  }
+
+  void takeOf(const Held &of, const std::vector<Part> &wholes,
+              const Rank &whole) {
+    for (const Part &part : partsOf(of.layer)) {
       const Part &from =
           *std::find_if(wholes.begin(), wholes.end(), [&](const Part &other) {
             return std::string_view(other.name) == part.name;
           });
-      Bytes bytes(layer.localExperts * part.bytes());
-      const std::byte *source = whole.stored.at(part.name).span.data();
-      for (int64_t e = 0; e < layer.localExperts; ++e)
+      const std::string name = of.prefix + part.name;
+      Bytes bytes(of.experts * part.bytes());
+      const std::byte *source = whole.stored.at(name).span.data();
+      for (int64_t e = 0; e < of.experts; ++e)
         for (int64_t row = 0; row < part.rows; ++row) {
           // Gate first: this rank's rows of the gate half, then of the up half.
           int64_t at = row;
           if (part.runs) {
             const int64_t each = part.rows / part.runs;
-            at = row / each * (from.rows / part.runs) + column / part.unit +
+            at = row / each * (from.rows / part.runs) + of.column / part.unit +
                  row % each;
           }
-          at += (layer.localBegin + e * stride) * from.rows;
+          at += (of.begin + e * of.stride) * from.rows;
           const int64_t skipped =
-              part.ofColumns ? part.element->bytesOf(column / part.unit) : 0;
+              part.ofColumns ? part.element->bytesOf(of.column / part.unit) : 0;
           std::memcpy(bytes.span.data() +
                           (e * part.rows + row) * part.rowBytes(),
                       source + at * from.rowBytes() + skipped, part.rowBytes());
         }
-      stored.insert_or_assign(part.name, std::move(bytes));
+      stored.insert_or_assign(name, std::move(bytes));
     }
   }
 
@@ -286,7 +342,7 @@ struct Rank {
                                {pack.result, tensor(packed.back())}};
       Bytes scratch(*scratchBytes);
       if (auto done =
-              device->pack(pack, forPack, scratch.span, 0, layer.localExperts);
+              device->pack(pack, forPack, scratch.span, 0, pack.totalExperts);
           !done)
         return done;
       tensors[pack.result] = tensor(packed.back());

@@ -37,7 +37,7 @@ static PackageFiles withoutLayer(PackageFiles package) {
 TEST_P(OfLayouts, RanksOfEqualSharesHaveTheSameSources) {
   const Layout &layout = GetParam();
   const Shares shares = compileRanks(layout);
-  std::map<std::pair<int64_t, int64_t>, const PackageFiles *> bySize;
+  std::map<std::array<int64_t, 3>, const PackageFiles *> bySize;
   for (int64_t r = 0; r < layout.ranks; ++r) {
     SCOPED_TRACE(fmt::format("rank {}", r));
     // The IR of a layer names its ranks.
@@ -53,10 +53,10 @@ TEST_P(OfLayouts, RanksOfEqualSharesHaveTheSameSources) {
     manifest.ranks = its.manifest.ranks;
     EXPECT_EQ(toJson(manifest), toJson(its.manifest));
     const Rank rank(alone);
-    bySize.try_emplace({rank.layer.localExperts, rank.layer.intermediate},
-                       *share);
-    EXPECT_EQ(bySize.at({rank.layer.localExperts, rank.layer.intermediate}),
-              *share);
+    const std::array sizes = {rank.layer.localExperts, rank.layer.intermediate,
+                              rank.layer.sharedIntermediate};
+    bySize.try_emplace(sizes, *share);
+    EXPECT_EQ(bySize.at(sizes), *share);
   }
   EXPECT_EQ(bySize.size(), shares.size());
 }
@@ -113,7 +113,7 @@ TEST_P(OfLayouts, SumToTheLayer) {
                       ids[token * kTopK + k] >= layout.experts);
           for (int64_t h = 0; h < hidden; ++h) {
             const float value = out[token * hidden + h];
-            if (!local) {
+            if (!local && !layout.hasShared()) {
               ASSERT_EQ(value, 0.0f) << "token " << token;
             }
             sum[token * hidden + h] += value;
@@ -136,7 +136,7 @@ TEST_P(OfLayouts, RowsSentByExpertSumToTheLayer) {
   const Layout &layout = GetParam();
   const int64_t hidden = layout.hidden;
   // No rows are sent to those.
-  if (layout.zeroExperts > 0)
+  if (layout.zeroExperts > 0 || layout.hasShared())
     return;
   Rank whole(compileRank(layout, ""));
   whole.fillWeights();
@@ -205,6 +205,15 @@ INSTANTIATE_TEST_SUITE_P(
         Layout{"ep12_of_all", "tp = 2, pcp = 3, dp = 2, ep", 12, 13, "bf16",
                "grouped", "silu"},
         Layout{"one_expert_each", "dp = 4, ep", 4, 4, "f32", "grouped", "silu"},
+        shared("tp2_shared", "tp = 2", 2, 5, "f32", "unfused",
+               ", num_shared_experts = 2, shared_intermediate = 40"),
+        // 56 columns are 7 runs of gate rows.
+        shared("tp3_shared_uneven", "tp = 3", 3, 5, "bf16", "grouped",
+               ", num_shared_experts = 1, shared_intermediate = 56"),
+        shared("ep3_shared", "tp = 3, ep", 3, 8, "bf16", "grouped",
+               ", num_shared_experts = 3, shared_intermediate = 16"),
+        shared("ep2_dp_shared_zero", "dp = 2, ep", 2, 6, "bf16", "grouped",
+               ", num_shared_experts = 1, shared_intermediate = 32", 2),
         // 384 and 640 columns are 3 and 5 blocks.
         quantized("fp8_block_tp2_uneven", "tp = 2", 2, 4, "fp8_block",
                   "grouped", "silu", 384),
@@ -212,6 +221,12 @@ INSTANTIATE_TEST_SUITE_P(
                   "unfused", "gelu_no_mul", 640),
         quantized("fp8_block_ep3_uneven", "tp = 3, ep", 3, 8, "fp8_block",
                   "grouped", "silu", 208),
+        quantizedShared("fp8_block_ep2_shared", "tp = 2, ep", 2, 4, "fp8_block",
+                        208,
+                        ", num_shared_experts = 1, shared_intermediate = 512"),
+        quantizedShared("int4_ep2_shared", "tp = 2, ep", 2, 4, "int4_w4a16",
+                        256,
+                        ", num_shared_experts = 1, shared_intermediate = 512"),
         quantized("fp8_channel_ep3_uneven", "tp = 3, ep", 3, 7, "fp8_channel",
                   "grouped", "silu", 144),
         quantized("fp8_channel_ep4_round_robin",

@@ -169,6 +169,13 @@ CASES = [
     case("deepseek-v3-ep", "fp8_block", hugging_face("model.layers.3.mlp", kinds=BLOCKS, more=BIAS_OF_DEEPSEEK), SHAPE,
          {**DEEPSEEK, "moe_parallel_config": {"tp_size": 3, "tp_rank": 1, "use_ep": True}}, 3, routing_bias=True,
          experts=[2, 3]),
+    # A rank's half of the columns of two shared experts is the second one.
+    case("deepseek-v3-ep-shared", "fp8_block", hugging_face("model.layers.3.mlp", kinds=BLOCKS, more=BIAS_OF_DEEPSEEK), SHAPE,
+         {**DEEPSEEK, "n_shared_experts": 2, "moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, 3, shared=2,
+         routing_bias=True, experts=[3, 4], apart={"experts": [6]}),
+    case("ep-shared", "bf16", hugging_face("model.layers.0.mlp", shared="shared_expert"), SMALL,
+         {"n_shared_experts": 1, "moe_parallel_config": {"dp_size": 2, "dp_rank": 1, "use_ep": True}},
+         shared=1, experts=[2], apart={"experts": [3], "columns": (32, 32)}),
     case("round-robin", "bf16", hugging_face("model.layers.0.mlp"), {**SMALL, "num_experts": 7},
          {"moe_parallel_config": {"tp_size": 3, "tp_rank": 0, "use_ep": True, "expert_placement_strategy": "round_robin"}},
          experts=[0, 3, 6]),

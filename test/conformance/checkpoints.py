@@ -95,6 +95,9 @@ def check_case(tools, work, row, keep):
         expected = layer.expected(row.get("columns"))
     else:
         expected = layer.expected(row["layer"].get("gate_up_order", "gate_first"), row.get("columns"), row.get("experts"))
+    if row.get("apart"):
+        order = row["layer"].get("gate_up_order", "gate_first")
+        expected.update({f"shared_{name}": data for name, data in layer.expected(order, **row["apart"]).items()})
     if row.get("routing_bias"):
         expected["routing_bias"] = layer.routing_bias.data()
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in expected.items()}

@@ -35,7 +35,8 @@ SHAPES_OF_BYTES = [
     {"num_experts": 60, "experts_per_token": 4, "hidden_dim": 144, "intermediate_size": 48},
     {"num_experts": 8, "experts_per_token": 8, "hidden_dim": 400, "intermediate_size": 208},
 ]
-SIZES = ("hidden_dim", "latent_hidden_dim", "intermediate_size", "stored_hidden_dim", "stored_intermediate_size_per_partition")
+SIZES = ("hidden_dim", "latent_hidden_dim", "intermediate_size", "shared_intermediate_size", "stored_hidden_dim",
+         "stored_intermediate_size_per_partition")
 # Fields of another method than a layer's.
 NO_METHOD = dict.fromkeys(("num_expert_group", "topk_group", "hash_vocabulary", "routed_scaling_factor", "apply_routed_scale_to_output",
                            "e_score_correction_bias"))

@@ -131,7 +131,12 @@ moe.layer @l {top_k = "2", experts = 8, hidden = 64, intermediate = 32, input_ty
 
 // -----
 
-// expected-error@+1 {{custom op 'moe.layer' unknown layer option 'expert_count'; known: experts, top_k, hidden, intermediate, input_type, output_type, logits_type, quant, routing, activation, parallel, accumulate, activation_format, all_to_all, apply_router_weight_on_input, batch_invariant, defer_finalize, eplb, expert_map, gate_up_order, group_index, has_bias, hash_vocabulary, input_quantized, latent_hidden, local_begin, local_experts, local_intermediate, local_stride, lora, num_shared_experts, part, per_expert_scale, ranks, realization, redundant_experts, residual, routed_scale, routed_scale_on_output, scales_swizzled, shared_expert_gate, shared_intermediate, skip_final_all_reduce, stored_hidden, stored_intermediate, stored_layout, stored_quant, w2_bias, weights_type, zero_experts}}
+// expected-error@+1 {{'moe.layer' op 'local_shared_intermediate' must be between 1 and the 48 of the shared experts together, got 49}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, num_shared_experts = 2, shared_intermediate = 24, local_intermediate = 32, local_begin = 0, local_experts = 8, local_shared_intermediate = 49, w2_bias = true}
+
+// -----
+
+// expected-error@+1 {{custom op 'moe.layer' unknown layer option 'expert_count'; known: experts, top_k, hidden, intermediate, input_type, output_type, logits_type, quant, routing, activation, parallel, accumulate, activation_format, all_to_all, apply_router_weight_on_input, batch_invariant, defer_finalize, eplb, expert_map, gate_up_order, group_index, has_bias, hash_vocabulary, input_quantized, latent_hidden, local_begin, local_experts, local_intermediate, local_shared_intermediate, local_stride, lora, num_shared_experts, part, per_expert_scale, ranks, realization, redundant_experts, residual, routed_scale, routed_scale_on_output, scales_swizzled, shared_expert_gate, shared_intermediate, skip_final_all_reduce, stored_hidden, stored_intermediate, stored_layout, stored_quant, w2_bias, weights_type, zero_experts}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, expert_count = 3}
 
 // -----

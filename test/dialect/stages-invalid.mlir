@@ -853,3 +853,43 @@ func.func private @f(%y: tensor<?x2x64xbf16>, %i: tensor<?x2xi32>) {
   %o = moe.finalize ranks = 4 one_sided experts = 2 %y ids %i : (tensor<?x2x64xbf16>, tensor<?x2xi32>) -> tensor<?x64xbf16>
   return
 }
+
+// -----
+
+func.func @shared_rows_tile(%v: tensor<1xi32>) {
+  // expected-error@+1 {{'moe.shared_rows' op 'tile_rows' must not be negative, got -1}}
+  %t, %c, %o, %p, %w = moe.shared_rows tile_rows = -1 valid %v : (tensor<1xi32>) -> (tensor<?x4xi32>, tensor<3xi32>, tensor<2xi32>, tensor<?x1xi32>, tensor<?x1xf32>)
+  return
+}
+
+// -----
+
+func.func @shared_rows_step(%v: tensor<1xi32>) {
+  // expected-error@+1 {{'moe.shared_rows' op 'row_step' must divide the 'tile_rows' of 64, got 48}}
+  %t, %c, %o, %p, %w = moe.shared_rows tile_rows = 64 row_step = 48 valid %v : (tensor<1xi32>) -> (tensor<?x4xi32>, tensor<3xi32>, tensor<2xi32>, tensor<?x1xi32>, tensor<?x1xf32>)
+  return
+}
+
+// -----
+
+func.func @shared_rows_gate(%g: tensor<?x2xf32>) {
+  // expected-error@+1 {{'moe.shared_rows' op 'gate' must be 'tensor<?x1xf32>', got 'tensor<?x2xf32>'}}
+  %t, %c, %o, %p, %w = moe.shared_rows tile_rows = 64 gate %g : (tensor<?x2xf32>) -> (tensor<?x4xi32>, tensor<3xi32>, tensor<2xi32>, tensor<?x1xi32>, tensor<?x1xf32>)
+  return
+}
+
+// -----
+
+func.func @shared_rows_offsets(%v: tensor<1xi32>) {
+  // expected-error@+1 {{'moe.shared_rows' op 'offsets' must be 'tensor<2xi32>', got 'tensor<3xi32>'}}
+  %t, %c, %o, %p, %w = moe.shared_rows tile_rows = 64 valid %v : (tensor<1xi32>) -> (tensor<?x4xi32>, tensor<3xi32>, tensor<3xi32>, tensor<?x1xi32>, tensor<?x1xf32>)
+  return
+}
+
+// -----
+
+func.func @shared_rows_weights(%v: tensor<1xi32>) {
+  // expected-error@+1 {{'moe.shared_rows' op 'weights' must be 'tensor<?x1xf32>', got 'tensor<?x1xf16>'}}
+  %t, %c, %o, %p, %w = moe.shared_rows tile_rows = 64 valid %v : (tensor<1xi32>) -> (tensor<?x4xi32>, tensor<3xi32>, tensor<2xi32>, tensor<?x1xi32>, tensor<?x1xf16>)
+  return
+}

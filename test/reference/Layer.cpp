@@ -425,6 +425,10 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
     layer.redundantExperts = reader.integer("num_redundant_experts", 0);
   if (json.contains("n_shared_experts"))
     layer.sharedExperts = reader.integer("n_shared_experts", 0);
+  // Absent where these are behind the others in the weights.
+  if (json.contains("shared_intermediate_size_per_partition"))
+    layer.sharedIntermediate =
+        reader.integer("shared_intermediate_size_per_partition", 1);
   if (json.contains("activation_format"))
     layer.batched =
         reader.word("activation_format", {"standard", "batched"}) == "batched";

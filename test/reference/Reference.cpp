@@ -168,6 +168,14 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
         out[mine[p].row * hidden + n] += mine[p].weight * y[p * hidden + n];
   }
   addOthers(layer, inputs, routing, list, out);
+  if (layer.sharedIntermediate == 0)
+    return out;
+  Result<std::vector<double>> shared =
+      computeShared(layer, inputs, list, threads);
+  if (!shared)
+    return shared;
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] += (*shared)[i];
   return out;
 }
 

@@ -26,6 +26,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -141,6 +142,9 @@ struct Layer {
   bool expertMap = false; ///< the caller says which local expert is which
   int64_t sharedExperts = 0;
   bool sharedGate = false;
+  /// The width on this rank of shared experts that are an MLP with weights of
+  /// its own; 0: they are behind the others in the weights.
+  int64_t sharedIntermediate = 0;
   /// Rows come by expert and go back unweighted. The reference's tokens are
   /// those rows then, [E_local, slots], each with one expert, of weight 1.
   bool batched = false;
@@ -148,10 +152,17 @@ struct Layer {
   /// Experts that ids may end at, and those whose weights there are, shared
   /// ones behind the others.
   int64_t physicalExperts() const { return experts + redundantExperts; }
-  int64_t storedExperts() const { return physicalExperts() + sharedExperts; }
-  int64_t pairsOfToken() const { return topK + sharedExperts; }
+  int64_t storedExperts() const { return physicalExperts() + sharedRows(); }
+  int64_t pairsOfToken() const { return topK + sharedRows(); }
+  int64_t sharedRows() const {
+    return sharedIntermediate > 0 ? 0 : sharedExperts;
+  }
+  /// The MLP as a layer of one expert that every token takes.
+  Layer sharedMlp() const;
   /// Values of the intermediate behind a row of the output.
-  double valuesPerRow() const { return double(pairsOfToken() * intermediate); }
+  double valuesPerRow() const {
+    return double(pairsOfToken() * intermediate + sharedIntermediate);
+  }
   /// Rows of x and of the output in a run of so many tokens, or slots.
   int64_t rowsOf(int64_t tokens) const {
     return batched ? tokens * localExperts : tokens;
@@ -264,6 +275,8 @@ struct Inputs {
   Weight w13GroupIndex, w2GroupIndex;
   /// f32, one per global expert; only where Scaling::storesNumber.
   Weight a1Scale, a2Scale;
+  /// The weights of Layer::sharedMlp, only with Layer::sharedIntermediate.
+  std::shared_ptr<const Inputs> shared;
 };
 
 /// Whether there is such a row: of batched ones an expert has its first slots.
@@ -302,6 +315,12 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
                                     const Routing &routing,
                                     const std::vector<int64_t> &list,
                                     unsigned threads = 0);
+
+/// The part of these that shared experts with weights of their own add.
+Result<std::vector<double>> computeShared(const Layer &layer,
+                                          const Inputs &inputs,
+                                          const std::vector<int64_t> &list,
+                                          unsigned threads = 0);
 
 /// The same of a part that finalizes: the sums of Inputs::partials.
 Result<std::vector<double>> finalize(const Layer &layer, const Inputs &inputs,

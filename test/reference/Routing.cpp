@@ -454,7 +454,7 @@ static Result<void> checkInputs(const Layer &layer, const Inputs &inputs) {
 /// Shared experts of a token: their ids are those behind the others'.
 static void addShared(const Layer &layer, const Inputs &inputs, int64_t token,
                       int32_t *ids, float *weights) {
-  for (int64_t j = 0; j < layer.sharedExperts; ++j) {
+  for (int64_t j = 0; j < layer.sharedRows(); ++j) {
     ids[j] = int32_t(layer.experts + j);
     weights[j] = 1;
     if (layer.sharedGate)

@@ -148,7 +148,7 @@ void fillMaps(const Layer &layer, uint64_t seed, Inputs &inputs) {
   if (layer.expertMap) {
     inputs.expertMap = shuffled(seed, Stream::ExpertMap, physical);
     // An id of no local expert is another rank's.
-    const int64_t local = layer.localExperts - layer.sharedExperts;
+    const int64_t local = layer.localExperts - layer.sharedRows();
     for (int32_t &place : inputs.expertMap)
       if (place >= local)
         place = -1;

@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <memory>
 
 using namespace moec;
 using namespace moec::run;
@@ -47,11 +48,25 @@ struct WeightShape {
   Fill fill;
   /// Not of all experts, or of the router, but of each local expert its own.
   bool ofLocalExperts;
+  /// Whether it is one of the shared experts' MLP; kOfShared begins its name.
+  bool ofShared = false;
 
   int64_t rowBytes() const { return element->bytesOf(columns); }
   int64_t expertBytes() const { return rows * rowBytes(); }
 };
 } // namespace
+
+static constexpr std::string_view kOfShared = "shared_";
+/// Makes other numbers of shared experts.
+static constexpr uint64_t kSharedSeed = 0x5ead;
+
+/// The layer that has the weight among its own, and what it calls it.
+static Layer layerOf(const Layer &layer, const WeightShape &shape) {
+  return shape.ofShared ? layer.sharedMlp() : layer;
+}
+static std::string nameOf(const WeightShape &shape) {
+  return shape.ofShared ? shape.name.substr(kOfShared.size()) : shape.name;
+}
 
 /// Codes, or the floats that they are made of.
 static Fill fillOf(const Layer &layer, bool first) {
@@ -157,6 +172,19 @@ static std::vector<WeightShape> weightShapes(const Layer &layer) {
     std::erase_if(shapes, [&](const WeightShape &shape) {
       return !isOfPart(layer, shape.name);
     });
+  if (layer.sharedIntermediate == 0)
+    return shapes;
+  for (WeightShape &shape : weightShapes(layer.sharedMlp())) {
+    shape.name.insert(0, kOfShared);
+    shape.ofLocalExperts = false;
+    shape.ofShared = true;
+    shape.fill = [fill = std::move(shape.fill)](
+                     const Layer &of, uint64_t seed, int64_t expert,
+                     int64_t row, int64_t rows, void *destination) {
+      fill(of.sharedMlp(), seed ^ kSharedSeed, expert, row, rows, destination);
+    };
+    shapes.push_back(std::move(shape));
+  }
   return shapes;
 }
 
@@ -183,8 +211,9 @@ static void fillExperts(const Layer &layer, const WeightShape &shape,
 /// All experts as the layer's checkpoint stores them.
 static void store(const Layer &layer, const WeightShape &shape,
                   HostWeights &weights) {
-  const reference::StoredMatrix matrix = reference::storedMatrix(
-      layer, shape.name, shape.rows, shape.columns, *shape.element);
+  const reference::StoredMatrix matrix =
+      reference::storedMatrix(layerOf(layer, shape), nameOf(shape), shape.rows,
+                              shape.columns, *shape.element);
   if (matrix.isRows())
     return;
   HostArray array(shape.experts * matrix.storedBytes());
@@ -202,8 +231,9 @@ static void store(const Layer &layer, const WeightShape &shape,
 /// The other way round, of an array that is as a checkpoint stores it.
 static void readStored(const Layer &layer, const WeightShape &shape,
                        HostWeights &weights) {
-  const reference::StoredMatrix matrix = reference::storedMatrix(
-      layer, shape.name, shape.rows, shape.columns, *shape.element);
+  const reference::StoredMatrix matrix =
+      reference::storedMatrix(layerOf(layer, shape), nameOf(shape), shape.rows,
+                              shape.columns, *shape.element);
   if (matrix.isRows())
     return;
   HostArray &array = weights.arrays.at(shape.name);
@@ -220,12 +250,16 @@ static void readStored(const Layer &layer, const WeightShape &shape,
   array = std::move(rows);
 }
 
-/// Codes and scales in place of floats, which are given.
-static void quantize(const Layer &layer, HostWeights &weights) {
+/// Codes and scales in place of floats, which are given. `whose`: what the
+/// names begin with.
+static void quantize(const Layer &layer, HostWeights &weights,
+                     const std::string &whose = "") {
   if (!layer.storedWeightType || !layer.part.empty())
     return;
+  if (layer.sharedIntermediate > 0)
+    quantize(layer.sharedMlp(), weights, std::string(kOfShared));
   for (const bool first : {true, false}) {
-    const std::string name = first ? "w13" : "w2";
+    const std::string name = whose + (first ? "w13" : "w2");
     HostArray &floats = weights.arrays.at(name);
     const int64_t experts = layer.localExperts;
     const int64_t each = floats.bytes / experts;
@@ -320,8 +354,9 @@ HostArray HostWeights::unpacked(const Layer &layer,
   std::memcpy(made.data.get(), given(name).data.get(),
               static_cast<size_t>(made.bytes));
   for (const WeightShape &shape : weightShapes(layer)) {
-    const reference::StoredMatrix matrix = reference::storedMatrix(
-        layer, shape.name, shape.rows, shape.columns, *shape.element);
+    const reference::StoredMatrix matrix =
+        reference::storedMatrix(layerOf(layer, shape), nameOf(shape),
+                                shape.rows, shape.columns, *shape.element);
     if (shape.name != name || matrix.isRows() || layer.storedWeightType)
       continue;
     for (int64_t expert = 0; expert < shape.experts; ++expert)
@@ -372,11 +407,12 @@ std::vector<std::string> moec::run::weightsOfExperts(const Layer &layer) {
   return names;
 }
 
-void HostWeights::describe(const Layer &layer,
-                           reference::Inputs &inputs) const {
+static void describeOf(const std::map<std::string, HostArray> &arrays,
+                       const std::string &whose, const Layer &layer,
+                       reference::Inputs &inputs) {
   auto point = [&](const char *name, const Element *element,
                    reference::Weight &weight) {
-    if (auto it = arrays.find(name); it != arrays.end())
+    if (auto it = arrays.find(whose + name); it != arrays.end())
       weight = {it->second.data.get(), element, nullptr};
   };
   point("w13", layer.weightType, inputs.w13);
@@ -398,6 +434,16 @@ void HostWeights::describe(const Layer &layer,
   point("a2_scale", f32, inputs.a2Scale);
   point("a1_second_scale", f32, inputs.a1Scale);
   point("a2_second_scale", f32, inputs.a2Scale);
+}
+
+void HostWeights::describe(const Layer &layer,
+                           reference::Inputs &inputs) const {
+  describeOf(arrays, "", layer, inputs);
+  if (layer.sharedIntermediate > 0) {
+    auto shared = std::make_shared<reference::Inputs>();
+    describeOf(arrays, std::string(kOfShared), layer.sharedMlp(), *shared);
+    inputs.shared = std::move(shared);
+  }
   auto see = [&](const char *name, const char *element,
                  reference::Matrix &matrix) {
     if (auto it = arrays.find(name); it != arrays.end())

@@ -72,6 +72,7 @@ TEST(Stages, AreCalledInManifestsAsInODS) {
   compare<moe::PermuteOp>({}, "counts", "local_begin");
   compare<moe::PairRowsOp>({}, "", "local_begin");
   compare<moe::BatchOp>();
+  compare<moe::SharedRowsOp>();
   compare<moe::AmaxOp>();
   compare<moe::QuantizeOp>();
   compare<moe::DequantizeOp>();
