@@ -53,7 +53,8 @@ void PrintTo(const Split &split, std::ostream *out) {
   *out << split.layout.name;
 }
 
-/// Ranks that are late by up to a millisecond, by a seed.
+/// Ranks that are late by up to a millisecond, by a seed, and rank seed - 1 by
+/// five more.
 host::RankGroup::Options lateBy(uint64_t seed) {
   host::RankGroup::Options options;
   if (seed == 0)
@@ -61,7 +62,9 @@ host::RankGroup::Options lateBy(uint64_t seed) {
   auto calls = std::make_shared<std::atomic<uint64_t>>(0);
   options.delay = [seed, calls](int64_t rank) {
     std::mt19937_64 random(seed * 1000003 + uint64_t(rank) * 977 + ++*calls);
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 1000));
+    const uint64_t more = uint64_t(rank) + 1 == seed ? 5000 : 0;
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(random() % 1000 + more));
   };
   return options;
 }
