@@ -168,7 +168,7 @@ def check(cell, mode, tokens):
             cell.run(mode, tokens, {**given, **valid}, out=out)
         wanted = cell.run("whole", tokens, given)
         rows = real[world.rank]
-        others = {"torch": cell.by_collectives(tokens, given)} if world.has_collectives and not valid else {}
+        others = {"torch": cell.by_collectives(tokens, given)} if "experts" in cell.layers and world.has_collectives and not valid else {}
         for way, out in {mode: outs[0], **others}.items():
             error = relative_error(world.floats(out[:rows]), world.floats(wanted[:rows])) if rows else 0.0
             worst = max(worst, error)
@@ -222,14 +222,16 @@ def replay_on_host(cell, mode, tokens, count):
 
 
 def capture(world, body):
-    """A graph of what body() queues, which has run before. Other threads may call CUDA meanwhile. Returns when all ranks have one: a
-    capture waits for the whole GPU, and a rank's run there may wait for the others."""
+    """A graph of what body() queues, which has run before. Other threads may call CUDA meanwhile. Ranks capture one after the other, and
+    return when all have: a capture waits for the whole GPU, where a run of a rank may wait for the others."""
     torch = world.torch
     world.synchronize()
-    world.gather(None)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        body()
+    for turn in range(world.size):
+        world.gather(None)
+        if turn == world.rank:
+            with torch.cuda.graph(graph, stream=torch.cuda.Stream(), capture_error_mode="thread_local"):
+                body()
     world.gather(None)
     return graph
 

@@ -39,9 +39,6 @@ static LogicalResult checkOneSided(moe::LayerOp layer,
   refuseAsked(moved.gather > kMostWindowRanks, "size_not_supported",
               Twine(moved.gather) + " ranks; accepted: at most " +
                   Twine(kMostWindowRanks));
-  refuseAsked(layer.getZeroExperts().value_or(0) > 0, "option_not_supported",
-              "zero_experts: they hand on x, which the rank that adds it does "
-              "not get; accepted: one of the two");
   return failure(failed);
 }
 

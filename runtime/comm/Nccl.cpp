@@ -146,6 +146,7 @@ public:
   int64_t size() const override { return ranks; }
   bool onGpu() const override { return true; }
   Result<void> connect(const NcclOptions &options);
+  Result<void> firstCalls(NcclComm comm, int64_t members);
   Result<void> prepare(int64_t ofGroup, int64_t stride) override;
   Result<void> perform(const Call &call) override;
   Result<std::vector<char>> exchange(std::span<const char> mine,
@@ -191,6 +192,28 @@ private:
   std::string why;         ///< it serves no more; "" while it does
   bool ended = false;      ///< NCCL's communicators were aborted
   bool leftThread = false; ///< that still connects, in the context
+};
+
+/// Waits for no other stream. Its CUDA context is current where it ends.
+struct OwnStream {
+  static Result<std::unique_ptr<OwnStream>> create(const CudaPlace &place) {
+    auto made = std::make_unique<OwnStream>(*place.driver);
+    TRY(place.driver->check(
+        place.driver->streamCreate(&made->stream, /*non-blocking*/ 1),
+        "cuStreamCreate"));
+    return made;
+  }
+  explicit OwnStream(const runtime::cuda::CudaDriver &driver)
+      : driver(driver) {}
+  ~OwnStream() {
+    if (stream)
+      driver.streamDestroy(stream);
+  }
+  OwnStream(const OwnStream &) = delete;
+  OwnStream &operator=(const OwnStream &) = delete;
+
+  const runtime::cuda::CudaDriver &driver;
+  runtime::cuda::CUstream stream = nullptr;
 };
 
 int typeOf(std::string_view elementType) {
@@ -367,7 +390,7 @@ Result<void> NcclCommunicator::connect(const NcclOptions &options) {
                                      key = int(number)](NcclComm *made) {
       return split(lender, /*color=*/0, key, made, /*config=*/nullptr);
     }));
-    return {};
+    return firstCalls(all, ranks);
   }
   NcclId id;
   std::ranges::copy(*options.id, id.bytes);
@@ -375,13 +398,42 @@ Result<void> NcclCommunicator::connect(const NcclOptions &options) {
       make("ncclCommInitRank",
            [init = nccl.initRank, id, count = int(ranks), mine = int(number)](
                NcclComm *made) { return init(made, count, id, mine); }));
-  return {};
+  return firstCalls(all, ranks);
+}
+
+/// A first call of each kind connects ranks inside of NCCL, and so waits for
+/// them on the host. Here it has a deadline. A gather makes rings, and a small
+/// sum over all ranks makes trees.
+Result<void> NcclCommunicator::firstCalls(NcclComm comm, int64_t members) {
+  struct Trial {
+    runtime::DeviceMemory memory;
+    std::unique_ptr<OwnStream> own;
+  };
+  const ContextScope scope(*place.driver, place.context);
+  TRY(scope.status());
+  constexpr int64_t kBytes = 256;
+  auto trial = std::make_shared<Trial>(
+      TRY(runtime::DeviceMemory::allocate(place, kBytes * (members + 1))),
+      TRY(OwnStream::create(place)));
+  TRY(make("their first collectives", [nccl = nccl, comm,
+                                       trial](NcclComm * /*made*/) {
+    const auto mine = trial->memory.address();
+    const auto *from = reinterpret_cast<const void *>(mine);
+    auto *to = reinterpret_cast<void *>(mine + kBytes);
+    runtime::cuda::CUstream stream = trial->own->stream;
+    const int status =
+        nccl.allGather(from, to, size_t(kBytes), kUint8, comm, stream);
+    return status == kNcclSuccess || status == kInProgress
+               ? nccl.allReduce(to, to, 1, typeOf("f32"), kSum, comm, stream)
+               : status;
+  }));
+  return wait(trial->own->stream, "do their first collectives");
 }
 
 Result<void> NcclCommunicator::prepare(int64_t ofGroup, int64_t stride) {
   if ((ofGroup == ranks && stride == 1) || groups.contains({ofGroup, stride}))
     return {};
-  const std::lock_guard<std::timed_mutex> calling(inUse);
+  std::unique_lock<std::timed_mutex> calling(inUse);
   TRY(isWhole());
   const auto color = int(groupOf(number, ofGroup, stride).front());
   NcclComm group =
@@ -389,15 +441,19 @@ Result<void> NcclCommunicator::prepare(int64_t ofGroup, int64_t stride) {
                                  key = int(number)](NcclComm *made) {
         return split(from, color, key, made, /*config=*/nullptr);
       }));
+  bool isKept = false;
   {
     const std::lock_guard<std::mutex> lock(state);
-    if (!ended) {
+    isKept = !ended;
+    if (isKept)
       groups[{ofGroup, stride}] = group;
-      return {};
-    }
   }
-  nccl.abort(group);
-  return isWhole();
+  if (!isKept) {
+    nccl.abort(group);
+    return isWhole();
+  }
+  calling.unlock();
+  return firstCalls(group, ofGroup);
 }
 
 /// Queues the parts of a call, which are one operation for NCCL.
@@ -498,16 +554,7 @@ Result<std::vector<char>> NcclCommunicator::exchange(std::span<const char> mine,
   const auto from = TRY(runtime::DeviceMemory::allocate(place, mine.size()));
   const auto to = TRY(runtime::DeviceMemory::allocate(place, gathered.size()));
   TRY(driver.upload(from.address(), mine.data(), mine.size()));
-  struct Stream {
-    const runtime::cuda::CudaDriver &driver;
-    runtime::cuda::CUstream stream = nullptr;
-    ~Stream() {
-      if (stream)
-        driver.streamDestroy(stream);
-    }
-  } own{driver};
-  TRY(driver.check(driver.streamCreate(&own.stream, /*non-blocking*/ 1),
-                   "cuStreamCreate"));
+  const std::unique_ptr<OwnStream> own = TRY(OwnStream::create(place));
   const Part part = {reinterpret_cast<const void *>(from.address()),
                      reinterpret_cast<void *>(to.address()),
                      static_cast<int64_t>(mine.size()), "i8"};
@@ -515,10 +562,10 @@ Result<std::vector<char>> NcclCommunicator::exchange(std::span<const char> mine,
                ranks,
                1,
                {&part, 1},
-               own.stream,
+               own->stream,
                0,
                step}));
-  TRY(wait(own.stream, step));
+  TRY(wait(own->stream, step));
   TRY(driver.check(
       driver.memcpyDtoH(gathered.data(), to.address(), gathered.size()),
       "cuMemcpyDtoH"));

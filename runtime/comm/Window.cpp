@@ -34,6 +34,8 @@ Result<void> Window::check() const {
   const std::string run = fmt::format("in run {} of the context", found.epoch);
   switch (static_cast<ExchangeEnd>(code)) {
   case ExchangeEnd::None:
+    if (std::atomic_ref(found.abort).load(std::memory_order_acquire))
+      return Error(ErrorCode::PeerLost, "rank {} was told to end", rank());
     return {};
   case ExchangeEnd::Late:
     return Error(ErrorCode::PeerLost,

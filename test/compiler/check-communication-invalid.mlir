@@ -79,10 +79,5 @@ moe.layer @l {experts = 288, top_k = 2, hidden = 256, intermediate = 256, input_
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: all_to_all one_sided, and zero_experts: they hand on x, which the rank that adds it does not get; accepted: one of the two, or all_to_all gather_scatter}}
-moe.layer @l {experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>, all_to_all = "one_sided", zero_experts = 2}
-
-// -----
-
 // expected-error@+1 {{layer @l refused [option_not_supported]: all_to_all one_sided, and lora: addends are of the pairs of one rank's tokens; accepted: one of the two, or all_to_all allgather_reducescatter, with which the caller moves tokens and sums}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>, all_to_all = "one_sided", lora}

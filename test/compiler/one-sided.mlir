@@ -24,7 +24,7 @@
 // CHECK: moe.kernel @up_to_32_dispatch kind = dispatch schedule #moe.block_schedule<threads = 512, programmatic>
 // CHECK-NEXT: plan #moe.plan<grid = "min(ceildiv(own_tokens, 16), sm_count)"
 // CHECK: moe.kernel @up_to_32_finalize kind = finalize schedule #moe.combine_schedule<columns = 256, threads = 32, programmatic>
-// CHECK-NEXT: plan #moe.plan<grid = "own_tokens", early, column_blocks = 1
+// CHECK-NEXT: plan #moe.plan<grid = "own_tokens", early = true, column_blocks = 1
 // CHECK: moe.variant @up_to_32 tokens[1, 32]
 // CHECK-SAME: #moe.region<"own_ids", offset = "{{[^"]*}}", bytes = "own_tokens * 8", first = 0, last = {{[0-9]+}}>
 // CHECK-NOT: #moe.region<"received_x"

@@ -88,12 +88,12 @@ struct Ranks {
       thread.join();
   }
 
-  /// Connects the ranks, with delays by a seed. Windows last until they are
-  /// connected anew.
-  void connect(uint64_t seed) {
+  void connect(uint64_t seed) { connect(lateBy(seed)); }
+
+  /// Connects the ranks. Windows last until they are connected anew.
+  void connect(const host::RankGroup::Options &options) {
     windows.clear(), ends.clear();
-    group =
-        std::move(*host::RankGroup::create(split.layout.ranks, lateBy(seed)));
+    group = std::move(*host::RankGroup::create(split.layout.ranks, options));
     windows.resize(ranks.size()), ends.resize(ranks.size());
     inThreads([&](size_t r) {
       ends[r] = std::move(*group->end(int64_t(r)));
@@ -304,6 +304,81 @@ INSTANTIATE_TEST_SUITE_P(Gather, OfSeventyTwo,
                          testing::Values(split(kSeventyTwo, 72, 1)));
 INSTANTIATE_TEST_SUITE_P(OneSided, OfSeventyTwo,
                          testing::Values(oneSided(kSeventyTwo)));
+
+/// Two ranks that write into each other's windows, connected with a timeout.
+struct OneSidedPair : Ranks {
+  explicit OneSidedPair(std::chrono::milliseconds timeout)
+      : Ranks(
+            oneSided({"pair", "dp = 2, ep", 2, 4, "f32", "unfused", "silu"})) {
+    host::RankGroup::Options options;
+    options.timeout = timeout;
+    connect(options);
+  }
+
+  /// One rank's run of x and logits that are zero.
+  Result<void> runOne(size_t rank, int64_t tokens) {
+    Bytes x(tokens * split.layout.hidden * 4);
+    Bytes logits(tokens * split.layout.experts * 4);
+    for (const Bytes *bytes : {&x, &logits})
+      std::ranges::fill(bytes->span, std::byte{0});
+    ranks[rank].communicator = ends[rank].get();
+    ranks[rank].window = windows[rank].get();
+    return runRank(ranks[rank], tokens, tokens, x.span, logits.span);
+  }
+
+  bool isNan(size_t rank) const {
+    const auto bytes = ranks[rank].out.span;
+    const auto *out = reinterpret_cast<const float *>(bytes.data());
+    return !bytes.empty() && std::all_of(out, out + bytes.size() / 4,
+                                         [](float v) { return v != v; });
+  }
+};
+
+TEST(OneSided, ARankThatDoesNotComeIsLost) {
+  OneSidedPair pair(std::chrono::milliseconds(100));
+  Result<void> alone = pair.runOne(0, 3);
+  ASSERT_FALSE(alone);
+  EXPECT_EQ(alone.error().code, ErrorCode::PeerLost);
+  EXPECT_EQ(alone.error().message, "rank 0 waited 100 ms for rank 1 to send "
+                                   "its tokens in run 1 of the context");
+  EXPECT_TRUE(pair.isNan(0));
+  // The other one finds its window broken, and neither waits nor writes.
+  Result<void> late = pair.runOne(1, 3);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::PeerLost);
+  EXPECT_TRUE(pair.isNan(1));
+  Result<void> again = pair.runOne(0, 3);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().message, alone.error().message);
+}
+
+TEST(OneSided, RanksHaveOneTokenCount) {
+  OneSidedPair pair(std::chrono::milliseconds(60000));
+  std::vector<Result<void>> results(2);
+  pair.inThreads([&](size_t rank) {
+    results[rank] = pair.runOne(rank, rank == 0 ? 3 : 4);
+  });
+  bool isNamed = false;
+  for (size_t rank : {0, 1}) {
+    ASSERT_FALSE(results[rank]) << "rank " << rank;
+    EXPECT_TRUE(pair.isNan(rank)) << "rank " << rank;
+    isNamed |= results[rank].error().code == ErrorCode::PeerMismatch;
+  }
+  EXPECT_TRUE(isNamed) << results[0].error().message;
+}
+
+TEST(OneSided, AnAbortEndsAWait) {
+  OneSidedPair pair(std::chrono::milliseconds(60000));
+  std::thread aborts([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    pair.group->abort("the test ends it");
+  });
+  Result<void> alone = pair.runOne(0, 2);
+  aborts.join();
+  ASSERT_FALSE(alone);
+  EXPECT_EQ(alone.error().code, ErrorCode::PeerLost);
+  EXPECT_TRUE(pair.isNan(0));
+}
 
 /// Runs one of two ranks, and returns what goes wrong.
 Result<void> runAlone(const char *parallel, comm::Communicator *communicator,

@@ -145,8 +145,9 @@ class Rank:
                                                          timeout_ms=self.timeout_ms)
             return
         path = self.meeting / "id"
+        made = moec.Communicator.unique_id(nccl_path)
         if self.rank == 0:
-            path.with_suffix(".new").write_bytes(moec.Communicator.unique_id(nccl_path))
+            path.with_suffix(".new").write_bytes(made)
             path.with_suffix(".new").rename(path)
         self._await(path)
         self.comm = moec.Communicator(path.read_bytes(), self.rank, RANKS, device=self.device, timeout_ms=self.timeout_ms,
