@@ -135,13 +135,22 @@ class GpuRank(TorchArrays):
         # NCCL connects in the first collective.
         distributed.all_reduce(torch.zeros(1, device=self.device))
         torch.cuda.synchronize()
-        if connect == "group":
-            self.comm = moec.Communicator.from_group(device=self.device)
-        else:
-            made = self.gather(moec.Communicator.unique_id() if self.rank == 0 else None)[0]
-            self.comm = moec.Communicator(made, self.rank, self.size, device=self.device)
+        self.comm = getattr(self, f"_by_{connect}")()
         self.grouped = self._groups()
         self.ready = torch.zeros(1, device=self.device)
+
+    def _by_group(self):
+        return moec.Communicator.from_group(device=self.device)
+
+    def _by_id(self):
+        made = self.gather(moec.Communicator.unique_id() if self.rank == 0 else None)[0]
+        return moec.Communicator(made, self.rank, self.size, device=self.device)
+
+    def _by_callbacks(self):
+        return moec.Communicator.from_callbacks(self.gather, self.rank, self.size, device=self.device)
+
+    def _by_symmetric_memory(self):
+        return moec.Communicator.from_symmetric_memory(device=self.device)
 
     def _groups(self):
         """Whether torch puts gathers of several types into one group of NCCL, as vLLM does. Else they come one by one."""

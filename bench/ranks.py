@@ -398,7 +398,8 @@ def main():
     parser.add_argument("--routing", choices=("uniform", "first", "own"), default="uniform",
                         help="with --time: the ranks whose experts tokens choose: any, the first, or their own")
     parser.add_argument("--pushes", action="store_true", help="with --time: also copies into torch's symmetric memory")
-    parser.add_argument("--connect", choices=("group", "id"), default="group", help="a communicator of torch's group, or of an id")
+    parser.add_argument("--connect", choices=("group", "id", "callbacks", "symmetric_memory"), default="group",
+                        help="a communicator of torch's group or of an id; the others are for one_sided, without NCCL")
     parser.add_argument("--host", action="store_true", help="threads of the host device in place of GPUs")
     parser.add_argument("--one-gpu", action="store_true", help="all ranks have the first GPU, without collectives; for one_sided")
     parser.add_argument("--out", type=pathlib.Path, help="JSON lines, appended")

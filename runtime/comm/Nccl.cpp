@@ -421,11 +421,13 @@ Result<void> NcclCommunicator::firstCalls(NcclComm comm, int64_t members) {
     const auto *from = reinterpret_cast<const void *>(mine);
     auto *to = reinterpret_cast<void *>(mine + kBytes);
     runtime::cuda::CUstream stream = trial->own->stream;
-    const int status =
-        nccl.allGather(from, to, size_t(kBytes), kUint8, comm, stream);
-    return status == kNcclSuccess || status == kInProgress
-               ? nccl.allReduce(to, to, 1, typeOf("f32"), kSum, comm, stream)
-               : status;
+    int status = nccl.groupStart();
+    if (status == kNcclSuccess)
+      status = nccl.allGather(from, to, size_t(kBytes), kUint8, comm, stream);
+    if (status == kNcclSuccess)
+      status = nccl.allReduce(to, to, 1, typeOf("f32"), kSum, comm, stream);
+    const int ended = nccl.groupEnd();
+    return status == kNcclSuccess ? ended : status;
   }));
   return wait(trial->own->stream, "do their first collectives");
 }

@@ -313,10 +313,12 @@ TEST_F(Comm, ARankThatDoesNotComeIsNoHang) {
   EXPECT_EQ(moec_comm_create(&options, &comm), MOEC_PEER_LOST);
   EXPECT_STREQ(moec_last_error(), "rank 0 waited 50 ms for the other ranks to "
                                   "do ncclCommInitRank");
-  // Who comes late ends the wait of the thread that was left alone.
+  // Who comes late ends the wait of the thread that was left alone, and learns
+  // that nobody is there.
   options = optionsOf(1, id.data());
-  EXPECT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
-  moec_comm_destroy(comm);
+  EXPECT_EQ(moec_comm_create(&options, &comm), MOEC_PEER_LOST);
+  EXPECT_THAT(moec_last_error(),
+              testing::StartsWith("their first collectives failed"));
   for (int wait = 0; wait < 2000 && fakeNccl()->alive > 0; ++wait)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
@@ -425,7 +427,7 @@ TEST_F(Comm, AbortEndsACallThatWaits) {
 /// The exchange of a context has a deadline, though NCCL has none.
 TEST_F(Comm, AnExchangeHasADeadline) {
   const comm::UniqueId id = *comm::makeUniqueId(MOEC_FAKE_NCCL);
-  fakeGpu()->streamsWait = true;
+  std::barrier<> both(2);
   onRanks([&](int32_t rank) {
     comm::NcclOptions options;
     options.ranks = 2, options.rank = rank;
@@ -434,6 +436,8 @@ TEST_F(Comm, AnExchangeHasADeadline) {
     options.id = id;
     auto made = comm::connectByNccl(options);
     ASSERT_TRUE(made) << made.error().message;
+    both.arrive_and_wait();
+    fakeGpu()->streamsWait = true;
     auto all = (*made)->exchange(std::string(3, char('a' + rank)),
                                  "create its context");
     ASSERT_FALSE(all);
@@ -441,6 +445,26 @@ TEST_F(Comm, AnExchangeHasADeadline) {
     EXPECT_EQ(all.error().message,
               fmt::format("rank {} waited 500 ms for the other ranks to create "
                           "its context",
+                          rank));
+  });
+  fakeGpu()->streamsWait = false;
+}
+
+/// NCCL connects in the first collective of a communicator.
+TEST_F(Comm, FirstCollectivesHaveADeadline) {
+  const comm::UniqueId id = *comm::makeUniqueId(MOEC_FAKE_NCCL);
+  fakeGpu()->streamsWait = true;
+  onRanks([&](int32_t rank) {
+    comm::NcclOptions options;
+    options.ranks = 2, options.rank = rank;
+    options.path = MOEC_FAKE_NCCL;
+    options.timeout = std::chrono::milliseconds(200);
+    options.id = id;
+    auto made = comm::connectByNccl(options);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().message,
+              fmt::format("rank {} waited 200 ms for the other ranks to do "
+                          "their first collectives",
                           rank));
   });
   fakeGpu()->streamsWait = false;
