@@ -6,8 +6,8 @@
 #
 # `cmake --install --component NAME` installs a part; without it all but `python`:
 #
-#   runtime    libmoec-runtime.so, moec-run, moec-nvrtc, moec-measure, headers but one, the CMake package
-#   compiler   libmoec.so, moec, moec-opt, compiler.h
+#   runtime    libmoec-runtime.so, moec-run, moec-nvrtc, moec-measure, headers of the runtime, the CMake package
+#   compiler   libmoec.so, moec, moec-opt, headers of the compiler
 #   python     libmoec.so as one file without links, moec-nvrtc and moec-measure, in moec/, as a wheel has them
 #
 # The libraries have a SONAME with the version that the C ABI is compatible with: 0.1 for 0.1.x.
@@ -42,10 +42,10 @@ install_part(runtime moec-runtime-shared moec-run)
 # Not CMAKE_INSTALL_LIBEXECDIR: runtime/jit/CompileWorker.cpp looks for it here, from bin/, lib/ and lib/<triplet>/.
 install(TARGETS moec-nvrtc moec-measure RUNTIME DESTINATION libexec/moec COMPONENT runtime)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/moec DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT runtime
-  PATTERN compiler.h EXCLUDE)
+  PATTERN compiler.h* EXCLUDE)
 if(MOEC_BUILD_COMPILER)
   install_part(compiler moec-shared moec moec-opt)
-  install(FILES ${PROJECT_SOURCE_DIR}/runtime/include/moec/compiler.h
+  install(FILES ${PROJECT_SOURCE_DIR}/runtime/include/moec/compiler.h ${PROJECT_SOURCE_DIR}/runtime/include/moec/compiler.hpp
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/moec COMPONENT compiler)
   install(PROGRAMS $<TARGET_FILE:moec-shared> DESTINATION moec RENAME libmoec.so COMPONENT python EXCLUDE_FROM_ALL)
   install(PROGRAMS $<TARGET_FILE:moec-nvrtc> $<TARGET_FILE:moec-measure> DESTINATION moec COMPONENT python EXCLUDE_FROM_ALL)

@@ -52,6 +52,7 @@ struct Offer {
   int64_t pid = 0, device = 0, bytes = 0;
   uint64_t context = 0, address = 0;
   CUipcMemHandle handle = {};
+  std::array<char, 128> noHandle = {}; ///< why there is none; "": there is
   Outcome outcome;
 };
 
@@ -117,7 +118,7 @@ public:
   /// The block, and own memory of so many bytes; 0: it is handed in.
   Result<void> allocate(const WindowPlace &place, int64_t bytes);
   Result<void> zero(uint64_t address) const;
-  Result<void> describe(const WindowPlace &place, Offer &offer) const;
+  void describe(const WindowPlace &place, Offer &offer) const;
   /// Reaches the memory of a rank.
   Result<void> reach(const WindowPlace &place, int64_t rank, const Offer &mine,
                      const Offer &its);
@@ -173,14 +174,16 @@ Result<void> CudaWindow::zero(uint64_t address) const {
   return driver.check(driver.ctxSynchronize(), "zeroing the window");
 }
 
-Result<void> CudaWindow::describe(const WindowPlace &place,
-                                  Offer &offer) const {
+void CudaWindow::describe(const WindowPlace &place, Offer &offer) const {
   describeSelf(offer);
   offer.device = place.cuda.device;
   offer.context = reinterpret_cast<uint64_t>(cudaContext);
   offer.address = memory();
-  return driver.check(driver.ipcGetMemHandle(&offer.handle, memory()),
-                      "cuIpcGetMemHandle");
+  // Ranks of one process need no handle.
+  if (const auto done = driver.check(
+          driver.ipcGetMemHandle(&offer.handle, memory()), "cuIpcGetMemHandle");
+      !done)
+    keep(offer.noHandle, done.error().message);
 }
 
 Result<void> CudaWindow::reach(const WindowPlace &place, int64_t rank,
@@ -209,6 +212,8 @@ Result<void> CudaWindow::reach(const WindowPlace &place, int64_t rank,
   }
   if (its.host != mine.host || mine.host[0] == '\0')
     return cannot("it is on another host");
+  if (its.noHandle[0] != '\0')
+    return cannot(its.noHandle.data());
   CUdeviceptr pointer = 0;
   if (const auto done = driver.check(
           driver.ipcOpenMemHandle(&pointer, its.handle, kIpcLazyPeerAccess),
@@ -248,7 +253,8 @@ Result<std::unique_ptr<Window>> comm::shareByDriver(const WindowPlace &place,
   const auto prepare = [&]() -> Result<void> {
     TRY(window->allocate(place, bytes));
     TRY(window->zero(window->memory()));
-    return window->describe(place, mine);
+    window->describe(place, mine);
+    return {};
   };
   mine.outcome = outcomeOf(prepare());
   const std::vector<Offer> offers =

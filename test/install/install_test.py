@@ -99,7 +99,7 @@ class Installed(unittest.TestCase):
             self.skipTest("the compiler is not built")
         self.assertEqual(self.configure(self.prefix, "moec::moec", "REQUIRED COMPONENTS runtime compiler"), "")
         _, files = self.install_part("compiler")
-        self.assertTrue({"bin/moec", "bin/moec-opt", "include/moec/compiler.h"} <= files)
+        self.assertTrue({"bin/moec", "bin/moec-opt", "include/moec/compiler.h", "include/moec/compiler.hpp"} <= files)
         self.assertFalse([file for file in files if "runtime" in file])
         prefix, files = self.install_part("python")
         self.assertEqual(files, {"moec/libmoec.so", "moec/moec-measure", "moec/moec-nvrtc"})

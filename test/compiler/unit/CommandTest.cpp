@@ -19,8 +19,7 @@
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 
-#include "moec/compiler.h"
-#include "moec/moec.hpp"
+#include "moec/compiler.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -229,8 +229,8 @@ TEST(ApiComm, ErrorsAreNamed) {
   options.nccl_path = "libnccl.so.2";
   EXPECT_EQ(moec_comm_create(&options, &comm), MOEC_INVALID_ARGUMENT);
   EXPECT_THAT(moec_last_error(),
-              HasSubstr("nccl_path, ordinal_plus_one and timeout_ms are not of "
-                        "ranks in a group"));
+              HasSubstr("nccl_path and nccl_windows are not of ranks without "
+                        "NCCL"));
   EXPECT_EQ(moec_comm_create(nullptr, &comm), MOEC_INVALID_ARGUMENT);
   EXPECT_EQ(moec_comm_unique_id(nullptr, nullptr), MOEC_INVALID_ARGUMENT);
   EXPECT_EQ(moec_comm_group_create(2, 0, nullptr), MOEC_INVALID_ARGUMENT);

@@ -196,7 +196,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext, unsigned) {
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr pointer) {
   std::memcpy(handle->bytes, &pointer, sizeof(pointer));
-  return kSuccess;
+  return fakeGpu()->handleStatus;
 }
 
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pointer, CUipcMemHandle handle,

@@ -32,6 +32,7 @@ struct FakeGpu {
   int devices = 1;
   bool peerAccess = true; ///< between any two
   int ipcStatus = 0;      ///< of cuIpcOpenMemHandle
+  int handleStatus = 0;   ///< of cuIpcGetMemHandle
   int opened = 0;         ///< handles, less those that were closed
   /// Told of a launch's entry, and whether it may begin before its predecessor
   /// has ended; without it a launch fails.

@@ -81,9 +81,11 @@ struct RankOfWindow {
   Weights weights{TinyShape(), 3};
   Buffer workspace{1 << 20};
 
-  explicit RankOfWindow(int64_t rank, int32_t ordinalPlusOne = 0) {
+  explicit RankOfWindow(int64_t rank, int32_t ordinalPlusOne = 0,
+                        int64_t moreBytes = 0) {
     PackageFiles files = loadablePackage();
     addWindow(files.manifest);
+    files.manifest.targets[0].windowBytes += moreBytes;
     files.manifest.ranks.front().rank = rank;
     loadPacked(std::move(files), weights.tensors(), package, layer,
                ordinalPlusOne);
@@ -210,6 +212,29 @@ TEST_F(Windows, KernelsAreToldWhereTheWindowsAre) {
   moec_comm_group_destroy(group);
 }
 
+TEST_F(Windows, RanksLayWindowsOutAlike) {
+  moec_comm_group *group = nullptr;
+  ASSERT_EQ(moec_comm_group_create(2, 0, &group), MOEC_OK);
+  RankOfWindow ranks[] = {RankOfWindow(0), RankOfWindow(1, 0, 256)};
+  onRanks([&](int32_t rank) {
+    moec_comm_options options = optionsOf(rank);
+    options.group = group, options.ordinal_plus_one = 1;
+    moec_comm *comm = nullptr;
+    ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
+    moec_context *context = nullptr;
+    EXPECT_EQ(said(ranks[rank].createContext(comm, &context)),
+              std::pair(MOEC_PEER_MISMATCH,
+                        fmt::format("ranks of one context have different "
+                                    "packages: rank {} has a window of {} "
+                                    "bytes, and rank {} has a window of {} "
+                                    "bytes",
+                                    rank, 2304 + 256 * rank, 1 - rank,
+                                    2560 - 256 * rank)));
+    moec_comm_destroy(comm);
+  });
+  moec_comm_group_destroy(group);
+}
+
 TEST_F(Windows, AbortEndsWaits) {
   moec_comm_group *group = nullptr;
   ASSERT_EQ(moec_comm_group_create(2, 0, &group), MOEC_OK);
@@ -238,6 +263,7 @@ TEST_F(Windows, AbortEndsWaits) {
 /// Two GPUs of a process, with and without peer access.
 TEST_F(Windows, GpusOfOneProcess) {
   fakeGpu()->devices = 2;
+  fakeGpu()->handleStatus = 801;
   RankOfWindow ranks[] = {RankOfWindow(0, 1), RankOfWindow(1, 2)};
   for (const bool reach : {true, false}) {
     fakeGpu()->peerAccess = reach;
@@ -294,13 +320,15 @@ TEST_F(Windows, ProcessesShareByIpc) {
   RankOfWindow ranks[] = {RankOfWindow(0), RankOfWindow(1)};
   struct Row {
     size_t byte; ///< of what describes a rank that is changed
-    int ipcStatus;
+    int ipcStatus, handleStatus;
     const char *problem;
   };
   for (const Row &row :
-       {Row{40, 0, ""}, Row{40, 801, "cuIpcOpenMemHandle failed"},
-        Row{0, 0, "it is on another host"}}) {
+       {Row{40, 0, 0, ""}, Row{40, 801, 0, "cuIpcOpenMemHandle failed"},
+        Row{40, 0, 801, "cuIpcGetMemHandle failed"},
+        Row{0, 0, 0, "it is on another host"}}) {
     fakeGpu()->ipcStatus = row.ipcStatus;
+    fakeGpu()->handleStatus = row.handleStatus;
     Meeting meeting;
     onRanks([&](int32_t rank) {
       Meeting::End end = {&meeting, rank, {}, false, {}};
