@@ -19,7 +19,8 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// A warp copies so many bytes at a time (templates/moe/exchange/copy_rows.cuh).
+/// A warp copies so many bytes at a time
+/// (templates/moe/exchange/copy_rows.cuh).
 static constexpr int64_t kPieceBytes = 2048;
 
 static int64_t bytesOfRow(Value value) {

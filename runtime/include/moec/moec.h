@@ -523,8 +523,8 @@ typedef struct moec_context_options {
   uint64_t state_bytes;
   /** For a package that moves tokens and sums between ranks, which is
    *  MOEC_NO_COMMUNICATION without it. All ranks create their contexts in one
-   *  order, since groups of ranks and windows are made then; MOEC_PEER_MISMATCH where their
-   *  packages differ in more than the rank. */
+   *  order, since groups of ranks and windows are made then; MOEC_PEER_MISMATCH
+   * where their packages differ in more than the rank. */
   moec_comm *comm;
 } moec_context_options;
 
