@@ -135,7 +135,7 @@ class Layer:
             return set(given)
         target = next(each for each in self.package.manifest["targets"] if each["arch"] == self.package.arch)
         read = {map_["value"] for map_ in target["tensor_maps"]}
-        # What ranks do together has no kernel.
+        # A collective has no kernel.
         launched = {launch.get("kernel") for variant in target["variants"] for launch in variant["launches"]}
         for kernel in target["kernels"]:
             if kernel["name"] in launched:
