@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from reference import error
 from support import random_value
 
 import moec
+from moec.layer import Layer
 
 LAYER = {**SMALL, "in_dtype": "f32", "quant_config": "f32"}
 TOKENS = 5
@@ -254,6 +256,15 @@ def on_ranks(work):
 
 def on_fake_gpu(code: str) -> Any:
     return run_python(MEETING + textwrap.dedent(code), MOEC_CUDA_DRIVER_PATH=str(BUILD / "lib" / "libmoec-fake-cuda.so"))
+
+
+@pytest.mark.parametrize("all_to_all", ["gather_scatter", "one_sided"])
+def test_what_runs_on_gpus_read(all_to_all: str) -> None:
+    """A launch may be a collective, which has no kernel."""
+    package = moec.load(compile_ranks(all_to_all=all_to_all, dp=2, ep=True), device="host", rank=0)
+    on_gpu = SimpleNamespace(gpu=0, arch=package.arch, manifest=package.manifest, values=package.values)
+    weights = {name: np.zeros(0) for name, value in package.values.items() if value.role == "stored_weight"}
+    assert Layer._read_by_runs(SimpleNamespace(package=on_gpu), weights) == set(weights)  # type: ignore[arg-type]
 
 
 def test_gpus_without_nccl() -> None:
