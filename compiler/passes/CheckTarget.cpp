@@ -212,6 +212,9 @@ void checkTogether(moe::LayerOp layer, Refuse refuse) {
     if (layer.getSharedExpertGate())
       cannot("shared_expert_gate: there are no shared experts; accepted: with "
              "num_shared_experts");
+    if (isPositive(layer.getSharedIntermediate()))
+      cannot("shared_intermediate: there are no shared experts; accepted: with "
+             "num_shared_experts");
     return;
   }
   if (layer.getWidth() != layer.getHidden())

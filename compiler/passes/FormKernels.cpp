@@ -140,7 +140,7 @@ static bool isReturnedAs(OpResult result, StringRef name) {
 
 /// Whether a combine of shared experts adds the result to theirs.
 static bool isAddedToShared(OpResult result) {
-  return isa<moe::CombineOp>(result.getOwner()) &&
+  return isa<moe::CombineOp, moe::FinalizeOp>(result.getOwner()) &&
          llvm::any_of(result.getUsers(), llvm::IsaPred<moe::CombineOp>);
 }
 

@@ -158,6 +158,9 @@ Prediction compiler::predict(moe::VariantOp variant, const ExpertRows &ofRouted,
   for (auto gather : variant.getBody().getOps<moe::CollectiveOp>())
     if (gather.getKind() == "all_gather")
       own = std::max<int64_t>(own / int64_t(gather.getRanks()), 1);
+  for (auto launch : variant.getBody().getOps<moe::LaunchOp>())
+    if (auto dispatch = findStage<moe::DispatchOp>(launch.getKernelOp()))
+      own = std::max<int64_t>(own / int64_t(dispatch.getRanks()), 1);
   const ExpertRows ofShared(own, {{1.0, 1.0}});
   for (auto launch : variant.getBody().getOps<moe::LaunchOp>()) {
     moe::KernelOp kernel = launch.getKernelOp();

@@ -239,8 +239,8 @@ class Communicator:
     def threads(cls, size: int, *, timeout_ms: int = 0, devices: Sequence[Any] | None = None) -> "list[Communicator]":
         """The ends of all ranks, each of which runs in a thread of its own.
 
-        devices: the GPU of each rank, as Communicator() takes it, for packages of all_to_all="one_sided"; several ranks may
-        have one. None: the host device, for tests. timeout_ms: a rank waits so long for others; 0: 60000.
+        devices: the GPU of each rank, "cuda:N" or "cuda" for the first, for packages of all_to_all="one_sided"; several
+        ranks may have one. None: the host device, for tests. timeout_ms: a rank waits so long for others; 0: 60000.
         """
         milliseconds = _c.integer(timeout_ms, "timeout_ms", bits=32)
         if devices is not None and len(devices) != size:

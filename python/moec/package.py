@@ -314,7 +314,9 @@ class Package:
             for index in range(len(free) - 1, -1, -1):
                 if free[index].max_tokens >= tokens:
                     return free.pop(index)
-            free.clear()
+            # Other ranks reach for the windows of theirs.
+            if comm is None:
+                free.clear()
         # Some room, so that slowly growing batches do not make a context each.
         return self.context(min(max(tokens, 1 << (tokens - 1).bit_length() if tokens else 1), self.max_tokens), comm=comm)
 

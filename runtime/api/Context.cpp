@@ -55,19 +55,12 @@ Context::create(std::shared_ptr<const Package> package, void *workspace,
         code.manifest().name);
   TRY(comm::check(communicator.get(), code.manifest(), code.target(),
                   !code.onHost()));
-  if (communicator && comm::ranksOf(code.target()) > 1) {
-    TRY(comm::compareRanks(*communicator, code.manifest()));
-    TRY(comm::prepare(*communicator, code.target()));
-    if (code.target().windowRanks > 1)
-      context->window = TRY(communicator->window(code.target().windowBytes));
-    if (context->window && code.cuda() &&
-        context->window->context() != code.cuda()->place().context)
-      return invalidArgument(
-          "package {} was loaded on {}, and the communicator is of another GPU "
-          "or CUDA context",
-          code.manifest().name, code.cuda()->place().info.name);
-  }
-  context->communicator = std::move(communicator);
+  if (communicator && code.cuda() && code.target().windowRanks > 1 &&
+      communicator->context() != code.cuda()->place().context)
+    return invalidArgument(
+        "package {} was loaded on {}, and the communicator is of another GPU "
+        "or CUDA context",
+        code.manifest().name, code.cuda()->place().info.name);
   TRY(context->setWorkspace(workspace, workspaceBytes));
   TRY(context->makeState(state));
   if (const CudaCode *cuda = code.cuda())
@@ -75,6 +68,14 @@ Context::create(std::shared_ptr<const Package> package, void *workspace,
         static_cast<size_t>(cuda->largestBlock()) / sizeof(CUtensorMap) + 1);
   context->values.resize(valueCount(code.manifest(), code.target()));
   context->maps.resize(code.target().tensorMaps.size());
+  // Nothing may fail behind the window: the others write to it from then on.
+  if (communicator && comm::ranksOf(code.target()) > 1) {
+    TRY(comm::compareRanks(*communicator, code.manifest()));
+    TRY(comm::prepare(*communicator, code.target()));
+    if (code.target().windowRanks > 1)
+      context->window = TRY(communicator->window(code.target().windowBytes));
+  }
+  context->communicator = std::move(communicator);
   return context;
 }
 

@@ -53,6 +53,8 @@ public:
   virtual int64_t size() const = 0; ///< ranks, of all groups
   /// Whether memory of calls is a GPU's, not the host's.
   virtual bool onGpu() const { return false; }
+  /// The CUDA context that memory of calls and windows is of, or null.
+  virtual const void *context() const { return nullptr; }
   /// Makes collectives of groups possible. All ranks do it, in one order and
   /// before any run that needs it.
   virtual Result<void> prepare(int64_t /*ranks*/, int64_t /*stride*/) {

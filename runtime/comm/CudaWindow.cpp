@@ -113,7 +113,6 @@ public:
   uint64_t peers() const override { return table.address(); }
   uint64_t status() const override { return blockAddress; }
   moe::ExchangeBlock &block() const override { return *hostBlock; }
-  const void *context() const override { return cudaContext; }
 
   /// The block, and own memory of so many bytes; 0: it is handed in.
   Result<void> allocate(const WindowPlace &place, int64_t bytes);
@@ -143,6 +142,8 @@ private:
 CudaWindow::~CudaWindow() {
   live->remove(*this);
   const ContextScope scope(driver, cudaContext);
+  // A run may still write to other ranks.
+  driver.ctxSynchronize();
   for (const CUdeviceptr pointer : opened)
     driver.ipcCloseMemHandle(pointer);
   if (hostBlock)

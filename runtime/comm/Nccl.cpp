@@ -145,6 +145,7 @@ public:
   int64_t rank() const override { return number; }
   int64_t size() const override { return ranks; }
   bool onGpu() const override { return true; }
+  const void *context() const override { return place.context; }
   Result<void> connect(const NcclOptions &options);
   Result<void> firstCalls(NcclComm comm, int64_t members);
   Result<void> prepare(int64_t ofGroup, int64_t stride) override;

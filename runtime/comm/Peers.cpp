@@ -80,6 +80,7 @@ public:
   int64_t rank() const override { return hosts->rank(); }
   int64_t size() const override { return hosts->size(); }
   bool onGpu() const override { return true; }
+  const void *context() const override { return place.context; }
   Result<void> prepare(int64_t, int64_t) override { return movesNothing(); }
   Result<void> perform(const Call &) override { return movesNothing(); }
   Result<std::vector<char>> exchange(std::span<const char> mine,

@@ -40,9 +40,6 @@ public:
   /// for tests.
   virtual void delay() const {}
 
-  /// The CUDA context that it is of, or null.
-  virtual const void *context() const { return nullptr; }
-
   uint64_t own() const { return addresses()[static_cast<size_t>(rank())]; }
   /// PeerLost or PeerMismatch where a wait ended without its ranks, with the
   /// rank and what it was to do.

@@ -142,6 +142,11 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
+// expected-error@+1 {{layer @l refused [option_not_supported]: shared_intermediate: there are no shared experts; accepted: with num_shared_experts}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, shared_intermediate = 64}
+
+// -----
+
 // expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts: they read the layer's hidden of 2048, the others a latent one of 1024; accepted: shared experts beside this layer (--no-shared-experts, option no_shared_experts of moec_compile_config, or a layer JSON without n_shared_experts)}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, num_shared_experts = 1, latent_hidden = 1024}
 

@@ -91,7 +91,7 @@ def _refuse_modular(layer: Any, transport: str) -> None:
         raise Refused(f"the transport {transport}, for which vLLM pads rows of {config.hidden_dim} elements to {padded}")
 
 
-def _moving(source: dict[str, Any], layer: Any, device: torch.device) -> dict[str, Any] | None:
+def _moving(source: dict[str, Any], scheme: Any, layer: Any, device: torch.device) -> dict[str, Any] | None:
     """The layer of all ranks, whose package moves tokens by itself; None where vLLM's runner moves them."""
     parallel = layer.moe_config.moe_parallel_config
     fits = (
@@ -102,6 +102,8 @@ def _moving(source: dict[str, Any], layer: Any, device: torch.device) -> dict[st
         # Each rank has tokens of its own.
         and parallel.ep_size == parallel.dp_size
         and layer.expert_placement_strategy == "linear"
+        # A rank quantizes x before it moves, and knows the stored scales of its own experts alone.
+        and not {"a1_scale", "a1_second_scale"} & set(scheme.stored)
     )
     if not fits:
         return None
@@ -237,7 +239,7 @@ def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
 
     routing = None if modular else _routing(layer, engine)
     leaves = scheme.leaves_activations
-    moving = _moving(source, layer, device)
+    moving = _moving(source, scheme, layer, device)
     moves = moving is not None and bool(kernels_of(moving, device, max_tokens, leaves_activations=leaves))
     if moving and moves:
         source, captured = moving, min(config.max_capture_size or 0, config.max_num_tokens)

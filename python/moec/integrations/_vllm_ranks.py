@@ -36,6 +36,8 @@ def run(moec_layer: Layer, comm: Communicator, x: torch.Tensor, out: torch.Tenso
     All ranks run with the largest count of tokens; the others pad theirs.
     """
     tokens, most = x.shape[0], most_tokens()
+    if tokens > most:
+        raise InvalidArgument(f"tokens: expected at most vLLM's largest count of a rank, {most}, got {tokens}")
     if most == 0:
         return
     given = {name: tensor.contiguous() for name, tensor in inputs.items()}

@@ -58,6 +58,8 @@ def load_for(
 
 def ranks_of(comm: Communicator, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of moec.compile() for all ranks of a communicator."""
+    if (given := options.get("all_to_all")) not in (None, "gather_scatter", "one_sided"):
+        raise InvalidArgument(f"all_to_all: expected gather_scatter or one_sided with comm=, got {given}")
     layout = {} if any(options.get(name) for name in LAYOUT) else {"dp": comm.size, "ep": True}
     return {"all_to_all": "gather_scatter", **layout, **options, "all_ranks": True}
 
