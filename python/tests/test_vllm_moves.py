@@ -67,7 +67,7 @@ def on_ranks(counts: tuple[int, ...], work: Any, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("counts", [(5, 5), (5, 3), (4, 0), (1, 33), (0, 0)], ids=str)
-@pytest.mark.parametrize("name", ["bf16", "fp8 block", "gpt-oss", "GPTQ int4", "fp8 tensor, static"])
+@pytest.mark.parametrize("name", ["bf16", "fp8 block", "gpt-oss", "GPTQ int4"])
 def test_ranks_with_tokens_of_their_own(name: str, counts: tuple[int, ...], build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     built, case = build(name, has_bias=name == "gpt-oss"), CASES[name]
     inputs = [layers.random_inputs(count, seed=rank) for rank, count in enumerate(counts)]
@@ -115,6 +115,8 @@ def test_who_moves_tokens(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert moves()
     # One scale of all ranks' tokens.
     assert not moves("fp8 tensor, dynamic")
+    # Its ranks have scales of their own.
+    assert not moves("fp8 tensor, static")
     layer = build("bf16", packs=False)[0].runner.routed_experts
     # Ranks that share tokens.
     monkeypatch.setattr(f"{CONFIG}.get_tensor_model_parallel_rank", lambda: 0)
@@ -122,10 +124,11 @@ def test_who_moves_tokens(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_vllm_plan, "MOVING_DEVICES", ("cuda",))
     assert not moves()
     monkeypatch.setattr(_vllm_plan, "MOVING_DEVICES", ("cpu",))
-    assert _vllm_plan._moving({}, layer, torch.device("cpu"))
+    scheme, cpu = layer.quant_method.moec_plan.scheme, torch.device("cpu")
+    assert _vllm_plan._moving({}, scheme, layer, cpu)
     # vLLM has this placement with other transports.
     monkeypatch.setattr(layer, "expert_placement_strategy", "round_robin")
-    assert not _vllm_plan._moving({}, layer, torch.device("cpu"))
+    assert not _vllm_plan._moving({}, scheme, layer, cpu)
 
 
 def test_steps_without_counts(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
