@@ -224,6 +224,7 @@ TEST(LayerJson, UnknownFields) {
       "renormalize, residual, routed_scaling_factor, "
       "router_logits_dtype, "
       "routing_method, scoring_func, shared_expert_gate, "
+      "shared_intermediate_size, "
       "skip_final_all_reduce, stored_hidden_dim, "
       "stored_intermediate_size_per_partition, stored_layout, "
       "swiglu_alpha, swiglu_beta, swiglu_limit, topk_group "
