@@ -26,7 +26,7 @@
 // WGMMA: moe.variant @up_to_724 tokens[129, 724] {
 // WGMMA: moe.permute experts = 128 tile_rows = 192 row_step = 16 block_tokens = 0
 // WGMMA: moe.variant @up_to_1448 tokens[725, 1448] tuned {
-// WGMMA: moe.permute experts = 128 tile_rows = 128 row_step = 16 block_tokens = 0
+// WGMMA: moe.permute experts = 128 tile_rows = 128 block_tokens = 0
 // WGMMA: moe.variant @up_to_2048 tokens[1449, 2048] {
 // WGMMA: moe.permute experts = 128 tile_rows = 192 row_step = 16 block_tokens = 0
 // WGMMA: moe.variant @up_to_65536 tokens[2049, 65536]
