@@ -53,7 +53,7 @@ struct Range {
   TileRule rule;
 };
 
-/// Of an element of what the matmuls read; all matmuls' are equal.
+/// Bytes of an element of the first operands, which all matmuls have alike.
 int64_t operandBytes(moe::VariantOp variant) {
   for (auto matmul : variant.getBody().getOps<moe::GroupedMatmulOp>())
     return compiler::elementBytes(compiler::elementTypeOf(matmul.getLhs()));

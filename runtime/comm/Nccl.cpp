@@ -13,11 +13,10 @@
 #include "runtime/comm/Nccl.h"
 
 #include "runtime/comm/CudaWindow.h"
-#include "runtime/comm/NcclTypes.h"
+#include "runtime/comm/NcclLibrary.h"
 #include "runtime/comm/StreamWatch.h"
 #include "runtime/cuda/CudaCode.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,95 +34,6 @@ using moec::runtime::ContextScope;
 using moec::runtime::CudaPlace;
 
 namespace {
-
-// Numbers of nccl.h.
-constexpr int kNcclSuccess = 0;
-constexpr int kRemoteError = 6;
-constexpr int kInProgress = 7;
-constexpr int kUint8 = 1;
-constexpr int kSum = 0;
-constexpr int kLeastVersion = 21800;  // ncclCommSplit
-constexpr int kWindowVersion = 22902; // ncclGetPeerDevicePointer
-constexpr int kSymmetric = 1;         // NCCL_WIN_COLL_SYMMETRIC
-
-struct Nccl {
-// The macro declares: `member` is a name and takes no parentheses.
-// NOLINTBEGIN(bugprone-macro-parentheses)
-#define MOEC_NCCL(member, symbol, parameters) int(*member) parameters = nullptr;
-#include "runtime/comm/NcclSymbols.def"
-  // NOLINTEND(bugprone-macro-parentheses)
-  const char *(*errorString)(int status) = nullptr;
-  int version = 0;
-
-  std::string describe(int status) const {
-    const char *text = errorString(status);
-    return fmt::format("{} ({})", text ? text : "unknown error", status);
-  }
-  Error failed(std::string_view what, int status) const {
-    return {status == kRemoteError ? ErrorCode::PeerLost
-                                   : ErrorCode::NoCommunication,
-            fmt::format("{} failed: {}", what, describe(status))};
-  }
-};
-
-/// One way to open a library, and what dlopen said.
-void *tryOpen(const char *name, int more, std::string &reason) {
-  void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | more);
-  if (!library)
-    if (const char *text = dlerror())
-      reason = text;
-  return library;
-}
-
-Result<Nccl> open(const std::string &path, bool loadedAlone) {
-  constexpr const char *kName = "libnccl.so.2";
-  std::string reason;
-  void *library = nullptr;
-  if (!path.empty()) {
-    library = tryOpen(path.c_str(), loadedAlone ? RTLD_NOLOAD : 0, reason);
-  } else {
-    // Two libraries in one process do not know each other's communicators.
-    library = tryOpen(kName, RTLD_NOLOAD, reason);
-    if (!library && !loadedAlone)
-      library = tryOpen(kName, 0, reason);
-  }
-  const std::string name = path.empty() ? kName : path;
-  if (!library && loadedAlone)
-    return Error(ErrorCode::NoCommunication,
-                 "an ncclComm_t was given, and no {} is loaded that can have "
-                 "made it",
-                 name);
-  if (!library)
-    return Error(ErrorCode::NoCommunication,
-                 "NCCL could not be opened: {}; the wheel nvidia-nccl-cu13 has "
-                 "it, nccl_path names it",
-                 reason);
-  Nccl nccl;
-  const char *missing = nullptr;
-#define MOEC_NCCL(member, symbol, parameters)                                  \
-  nccl.member =                                                                \
-      reinterpret_cast<decltype(nccl.member)>(dlsym(library, #symbol));        \
-  if (!nccl.member && !missing)                                                \
-    missing = #symbol;
-#define MOEC_NCCL_OPTIONAL(member, symbol, parameters)                         \
-  nccl.member =                                                                \
-      reinterpret_cast<decltype(nccl.member)>(dlsym(library, #symbol));
-#include "runtime/comm/NcclSymbols.def"
-  nccl.errorString = reinterpret_cast<decltype(nccl.errorString)>(
-      dlsym(library, "ncclGetErrorString"));
-  if (!nccl.errorString && !missing)
-    missing = "ncclGetErrorString";
-  int &version = nccl.version;
-  if (nccl.getVersion)
-    nccl.getVersion(&version);
-  if (missing || version < kLeastVersion)
-    return Error(ErrorCode::NoCommunication,
-                 "{} is NCCL {}.{}.{}{}; expected 2.18 or later", name,
-                 version / 10000, version / 100 % 100, version % 100,
-                 missing ? fmt::format(" and has no function {}", missing)
-                         : std::string());
-  return nccl;
-}
 
 /// Something that makes a communicator and may never return.
 struct Attempt {
@@ -652,7 +562,7 @@ Result<std::unique_ptr<Window>> NcclCommunicator::window(int64_t bytes) {
 }
 
 Result<UniqueId> comm::makeUniqueId(const std::string &path) {
-  const Nccl nccl = TRY(open(path, /*loadedAlone=*/false));
+  const Nccl nccl = TRY(openNccl(path, /*loadedAlone=*/false));
   NcclId id = {};
   if (const int status = nccl.getUniqueId(&id); status != kNcclSuccess)
     return nccl.failed("ncclGetUniqueId", status);
@@ -663,7 +573,7 @@ Result<UniqueId> comm::makeUniqueId(const std::string &path) {
 
 Result<std::unique_ptr<Communicator>>
 comm::connectByNccl(const NcclOptions &options) {
-  const Nccl nccl = TRY(open(options.path, options.borrowed != nullptr));
+  const Nccl nccl = TRY(openNccl(options.path, options.borrowed != nullptr));
   CudaPlace place = TRY(CudaPlace::find(options.ordinal));
   auto made =
       std::make_unique<NcclCommunicator>(nccl, std::move(place), options);

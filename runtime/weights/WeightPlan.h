@@ -55,7 +55,8 @@ struct LayerShape {
   std::vector<std::string> leftOut;
 
   bool hasSharedMlp() const { return sharedIntermediate > 0; }
-  /// That MLP as the only expert, behind those that there are.
+  /// The shape of a layer whose only expert is the MLP of shared experts. Its
+  /// index follows those of the others.
   LayerShape ofSharedMlp() const;
 
   /// Errors are InvalidManifest, or Refused for a layer whose weights no

@@ -1,0 +1,280 @@
+//===- GroupStages.cpp - stages that share a kernel -----------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/passes/GroupStages.h"
+
+#include "compiler/engine/Engine.h"
+#include "compiler/passes/FormCollectives.h"
+#include "compiler/plan/ProgramValues.h"
+#include "dialect/catalog/Engines.h"
+
+#include "mlir/IR/IRMapping.h"
+
+#include <fmt/format.h>
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+
+/// One kernel routes and permutes this many tokens at most. One CTA then has
+/// four for each of 32 warps, and takes about as long as a second launch.
+static constexpr int64_t kFusedTokens = 128;
+/// x is quantized beside routing for this many tokens at most: a launch less is
+/// worth 0.3 to 4 us there, and with 8192 tokens up to 40 us are lost.
+static constexpr int64_t kQuantizedBesideRouting = 512;
+
+bool compiler::isOfIntermediate(Operation *op) {
+  auto quantize = dyn_cast<moe::QuantizeOp>(op);
+  auto amax = dyn_cast<moe::AmaxOp>(op);
+  // x is an argument of the program, also where rows are counted.
+  const Value input = quantize ? quantize.getInput() : amax.getInput();
+  const bool areCounted =
+      quantize ? quantize.getOffsets() || quantize.getExpertNumTokens()
+               : amax.getOffsets() || amax.getExpertNumTokens();
+  return areCounted && !isa<BlockArgument>(input);
+}
+
+/// A sentence saying why the intermediate is not quantized by the kernel of the
+/// first matmul, or "" where it is: where the scale is known, or follows from
+/// columns that a CTA computes (unless `asked` to give it a launch of its own).
+/// A scale of a row follows from too many: that the last CTA of a row reads
+/// them back was measured, and is slower than a launch
+/// (bench/notes/quantize-h100.md).
+static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
+                            bool asked) {
+  const moe::DescriptorAttr descriptor = quantize.getDescriptor();
+  auto program = variant->getParentOfType<moe::ProgramOp>();
+  const StringRef engine = program.getReportAttr().getEngine();
+  const catalog::Engine *row = catalog::find(catalog::kEngines, engine);
+  if (quantize.isEmulated() && row && row->warpSpecialized)
+    return fmt::format("engine '{}' does not emulate its result", engine.str());
+  if (quantize.getStaticScale())
+    return "";
+  if (descriptor.getGroup()[1] < 1 || descriptor.getSecondPerRow())
+    return "a scale follows from more values than a CTA has";
+  // Several divisions a value hold up each CTA's end, for longer than a launch
+  // of its own takes (docs/decisions/020).
+  if (quantize.isEmulated() && descriptor.getRule().empty())
+    return "scales that are no powers of two are divided by, which a launch of "
+           "its own does faster";
+  GroupedResult result;
+  result.columns = descriptor.getGroup()[1];
+  const bool isShared = isOfSharedRows(quantize);
+  for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
+    result.tileRows = permute.getTileRows();
+  for (auto batch : variant.getBody().getOps<moe::BatchOp>())
+    result.tileRows = batch.getTileRows();
+  if (isShared)
+    for (auto shared : variant.getBody().getOps<moe::SharedRowsOp>())
+      result.tileRows = shared.getTileRows();
+  auto activate = quantize.getInput().getDefiningOp<moe::ActivateOp>();
+  result.gated = activate && activate.getActivation().isGated();
+  result.meanRows = double(variant.getMaxTokens());
+  if (!isShared)
+    result.meanRows *=
+        double(rowsOfToken(program)) / double(storedExperts(program));
+  for (auto matmul : matmulsOf(variant, isShared))
+    if (matmul.isFirst()) {
+      result.gathers = bool(matmul.getRows());
+      result.groupScales = matmul.scalesByGroup();
+      result.rowScales = matmul.scalesByRow();
+      result.firstBytes = matmul.getN() * matmul.getK() *
+                          elementBytes(elementTypeOf(matmul.getLhs()));
+    }
+  return whyGroupsApart(engine.str(), result)
+      .value_or(asked ? "as asked for" : "");
+}
+
+/// Whether a quantization of x shares a kernel with routing, where neither
+/// waits for the other.
+static bool joinsRouting(moe::VariantOp variant, moe::QuantizeOp quantize) {
+  // Nothing routes where rows are counted.
+  return !quantize.getBlockAmax() && !quantize.getRowWeights() &&
+         !quantize.getExpertNumTokens() && !quantize.getOffsets() &&
+         int64_t(variant.getMaxTokens()) <= kQuantizedBesideRouting;
+}
+
+/// Puts a quantization of x that shares a kernel with routing right behind the
+/// stages of that kernel.
+static void moveToRouting(moe::VariantOp variant) {
+  Operation *last = nullptr;
+  moe::QuantizeOp joining;
+  for (Operation &op : variant.getBody().front().without_terminator()) {
+    if (isa<moe::CountOp>(op) ||
+        (isa<moe::PermuteOp>(op) &&
+         int64_t(variant.getMaxTokens()) <= kFusedTokens))
+      last = &op;
+    if (auto quantize = dyn_cast<moe::QuantizeOp>(op))
+      if (!isOfIntermediate(quantize) && joinsRouting(variant, quantize))
+        joining = quantize;
+    // A quantization in front of it shares the kernel that routes there.
+    if (isa<moe::DispatchOp>(op) && joining)
+      break;
+  }
+  if (last && joining)
+    joining->moveAfter(last);
+}
+
+/// Lets what follows the activation route for itself, by a copy of the stages
+/// that do. They read inputs of the layer alone.
+static void repeatRouting(moe::VariantOp variant) {
+  Operation *activate = nullptr;
+  SmallVector<Operation *> routing;
+  for (Operation &op : variant.getBody().front()) {
+    if (isa<moe::RouteOp, moe::CountOp, moe::PermuteOp>(op))
+      routing.push_back(&op);
+    if (isa<moe::ActivateOp>(op) && !isOfSharedRows(&op))
+      activate = &op;
+  }
+  if (!activate)
+    return;
+  OpBuilder builder(variant.getContext());
+  builder.setInsertionPointAfter(activate);
+  IRMapping mapping;
+  Operation *last = activate;
+  for (Operation *op : routing)
+    last = builder.clone(*op, mapping);
+  for (Operation *op : routing)
+    for (OpResult result : op->getResults())
+      Value(result).replaceUsesWithIf(
+          mapping.lookup(Value(result)), [&](OpOperand &use) {
+            return last->isBeforeInBlock(use.getOwner()) &&
+                   !isa<moe::ReturnOp>(use.getOwner());
+          });
+}
+
+/// Quantizes x once more for shared experts, where the kernels of the others
+/// keep what they quantize.
+static void repeatQuantization(moe::VariantOp variant) {
+  for (auto shared : variant.getBody().getOps<moe::SharedRowsOp>())
+    for (moe::GroupedMatmulOp matmul : matmulsOf(variant, true)) {
+      auto quantize = matmul.getLhs().getDefiningOp<moe::QuantizeOp>();
+      if (!quantize || isOfSharedRows(quantize))
+        continue;
+      OpBuilder builder(matmul);
+      const auto repeat = [&](auto op) {
+        auto made = cast<decltype(op)>(builder.clone(*op));
+        made.getValidTokensMutable().clear();
+        made.getOffsetsMutable().assign(shared.getOffsets());
+        return made;
+      };
+      auto amax = quantize.getBlockAmax()
+                      ? quantize.getBlockAmax().getDefiningOp<moe::AmaxOp>()
+                      : moe::AmaxOp();
+      if (amax)
+        amax = repeat(amax);
+      quantize = repeat(quantize);
+      if (amax)
+        quantize.getBlockAmaxMutable().assign(amax.getBlockAmax());
+      matmul.getLhsMutable().assign(quantize.getData());
+      if (matmul.getLhsScale())
+        matmul.getLhsScaleMutable().assign(quantize.getScale());
+    }
+}
+
+bool compiler::isInSlices(moe::VariantOp variant, Operation &op) {
+  return variant.getMultiprocessors() && !isOfSharedRows(&op);
+}
+
+/// The name of a kernel that begins with the stage. Several stages of a variant
+/// may be of one kind.
+static std::string nameOfStage(moe::VariantOp variant, Operation &op) {
+  const std::string stage = op.getName().stripDialect().str();
+  if (isa<moe::RouteOp>(op) && isBeforeDispatch(&op))
+    return "route_own";
+  if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(op)) {
+    const bool last =
+        llvm::any_of(matmul.getResult().getUsers(), [](Operation *user) {
+          return isa<moe::CombineOp, moe::ReturnOp>(user);
+        });
+    return !last ? "gate_up" : isInSlices(variant, op) ? "down_slices" : "down";
+  }
+  if (auto columns = dyn_cast<moe::PermuteColumnsOp>(op))
+    return columns.getRows() ? "order_x" : "order_t";
+  if (isa<moe::AmaxOp, moe::QuantizeOp>(op))
+    return stage + (isOfIntermediate(&op) ? "_t" : "_x");
+  return isa<moe::DequantizeOp>(op) ? stage + "_x" : stage;
+}
+
+/// The same with a word for shared experts. The variant's name is in front.
+static std::string nameOf(moe::VariantOp variant, Operation &op) {
+  const std::string name = nameOfStage(variant, op);
+  return isOfSharedRows(&op) && !isa<moe::SharedRowsOp>(op) ? "shared_" + name
+                                                            : name;
+}
+
+/// Puts a stage into the last group, or into one of its own.
+static void addStage(moe::VariantOp variant, Operation &op,
+                     const StageFusion &fusion,
+                     SmallVectorImpl<StageGroup> &groups) {
+  std::string name = nameOf(variant, op), apart;
+  bool joins = isa<moe::CountOp, moe::PairRowsOp>(op) ||
+               (isa<moe::PermuteOp>(op) && fusion.routing) ||
+               (isa<moe::ActivateOp>(op) && fusion.activation) ||
+               (isa<moe::CombineOp>(op) && isInSlices(variant, op));
+  if (isa<moe::RouteOp>(op) && fusion.routing && !isBeforeDispatch(&op))
+    name = "route_permute";
+  if (auto quantize = dyn_cast<moe::QuantizeOp>(op)) {
+    const bool sorted = isOfIntermediate(&op);
+    if (sorted && fusion.activation) {
+      apart = whyApart(variant, quantize, fusion.quantizesApart);
+      joins = apart.empty();
+    } else if (!sorted) {
+      joins = fusion.any && joinsRouting(variant, quantize);
+    }
+  }
+  // Sums that leave this rank need no place here.
+  if (isa<moe::SendBackOp>(op) && fusion.any && !groups.empty() &&
+      groups.back().stages.size() == 1 &&
+      isa<moe::CombineOp>(groups.back().stages.front())) {
+    joins = true;
+    groups.back().name += "_send_back";
+  }
+  if (!joins || groups.empty())
+    groups.push_back({name, {}, apart});
+  groups.back().stages.push_back(&op);
+}
+
+/// The two kernels of a few tokens, and those of shared experts behind them.
+static void groupFewTokens(moe::VariantOp variant, const StageFusion &fusion,
+                           SmallVectorImpl<StageGroup> &groups) {
+  repeatRouting(variant);
+  repeatQuantization(variant);
+  for (Operation &op : variant.getBody().front().without_terminator()) {
+    if (isOfSharedRows(&op) && !isBetweenRanks(&op)) {
+      addStage(variant, op, fusion, groups);
+      continue;
+    }
+    if (isa<moe::RouteOp>(op))
+      groups.push_back(
+          {groups.empty() ? "route_gate_up" : "down_combine", {}, {}});
+    if (isBetweenRanks(&op))
+      groups.push_back({});
+    if (!groups.empty())
+      groups.back().stages.push_back(&op);
+  }
+}
+
+LogicalResult compiler::groupStages(moe::VariantOp variant, StageFusion fusion,
+                                    SmallVectorImpl<StageGroup> &groups) {
+  for (Operation &op : variant.getBody().front().without_terminator())
+    if (!isa<moe::StageOpInterface>(op) && !isBetweenRanks(&op))
+      return op.emitError()
+             << "no backend forms a kernel of '" << op.getName() << "'";
+  if (variant.getEngine()) {
+    groupFewTokens(variant, fusion, groups);
+    return success();
+  }
+  fusion.routing = fusion.any &&
+                   int64_t(variant.getMaxTokens()) <= kFusedTokens &&
+                   !variant.getBody().getOps<moe::PermuteOp>().empty();
+  if (fusion.any)
+    moveToRouting(variant);
+  for (Operation &op : variant.getBody().front().without_terminator())
+    addStage(variant, op, fusion, groups);
+  return success();
+}
