@@ -88,8 +88,12 @@ void FewTokensEmitter::addFields() {
   addRoutingFields(route, boundTo, args);
   addPlacement(kernel, route, args, out.text.config);
   if (isFirst()) {
-    pointer("ids", "int", true);
-    pointer("weights", "float", true);
+    // Behind a dispatch the caller gets those of its own tokens, from
+    // elsewhere.
+    if (!boundTo("ids").empty()) {
+      pointer("ids", "int", true);
+      pointer("weights", "float", true);
+    }
     pointer("counts", "int", true);
   }
   pointer("lhs", cppType(input()));

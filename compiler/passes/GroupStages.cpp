@@ -119,13 +119,21 @@ static void moveToRouting(moe::VariantOp variant) {
     joining->moveAfter(last);
 }
 
+/// Whether a kernel of a few tokens holds the stage. The others move tokens
+/// between ranks, come before that, or are of shared rows.
+static bool isOfFewTokens(Operation &op) {
+  return !isOfSharedRows(&op) && !isBeforeDispatch(&op) &&
+         !isa<moe::DispatchOp, moe::SendBackOp, moe::FinalizeOp>(op);
+}
+
 /// Lets what follows the activation route for itself, by a copy of the stages
-/// that do. They read inputs of the layer alone.
+/// that do. They read inputs of the layer, or what ranks have sent.
 static void repeatRouting(moe::VariantOp variant) {
   Operation *activate = nullptr;
   SmallVector<Operation *> routing;
   for (Operation &op : variant.getBody().front()) {
-    if (isa<moe::RouteOp, moe::CountOp, moe::PermuteOp>(op))
+    if (isa<moe::RouteOp, moe::CountOp, moe::PermuteOp>(op) &&
+        isOfFewTokens(op))
       routing.push_back(&op);
     if (isa<moe::ActivateOp>(op) && !isOfSharedRows(&op))
       activate = &op;
@@ -239,23 +247,22 @@ static void addStage(moe::VariantOp variant, Operation &op,
   groups.back().stages.push_back(&op);
 }
 
-/// The two kernels of a few tokens, and those of shared experts behind them.
+/// The two kernels of a few tokens, and those of the other stages.
 static void groupFewTokens(moe::VariantOp variant, const StageFusion &fusion,
                            SmallVectorImpl<StageGroup> &groups) {
   repeatRouting(variant);
   repeatQuantization(variant);
+  StringRef next = "route_gate_up";
   for (Operation &op : variant.getBody().front().without_terminator()) {
-    if (isOfSharedRows(&op) && !isBetweenRanks(&op)) {
+    if (!isOfFewTokens(op)) {
       addStage(variant, op, fusion, groups);
       continue;
     }
-    if (isa<moe::RouteOp>(op))
-      groups.push_back(
-          {groups.empty() ? "route_gate_up" : "down_combine", {}, {}});
-    if (isBetweenRanks(&op))
-      groups.push_back({});
-    if (!groups.empty())
-      groups.back().stages.push_back(&op);
+    if (isa<moe::RouteOp>(op)) {
+      groups.push_back({next.str(), {}, {}});
+      next = "down_combine";
+    }
+    groups.back().stages.push_back(&op);
   }
 }
 

@@ -199,8 +199,9 @@ bool fits(moe::VariantOp stages, int64_t tokens,
 /// The first stage that no kernel of a few tokens does, or "".
 StringRef stageWithoutKernel(moe::VariantOp stages) {
   for (Operation &op : stages.getBody().front().without_terminator()) {
-    // Ranks sum behind the kernels; shared rows have kernels of their own.
-    if (isa<moe::FinalizeOp>(op) || compiler::isOfSharedRows(&op))
+    // Kernels of their own move tokens and sums, and do shared rows.
+    if (isa<moe::DispatchOp, moe::SendBackOp, moe::FinalizeOp>(op) ||
+        compiler::isOfSharedRows(&op))
       continue;
     const StringRef word = op.getName().stripDialect();
     const std::string optional = (word + "?").str();
@@ -247,6 +248,7 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
       changesType = quantize;
   }
   const bool defers = stages.getBody().getOps<moe::CombineOp>().empty();
+  auto dispatch = compiler::findIn<moe::DispatchOp>(program);
   const std::pair<bool, StringRef> notDone[] = {
       {program.getBatchInvariant(), "batch_invariant"},
       {defers, "defer_finalize"},
@@ -263,6 +265,12 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
     return refuse("stage_not_supported",
                   fmt::format("engine '{}' has no kernel that does stage '{}'",
                               few.engine, stage.str()));
+  // x comes as an argument of the program, where nothing precedes the dispatch.
+  if (dispatch && !isa<BlockArgument>(dispatch.getX()))
+    return refuse("stage_not_supported",
+                  fmt::format("engine '{}' quantizes x itself, and stage "
+                              "'dispatch' sends it quantized",
+                              few.engine));
   if (changesType)
     return refuse("dtype_not_supported",
                   fmt::format("engine '{}' multiplies x as it comes, and does "
@@ -339,6 +347,9 @@ FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   compiler::Hardware hardware;
   if (!compiler::findHardware(target.getArch().str(), target.getGpu().str(),
                               hardware))
+    return few;
+  // Each rank brings a token at least.
+  if (dispatch && most < int64_t(dispatch.getRanks()))
     return few;
   while (most > 0 && !fits(stages, most, hardware))
     --most;

@@ -5,7 +5,7 @@
 // rank routes and quantizes its own tokens; behind the gather all is given.
 
 // STAGES-LABEL: moe.program @blocks_sm_90a
-// STAGES: reason = "engine 'gemv' has no kernel that does stage 'dispatch'"
+// STAGES: reason = "engine 'gemv' quantizes x itself, and stage 'dispatch' sends it quantized"
 // STAGES: moe.variant @up_to_1024
 // STAGES-NEXT: %[[I:.*]], %[[W:.*]] = moe.route <renormalize> top_k = 2 %{{.*}} given(%{{.*}}, %{{.*}}) valid
 // STAGES-NEXT: moe.count experts = 8 block_tokens = 0 local = 2 %[[I]]
@@ -39,6 +39,7 @@ moe.layer @blocks {experts = 8, top_k = 2, hidden = 256, intermediate = 256, inp
 
 // A static scale covers all experts, so it is every rank's and does not move.
 // STAGES-LABEL: moe.program @static_sm_90a
+// STAGES: reason = "engine 'gemv' quantizes x itself, and stage 'dispatch' sends it quantized"
 // STAGES: %[[Q:.*]], %[[S:.*]] = moe.quantize {{.*}} %x scale %a1_scale
 // STAGES: moe.dispatch ranks = 4 %[[Q]] ids
 // STAGES: moe.grouped_matmul {{.*}} lhs_scale %[[S]]
@@ -67,3 +68,22 @@ moe.layer @weighed {experts = 8, top_k = 1, hidden = 256, intermediate = 256, in
 // CHECK: moe.launch @{{.*}}_down_combine({{.*}}results ["partial"]
 // CHECK-NEXT: moe.collective all_reduce ranks = 2(%partial) results ["out"]
 moe.layer @shards {experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2>, all_to_all = "gather_scatter"}
+
+// A few tokens of all ranks have two kernels behind the gather, which route what
+// came. They are as many as ranks at least.
+// STAGES-LABEL: moe.program @few_sm_90a
+// CHECK-LABEL: moe.program @few_sm_90a
+// CHECK: moe.kernel @up_to_4_route_own kind = route
+// CHECK: moe.kernel @up_to_4_route_gate_up kind = route_gate_up
+// CHECK: moe.kernel @up_to_4_down_combine kind = down_combine
+// CHECK: moe.variant @up_to_4 tokens[1, 4] engine "gemv"
+// CHECK: moe.launch @up_to_4_route_own
+// CHECK-NEXT: moe.collective all_gather ranks = 4(%x, %own_ids, %own_weights) results ["received_x", "received_ids", "received_weights"]
+// CHECK-NEXT: moe.launch @up_to_4_route_gate_up(%received_ids, %received_weights, %received_x, %{{.*}}) results ["counts", "t"]
+// CHECK-NEXT: moe.launch @up_to_4_down_combine(%received_ids, %received_weights, %t, %{{.*}}) results ["partial"]
+// CHECK-NEXT: moe.collective reduce_scatter ranks = 4(%partial) results ["out"]
+moe.layer @few {experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, ep>, all_to_all = "gather_scatter"}
+// STAGES-LABEL: moe.program @many_sm_90a
+// CHECK-LABEL: moe.program @many_sm_90a
+// CHECK-NOT: engine "gemv"
+moe.layer @many {experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 8, ep>, all_to_all = "gather_scatter"}

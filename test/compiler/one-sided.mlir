@@ -5,7 +5,7 @@
 // to the ranks of their experts, and sums back.
 
 // STAGES-LABEL: moe.program @blocks_sm_90a
-// STAGES: reason = "engine 'gemv' has no kernel that does stage 'dispatch'"
+// STAGES: reason = "engine 'gemv' quantizes x itself, and stage 'dispatch' sends it quantized"
 // STAGES: moe.variant @up_to_1024
 // STAGES-NEXT: %[[I:.*]], %[[W:.*]] = moe.route <renormalize> top_k = 2 %{{.*}} given(%{{.*}}, %{{.*}}) valid
 // STAGES-NEXT: moe.count experts = 8 block_tokens = 0 local = 2 %[[I]]

@@ -11,13 +11,13 @@
 // of r, :] * rhs[expert of r]^T + bias) for the pairs in the order of their
 // experts. CTA 0 writes what routing found for others.
 //
-// Args, in order (absent where marked): logits .. tokens as in route.cuh, ids,
-//   weights, counts (null), lhs [tokens, kK], long long lhs_row_stride
-//   (elements), static_scale float [kScales] (StaticTensor), rhs [experts, kN,
-//   kK], rhs_scale float (where Quant has one), bias [experts, kN] in stored
-//   order (kBias), in a layer with adapters addend [pairs, kN] (null: none;
-//   gates before ups), numbers of each expert (core/activation_numbers.cuh),
-//   result [pairs, kN or kN / 2].
+// Args, in order (absent where marked): logits .. tokens as in route.cuh, ids
+//   and weights (null; absent behind a dispatch), counts (null), lhs [tokens,
+//   kK], long long lhs_row_stride (elements), static_scale float [kScales]
+//   (StaticTensor), rhs [experts, kN, kK], rhs_scale float (where Quant has
+//   one), bias [experts, kN] in stored order (kBias), in a layer with adapters
+//   addend [pairs, kN] (null: none; gates before ups), numbers of each expert
+//   (core/activation_numbers.cuh), result [pairs, kN or kN / 2].
 // Grid.x: persistent, any.
 //
 //===----------------------------------------------------------------------===//
@@ -58,10 +58,12 @@ template <class Config> struct GateUpResults {
     __device__ __forceinline__ void operator()(int pair, int id,
                                                float weight) const {
       bool writes = blockIdx.x == 0;
-      if (writes && args.ids)
-        args.ids[pair] = id;
-      if (writes && args.weights)
-        args.weights[pair] = weight;
+      if constexpr (requires { args.ids; })
+        if (writes && args.ids)
+          args.ids[pair] = id;
+      if constexpr (requires { args.weights; })
+        if (writes && args.weights)
+          args.weights[pair] = weight;
     }
   };
 

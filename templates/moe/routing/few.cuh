@@ -13,7 +13,8 @@
 //
 // Config: as for routing/token.cuh, and kLocalExperts, kThreads.
 // Args: logits to given_weights_type, valid_tokens, those of place.cuh, tokens
-// as in kernel route, local_begin (core/rank.cuh).
+// as in kernel route, where what is absent there may be, local_begin
+// (core/rank.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,13 +59,14 @@ using FewPairsOf = FewPairs<Config::kTokens * kPairsOf<Config>>;
 /// Tokens that take part.
 template <bool kFresh, class Args>
 __device__ __forceinline__ int validTokens(const Args &args) {
-  if (!args.valid_tokens)
-    return args.tokens;
-  int valid;
-  if constexpr (kFresh)
-    valid = ptx::loadFresh(args.valid_tokens);
-  else
-    valid = *args.valid_tokens;
+  int valid = args.tokens;
+  if constexpr (requires { args.valid_tokens; })
+    if (args.valid_tokens) {
+      if constexpr (kFresh)
+        valid = ptx::loadFresh(args.valid_tokens);
+      else
+        valid = *args.valid_tokens;
+    }
   return max(0, min(valid, args.tokens));
 }
 
