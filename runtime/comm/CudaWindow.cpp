@@ -8,9 +8,14 @@
 // Making a window takes two exchanges: of what each rank has, and of whether
 // each reaches all. The last one also says that all windows are zero.
 //
+// Ranks destroy their windows when they like. Memory that another process still
+// maps then waits among the retired, until a window is made or destroyed.
+//
 //===----------------------------------------------------------------------===//
 
 #include "runtime/comm/CudaWindow.h"
+
+#include "runtime/comm/MappedMark.h"
 
 #include <fmt/format.h>
 
@@ -18,6 +23,8 @@
 #include <array>
 #include <cstring>
 #include <fstream>
+#include <mutex>
+#include <optional>
 #include <random>
 #include <unistd.h>
 
@@ -52,6 +59,7 @@ struct Offer {
   int64_t pid = 0, device = 0, bytes = 0;
   uint64_t context = 0, address = 0;
   CUipcMemHandle handle = {};
+  std::array<char, 128> mark = {};     ///< the file of its MappedMark
   std::array<char, 128> noHandle = {}; ///< why there is none; "": there is
   Outcome outcome;
 };
@@ -100,11 +108,60 @@ void describeSelf(Offer &offer) {
   offer.pid = getpid();
 }
 
+/// Memory without a window, which other processes may map. Its context lives as
+/// long.
+class RetiredMemory {
+public:
+  RetiredMemory(const CudaPlace &place, DeviceMemory memory, MappedMark mark)
+      : driver(*place.driver), device(place.device), memory(std::move(memory)),
+        mark(std::move(mark)) {
+    CUcontext context = nullptr;
+    retains =
+        place.retained && driver.primaryCtxRetain(&context, device) == kSuccess;
+  }
+  ~RetiredMemory() {
+    memory = DeviceMemory();
+    if (retains)
+      driver.primaryCtxRelease(device);
+  }
+  bool isMapped() const { return !mark.isAlone(); }
+
+private:
+  const CudaDriver &driver;
+  const CUdevice device;
+  DeviceMemory memory;
+  MappedMark mark;
+  bool retains = false;
+};
+
+/// The retired memory of this process.
+class RetiredMemories {
+public:
+  static RetiredMemories &get() {
+    // Never destroyed: a process that ends needs no driver any more.
+    static auto *retired = new RetiredMemories;
+    return *retired;
+  }
+  void add(std::unique_ptr<RetiredMemory> memory) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    all.push_back(std::move(memory));
+  }
+  /// Frees what nobody maps.
+  void sweep() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    std::erase_if(all, [](const auto &one) { return !one->isMapped(); });
+  }
+
+private:
+  std::mutex mutex;
+  std::vector<std::unique_ptr<RetiredMemory>> all;
+};
+
 class CudaWindow final : public Window {
 public:
   CudaWindow(const WindowPlace &place, int64_t size)
-      : driver(*place.cuda.driver), cudaContext(place.cuda.context),
-        live(place.live), number(place.communicator.rank()), size(size) {}
+      : cuda(place.cuda), driver(*cuda.driver), live(place.live),
+        number(place.communicator.rank()), size(size) {}
   ~CudaWindow() override;
 
   int64_t rank() const override { return number; }
@@ -117,22 +174,29 @@ public:
   /// The block, and own memory of so many bytes; 0: it is handed in.
   Result<void> allocate(const WindowPlace &place, int64_t bytes);
   Result<void> zero(uint64_t address) const;
-  void describe(const WindowPlace &place, Offer &offer) const;
+  void describe(const WindowPlace &place, Offer &offer);
   /// Reaches the memory of a rank.
   Result<void> reach(const WindowPlace &place, int64_t rank, const Offer &mine,
                      const Offer &its);
   Result<void> upload(const WindowPlace &place);
   uint64_t memory() const { return allocated.address(); }
+  /// All ranks have reached it, or will not.
+  void isReached() {
+    if (mark)
+      mark->removeFile();
+  }
 
   std::vector<uint64_t> all;
 
 private:
+  const CudaPlace cuda;
   const CudaDriver &driver;
-  const CUcontext cudaContext;
   const std::shared_ptr<LiveWindows> live;
   const int64_t number, size;
   DeviceMemory allocated, table;
+  std::optional<MappedMark> mark;  ///< of `allocated`; none: it has no handle
   std::vector<CUdeviceptr> opened; ///< by IPC
+  std::vector<MappedMark> joined;  ///< of these
   moe::ExchangeBlock *hostBlock = nullptr;
   CUdeviceptr blockAddress = 0;
 };
@@ -141,11 +205,16 @@ private:
 
 CudaWindow::~CudaWindow() {
   live->remove(*this);
-  const ContextScope scope(driver, cudaContext);
+  const ContextScope scope(driver, cuda.context);
   // A run may still write to other ranks.
   driver.ctxSynchronize();
   for (const CUdeviceptr pointer : opened)
     driver.ipcCloseMemHandle(pointer);
+  joined.clear();
+  if (mark)
+    RetiredMemories::get().add(std::make_unique<RetiredMemory>(
+        cuda, std::move(allocated), std::move(*mark)));
+  RetiredMemories::get().sweep();
   if (hostBlock)
     driver.memFreeHost(hostBlock);
 }
@@ -175,15 +244,20 @@ Result<void> CudaWindow::zero(uint64_t address) const {
   return driver.check(driver.ctxSynchronize(), "zeroing the window");
 }
 
-void CudaWindow::describe(const WindowPlace &place, Offer &offer) const {
+void CudaWindow::describe(const WindowPlace &place, Offer &offer) {
   describeSelf(offer);
   offer.device = place.cuda.device;
-  offer.context = reinterpret_cast<uint64_t>(cudaContext);
+  offer.context = reinterpret_cast<uint64_t>(cuda.context);
   offer.address = memory();
+  const auto share = [&]() -> Result<void> {
+    TRY(driver.check(driver.ipcGetMemHandle(&offer.handle, memory()),
+                     "cuIpcGetMemHandle"));
+    mark = TRY(MappedMark::create());
+    keep(offer.mark, mark->path());
+    return {};
+  };
   // Ranks of one process need no handle.
-  if (const auto done = driver.check(
-          driver.ipcGetMemHandle(&offer.handle, memory()), "cuIpcGetMemHandle");
-      !done)
+  if (const auto done = share(); !done)
     keep(offer.noHandle, done.error().message);
 }
 
@@ -215,12 +289,16 @@ Result<void> CudaWindow::reach(const WindowPlace &place, int64_t rank,
     return cannot("it is on another host");
   if (its.noHandle[0] != '\0')
     return cannot(its.noHandle.data());
+  auto held = MappedMark::join(its.mark.data());
+  if (!held)
+    return cannot(held.error().message);
   CUdeviceptr pointer = 0;
   if (const auto done = driver.check(
           driver.ipcOpenMemHandle(&pointer, its.handle, kIpcLazyPeerAccess),
           "cuIpcOpenMemHandle");
       !done)
     return cannot(done.error().message);
+  joined.push_back(std::move(*held));
   opened.push_back(pointer);
   all.push_back(pointer);
   return {};
@@ -248,6 +326,7 @@ Result<std::unique_ptr<Window>> comm::shareByDriver(const WindowPlace &place,
                                                     int64_t bytes) {
   const ContextScope scope(*place.cuda.driver, place.cuda.context);
   TRY(scope.status());
+  RetiredMemories::get().sweep();
   auto window = std::make_unique<CudaWindow>(place, bytes);
   Offer mine;
   mine.bytes = bytes;
@@ -272,7 +351,9 @@ Result<std::unique_ptr<Window>> comm::shareByDriver(const WindowPlace &place,
       TRY(window->reach(place, int64_t(rank), mine, offers[rank]));
     return window->upload(place);
   };
-  TRY(agree(place.communicator, reachAll(), kStep));
+  const Result<void> agreed = agree(place.communicator, reachAll(), kStep);
+  window->isReached();
+  TRY(agreed);
   return std::unique_ptr<Window>(std::move(window));
 }
 

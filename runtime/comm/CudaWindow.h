@@ -32,7 +32,9 @@ struct WindowPlace {
 };
 
 /// Allocates a window on each rank and lets all reach it. All ranks return the
-/// same error; NoCommunication where the driver cannot do it for these GPUs.
+/// same error; NoCommunication where the driver cannot do it for these GPUs. A
+/// rank's memory is freed when no other process maps it any more, which may be
+/// behind the window's end.
 Result<std::unique_ptr<Window>> shareByDriver(const WindowPlace &place,
                                               int64_t bytes);
 

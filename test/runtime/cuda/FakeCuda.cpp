@@ -153,11 +153,13 @@ CUresult cuStreamDestroy_v2(CUstream) { return kSuccess; }
 CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
   *pointer = reinterpret_cast<CUdeviceptr>(
       std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  ++std::atomic_ref<int>(fakeGpu()->allocated);
   return kSuccess;
 }
 
 CUresult cuMemFree_v2(CUdeviceptr pointer) {
   std::free(reinterpret_cast<void *>(pointer));
+  --std::atomic_ref<int>(fakeGpu()->allocated);
   return kSuccess;
 }
 

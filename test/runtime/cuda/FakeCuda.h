@@ -34,6 +34,7 @@ struct FakeGpu {
   int ipcStatus = 0;      ///< of cuIpcOpenMemHandle
   int handleStatus = 0;   ///< of cuIpcGetMemHandle
   int opened = 0;         ///< handles, less those that were closed
+  int allocated = 0;      ///< pieces of memory, less those that were freed
   /// Told of a launch's entry, and whether it may begin before its predecessor
   /// has ended; without it a launch fails.
   void (*onLaunch)(const char *entry, bool overlaps) = nullptr;

@@ -369,6 +369,43 @@ TEST_F(Windows, ProcessesShareByIpc) {
   }
 }
 
+/// A rank's memory outlives its context while the other rank, which looks as
+/// one of another process, maps it.
+TEST_F(Windows, MemoryStaysWhileOthersMapIt) {
+  RankOfWindow ranks[] = {RankOfWindow(0), RankOfWindow(1)};
+  const int before = fakeGpu()->allocated;
+  Meeting meeting;
+  std::barrier<> both{2};
+  onRanks([&](int32_t rank) {
+    Meeting::End end = {&meeting, rank, {}, false, {}};
+    end.change = [](char *its, uint64_t bytes) {
+      if (bytes >= 600 && bytes < 4096)
+        its[40] ^= 1;
+    };
+    moec_comm_options options = optionsOf(rank);
+    options.all_gather = Meeting::gather, options.user = &end;
+    moec_comm *comm = nullptr;
+    ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
+    moec_context *context = nullptr;
+    ASSERT_EQ(ranks[rank].createContext(comm, &context), MOEC_OK)
+        << moec_last_error();
+    both.arrive_and_wait();
+    const int alive = fakeGpu()->allocated;
+    both.arrive_and_wait();
+    if (rank == 0) {
+      moec_context_destroy(context);
+      // The table of addresses and what else is the context's own.
+      EXPECT_LT(fakeGpu()->allocated, alive);
+      EXPECT_GT(fakeGpu()->allocated, before + (alive - before) / 2);
+    }
+    both.arrive_and_wait();
+    if (rank == 1)
+      moec_context_destroy(context);
+    moec_comm_destroy(comm);
+  });
+  EXPECT_EQ(fakeGpu()->allocated, before);
+}
+
 TEST_F(Windows, ACallersMemoryAndGather) {
   RankOfWindow ranks[] = {RankOfWindow(0), RankOfWindow(1)};
   Meeting meeting;

@@ -1,0 +1,67 @@
+//===- MappedMark.cpp - which processes still map a memory ----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/comm/MappedMark.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <random>
+#include <sys/file.h>
+#include <unistd.h>
+
+using namespace moec;
+using namespace moec::comm;
+
+/// In memory, and the same for all processes of a host or a container.
+static constexpr std::string_view kFolder = "/dev/shm";
+
+static Error cannot(std::string_view what, const std::string &path) {
+  return Error(ErrorCode::NoCommunication, "it cannot {} {}: {}", what, path,
+               std::strerror(errno));
+}
+
+Result<MappedMark> MappedMark::create() {
+  std::random_device random;
+  const std::string path = fmt::format("{}/moec-window-{}-{:08x}{:08x}",
+                                       kFolder, ::getpid(), random(), random());
+  Descriptor opened(::open(
+      path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!opened)
+    return cannot("create", path);
+  return MappedMark(std::move(opened), path, /*owns=*/true);
+}
+
+Result<MappedMark> MappedMark::join(const std::string &path) {
+  Descriptor opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!opened)
+    return cannot("open", path);
+  if (::flock(opened.get(), LOCK_SH | LOCK_NB) != 0)
+    return cannot("lock", path);
+  return MappedMark(std::move(opened), path, /*owns=*/false);
+}
+
+MappedMark::~MappedMark() {
+  if (!opened)
+    return;
+  if (owns)
+    removeFile();
+  // Not by close() alone: a forked child may still have the descriptor.
+  else
+    ::flock(opened.get(), LOCK_UN);
+}
+
+void MappedMark::removeFile() {
+  if (!file.empty())
+    ::unlink(file.c_str());
+  file.clear();
+}
+
+bool MappedMark::isAlone() const {
+  return ::flock(opened.get(), LOCK_EX | LOCK_NB) == 0;
+}
