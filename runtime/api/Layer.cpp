@@ -348,6 +348,20 @@ Result<void> Layer::checkPartInPlace(const std::vector<BoundValue> &sources,
   return {};
 }
 
+/// A part of the experts has no weights of others, of shared ones say.
+Result<void> Layer::checkPartIsOfExperts(std::span<const Tensor> weights,
+                                         int64_t experts) const {
+  for (const Pack &pack : code->target().pack)
+    for (const Tensor &weight : weights)
+      if (pack.totalExperts < experts &&
+          std::ranges::find(pack.from, weight.name) != pack.from.end())
+        return invalidArgument("'{}' is not of the layer's {} experts, so that "
+                               "no part of them has it: leave it out, or pack "
+                               "all experts",
+                               weight.name, experts);
+  return {};
+}
+
 Result<void> Layer::repack(std::span<const Tensor> weights, int64_t first,
                            int64_t count, void *scratch, uint64_t scratchBytes,
                            void *stream) {
@@ -375,6 +389,8 @@ Result<void> Layer::repack(std::span<const Tensor> weights, int64_t first,
                              value.name);
   }
   TRY(checkPartInPlace(sources, count == experts));
+  if (count < experts)
+    TRY(checkPartIsOfExperts(weights, experts));
   std::optional<ContextScope> scope;
   if (code->cuda()) {
     const CudaPlace &place = code->cuda()->place();

@@ -89,6 +89,8 @@ private:
   /// that holds packed experts of another size.
   Result<void> checkPartInPlace(const std::vector<BoundValue> &sources,
                                 bool isWhole) const;
+  Result<void> checkPartIsOfExperts(std::span<const Tensor> weights,
+                                    int64_t experts) const;
   Layer() = default;
   Result<void> bindWeights(std::span<const Tensor> weights, bool alreadyPacked);
   Result<void> encodeMaps();
