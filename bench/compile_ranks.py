@@ -25,7 +25,7 @@ import benchlib
 
 import moec
 
-SCRIPTS = ("bench/rank_worlds.py", "bench/ranks.py", "test/gpu/rank_faults.py")
+SCRIPTS = ("bench/rank_peers.py", "bench/rank_worlds.py", "bench/ranks.py", "test/gpu/rank_faults.py")
 # The caller of these moves tokens and sums.
 CALLER = "allgather_reducescatter"
 
@@ -43,8 +43,10 @@ def packages(layer, options):
     spread = {"dp": options.ranks, "ep": True, "all_ranks": True, "max_tokens": options.ranks * options.max_tokens}
     codes = layer["quant_config"].startswith(("fp8", "int8"))
     made = {mode: (layer, {**spread, "all_to_all": mode}) for mode in options.modes.split(",")}
-    made["experts"] = ({**layer, "input_quantized": codes}, {**spread, "all_to_all": CALLER})
     made["whole"] = (layer, {"max_tokens": options.max_tokens})
+    if layer.get("n_shared_experts"):
+        return made  # which the caller computes where it moves tokens
+    made["experts"] = ({**layer, "input_quantized": codes}, {**spread, "all_to_all": CALLER})
     for part in ("route", *(["quantize"] if codes else [])):
         made[part] = (layer, {"max_tokens": options.max_tokens, "part": part})
     return made

@@ -213,49 +213,6 @@ class SharedGpuRank(ThreadRank, TorchArrays):
         """Nothing: the layer itself waits for all ranks."""
 
 
-class Pushes:
-    """Exchanges by copies into other ranks' memory, which torch maps, and a barrier on the GPU behind each. Rows go to all ranks,
-    as in a gather; the way back ends in a sum. Kraken's kernels move rows alike."""
-
-    ALIGNMENT = 256
-
-    def __init__(self, world, arrays, partial):
-        """arrays: those of one rank's tokens. partial: a rank's sums of all tokens."""
-        import torch.distributed._symmetric_memory as symmetric
-
-        self.world, self.offsets, end = world, [], 0
-        for array, copies in [*((array, world.size) for array in arrays), (partial, 1)]:
-            self.offsets.append(end)
-            end += -(-array.numel() * array.element_size() * copies // self.ALIGNMENT) * self.ALIGNMENT
-        self.memory = symmetric.empty(end, dtype=world.torch.uint8, device=world.device)
-        self.ends = symmetric.rendezvous(self.memory, world.distributed.group.WORLD)
-        self.received = [self._part(world.rank, at, (world.size * len(array), *array.shape[1:]), array.dtype)
-                         for array, at in zip(arrays, self.offsets)]
-        self.rows = len(partial) // world.size
-        self.sums = self._part(world.rank, self.offsets[-1], (world.size, self.rows, *partial.shape[1:]), partial.dtype)
-
-    def _part(self, rank, at, shape, dtype):
-        return self.ends.get_buffer(rank, shape, dtype, at // dtype.itemsize)
-
-    def all_gather(self, arrays):
-        for array, at in zip(arrays, self.offsets):
-            mine = at + self.world.rank * array.numel() * array.element_size()
-            for rank in self._order():
-                self._part(rank, mine, array.shape, array.dtype).copy_(array)
-        self.ends.barrier()
-
-    def reduce_scatter(self, partial, into):
-        mine = self.offsets[-1] + self.world.rank * into.numel() * into.element_size()
-        for rank in self._order():
-            self._part(rank, mine, into.shape, into.dtype).copy_(partial[rank * self.rows:(rank + 1) * self.rows])
-        self.ends.barrier()
-        self.world.torch.sum(self.sums, 0, out=into)
-
-    def _order(self):
-        """Ranks from the next one on, so that not all write to one."""
-        return [(self.world.rank + 1 + index) % self.world.size for index in range(self.world.size)]
-
-
 def on_threads(size, work, timeout_ms=0, device=None):
     """Calls work(rank) in a thread for each rank, of the host device or of one GPU. Returns the first exception, or None."""
     meeting, shared, failures = threading.Barrier(size), [None] * size, []

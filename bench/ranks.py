@@ -24,6 +24,9 @@
   torch       routing, quantization, gather, experts, scatter, one behind the other: as vLLM does
   pushes      copies into torch's symmetric memory and barriers in place of both collectives, alone
   pushed      routing, quantization, these copies, experts, copies back, sum; both with --pushes
+  fi_dispatch, fi_combine  FlashInfer's one-sided kernels, alone
+  flashinfer  routing, quantization, its dispatch, experts, its combine; all with --flashinfer=LIBRARY
+  --kernels adds microseconds of each kernel of the package, waits for other ranks included, by torch's profiler
 
 Prints a line for each cell. --out gets a JSON object for each line."""
 
@@ -36,6 +39,7 @@ import sys
 import time
 import zlib
 
+import rank_peers
 import rank_worlds
 
 import moec
@@ -43,8 +47,8 @@ import moec
 HERE = pathlib.Path(__file__).resolve().parent
 # Largest relative errors: a rank's sum is rounded once more than that of the layer on one rank.
 LIMITS = {"bf16": 0.01, "fp8_block": 0.03, "fp8_channel": 0.03}
-# The one weight of all experts on each rank.
-ROUTER = "routing_bias"
+# Weights that each rank has whole: of the router, and of shared experts.
+ROUTER, SHARED = "routing_bias", "shared_"
 # Added to the logits of experts of other ranks than the first.
 AWAY = -30.0
 COMPARE_EVERY = 100
@@ -86,7 +90,8 @@ class Cell:
                 if value.role != "stored_weight" or name in made:
                     continue
                 shape, seed = package.shape(name), zlib.crc32(name.encode())
-                shape = (self.num_experts, *shape[1:])
+                if not name.startswith(SHARED):
+                    shape = (self.num_experts, *shape[1:])
                 if name == ROUTER:
                     made[name] = self.world.normal((self.num_experts,), seed, 0.1, "f32")
                 elif value.element_types[0] == "f8E4M3FN":
@@ -100,14 +105,15 @@ class Cell:
     def _share(self, package, weights):
         held = package.manifest["layer"]["local_experts"]
         mine = slice(held["begin"], held["begin"] + held["count"])
-        return {name: array if name == ROUTER else array[mine] for name, array in weights.items()
+        return {name: array if name == ROUTER or name.startswith(SHARED) else array[mine] for name, array in weights.items()
                 if name in package.values and package.values[name].role == "stored_weight"}
 
     def inputs(self, tokens, seed=0, owner=None):
         """A rank's x and logits. owner: the rank whose experts are chosen; None: any."""
         world = self.world
         made = {"x": world.normal((tokens, self.hidden), 1000 * seed + world.rank),
-                "logits": world.normal((tokens, self.num_experts), 1000 * seed + 100 + world.rank, 2.0, "f32")}
+                "logits": world.normal((tokens, self.num_experts), 1000 * seed + 100 + world.rank, 2.0, "f32"),
+                "shared_gate": world.normal((tokens, 1), 1000 * seed + 200 + world.rank)}
         if owner is not None:
             count, more = divmod(self.num_experts, world.size)
             begin = owner * count + min(owner, more)
@@ -131,7 +137,7 @@ class Cell:
 
     def moved(self, tokens, given):
         """The tensors that go to the ranks of the experts."""
-        routed = self.run("route", tokens, {name: array for name, array in given.items() if name != "x"})
+        routed = self.run("route", tokens, {"logits": given["logits"]})
         made = {"ids": routed["ids"], "weights": routed["weights"]}
         if "quantize" not in self.layers:
             return {"x": given["x"], **made}
@@ -259,11 +265,27 @@ def time_us(world, body):
     return statistics.median(map(max, zip(*world.gather(replay(count)))))
 
 
-def timed(cell, mode, tokens, routing, with_pushes, known):
+def kernels_us(world, body, layers):
+    """{kernel: microseconds on this rank}, in the order of their starts; the mean over the layers of some replays."""
+    torch, replays = world.torch, 20
+    graph = capture(world, body)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(replays):
+            world.align()
+            graph.replay()
+        torch.cuda.synchronize()
+    sums = {}
+    for event in sorted(profile.events(), key=lambda event: event.time_range.start):
+        if event.name.startswith("moec_"):
+            sums[event.name] = sums.get(event.name, 0) + event.device_time_total
+    return {name: round(us / replays / layers, 2) for name, us in sums.items()}
+
+
+def timed(cell, mode, tokens, options, known):
     """{column: microseconds of a layer}, and what is wrong. known: columns that another mode has measured."""
     world, torch = cell.world, cell.world.torch
     layers = max(2, min(GRAPH_LAYERS, GRAPH_TOKENS // tokens))
-    owner = {"uniform": None, "first": 0, "own": world.rank}[routing]
+    owner = {"uniform": None, "first": 0, "own": world.rank}[options.routing]
     given = [cell.inputs(tokens, seed, owner) for seed in range(layers)]
     outs = [cell.empty(tokens) for _ in given]
 
@@ -275,7 +297,7 @@ def timed(cell, mode, tokens, routing, with_pushes, known):
         return body
 
     whole = {"whole": lambda index: cell.run(mode, tokens, given[index], out=outs[index])}
-    if not world.has_collectives:
+    if not world.has_collectives or "experts" not in cell.layers:
         return {"whole": round(time_us(world, each_layer(whole["whole"])) / layers, 2)}, []
     moved = [cell.moved(tokens, each) for each in given]
     gathered = [dict(zip(each, world.all_gather(list(each.values())))) for each in moved]
@@ -296,8 +318,8 @@ def timed(cell, mode, tokens, routing, with_pushes, known):
         "scatter": lambda index: world.reduce_scatter(partials[index], into=outs[index]),
         "torch": collective,
     }
-    if with_pushes:
-        pushes = rank_worlds.Pushes(world, list(moved[0].values()), partials[0])
+    if options.pushes:
+        pushes = rank_peers.Pushes(world, list(moved[0].values()), partials[0])
         received = dict(zip(moved[0], pushes.received))
 
         def pushed(index):
@@ -310,9 +332,20 @@ def timed(cell, mode, tokens, routing, with_pushes, known):
             pushes.reduce_scatter(partials[index], outs[index])
 
         works |= {"pushes": push, "pushed": pushed}
+    if options.flashinfer:
+        peer = rank_peers.FlashInfer(world, options.flashinfer, cell.num_experts, moved[0])
+
+        def one_sided(index):
+            peer.dispatch(cell.moved(tokens, given[index]))
+            cell.run("experts", tokens * world.size, peer.received, out=peer.partial)
+            peer.combine(outs[index])
+
+        # A combine reads the slots of the dispatch in front.
+        works |= {"flashinfer": one_sided, "fi_dispatch": lambda index: peer.dispatch(moved[index]),
+                  "fi_combine": lambda index: peer.combine(outs[index])}
     each_layer(works["whole"])()
     wanted, wrong = [world.floats(out) for out in outs], []
-    for name in set(works) & {"torch", "pushed"}:
+    for name in sorted(set(works) & {"torch", "pushed", "flashinfer"}):
         each_layer(works[name])()
         error = max(relative_error(world.floats(out), one) for out, one in zip(outs, wanted))
         wrong += [] if error <= LIMITS[cell.scheme] else [f"{name} differs from {mode} by {error:.4f}"]
@@ -321,6 +354,8 @@ def timed(cell, mode, tokens, routing, with_pushes, known):
              for name, work in works.items()}
     found["gather_bytes"] = sum(array.numel() * array.element_size() for array in moved[0].values())
     found["scatter_bytes"] = tokens * outs[0].shape[1] * 2
+    if options.kernels:
+        found["kernels"] = kernels_us(world, each_layer(works["whole"]), layers)
     torch.cuda.empty_cache()
     return found, wrong
 
@@ -334,7 +369,8 @@ def text_of(row):
         words.append(f"{row['replays']} replays, {row['different']} different")
     if "times" in row:
         times = row["times"]
-        words.append(f"{row['routing']}, us " + " ".join(f"{name} {us:.1f}" for name, us in times.items() if not name.endswith("bytes"))
+        words.append(f"{row['routing']}, us " + " ".join(f"{name} {us:.1f}" for name, us in times.items()
+                                                          if not name.endswith("bytes") and name != "kernels")
                      + (f"  {times['whole'] / times['torch']:.2f}" if "torch" in times else ""))
     return "  ".join(words + [f"WRONG: {text}" for text in row.get("wrong", [])])
 
@@ -359,8 +395,8 @@ def run_cell(world, folder, row, modes, counts, options, report):
             line["replays"], line["different"] = options.replays, sum(world.gather(replay(cell, mode, tokens, options.replays)))
             wrong += ["replays differ"] if line["different"] else []
         if options.time:
-            line["times"], found = timed(cell, mode, tokens, options.routing, options.pushes, known[tokens])
-            known[tokens] = {name: us for name, us in line["times"].items() if name != "whole"}
+            line["times"], found = timed(cell, mode, tokens, options, known[tokens])
+            known[tokens] = {name: us for name, us in line["times"].items() if name not in ("whole", "kernels")}
             wrong += found
         wrong = [f"rank {rank}: {text}" for rank, texts in enumerate(world.gather(wrong)) for text in texts]
         if wrong:
@@ -398,6 +434,8 @@ def main():
     parser.add_argument("--routing", choices=("uniform", "first", "own"), default="uniform",
                         help="with --time: the ranks whose experts tokens choose: any, the first, or their own")
     parser.add_argument("--pushes", action="store_true", help="with --time: also copies into torch's symmetric memory")
+    parser.add_argument("--flashinfer", type=pathlib.Path, help="with --time: also FlashInfer's exchange, of this library")
+    parser.add_argument("--kernels", action="store_true", help="with --time: also each kernel's time")
     parser.add_argument("--connect", choices=("group", "id", "callbacks", "symmetric_memory"), default="group",
                         help="a communicator of torch's group or of an id; the others are for one_sided, without NCCL")
     parser.add_argument("--host", action="store_true", help="threads of the host device in place of GPUs")
