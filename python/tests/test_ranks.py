@@ -105,7 +105,7 @@ def test_faults(mode: str, tmp_path: pathlib.Path) -> None:
     ran = run(FAULTS, tmp_path, "--host", "--timeout-ms=1000", f"--out={tmp_path / 'lines'}")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     found = {(row["fault"], row["rank"]): row for row in map(json.loads, (tmp_path / "lines").read_text().splitlines())}
-    assert len(found) == 18
+    assert len(found) == 20
     waited = {"gather_scatter": "to do all_gather", "one_sided": "to send its tokens in run 2 of the context"}[mode]
     assert found["killed_in", 0]["said"] == f"rank 0 waited 1000 ms for rank 1 {waited}"
     assert found["killed_in", 1]["status"] == "gone"

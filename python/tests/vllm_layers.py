@@ -59,7 +59,7 @@ def start(device: str, *, rank: int = 0, ranks: int = 1, port: int = 29877, tran
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         with set_current_vllm_config(engine):
             # vLLM makes the rank and the size from those of data parallel.
-            init_distributed_environment(1, 0, f"tcp://127.0.0.1:{port}", 0, "gloo")
+            init_distributed_environment(1, 0, f"tcp://127.0.0.1:{port}", 0, "gloo" if device == "cpu" else "nccl")
             initialize_model_parallel(1, 1)
     return engine
 

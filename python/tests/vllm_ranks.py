@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One of the ranks that test_vllm_ranks.py starts: data parallel over processes, each with its own tokens and experts.
 
-    python vllm_ranks.py RANK RANKS PORT TRANSPORT
+    python vllm_ranks.py RANK RANKS PORT TRANSPORT [DEVICE]
 
 TRANSPORT is vLLM's name of a transport, or "naive": vLLM's prepare and finalize for allgather_reducescatter with MoecExperts.
+DEVICE is cpu, where collectives are gloo's and DeepEP is a stand-in, or cuda, where rank r has GPU r and tokens move by NCCL.
 It prints a line of JSON for each run: what ran, and the error as a part of the bound.
 """
 
@@ -30,7 +31,7 @@ def use_naive_kernel(layer: Any) -> None:
     method.moe_kernel = kernel_of(layer.moe_config, transport, method.moec_plan, method.moec_layer)
 
 
-def runs(engine: Any, rank: int, transport: str) -> Iterator[tuple[str, float]]:
+def runs(engine: Any, rank: int, transport: str, device: str) -> Iterator[tuple[str, float]]:
     import torch
     import vllm_cases as cases
     import vllm_layers as layers
@@ -42,11 +43,11 @@ def runs(engine: Any, rank: int, transport: str) -> Iterator[tuple[str, float]]:
         if case.name not in NAMES:
             continue
         with_shared = case.name == "bf16"
-        shared = torch.nn.Linear(hidden, hidden, bias=False, dtype=torch.bfloat16)
+        shared = torch.nn.Linear(hidden, hidden, bias=False, dtype=torch.bfloat16, device=device)
         torch.nn.init.constant_(shared.weight, 1 / hidden)
         more: dict[str, Any] = {"shared_experts": shared} if with_shared else {}
         more |= {"custom_routing_function": layers.given, "hidden_size": hidden}
-        built = layers.build(engine, case, "cpu", has_bias=case.name == "gpt-oss", **more)
+        built = layers.build(engine, case, device, has_bias=case.name == "gpt-oss", **more)
         layer = built.runner.routed_experts
         assert layer.local_num_experts == layers.EXPERTS // 2
         if transport == "naive":
@@ -62,34 +63,39 @@ def runs(engine: Any, rank: int, transport: str) -> Iterator[tuple[str, float]]:
                 if only_first:  # the experts of the second rank get nothing
                     logits[:, layers.EXPERTS // 2 :] = -1e9
                 with set_forward_context(None, engine, num_tokens=len(x), num_tokens_across_dp=torch.tensor(counts)):
-                    got = built.runner(x.clone(), logits)
+                    got = built.runner(x.to(device, copy=True), logits.to(device))
                 assert got.shape == x.shape
                 if not len(x):
                     continue
                 wanted = layers.computed(built, case, x, *layers.softmax_top_k(logits, layers.TOP_K, True))
                 bound = case.bound
                 if with_shared:  # two sums in bf16: over ranks, and with the shared experts
-                    wanted, bound = wanted + shared(x).double(), 2 * bound
+                    wanted, bound = wanted + shared(x.to(device)).cpu().double(), 2 * bound
                 yield f"{case.name}, {len(x)} tokens, {only_first=}", layers.error(got, wanted) / bound
 
 
 def main() -> None:
     rank, ranks, port, transport = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    device = sys.argv[5] if len(sys.argv) > 5 else "cpu"
     os.environ |= {"MOEC_VLLM": "force", "MOEC_PROGRESS": "0"}
+    if device == "cuda":
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(rank)
     if missing := vllm_files.prepare():
         sys.exit(missing)
     import torch
     import vllm_layers as layers
-    import vllm_transports
 
     from moec.integrations.vllm import register
 
     register()
-    vllm_transports.install()
+    if device == "cpu":
+        import vllm_transports
+
+        vllm_transports.install()
     backend = "allgather_reducescatter" if transport == "naive" else transport
     with torch.no_grad():
-        engine = layers.start("cpu", rank=rank, ranks=ranks, port=port, transport=backend)
-        for what, part in runs(engine, rank, transport):
+        engine = layers.start(device, rank=rank, ranks=ranks, port=port, transport=backend)
+        for what, part in runs(engine, rank, transport, device):
             print(json.dumps({"run": what, "part": part}), flush=True)
 
 

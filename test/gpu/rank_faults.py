@@ -49,19 +49,21 @@ EXPECTED = {  # fault: what each rank may get
     "late": (("ok",), ("ok",)),
     "too_late": ((LOST,), (LOST, NONE)),
     "other_package": ((MISMATCH,), (MISMATCH,)),
+    "other_dtype": ((MISMATCH,), (MISMATCH,)),
     "other_tokens": ((LOST, MISMATCH), (LOST, MISMATCH)),
     "abort": ((LOST,), (LOST,)),
     "no_nccl": ((NONE,), (NONE,)),
 }
+OTHERS = ("other_package", "other_dtype")  # of packages that the second rank has
 ON_GPUS_ALONE = ("never_comes", "no_nccl")
 BY_NCCL_ALONE = ("no_nccl",)
 
 
 def make(folder, mode, cubin):
-    """The package of ranks, another one, and that of one rank."""
+    """The package of ranks, two others, and that of one rank."""
     spread = {"dp": RANKS, "ep": True, "all_ranks": True, "all_to_all": mode, "max_tokens": 4 * RANKS * TOKENS}
-    for name, layer, options in (("ranks", LAYER, spread), ("other", {**LAYER, "intermediate_size": 512}, spread),
-                                 ("alone", LAYER, {"max_tokens": TOKENS})):
+    for name, layer, options in (("ranks", LAYER, spread), ("other_package", {**LAYER, "intermediate_size": 512}, spread),
+                                 ("other_dtype", {**LAYER, "in_dtype": "f16"}, spread), ("alone", LAYER, {"max_tokens": TOKENS})):
         moec.compile(layer, arch="sm_90a", cubin=cubin, progress=False, **options).write(folder / name)
 
 
@@ -74,7 +76,7 @@ class Rank:
         self.timeout_ms = options.timeout_ms
         self.timeout_s = options.timeout_ms / 1000
         self.comm = self.use = None
-        self.layers = {name: self._layer(name) for name in ("alone", "ranks", "other")}
+        self.layers = {name: self._layer(name) for name in ("alone", "ranks", *OTHERS)}
         self.inputs = [self._place(array) for array in self._numbers(TOKENS)]
         self.wanted = self._floats(self.layers["alone"](*self.inputs))
 
@@ -103,7 +105,8 @@ class Rank:
         for word in ("w13", "w2"):
             shape = (LAYER["num_experts"], *package.shape(word)[1:])
             made = np.random.default_rng(len(word)).standard_normal(shape, np.float32) * 0.05
-            weights[word] = self._place(moec.to_bfloat16(made)[held["begin"]:held["begin"] + held["count"]])
+            stored = made.astype(np.float16) if name == "other_dtype" else moec.to_bfloat16(made)
+            weights[word] = self._place(stored[held["begin"]:held["begin"] + held["count"]])
         return package.layer(weights, progress=False)
 
     def say(self, word):
@@ -235,7 +238,7 @@ def play(fault, rank):
         rank.die()
     if fault == "too_late" and second:
         time.sleep(2 * rank.timeout_s)
-    rank.context("other" if fault == "other_package" and second else "ranks")
+    rank.context(fault if fault in OTHERS and second else "ranks")
     rank.sound_run()
     if fault == "late" and second:
         time.sleep(rank.timeout_s / 3)
