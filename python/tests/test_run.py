@@ -3,6 +3,7 @@
 """Layers on the host device: numbers of numpy, and the bits of moec-run."""
 
 import pathlib
+import re
 import subprocess
 from typing import Any
 
@@ -178,6 +179,17 @@ def test_some_experts_cannot_be_packed_in_place_of_larger_ones() -> None:
         layer.repack(arrays, 1, 1)
     layer.repack(weights, 1, 1)
     assert (layer(x, logits) == wanted).all()
+
+
+def test_a_part_of_the_experts_has_no_shared_weights() -> None:
+    package = load("bf16", n_shared_experts=1, shared_intermediate_size=192)
+    weights = {name: random_value(package, name) for name in ("w13", "w2", "shared_w13", "shared_w2")}
+    layer = package.layer(weights)
+    told = "'shared_w13' is not of the layer's 8 experts, so that no part of them has it: leave it out, or pack all experts"
+    with pytest.raises(moec.InvalidArgument, match=re.escape(told)):
+        layer.repack(weights, 1, 1)
+    layer.repack({name: weights[name] for name in ("w13", "w2")}, 1, 1)
+    layer.repack(weights, 0, 8)
 
 
 def test_unpack(package: Any, make_layer: Any) -> None:
