@@ -121,11 +121,12 @@ class GpuRank(TorchArrays):
 
     has_collectives = True
 
-    def __init__(self, connect):
+    def __init__(self, connect, nccl=None):
+        """connect: a way of ranks.py --connect. nccl: the libnccl.so.2 of an id."""
         import torch
         from torch import distributed
 
-        self.torch, self.distributed = torch, distributed
+        self.torch, self.distributed, self.nccl = torch, distributed, nccl
         self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         ordinal = int(os.environ.get("LOCAL_RANK", self.rank))
         torch.cuda.set_device(ordinal)
@@ -142,9 +143,12 @@ class GpuRank(TorchArrays):
     def _by_group(self):
         return moec.Communicator.from_group(device=self.device)
 
-    def _by_id(self):
-        made = self.gather(moec.Communicator.unique_id() if self.rank == 0 else None)[0]
-        return moec.Communicator(made, self.rank, self.size, device=self.device)
+    def _by_id(self, **options):
+        made = self.gather(moec.Communicator.unique_id(self.nccl) if self.rank == 0 else None)[0]
+        return moec.Communicator(made, self.rank, self.size, device=self.device, nccl_path=self.nccl, **options)
+
+    def _by_nccl_windows(self):
+        return self._by_id(nccl_windows=True)
 
     def _by_callbacks(self):
         return moec.Communicator.from_callbacks(self.gather, self.rank, self.size, device=self.device)

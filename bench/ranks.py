@@ -436,8 +436,10 @@ def main():
     parser.add_argument("--pushes", action="store_true", help="with --time: also copies into torch's symmetric memory")
     parser.add_argument("--flashinfer", type=pathlib.Path, help="with --time: also FlashInfer's exchange, of this library")
     parser.add_argument("--kernels", action="store_true", help="with --time: also each kernel's time")
-    parser.add_argument("--connect", choices=("group", "id", "callbacks", "symmetric_memory"), default="group",
-                        help="a communicator of torch's group or of an id; the others are for one_sided, without NCCL")
+    parser.add_argument("--connect", choices=("group", "id", "nccl_windows", "callbacks", "symmetric_memory"), default="group",
+                        help="a communicator of torch's group or of an id, or of an id with windows of NCCL; the others are for one_sided, "
+                        "without NCCL")
+    parser.add_argument("--nccl", type=pathlib.Path, help="with an id: the libnccl.so.2; default: that of torch")
     parser.add_argument("--host", action="store_true", help="threads of the host device in place of GPUs")
     parser.add_argument("--one-gpu", action="store_true", help="all ranks have the first GPU, without collectives; for one_sided")
     parser.add_argument("--out", type=pathlib.Path, help="JSON lines, appended")
@@ -462,7 +464,7 @@ def main():
             raise error
         return 1 if any(failed) else 0
     if rank_worlds.is_a_rank():
-        world = rank_worlds.GpuRank(options.connect)
+        world = rank_worlds.GpuRank(options.connect, options.nccl)
         failed = run_rank(world, options, report)
         # NCCL ends behind the graphs that hold its kernels.
         gc.collect()
