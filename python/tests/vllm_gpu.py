@@ -92,11 +92,6 @@ def main() -> int:
 
     register()
     engine = layers.start(options.device)
-    if options.device == "cuda":
-        from vllm.v1.worker.workspace import init_workspace_manager
-
-        # The modular kernel takes its output from it.
-        init_workspace_manager(torch.device("cuda", torch.cuda.current_device()))
     without_gate = cases.CASES[0]._replace(name="bf16, relu2, no gate", act="relu2_no_mul")
     every = (*cases.CASES, without_gate) if options.device == "cuda" else cases.CASES
 

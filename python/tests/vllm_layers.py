@@ -61,6 +61,11 @@ def start(device: str, *, rank: int = 0, ranks: int = 1, port: int = 29877, tran
             # vLLM makes the rank and the size from those of data parallel.
             init_distributed_environment(1, 0, f"tcp://127.0.0.1:{port}", 0, "gloo" if device == "cpu" else "nccl")
             initialize_model_parallel(1, 1)
+    if device == "cuda":
+        from vllm.v1.worker.workspace import init_workspace_manager
+
+        # The modular kernel takes its output from it.
+        init_workspace_manager(torch.device("cuda", torch.cuda.current_device()))
     return engine
 
 

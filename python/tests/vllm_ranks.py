@@ -80,7 +80,7 @@ def main() -> None:
     os.environ |= {"MOEC_VLLM": "force", "MOEC_PROGRESS": "0"}
     if device == "cuda":
         os.environ["CUDA_VISIBLE_DEVICES"] = str(rank)
-    if missing := vllm_files.prepare():
+    if missing := vllm_files.prepare(device):
         sys.exit(missing)
     import torch
     import vllm_layers as layers
