@@ -5,7 +5,8 @@
     python vllm_ranks.py RANK RANKS PORT TRANSPORT [DEVICE]
 
 TRANSPORT is vLLM's name of a transport, or "naive": vLLM's prepare and finalize for allgather_reducescatter with MoecExperts.
-DEVICE is cpu, where collectives are gloo's and DeepEP is a stand-in, or cuda, where rank r has GPU r and tokens move by NCCL.
+DEVICE is cpu, where collectives are gloo's and DeepEP is a stand-in, or cuda, where rank r has GPU r. There the transport is
+allgather_reducescatter: moec moves tokens by NCCL, or vLLM does where scales are static, and needs NCCL 2.29 (VLLM_NCCL_SO_PATH).
 It prints a line of JSON for each run: what ran, and the error as a part of the bound.
 """
 
@@ -29,6 +30,20 @@ def use_naive_kernel(layer: Any) -> None:
 
     method, transport = layer.quant_method, make_moe_prepare_and_finalize_naive_dp_ep(False)
     method.moe_kernel = kernel_of(layer.moe_config, transport, method.moec_plan, method.moec_layer)
+
+
+def part_of_bound(got: Any, wanted: Any, bound: float, device: str) -> float:
+    """The error over its bound.
+
+    Tensor cores sum products of e4m3 with fewer bits than the reference. A number beside a rounding tie may get the next code
+    there, which moves a token by some percent. On a GPU the median of tokens counts, and a tenth bounds each token.
+    """
+    import vllm_layers as layers
+
+    if device == "cpu":
+        return layers.error(got, wanted) / bound
+    of_tokens = sorted(layers.error(mine, its) for mine, its in zip(got, wanted, strict=True))
+    return max(of_tokens[len(of_tokens) // 2] / bound, of_tokens[-1] / 0.1)
 
 
 def runs(engine: Any, rank: int, transport: str, device: str) -> Iterator[tuple[str, float]]:
@@ -71,7 +86,7 @@ def runs(engine: Any, rank: int, transport: str, device: str) -> Iterator[tuple[
                 bound = case.bound
                 if with_shared:  # two sums in bf16: over ranks, and with the shared experts
                     wanted, bound = wanted + shared(x.to(device)).cpu().double(), 2 * bound
-                yield f"{case.name}, {len(x)} tokens, {only_first=}", layers.error(got, wanted) / bound
+                yield f"{case.name}, {len(x)} tokens, {only_first=}", part_of_bound(got, wanted, bound, device)
 
 
 def main() -> None:
@@ -79,6 +94,8 @@ def main() -> None:
     device = sys.argv[5] if len(sys.argv) > 5 else "cpu"
     os.environ |= {"MOEC_VLLM": "force", "MOEC_PROGRESS": "0"}
     if device == "cuda":
+        if transport != "allgather_reducescatter":
+            sys.exit(f"vllm_ranks.py: on GPUs the transport is allgather_reducescatter, got {transport}")
         os.environ["CUDA_VISIBLE_DEVICES"] = str(rank)
     if missing := vllm_files.prepare(device):
         sys.exit(missing)
