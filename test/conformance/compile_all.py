@@ -11,7 +11,8 @@ test/golden/legal.txt holds the list.
 Of LEADERS, one scheme for each size of operands, each backend, engine and arch with tails in every size; REPRESENTATIVES
 gated with bias, not gated without, and every activation and routing method; other archs gated or not in turn; and ranks that
 have a part of the experts. Biases are those of ranks of which one adds b2. Every such
-kernel is compiled for each arch of ALWAYS whose packages have it, and for one of the other archs that have the same text.
+kernel is compiled for an arch of ALWAYS whose packages have it, or for another arch that has the same text; with --more, as in
+./bootstrap test-all, for each arch of ALWAYS and one of the others.
 Of every other scheme each backend and engine for one arch and for each arch one of them, in turn as activations and methods
 are; of its kernels that no leader has, each of a backend, an engine, a stage and a tile is compiled once, their archs spread
 so that each has one at least. So a new scheme costs some forty kernels. What is drawn depends on --seed, by default a digest
@@ -44,7 +45,7 @@ SHAPE_OF_BYTES = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 336, 
 REPRESENTATIVES = ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"]
 # Operands as they come, of 32 and of 16 bits, and scaled ones of 8 bits in the form that asks most of registers.
 LEADERS = ["f32", "bf16", "fp8_block"]
-# No draw leaves these archs out: the oldest with asynchronous copies, and the arch with wgmma.
+# Most kernels are drawn for these: the oldest with asynchronous copies, and the arch with wgmma.
 ALWAYS = ["sm_80", "sm_90a"]
 # The one that has all engines.
 ALL_WAYS = "sm_90a"
@@ -253,19 +254,21 @@ def key_of(version, source, headers, options):
     return digest.hexdigest()
 
 
-def draw(kernels, places, seed):
-    """The kernels to compile of {(digest of the text, arch): kernel}; places: {place: [(text, arch)]}."""
+def draw(kernels, places, seed, more):
+    """The kernels to compile of {(digest of the text, arch): kernel}; places: {place: [(text, arch)]}. more: of leaders for each
+    arch of ALWAYS and one more."""
     def lot(text, arch):
         return hashlib.sha256(f"{seed} {text} {arch}".encode()).digest()
 
-    # Every text of a leader for each arch of ALWAYS that has it, and for one of the others.
+    # Texts of leaders, with the archs that have them.
     chosen, archs = set(), {}
     for text, arch in [key for place, keys in places.items() if place[0] in LEADERS for key in keys]:
-        if arch in ALWAYS:
-            chosen.add((text, arch))
-        else:
-            archs.setdefault(text, set()).add(arch)
-    chosen |= {(text, min(among, key=lambda arch: lot(text, arch))) for text, among in archs.items()}
+        archs.setdefault(text, set()).add(arch)
+    for text, among in archs.items():
+        by_lot = sorted(among, key=lambda arch, text=text: lot(text, arch))
+        several = [arch for arch in by_lot if arch in ALWAYS] + [arch for arch in by_lot if arch not in ALWAYS][:1]
+        one = min(several, key=lambda arch, text=text: lot(text, arch))
+        chosen |= {(text, arch) for arch in (several if more else [one])}
     # Every place of another scheme once, on the arch that the scheme has met least; then the archs that it has not met.
     met, of_leaders = collections.Counter(), {text for text, _ in chosen}
     texts = set(of_leaders)
@@ -313,6 +316,7 @@ def main():
     arguments = testing.parser(__doc__.splitlines()[0])
     arguments.add_argument("--filter", default="", help="only kernels with this in arch-scheme-backend-engine")
     arguments.add_argument("--all", action="store_true", help="every activation, method and bias on every arch")
+    arguments.add_argument("--more", action="store_true", default=testing.runs_all(), help="more archs of each kernel; MOEC_TEST_ALL=1 says so, too")
     arguments.add_argument("--every-arch", action="store_true", help="each kernel for every arch that has it")
     arguments.add_argument("--seed", default="", help="of the draw of archs; default: a digest of all texts")
     options = arguments.parse_args()
@@ -353,7 +357,7 @@ def main():
     total = len(kernels)
     if not (options.all or options.every_arch):
         seed = options.seed or hashlib.sha256("".join(sorted(text for text, _ in kernels)).encode()).hexdigest()[:8]
-        kernels = draw(kernels, places, seed)
+        kernels = draw(kernels, places, seed, options.more)
         counts = collections.Counter(arch for _, arch in kernels)
         print(f"drawn with --seed={seed}: " + ", ".join(f"{arch} {counts[arch]}" for arch in archs if counts[arch]), flush=True)
     keyed = [(key_of(version, job[2], job[3], job[4]), job) for job in kernels.values()]

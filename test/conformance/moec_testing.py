@@ -148,6 +148,11 @@ def parser(description):
     return result
 
 
+def runs_all():
+    """Whether ./bootstrap test-all runs the tests, which takes its time."""
+    return os.environ.get("MOEC_TEST_ALL") == "1"
+
+
 def run(command, timeout=300, **environment):
     """Exit status, output and errors of a command; a timeout is status 124, and what was printed before it stays."""
     try:
