@@ -10,6 +10,7 @@ allgather_reducescatter: moec moves tokens by NCCL, or vLLM does where scales ar
 It prints a line of JSON for each run: what ran, and the error as a part of the bound.
 """
 
+import functools
 import json
 import os
 import sys
@@ -19,6 +20,7 @@ from typing import Any
 import vllm_files
 
 COUNTS = ((5, 3), (4, 0), (1, 33))
+GRAPH_TOKENS = 33
 NAMES = ("bf16", "fp8 block", "gpt-oss", "GPTQ int4", "fp8 tensor, static")
 
 
@@ -50,6 +52,7 @@ def runs(engine: Any, rank: int, transport: str, device: str) -> Iterator[tuple[
     import torch
     import vllm_cases as cases
     import vllm_layers as layers
+    from engine_gpu import replayed
     from vllm.forward_context import set_forward_context
 
     # DeepEP's low-latency kernels take some sizes alone.
@@ -87,6 +90,17 @@ def runs(engine: Any, rank: int, transport: str, device: str) -> Iterator[tuple[
                 if with_shared:  # two sums in bf16: over ranks, and with the shared experts
                     wanted, bound = wanted + shared(x.to(device)).cpu().double(), 2 * bound
                 yield f"{case.name}, {len(x)} tokens, {only_first=}", part_of_bound(got, wanted, bound, device)
+        if device == "cuda" and layer.quant_method.moec_plan.moves and not with_shared:
+            x, logits = layers.random_inputs(GRAPH_TOKENS, hidden=hidden, seed=rank)
+            values = [[x.to(device), logits.to(device)], [x.flip(0).to(device), logits.flip(1).to(device)]]
+            kept = [value.clone() for value in values[0]]
+            counts = torch.tensor([GRAPH_TOKENS] * 2)
+            with set_forward_context(None, engine, num_tokens=GRAPH_TOKENS, num_tokens_across_dp=counts):
+                forward = functools.partial(built.runner, *kept)
+                forward()
+                for given, out in zip(values, replayed(forward, kept, values), strict=True):
+                    wanted = layers.computed(built, case, given[0], *layers.softmax_top_k(given[1].cpu(), layers.TOP_K, True))
+                    yield f"{case.name}, graph", part_of_bound(out, wanted, case.bound, device)
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ import parts
 # The least number of layers for each way.
 LEAST_LAYERS = 2
 TOKENS = "0,1,2,7,8,33,65"
-# Those of layers without extras, but in ./bootstrap test-all.
+# Token counts of layers without extras, but in ./bootstrap test-all.
 SOME_TOKENS = "0,1,7,33"
 MAX_TOKENS = 160
 # One rank of a layout.
