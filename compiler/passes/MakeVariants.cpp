@@ -7,7 +7,7 @@
 //
 // The ranges and their tiles follow from the rules of the program's engine and
 // the size of its operands' elements (engine/Engine.h). Before them comes a
-// range of a few tokens with an engine of its own (engine/Gemv.h), or a refusal
+// range of a few tokens with an engine of its own (FewTokens.h), or a refusal
 // in the report that says why there is none. Where the second matmul and
 // combine pay as one kernel, GPUs that are large enough have ranges more
 // (engine/Slices.h), which come before those of all. Ranges for which both
@@ -16,8 +16,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/engine/Engine.h"
-#include "compiler/engine/Gemv.h"
 #include "compiler/engine/Slices.h"
+#include "compiler/passes/FewTokens.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/LayerFacts.h"
 #include "compiler/plan/MatmulProblems.h"
@@ -40,6 +40,7 @@ namespace moec::compiler {
 
 using namespace mlir;
 using namespace moec;
+using compiler::FewTokens;
 using compiler::kAnyRows;
 using compiler::kFusedRouting;
 using compiler::Planned;
@@ -53,20 +54,13 @@ struct Range {
   TileRule rule;
 };
 
-/// Bytes of an element of the first operands, which all matmuls have alike.
-int64_t operandBytes(moe::VariantOp variant) {
-  for (auto matmul : variant.getBody().getOps<moe::GroupedMatmulOp>())
-    return compiler::elementBytes(compiler::elementTypeOf(matmul.getLhs()));
-  return 0;
-}
-
 /// The matmuls of experts, or of shared ones that have weights of their own.
 compiler::TiledLayer tiledLayer(moe::VariantOp variant,
                                 const compiler::Engine &engine,
                                 bool ofSharedRows = false) {
   constexpr int64_t kWidest = 256;
   compiler::TiledLayer layer;
-  layer.elementBytes = operandBytes(variant);
+  layer.elementBytes = compiler::operandBytes(variant);
   for (auto matmul : compiler::matmulsOf(variant, ofSharedRows)) {
     layer.addsFast |= engine.row.addsFast && matmul.getFast();
     if (matmul.readsFragments())
@@ -176,192 +170,6 @@ bool isDecided(moe::ProgramOp program, moe::VariantOp variant) {
     if (shared.getTileRows() == 0)
       return false;
   return true;
-}
-
-/// Up to how many tokens dot products serve, or why they serve none.
-struct FewTokens {
-  int64_t tokens = 0;
-  std::string engine, realization;
-  std::string code, reason; ///< no code: nobody needs to know
-};
-
-/// Whether both kernels fit the GPU with so many tokens.
-bool fits(moe::VariantOp stages, int64_t tokens,
-          const compiler::Hardware &hardware) {
-  return llvm::all_of(
-      compiler::matmulsOf(stages, /*ofSharedRows=*/false), [&](auto matmul) {
-        return compiler::gemvSchedule(compiler::gemvProblem(matmul, tokens),
-                                      hardware)
-            .has_value();
-      });
-}
-
-/// The first stage that no kernel of a few tokens does, or "".
-StringRef stageWithoutKernel(moe::VariantOp stages) {
-  for (Operation &op : stages.getBody().front().without_terminator()) {
-    // Kernels of their own move tokens and sums, and do shared rows.
-    if (isa<moe::DispatchOp, moe::SendBackOp, moe::FinalizeOp>(op) ||
-        compiler::isOfSharedRows(&op))
-      continue;
-    const StringRef word = op.getName().stripDialect();
-    const std::string optional = (word + "?").str();
-    if (llvm::none_of(catalog::kKernelKinds, [&](const auto &kind) {
-          return kind.routesItself && (catalog::hasWord(kind.stages, word) ||
-                                       catalog::hasWord(kind.stages, optional));
-        }))
-      return word;
-  }
-  return {};
-}
-
-FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
-  FewTokens few;
-  const moe::ReportAttr report = program.getReportAttr();
-  const moe::TargetAttr target = program.getTarget();
-  const catalog::Backend *backend =
-      catalog::find(catalog::kBackends, report.getBackend());
-  const catalog::Engine *engine =
-      backend ? catalog::find(catalog::kEngines, backend->fewTokens) : nullptr;
-  // Who asks for an engine gets it for all tokens.
-  if (!engine || report.getChoice("engine"))
-    return few;
-  few.engine = engine->name;
-  few.realization = compiler::realizationWith(compiler::factsOf(program),
-                                              *engine, target.getArchRow());
-  const auto refuse = [&](std::string code, std::string reason) {
-    few.code = std::move(code);
-    few.reason = std::move(reason);
-    return few;
-  };
-  const compiler::Choices choices = compiler::choicesOf(report);
-  for (const std::string &word : {few.engine, few.realization})
-    if (choices.isExcluded(word))
-      return refuse("excluded", fmt::format("'{}' is excluded{}", word,
-                                            choices.byVariable("exclude")));
-  auto first = compiler::findIn<moe::GroupedMatmulOp>(program);
-  auto route = compiler::findIn<moe::RouteOp>(program);
-  moe::QuantizeOp weighs, changesType; // x, before it is multiplied
-  for (auto quantize : stages.getBody().getOps<moe::QuantizeOp>()) {
-    if (quantize.getRowWeights())
-      weighs = quantize;
-    else if (quantize.getDescriptor().isPlain())
-      changesType = quantize;
-  }
-  const bool defers = stages.getBody().getOps<moe::CombineOp>().empty();
-  auto dispatch = compiler::findIn<moe::DispatchOp>(program);
-  const std::pair<bool, StringRef> notDone[] = {
-      {program.getBatchInvariant(), "batch_invariant"},
-      {defers, "defer_finalize"},
-      {bool(program.getInput("x_scale")), "input_quantized"},
-      {bool(compiler::findIn<moe::PermuteColumnsOp>(program)), "group_index"},
-      {bool(weighs), "apply_router_weight_on_input"},
-      {route && route.getZero(), "zero_experts"}};
-  for (const auto &[asked, option] : notDone)
-    if (asked)
-      return refuse("option_not_supported",
-                    fmt::format("engine '{}' does not do option '{}'",
-                                few.engine, option.str()));
-  if (const StringRef stage = stageWithoutKernel(stages); !stage.empty())
-    return refuse("stage_not_supported",
-                  fmt::format("engine '{}' has no kernel that does stage '{}'",
-                              few.engine, stage.str()));
-  // x comes as an argument of the program, where nothing precedes the dispatch.
-  if (dispatch && !isa<BlockArgument>(dispatch.getX()))
-    return refuse("stage_not_supported",
-                  fmt::format("engine '{}' quantizes x itself, and stage "
-                              "'dispatch' sends it quantized",
-                              few.engine));
-  if (changesType)
-    return refuse("dtype_not_supported",
-                  fmt::format("engine '{}' multiplies x as it comes, and does "
-                              "not convert {} to {}",
-                              few.engine,
-                              compiler::elementTypeOf(changesType.getInput()),
-                              compiler::elementTypeOf(changesType.getData())));
-  const std::string_view missing =
-      catalog::firstMissing(target.getArchRow().features, engine->features);
-  if (!missing.empty())
-    return refuse("feature_missing",
-                  fmt::format("engine '{}' needs {}, which {} lacks",
-                              few.engine, missing, target.getArchRow().name));
-  const moe::Realization realization = first.getRealization();
-  const bool converts = realization == moe::Realization::Dequantized;
-  const SmallVector<moe::GroupedMatmulOp> matmuls =
-      compiler::matmulsOf(stages, /*ofSharedRows=*/false);
-  for (auto matmul : matmuls)
-    if (matmul.getRealization() != realization ||
-        realization == moe::Realization::Emulated)
-      return refuse("quant_not_supported",
-                    fmt::format("engine '{}' computes both matmuls alike, and "
-                                "emulates none",
-                                few.engine));
-  const std::string multiplied = compiler::elementTypeOf(first.getLhs());
-  const std::string weight = compiler::elementTypeOf(first.getRhs());
-  if (realization == moe::Realization::Native &&
-      !catalog::hasWord(engine->elements, multiplied))
-    return refuse("dtype_not_supported",
-                  fmt::format("engine '{}' does not multiply {}", few.engine,
-                              multiplied));
-  if (realization != moe::Realization::Native &&
-      (!converts || !catalog::hasWord(engine->weights, weight)))
-    return refuse("dtype_not_supported",
-                  fmt::format("engine '{}' does not convert weights of {} to "
-                              "what it multiplies",
-                              few.engine, weight));
-  const auto readsRows = [](moe::GroupedMatmulOp matmul) {
-    return !matmul.readsFragments();
-  };
-  if (converts && llvm::any_of(matmuls, readsRows))
-    return refuse("layout_not_supported",
-                  fmt::format("engine '{}' converts weights in the order of "
-                              "fragments, and engine '{}' reads rows",
-                              few.engine, report.getEngine().str()));
-  if (first.getK() % 8 != 0)
-    return refuse("size_not_supported",
-                  fmt::format("engine '{}' reads x 8 values at a time: hidden "
-                              "size {} is no multiple of 8",
-                              few.engine, first.getK()));
-  for (auto matmul : matmuls)
-    if (const int64_t bytes = matmul.getNumExperts() * matmul.getN() *
-                              matmul.getK() * operandBytes(stages);
-        !converts && bytes >= kOperandBytes)
-      return refuse("size_not_supported",
-                    fmt::format("engine '{}' counts the 16-byte pieces of a "
-                                "weight in 32 bits: those of all experts are "
-                                "{} bytes, and below {} are possible",
-                                few.engine, bytes, kOperandBytes));
-  const int64_t groupK =
-      first.getRhsDescriptor() ? first.getRhsDescriptor()->getGroup()[1] : 0;
-  const auto *rule = llvm::find_if(
-      compiler::kFewTokensRules, [&](const compiler::FewTokensRule &row) {
-        return row.elementBytes == operandBytes(stages) &&
-               (converts ? catalog::hasWord(row.weights, weight)
-                         : row.weights.empty()) &&
-               (row.groupK == 0 || row.groupK == groupK);
-      });
-  int64_t most = rule == std::end(compiler::kFewTokensRules)
-                     ? 0
-                     : std::min<int64_t>(rule->tokens, engine->mostTokens);
-  most = std::min({most, compiler::kFewPairs / compiler::rowsOfToken(program),
-                   int64_t(stages.getMaxTokens())});
-  compiler::Hardware hardware;
-  if (!compiler::findHardware(target.getArch().str(), target.getGpu().str(),
-                              hardware))
-    return few;
-  // Each rank brings a token at least.
-  if (dispatch && most < int64_t(dispatch.getRanks()))
-    return few;
-  while (most > 0 && !fits(stages, most, hardware))
-    --most;
-  if (most == 0)
-    return refuse("shared_memory",
-                  fmt::format("engine '{}' keeps the rows of a token and the "
-                              "weights on their way in shared memory, of which "
-                              "a CTA on {} has {} bytes",
-                              few.engine, target.getArchRow().name,
-                              hardware.sharedPerBlock));
-  few.tokens = most;
-  return few;
 }
 
 /// The ranges of slices: where they serve beside the engine and nobody asks for
@@ -529,7 +337,7 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages,
       permute.getTileCount().setType(
           words.clone({1 + compiler::kSliceCounters}));
     }
-  const FewTokens few = fewTokensOf(program, stages);
+  const FewTokens few = compiler::fewTokensOf(program, stages);
   if (!few.code.empty())
     report(program, few);
   Ranges measured;

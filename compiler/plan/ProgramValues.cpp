@@ -236,6 +236,12 @@ bool compiler::multipliesSharedRows(moe::GroupedMatmulOp matmul) {
                 : isOfSharedRows(matmul.getOperation());
 }
 
+int64_t compiler::operandBytes(moe::VariantOp variant) {
+  for (auto matmul : variant.getBody().getOps<moe::GroupedMatmulOp>())
+    return elementBytes(elementTypeOf(matmul.getLhs()));
+  return 0;
+}
+
 SmallVector<moe::GroupedMatmulOp> compiler::matmulsOf(moe::VariantOp variant,
                                                       bool ofSharedRows) {
   return llvm::to_vector(llvm::make_filter_range(

@@ -105,6 +105,8 @@ bool multipliesSharedRows(moe::GroupedMatmulOp matmul);
 /// The matmuls of a variant that are of such rows, or the others.
 llvm::SmallVector<moe::GroupedMatmulOp> matmulsOf(moe::VariantOp variant,
                                                   bool ofSharedRows);
+/// Bytes of an element of the first operands, which all matmuls have alike.
+int64_t operandBytes(moe::VariantOp variant);
 /// Experts whose rows `offsets` or else `counts` say, or else the rank's.
 int64_t expertsOfRows(moe::KernelOp kernel, mlir::Value offsets,
                       mlir::Value counts);

@@ -70,7 +70,7 @@ moe.layer @weighed {experts = 8, top_k = 1, hidden = 256, intermediate = 256, in
 moe.layer @shards {experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2>, all_to_all = "gather_scatter"}
 
 // A few tokens of all ranks have two kernels behind the gather, which route what
-// came. They are as many as ranks at least.
+// came.
 // STAGES-LABEL: moe.program @few_sm_90a
 // CHECK-LABEL: moe.program @few_sm_90a
 // CHECK: moe.kernel @up_to_4_route_own kind = route
@@ -83,7 +83,22 @@ moe.layer @shards {experts = 8, top_k = 2, hidden = 256, intermediate = 256, inp
 // CHECK-NEXT: moe.launch @up_to_4_down_combine(%received_ids, %received_weights, %t, %{{.*}}) results ["partial"]
 // CHECK-NEXT: moe.collective reduce_scatter ranks = 4(%partial) results ["out"]
 moe.layer @few {experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, ep>, all_to_all = "gather_scatter"}
+
+// Each rank brings a token at least: more ranks than tokens, or tokens whose
+// rows fit shared memory.
 // STAGES-LABEL: moe.program @many_sm_90a
+// STAGES: reason = "engine 'gemv' serves 4 tokens at most, and 8 ranks bring a token each"
 // CHECK-LABEL: moe.program @many_sm_90a
 // CHECK-NOT: engine "gemv"
 moe.layer @many {experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 8, ep>, all_to_all = "gather_scatter"}
+// STAGES-LABEL: moe.program @wide_sm_90a
+// STAGES: reason = "engine 'gemv' serves 2 tokens at most, and 4 ranks bring a token each"
+// CHECK-LABEL: moe.program @wide_sm_90a
+// CHECK-NOT: engine "gemv"
+moe.layer @wide {experts = 8, top_k = 2, hidden = 4096, intermediate = 14336, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, ep>, all_to_all = "gather_scatter"}
+
+// x is converted before it moves.
+// STAGES-LABEL: moe.program @converted_sm_90a
+// STAGES: reason = "engine 'gemv' multiplies x as it comes, and does not convert f16 to bf16"
+// CHECK-LABEL: moe.program @converted_sm_90a
+moe.layer @converted {experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = f16, output_type = f16, logits_type = f16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>, all_to_all = "gather_scatter"}

@@ -323,6 +323,8 @@ INSTANTIATE_TEST_SUITE_P(
                            "grouped", "silu", 208)),
         oneSided(quantized("fp8_channel_ep4", "dp = 4, ep", 4, 7, "fp8_channel",
                            "grouped", "silu", 144)),
+        oneSided(quantized("int4_ep2", "dp = 2, ep", 2, 4, "int4_w4a16",
+                           "grouped", "silu", 640)),
         oneSided(quantized("mxfp4_ep2", "dp = 2, ep", 2, 5, "mxfp4", "unfused",
                            "silu", 160))),
     [](const auto &info) { return info.param.layout.name; });

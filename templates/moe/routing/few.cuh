@@ -13,8 +13,7 @@
 //
 // Config: as for routing/token.cuh, and kLocalExperts, kThreads.
 // Args: logits to given_weights_type, valid_tokens, those of place.cuh, tokens
-// as in kernel route, where what is absent there may be, local_begin
-// (core/rank.cuh).
+// as in kernel route, local_begin (core/rank.cuh). valid_tokens may be absent.
 //
 //===----------------------------------------------------------------------===//
 
