@@ -161,7 +161,7 @@ class Layer:
     def repack(self, weights: Mapping[str, Any], first_expert: int, num_experts: int, *, stream: Any = None) -> None:
         """Packs the experts [first_expert, first_expert + num_experts) again, into the layer's own memory.
 
-        weights: whole stored weights of all packed ones. Those of shared experts' own MLP are packed with all experts alone.
+        weights: whole stored weights of all packed ones. Those of shared experts' own MLP are packed only when all are.
             The caller orders it against runs.
         """
         handle = self.handle

@@ -348,7 +348,8 @@ Result<void> Layer::checkPartInPlace(const std::vector<BoundValue> &sources,
   return {};
 }
 
-/// A part of the experts has no weights of others, of shared ones say.
+/// A repack of some experts takes no weights that are none of them, such as
+/// those of shared experts' MLP.
 Result<void> Layer::checkPartIsOfExperts(std::span<const Tensor> weights,
                                          int64_t experts) const {
   for (const Pack &pack : code->target().pack)

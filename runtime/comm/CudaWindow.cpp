@@ -9,13 +9,15 @@
 // each reaches all. The last one also says that all windows are zero.
 //
 // Ranks destroy their windows when they like. Memory that another process still
-// maps then waits among the retired, until a window is made or destroyed.
+// maps then waits among the retired, until a window or a communicator of its
+// context is made or destroyed.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/comm/CudaWindow.h"
 
 #include "runtime/comm/MappedMark.h"
+#include "runtime/support/PerProcess.h"
 
 #include <fmt/format.h>
 
@@ -23,6 +25,7 @@
 #include <array>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -108,54 +111,47 @@ void describeSelf(Offer &offer) {
   offer.pid = getpid();
 }
 
-/// Memory without a window, which other processes may map. Its context lives as
-/// long.
+/// Memory without a window, which other processes may map. A primary context
+/// lives as long.
 class RetiredMemory {
 public:
   RetiredMemory(const CudaPlace &place, DeviceMemory memory, MappedMark mark)
-      : driver(*place.driver), device(place.device), memory(std::move(memory)),
-        mark(std::move(mark)) {
-    CUcontext context = nullptr;
-    retains =
-        place.retained && driver.primaryCtxRetain(&context, device) == kSuccess;
+      : driver(*place.driver), place(place.context), device(place.device),
+        memory(std::move(memory)), mark(std::move(mark)) {
+    CUcontext primary = nullptr;
+    if (driver.primaryCtxRetain(&primary, device) != kSuccess)
+      return;
+    retains = primary == place.context;
+    if (!retains)
+      driver.primaryCtxRelease(device);
   }
   ~RetiredMemory() {
     memory = DeviceMemory();
     if (retains)
       driver.primaryCtxRelease(device);
   }
+  CUcontext context() const { return place; }
   bool isMapped() const { return !mark.isAlone(); }
 
 private:
   const CudaDriver &driver;
+  const CUcontext place;
   const CUdevice device;
   DeviceMemory memory;
   MappedMark mark;
   bool retains = false;
 };
 
-/// The retired memory of this process.
-class RetiredMemories {
-public:
-  static RetiredMemories &get() {
-    // Never destroyed: a process that ends needs no driver any more.
-    static auto *retired = new RetiredMemories;
-    return *retired;
-  }
-  void add(std::unique_ptr<RetiredMemory> memory) {
-    const std::lock_guard<std::mutex> lock(mutex);
-    all.push_back(std::move(memory));
-  }
-  /// Frees what nobody maps.
-  void sweep() {
-    const std::lock_guard<std::mutex> lock(mutex);
-    std::erase_if(all, [](const auto &one) { return !one->isMapped(); });
-  }
-
-private:
+struct RetiredMemories {
   std::mutex mutex;
   std::vector<std::unique_ptr<RetiredMemory>> all;
 };
+
+void retire(std::unique_ptr<RetiredMemory> memory) {
+  auto &retired = perProcess<RetiredMemories>();
+  const std::lock_guard<std::mutex> lock(retired.mutex);
+  retired.all.push_back(std::move(memory));
+}
 
 class CudaWindow final : public Window {
 public:
@@ -212,9 +208,9 @@ CudaWindow::~CudaWindow() {
     driver.ipcCloseMemHandle(pointer);
   joined.clear();
   if (mark)
-    RetiredMemories::get().add(std::make_unique<RetiredMemory>(
-        cuda, std::move(allocated), std::move(*mark)));
-  RetiredMemories::get().sweep();
+    retire(std::make_unique<RetiredMemory>(cuda, std::move(allocated),
+                                           std::move(*mark)));
+  freeRetired(cuda.context);
   if (hostBlock)
     driver.memFreeHost(hostBlock);
 }
@@ -252,7 +248,7 @@ void CudaWindow::describe(const WindowPlace &place, Offer &offer) {
   const auto share = [&]() -> Result<void> {
     TRY(driver.check(driver.ipcGetMemHandle(&offer.handle, memory()),
                      "cuIpcGetMemHandle"));
-    mark = TRY(MappedMark::create());
+    mark.emplace(TRY(MappedMark::create()));
     keep(offer.mark, mark->path());
     return {};
   };
@@ -313,6 +309,19 @@ Result<void> CudaWindow::upload(const WindowPlace &place) {
   return {};
 }
 
+void comm::freeRetired(CUcontext context) {
+  auto &retired = perProcess<RetiredMemories>();
+  // Freed without the lock: cuMemFree may wait for the GPU.
+  std::vector<std::unique_ptr<RetiredMemory>> unmapped;
+  const std::lock_guard<std::mutex> lock(retired.mutex);
+  const auto stays = std::ranges::partition(
+      retired.all, [&](const std::unique_ptr<RetiredMemory> &one) {
+        return one->context() != context || one->isMapped();
+      });
+  std::ranges::move(stays, std::back_inserter(unmapped));
+  retired.all.erase(stays.begin(), stays.end());
+}
+
 Result<void> comm::agree(Communicator &communicator, const Result<void> &mine,
                          std::string_view step) {
   const std::vector<Outcome> all =
@@ -326,7 +335,7 @@ Result<std::unique_ptr<Window>> comm::shareByDriver(const WindowPlace &place,
                                                     int64_t bytes) {
   const ContextScope scope(*place.cuda.driver, place.cuda.context);
   TRY(scope.status());
-  RetiredMemories::get().sweep();
+  freeRetired(place.cuda.context);
   auto window = std::make_unique<CudaWindow>(place, bytes);
   Offer mine;
   mine.bytes = bytes;

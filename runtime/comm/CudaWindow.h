@@ -34,9 +34,12 @@ struct WindowPlace {
 /// Allocates a window on each rank and lets all reach it. All ranks return the
 /// same error; NoCommunication where the driver cannot do it for these GPUs. A
 /// rank's memory is freed when no other process maps it any more, which may be
-/// behind the window's end.
+/// after the window's end.
 Result<std::unique_ptr<Window>> shareByDriver(const WindowPlace &place,
                                               int64_t bytes);
+
+/// Frees memory of windows that have ended, where no other process maps it.
+void freeRetired(runtime::cuda::CUcontext context);
 
 /// A window in memory that all ranks reach already, at these addresses, or the
 /// error of a rank that has none. The memory must outlive it.

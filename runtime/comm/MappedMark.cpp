@@ -46,12 +46,21 @@ Result<MappedMark> MappedMark::join(const std::string &path) {
   return MappedMark(std::move(opened), path, /*owns=*/false);
 }
 
+MappedMark::MappedMark(Descriptor given, std::string path, bool owns)
+    : opened(std::move(given)), file(std::move(path)), owns(owns),
+      slot(closeInChildren(opened)), process(::getpid()) {}
+
 MappedMark::~MappedMark() {
   if (!opened)
     return;
+  if (process != ::getpid()) {
+    // It was closed at the fork, and its number may be another file's.
+    opened.release();
+    return;
+  }
+  keepNoMore(slot);
   if (owns)
     removeFile();
-  // Not by close() alone: a forked child may still have the descriptor.
   else
     ::flock(opened.get(), LOCK_UN);
 }

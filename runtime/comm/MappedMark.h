@@ -8,7 +8,8 @@
 // CUDA leaves undefined what comes of memory that its process frees while
 // another one maps it by IPC. So each process that maps a memory holds a shared
 // flock of a file for as long, and its owner frees it when nobody holds one.
-// The kernel lets go of the locks of a process that dies.
+// The kernel lets go of the locks of a process that dies. A child of a fork
+// holds none, and its copies of marks do nothing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +19,7 @@
 #include "runtime/support/Descriptor.h"
 #include "runtime/support/Result.h"
 
+#include <cstdint>
 #include <string>
 
 namespace moec::comm {
@@ -31,7 +33,7 @@ public:
   static Result<MappedMark> join(const std::string &path);
 
   MappedMark(MappedMark &&) = default;
-  MappedMark &operator=(MappedMark &&) = default;
+  MappedMark &operator=(MappedMark &&) = delete;
   ~MappedMark();
 
   const std::string &path() const { return file; }
@@ -41,12 +43,13 @@ public:
   bool isAlone() const;
 
 private:
-  MappedMark(Descriptor opened, std::string path, bool owns)
-      : opened(std::move(opened)), file(std::move(path)), owns(owns) {}
+  MappedMark(Descriptor opened, std::string path, bool owns);
 
   Descriptor opened;
   std::string file;
   bool owns;
+  int slot; ///< where children find the descriptor
+  int64_t process;
 };
 
 } // namespace moec::comm

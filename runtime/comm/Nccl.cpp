@@ -145,6 +145,7 @@ NcclCommunicator::~NcclCommunicator() {
       std::ranges::for_each(windowMemory, nccl.memFree);
     watch.reset();
   }
+  freeRetired(place.context);
   if (place.retained && !leftThread)
     place.driver->primaryCtxRelease(place.device);
 }

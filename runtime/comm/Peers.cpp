@@ -73,6 +73,7 @@ public:
       : hosts(std::move(hosts)), place(std::move(place)),
         options(std::move(options)) {}
   ~Peers() override {
+    freeRetired(place.context);
     if (place.retained)
       place.driver->primaryCtxRelease(place.device);
   }

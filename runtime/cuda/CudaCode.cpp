@@ -113,8 +113,9 @@ DeviceMemory &DeviceMemory::operator=(DeviceMemory &&other) noexcept {
 DeviceMemory::~DeviceMemory() {
   if (!pointer)
     return;
-  ContextScope scope(*driver, context);
-  driver->memFree(pointer);
+  // A context that is gone took its memory along.
+  if (ContextScope scope(*driver, context); scope.status())
+    driver->memFree(pointer);
 }
 
 //===----------------------------------------------------------------------===//

@@ -25,7 +25,6 @@
 #include <ctime>
 #include <fcntl.h>
 #include <mutex>
-#include <pthread.h>
 #include <set>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -38,19 +37,6 @@ using namespace moec::runtime;
 //===----------------------------------------------------------------------===//
 // One writer a key
 //===----------------------------------------------------------------------===//
-
-namespace {
-/// Descriptors of the locks that are held, plus one; 0 is free. A forked child
-/// shares them, and the lock would last as long as it lives. Atomics, because
-/// the child may only do what a signal handler may.
-std::array<std::atomic<int>, 64> heldLocks;
-
-void closeInChild() {
-  for (std::atomic<int> &lock : heldLocks)
-    if (int number = lock.exchange(0); number != 0)
-      ::close(number - 1);
-}
-} // namespace
 
 bool FileLock::tryOnce() {
   if (!file) {
@@ -74,26 +60,20 @@ bool FileLock::tryOnce() {
 }
 
 FileLock::FileLock(std::string lockPath) : path(std::move(lockPath)) {
-  static const int registered =
-      ::pthread_atfork(nullptr, nullptr, closeInChild);
-  (void)registered;
   // A compile takes seconds at most. Whoever holds the lock for minutes is
   // stopped or on a machine that is gone, and costs a second compile.
   constexpr auto kPatience = std::chrono::seconds(120);
   auto end = std::chrono::steady_clock::now() + kPatience;
   while (!tryOnce() && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  for (size_t i = 0; held && slot < 0 && i < heldLocks.size(); ++i)
-    if (int none = 0;
-        heldLocks[i].compare_exchange_strong(none, file.get() + 1))
-      slot = static_cast<int>(i);
+  if (held)
+    slot = closeInChildren(file);
 }
 
 FileLock::~FileLock() {
   if (!held)
     return;
-  if (slot >= 0)
-    heldLocks[static_cast<size_t>(slot)] = 0;
+  keepNoMore(slot);
   ::unlink(path.c_str());
   // Not by close() alone: a forked child may still have the descriptor.
   ::flock(file.get(), LOCK_UN);

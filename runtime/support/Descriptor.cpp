@@ -15,11 +15,14 @@
 #include "runtime/support/Paths.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,6 +35,32 @@ static constexpr size_t kDeepest = 64;
 Descriptor::~Descriptor() {
   if (number >= 0)
     ::close(number);
+}
+
+/// The descriptors, plus one; 0 is free. Atomics, because the child may only do
+/// what a signal handler may.
+static std::array<std::atomic<int>, 1024> keptFromChildren;
+
+static void closeInChild() {
+  for (std::atomic<int> &kept : keptFromChildren)
+    if (int number = kept.exchange(0); number != 0)
+      ::close(number - 1);
+}
+
+int moec::closeInChildren(const Descriptor &file) {
+  static const int registered =
+      ::pthread_atfork(nullptr, nullptr, closeInChild);
+  (void)registered;
+  for (size_t slot = 0; slot < keptFromChildren.size(); ++slot)
+    if (int none = 0;
+        keptFromChildren[slot].compare_exchange_strong(none, file.get() + 1))
+      return static_cast<int>(slot);
+  return -1;
+}
+
+void moec::keepNoMore(int slot) {
+  if (slot >= 0)
+    keptFromChildren[static_cast<size_t>(slot)] = 0;
 }
 
 static std::string_view kindOf(mode_t mode) {

@@ -38,10 +38,18 @@ public:
 
   explicit operator bool() const { return number >= 0; }
   int get() const { return number; }
+  /// Forgets the number without closing it.
+  void release() { number = -1; }
 
 private:
   int number = -1;
 };
+
+/// Lets children of a fork close a descriptor at once, since they would hold
+/// its locks, too. Returns where it is kept; -1 where too many are.
+int closeInChildren(const Descriptor &file);
+/// Called in front of the descriptor's end, in the process that kept it.
+void keepNoMore(int slot);
 
 /// Opens a folder for reading.
 Result<Descriptor> openFolder(const std::string &path);

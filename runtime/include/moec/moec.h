@@ -324,8 +324,8 @@ moec_status moec_layer_create(const moec_package *package,
 /** Packs experts [first, first + count) again, from `weights` (which names the
  *  stored weights of packed ones, whole tensors), into the layer's own packed
  *  memory. In place: the caller has written these experts' stored form there.
- *  The caller orders it against runs. Weights of shared experts' own MLP are of
- *  no part of the experts: they are packed with all of them. */
+ *  The caller orders it against runs. Weights of shared experts' own MLP are
+ *  packed only when all experts are. */
 moec_status moec_layer_repack(moec_layer *layer, const moec_tensor *weights,
                               size_t num_weights, int64_t first_expert,
                               int64_t num_experts, void *scratch,
@@ -550,7 +550,8 @@ moec_status moec_context_set_workspace(moec_context *context, void *workspace,
 /** Of a one_sided package: once the runs of all ranks have ended, since ranks
  *  write into each other's memory. That memory is freed when no rank of another
  *  process maps it any more: now, or when this process makes or destroys
- *  another such context. */
+ *  another such context or a communicator. A CUDA context that the caller made
+ *  must outlive it; a primary one does. */
 void moec_context_destroy(moec_context *context);
 
 typedef struct moec_run_options {

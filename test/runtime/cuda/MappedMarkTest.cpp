@@ -11,8 +11,10 @@
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <optional>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 using namespace moec;
 using namespace moec::comm;
@@ -50,27 +52,75 @@ TEST(MappedMark, AnOwnersEndRemovesItsFile) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-/// A process that is killed maps nothing any more.
+namespace {
+/// A child that says a word when it has done what it is to do, and waits to be
+/// killed.
+class Child {
+public:
+  template <typename Work> explicit Child(Work work) {
+    int ends[2];
+    if (::pipe(ends) != 0)
+      return;
+    pid = ::fork();
+    if (pid == 0) {
+      ::close(ends[0]);
+      const char word = work() ? 'y' : 'n';
+      (void)!::write(ends[1], &word, 1);
+      ::pause();
+      ::_exit(0);
+    }
+    ::close(ends[1]);
+    (void)!::read(ends[0], &said, 1);
+    ::close(ends[0]);
+  }
+  ~Child() { kill(); }
+  void kill() {
+    if (pid <= 0)
+      return;
+    ::kill(pid, SIGKILL);
+    ::waitpid(std::exchange(pid, 0), nullptr, 0);
+  }
+  char said = 0;
+
+private:
+  pid_t pid = 0;
+};
+} // namespace
+
 TEST(MappedMark, AKilledProcessLetsGo) {
   auto owner = MappedMark::create();
   ASSERT_TRUE(owner) << owner.error().message;
-  int joined[2];
-  ASSERT_EQ(::pipe(joined), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const auto mark = MappedMark::join(owner->path());
-    const char said = mark ? 'y' : 'n';
-    (void)!::write(joined[1], &said, 1);
-    ::pause();
-    ::_exit(0);
-  }
-  char said = 0;
-  ASSERT_EQ(::read(joined[0], &said, 1), 1);
-  EXPECT_EQ(said, 'y');
+  std::optional<Result<MappedMark>> mark;
+  Child child([&] {
+    mark.emplace(MappedMark::join(owner->path()));
+    return bool(*mark);
+  });
+  ASSERT_EQ(child.said, 'y');
   EXPECT_FALSE(owner->isAlone());
-  ::kill(child, SIGKILL);
-  int status = 0;
-  ::waitpid(child, &status, 0);
+  child.kill();
   EXPECT_TRUE(owner->isAlone());
-  ::close(joined[0]), ::close(joined[1]);
+}
+
+/// A child of a fork holds no lock of its parent, and ends none.
+TEST(MappedMark, AChildOfAForkHoldsNothing) {
+  auto owner = MappedMark::create();
+  ASSERT_TRUE(owner) << owner.error().message;
+  std::optional<MappedMark> mark;
+  {
+    auto joined = MappedMark::join(owner->path());
+    ASSERT_TRUE(joined) << joined.error().message;
+    mark.emplace(std::move(*joined));
+  }
+  Child ends([&] {
+    mark.reset();
+    const MappedMark copy = std::move(*owner);
+    return true;
+  });
+  ASSERT_EQ(ends.said, 'y');
+  EXPECT_TRUE(std::filesystem::exists(owner->path()));
+  EXPECT_FALSE(owner->isAlone());
+  Child lives([] { return true; });
+  ASSERT_EQ(lives.said, 'y');
+  mark.reset();
+  EXPECT_TRUE(owner->isAlone());
 }
