@@ -5,17 +5,15 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-///
-/// \file
-/// Calls FlashInfer's kernels of MoE all-to-all ("moe_a2a") with memory that
-/// the caller maps. FlashInfer's own Python package allocates that memory by
-/// MNNVL. bench/rank_peers.py loads this library, and bench/README.md says how
-/// it is built.
-///
-/// Memory of a rank: the header, which begins as zeros, then what is received,
-/// then the rows for combine. Its addresses are those at which the calling rank
-/// sees the memory of each rank.
-///
+//
+// Calls FlashInfer's kernels of MoE all-to-all ("moe_a2a") with memory that the
+// caller maps. FlashInfer's own Python package allocates that memory by MNNVL.
+// bench/rank_peers.py loads this library; bench/README.md says how it is built.
+//
+// Memory of a rank: the header, which begins as zeros, then what is received,
+// then the rows for combine. `memories` are the addresses at which the calling
+// rank sees the memory of each rank.
+//
 //===----------------------------------------------------------------------===//
 
 #include <cstddef>
@@ -30,33 +28,33 @@ namespace a2a = tensorrt_llm::kernels::moe_alltoall;
 
 namespace {
 
-constexpr size_t Alignment = 256;
+constexpr size_t kAlignment = 256;
 
-size_t aligned(size_t Bytes) {
-  return (Bytes + Alignment - 1) / Alignment * Alignment;
+size_t aligned(size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 /// The offsets of the header's parts.
 struct Header {
-  size_t Flag = 0;
-  size_t TokenCounter = sizeof(uint32_t);
-  size_t SendCounters = Alignment;
-  size_t RecvCounters = SendCounters + aligned(a2a::kMaxRanks * sizeof(int));
-  size_t DispatchFlags = RecvCounters + aligned(a2a::kMaxRanks * sizeof(int));
-  size_t CombineFlags = DispatchFlags + aligned(a2a::kMaxRanks * sizeof(int));
-  size_t TargetRanks = CombineFlags + aligned(a2a::kMaxRanks * sizeof(int));
-  size_t SendIndices;
-  size_t End;
+  size_t flag = 0;
+  size_t tokenCounter = sizeof(uint32_t);
+  size_t sendCounters = kAlignment;
+  size_t recvCounters = sendCounters + aligned(a2a::kMaxRanks * sizeof(int));
+  size_t dispatchFlags = recvCounters + aligned(a2a::kMaxRanks * sizeof(int));
+  size_t combineFlags = dispatchFlags + aligned(a2a::kMaxRanks * sizeof(int));
+  size_t targetRanks = combineFlags + aligned(a2a::kMaxRanks * sizeof(int));
+  size_t sendIndices;
+  size_t end;
 
-  explicit Header(int MaxTokens) {
-    size_t Pairs = aligned(size_t(MaxTokens) * a2a::kMaxTopK * sizeof(int));
-    SendIndices = TargetRanks + Pairs;
-    End = SendIndices + Pairs;
+  explicit Header(int maxTokens) {
+    size_t pairs = aligned(size_t(maxTokens) * a2a::kMaxTopK * sizeof(int));
+    sendIndices = targetRanks + pairs;
+    end = sendIndices + pairs;
   }
 };
 
-template <typename T> T *at(void *Memory, size_t Offset) {
-  return reinterpret_cast<T *>(static_cast<char *>(Memory) + Offset);
+template <typename T> T *at(void *memory, size_t offset) {
+  return reinterpret_cast<T *>(static_cast<char *>(memory) + offset);
 }
 
 } // namespace
@@ -64,82 +62,81 @@ template <typename T> T *at(void *Memory, size_t Offset) {
 extern "C" {
 
 /// Bytes of the header of a rank's memory.
-size_t flashinfer_header_bytes(int MaxTokens) { return Header(MaxTokens).End; }
+size_t flashinfer_header_bytes(int maxTokens) { return Header(maxTokens).end; }
 
 /// Sends each token's rows to the ranks of its experts and waits for the rows
 /// of all ranks. Slot [source rank, i] of a tensor in rank r's memory begins at
-/// Offsets[tensor] + (source rank * MaxTokens + i) * RowBytes[tensor]. Then ids
-/// of slots without a row become -1; they are tensor number IdTensor.
-void flashinfer_dispatch(int Rank, int Ranks, int Experts, int TopK, int Tokens,
-                         int MaxTokens, const int32_t *Ids, int Tensors,
-                         const void *const *Sources, const int *RowBytes,
-                         const size_t *Offsets, int IdTensor,
-                         void *const *Memories, cudaStream_t Stream) {
-  Header Parts(MaxTokens);
-  void *Own = Memories[Rank];
-  a2a::MoeA2ADispatchParams Params{};
-  Params.enable_pdl = true;
-  Params.ep_size = Ranks;
-  Params.ep_rank = Rank;
-  Params.num_experts = Experts;
-  Params.local_num_tokens = Tokens;
-  Params.max_tokens_per_rank = MaxTokens;
-  Params.top_k = TopK;
-  Params.token_selected_experts = Ids;
-  Params.num_payloads = Tensors;
-  Params.flag_val = at<uint32_t>(Own, Parts.Flag);
-  Params.local_token_counter = at<int>(Own, Parts.TokenCounter);
-  Params.send_counters = at<int>(Own, Parts.SendCounters);
-  Params.topk_target_ranks = at<int>(Own, Parts.TargetRanks);
-  Params.topk_send_indices = at<int>(Own, Parts.SendIndices);
-  for (int Tensor = 0; Tensor < Tensors; ++Tensor)
-    Params.payloads[Tensor] = {Sources[Tensor], 1, RowBytes[Tensor]};
-  for (int Target = 0; Target < Ranks; ++Target) {
-    Params.recv_counters[Target] =
-        at<int>(Memories[Target], Parts.RecvCounters);
-    Params.completion_flags[Target] =
-        at<uint32_t>(Memories[Target], Parts.DispatchFlags);
-    for (int Tensor = 0; Tensor < Tensors; ++Tensor)
-      Params.recv_buffers[Target][Tensor] =
-          at<char>(Memories[Target], Offsets[Tensor]);
+/// offsets[tensor] + (source rank * maxTokens + i) * rowBytes[tensor]. Then ids
+/// of slots without a row become -1; they are tensor number idTensor.
+void flashinfer_dispatch(int rank, int ranks, int experts, int topK, int tokens,
+                         int maxTokens, const int32_t *ids, int tensors,
+                         const void *const *sources, const int *rowBytes,
+                         const size_t *offsets, int idTensor,
+                         void *const *memories, cudaStream_t stream) {
+  Header parts(maxTokens);
+  void *own = memories[rank];
+  a2a::MoeA2ADispatchParams params{};
+  params.enable_pdl = true;
+  params.ep_size = ranks;
+  params.ep_rank = rank;
+  params.num_experts = experts;
+  params.local_num_tokens = tokens;
+  params.max_tokens_per_rank = maxTokens;
+  params.top_k = topK;
+  params.token_selected_experts = ids;
+  params.num_payloads = tensors;
+  params.flag_val = at<uint32_t>(own, parts.flag);
+  params.local_token_counter = at<int>(own, parts.tokenCounter);
+  params.send_counters = at<int>(own, parts.sendCounters);
+  params.topk_target_ranks = at<int>(own, parts.targetRanks);
+  params.topk_send_indices = at<int>(own, parts.sendIndices);
+  for (int tensor = 0; tensor < tensors; ++tensor)
+    params.payloads[tensor] = {sources[tensor], 1, rowBytes[tensor]};
+  for (int target = 0; target < ranks; ++target) {
+    params.recv_counters[target] =
+        at<int>(memories[target], parts.recvCounters);
+    params.completion_flags[target] =
+        at<uint32_t>(memories[target], parts.dispatchFlags);
+    for (int tensor = 0; tensor < tensors; ++tensor)
+      params.recv_buffers[target][tensor] =
+          at<char>(memories[target], offsets[tensor]);
   }
-  Params.stream = Stream;
-  a2a::moe_a2a_prepare_dispatch_launch(Params);
-  a2a::moe_a2a_dispatch_launch(Params);
-  a2a::moe_a2a_sanitize_expert_ids_launch(at<int32_t>(Own, Offsets[IdTensor]),
-                                          at<int>(Own, Parts.RecvCounters), -1,
-                                          Ranks, MaxTokens, TopK, Stream, true);
+  params.stream = stream;
+  a2a::moe_a2a_prepare_dispatch_launch(params);
+  a2a::moe_a2a_dispatch_launch(params);
+  a2a::moe_a2a_sanitize_expert_ids_launch(at<int32_t>(own, offsets[idTensor]),
+                                          at<int>(own, parts.recvCounters), -1,
+                                          ranks, maxTokens, topK, stream, true);
 }
 
-/// Sums for each token the bf16 rows of Hidden numbers that ranks hold at
-/// Offset of their memory, in the slots of the last dispatch. Output: [Tokens,
-/// Hidden].
-void flashinfer_combine(int Rank, int Ranks, int TopK, int Tokens,
-                        int MaxTokens, int Hidden, size_t Offset, void *Output,
-                        void *const *Memories, cudaStream_t Stream) {
-  Header Parts(MaxTokens);
-  void *Own = Memories[Rank];
-  a2a::MoeA2ACombineParams Params{};
-  Params.enable_pdl = true;
-  Params.ep_size = Ranks;
-  Params.ep_rank = Rank;
-  Params.local_num_tokens = Tokens;
-  Params.max_tokens_per_rank = MaxTokens;
-  Params.top_k = TopK;
-  Params.output_data = Output;
-  Params.elements_per_token = Hidden;
-  Params.dtype = nvinfer1::DataType::kBF16;
-  Params.flag_val = at<uint32_t>(Own, Parts.Flag);
-  Params.topk_target_ranks = at<int>(Own, Parts.TargetRanks);
-  Params.topk_send_indices = at<int>(Own, Parts.SendIndices);
-  Params.recv_counters = at<int>(Own, Parts.RecvCounters);
-  for (int Target = 0; Target < Ranks; ++Target) {
-    Params.completion_flags[Target] =
-        at<uint32_t>(Memories[Target], Parts.CombineFlags);
-    Params.recv_buffers[Target] = at<char>(Memories[Target], Offset);
+/// Sums for each token the bf16 rows that ranks hold at `offset` of their
+/// memory, in the slots of the last dispatch. `output`: [tokens, hidden].
+void flashinfer_combine(int rank, int ranks, int topK, int tokens,
+                        int maxTokens, int hidden, size_t offset, void *output,
+                        void *const *memories, cudaStream_t stream) {
+  Header parts(maxTokens);
+  void *own = memories[rank];
+  a2a::MoeA2ACombineParams params{};
+  params.enable_pdl = true;
+  params.ep_size = ranks;
+  params.ep_rank = rank;
+  params.local_num_tokens = tokens;
+  params.max_tokens_per_rank = maxTokens;
+  params.top_k = topK;
+  params.output_data = output;
+  params.elements_per_token = hidden;
+  params.dtype = nvinfer1::DataType::kBF16;
+  params.flag_val = at<uint32_t>(own, parts.flag);
+  params.topk_target_ranks = at<int>(own, parts.targetRanks);
+  params.topk_send_indices = at<int>(own, parts.sendIndices);
+  params.recv_counters = at<int>(own, parts.recvCounters);
+  for (int target = 0; target < ranks; ++target) {
+    params.completion_flags[target] =
+        at<uint32_t>(memories[target], parts.combineFlags);
+    params.recv_buffers[target] = at<char>(memories[target], offset);
   }
-  Params.stream = Stream;
-  a2a::moe_a2a_prepare_combine_launch(Params);
-  a2a::moe_a2a_combine_launch(Params);
+  params.stream = stream;
+  a2a::moe_a2a_prepare_combine_launch(params);
+  a2a::moe_a2a_combine_launch(params);
 }
 }

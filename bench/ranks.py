@@ -298,7 +298,10 @@ def timed(cell, mode, tokens, options, known):
 
     whole = {"whole": lambda index: cell.run(mode, tokens, given[index], out=outs[index])}
     if not world.has_collectives or "experts" not in cell.layers:
-        return {"whole": round(time_us(world, each_layer(whole["whole"])) / layers, 2)}, []
+        found = {"whole": round(time_us(world, each_layer(whole["whole"])) / layers, 2)}
+        if options.kernels:
+            found["kernels"] = kernels_us(world, each_layer(whole["whole"]), layers)
+        return found, []
     moved = [cell.moved(tokens, each) for each in given]
     gathered = [dict(zip(each, world.all_gather(list(each.values())))) for each in moved]
     partials = [cell.empty(tokens * world.size) for _ in given]

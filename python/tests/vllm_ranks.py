@@ -34,15 +34,15 @@ def use_naive_kernel(layer: Any) -> None:
     method.moe_kernel = kernel_of(layer.moe_config, transport, method.moec_plan, method.moec_layer)
 
 
-def part_of_bound(got: Any, wanted: Any, bound: float, device: str) -> float:
+def part_of_bound(case: Any, got: Any, wanted: Any, bound: float, device: str) -> float:
     """The error over its bound.
 
     Tensor cores sum products of e4m3 with fewer bits than the reference. A number beside a rounding tie may get the next code
-    there, which moves a token by some percent. On a GPU the median of tokens counts, and a tenth bounds each token.
+    there, which moves a token by some percent. With fp8 on a GPU the median of tokens counts, and a tenth bounds each token.
     """
     import vllm_layers as layers
 
-    if device == "cpu":
+    if device == "cpu" or not case.name.startswith("fp8"):
         return layers.error(got, wanted) / bound
     of_tokens = sorted(layers.error(mine, its) for mine, its in zip(got, wanted, strict=True))
     return max(of_tokens[len(of_tokens) // 2] / bound, of_tokens[-1] / 0.1)
@@ -89,7 +89,7 @@ def runs(engine: Any, rank: int, transport: str, device: str) -> Iterator[tuple[
                 bound = case.bound
                 if with_shared:  # two sums in bf16: over ranks, and with the shared experts
                     wanted, bound = wanted + shared(x.to(device)).cpu().double(), 2 * bound
-                yield f"{case.name}, {len(x)} tokens, {only_first=}", part_of_bound(got, wanted, bound, device)
+                yield f"{case.name}, {len(x)} tokens, {only_first=}", part_of_bound(case, got, wanted, bound, device)
         if device == "cuda" and layer.quant_method.moec_plan.moves and not with_shared:
             x, logits = layers.random_inputs(GRAPH_TOKENS, hidden=hidden, seed=rank)
             values = [[x.to(device), logits.to(device)], [x.flip(0).to(device), logits.flip(1).to(device)]]
@@ -100,7 +100,7 @@ def runs(engine: Any, rank: int, transport: str, device: str) -> Iterator[tuple[
                 forward()
                 for given, out in zip(values, replayed(forward, kept, values), strict=True):
                     wanted = layers.computed(built, case, given[0], *layers.softmax_top_k(given[1].cpu(), layers.TOP_K, True))
-                    yield f"{case.name}, graph", part_of_bound(out, wanted, case.bound, device)
+                    yield f"{case.name}, graph", part_of_bound(case, out, wanted, case.bound, device)
 
 
 def main() -> None:

@@ -11,8 +11,8 @@ test/golden/legal.txt holds the list.
 Of LEADERS, one scheme for each size of operands, each backend, engine and arch with tails in every size; REPRESENTATIVES
 gated with bias, not gated without, and every activation and routing method; other archs gated or not in turn; and ranks that
 have a part of the experts. Biases are those of ranks of which one adds b2. Every such
-kernel is compiled for an arch of ALWAYS whose packages have it, or for another arch that has the same text; with --more, as in
-./bootstrap test-all, for each arch of ALWAYS and one of the others.
+kernel is compiled for an arch of PREFERRED whose packages have it, or for another arch that has the same text; with --more, as in
+./bootstrap test-all, for each arch of PREFERRED and one of the others.
 Of every other scheme each backend and engine for one arch and for each arch one of them, in turn as activations and methods
 are; of its kernels that no leader has, each of a backend, an engine, a stage and a tile is compiled once, their archs spread
 so that each has one at least. So a new scheme costs some forty kernels. What is drawn depends on --seed, by default a digest
@@ -46,7 +46,7 @@ REPRESENTATIVES = ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"]
 # Operands as they come, of 32 and of 16 bits, and scaled ones of 8 bits in the form that asks most of registers.
 LEADERS = ["f32", "bf16", "fp8_block"]
 # Most kernels are drawn for these: the oldest with asynchronous copies, and the arch with wgmma.
-ALWAYS = ["sm_80", "sm_90a"]
+PREFERRED = ["sm_80", "sm_90a"]
 # The one that has all engines.
 ALL_WAYS = "sm_90a"
 # A rank with a part of the experts, and a rank of which another may add b2: kernels take both as arguments.
@@ -95,12 +95,12 @@ def choose(rows, everything):
                     if index + 1 == len(ways):
                         layers += [once[(taken + i) % len(once)] for i in range(A_FEW)]
                         taken += A_FEW
-                if arch["name"] in ALWAYS and not everything:
+                if arch["name"] in PREFERRED and not everything:
                     layers = [*layers, (gated, methods[0], False, PART_OF_EXPERTS)]
                 chosen.append((arch["name"], scheme, backend, engine, layers))
             batched = testing.ways_on(rows, scheme, arch, ("batched",))
             # Rows that come by expert: what their kernels add is the same for every activation and method.
-            if arch["name"] in ALWAYS and batched:
+            if arch["name"] in PREFERRED and batched:
                 chosen.append((arch["name"], scheme, *batched[0], [(gated, methods[0], True)]))
     return chosen
 
@@ -256,7 +256,7 @@ def key_of(version, source, headers, options):
 
 def draw(kernels, places, seed, more):
     """The kernels to compile of {(digest of the text, arch): kernel}; places: {place: [(text, arch)]}. more: of leaders for each
-    arch of ALWAYS and one more."""
+    arch of PREFERRED and one more."""
     def lot(text, arch):
         return hashlib.sha256(f"{seed} {text} {arch}".encode()).digest()
 
@@ -266,7 +266,7 @@ def draw(kernels, places, seed, more):
         archs.setdefault(text, set()).add(arch)
     for text, among in archs.items():
         by_lot = sorted(among, key=lambda arch, text=text: lot(text, arch))
-        several = [arch for arch in by_lot if arch in ALWAYS] + [arch for arch in by_lot if arch not in ALWAYS][:1]
+        several = [arch for arch in by_lot if arch in PREFERRED] + [arch for arch in by_lot if arch not in PREFERRED][:1]
         one = min(several, key=lambda arch, text=text: lot(text, arch))
         chosen |= {(text, arch) for arch in (several if more else [one])}
     # Every place of another scheme once, on the arch that the scheme has met least; then the archs that it has not met.
@@ -340,7 +340,7 @@ def main():
     combinations = [item for item in choose(rows, options.all) if
                     options.filter in f"{item[0]}-{item[1]['name']}-{item[2]}-{item[3]}"]
     # Some parts of layers: their kernels are those of layers, less what nobody reads.
-    of_parts = [(arch, case) for arch in (REPRESENTATIVES[0], *ALWAYS) for case in itertools.islice(parts.cases(rows), 0, None, PART_STEP)
+    of_parts = [(arch, case) for arch in (REPRESENTATIVES[0], *PREFERRED) for case in itertools.islice(parts.cases(rows), 0, None, PART_STEP)
                 if options.filter in f"{arch}-{case['scheme']['name']}-{case['backend']}-{case['engine']}" and
                 not testing.may_multiply_codes(case["scheme"])]
     made = testing.parallel(lambda item: make_sources(tools, work, rows, *item), combinations, options.jobs)
