@@ -155,7 +155,8 @@ def fitted(rows, terms):
     collectives, moves = [], []
     for row in rows:
         times, others = row.get("times"), row["ranks"] - 1
-        if not times:
+        # Layers with shared experts are timed whole.
+        if "experts" not in (times or {}):
             continue
         both = (times["gather_bytes"] + times["scatter_bytes"]) * others
         mean = (times["gather"] + times["scatter"]) / 2
