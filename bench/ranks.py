@@ -281,6 +281,38 @@ def kernels_us(world, body, layers):
     return {name: round(us / replays / layers, 2) for name, us in sums.items()}
 
 
+def pushed_works(cell, given, moved, partials, outs):
+    """{column: work(index)} of copies into torch's symmetric memory."""
+    world, tokens = cell.world, len(outs[0])
+    pushes = rank_peers.Pushes(world, list(moved[0].values()), partials[0])
+    received = dict(zip(moved[0], pushes.received))
+
+    def pushed(index):
+        pushes.all_gather(list(cell.moved(tokens, given[index]).values()))
+        cell.run("experts", tokens * world.size, received, out=partials[index])
+        pushes.reduce_scatter(partials[index], outs[index])
+
+    def push(index):
+        pushes.all_gather(list(moved[index].values()))
+        pushes.reduce_scatter(partials[index], outs[index])
+
+    return {"pushes": push, "pushed": pushed}
+
+
+def flashinfer_works(cell, library, given, moved, outs):
+    """{column: work(index)} of FlashInfer's kernels. A combine reads the slots of the dispatch in front."""
+    world, tokens = cell.world, len(outs[0])
+    peer = rank_peers.FlashInfer(world, library, cell.num_experts, moved[0])
+
+    def whole(index):
+        peer.dispatch(cell.moved(tokens, given[index]))
+        cell.run("experts", tokens * world.size, peer.received, out=peer.partial)
+        peer.combine(outs[index])
+
+    return {"flashinfer": whole, "fi_dispatch": lambda index: peer.dispatch(moved[index]),
+            "fi_combine": lambda index: peer.combine(outs[index])}
+
+
 def timed(cell, mode, tokens, options, known):
     """{column: microseconds of a layer}, and what is wrong. known: columns that another mode has measured."""
     world, torch = cell.world, cell.world.torch
@@ -322,30 +354,9 @@ def timed(cell, mode, tokens, options, known):
         "torch": collective,
     }
     if options.pushes:
-        pushes = rank_peers.Pushes(world, list(moved[0].values()), partials[0])
-        received = dict(zip(moved[0], pushes.received))
-
-        def pushed(index):
-            pushes.all_gather(list(cell.moved(tokens, given[index]).values()))
-            cell.run("experts", tokens * world.size, received, out=partials[index])
-            pushes.reduce_scatter(partials[index], outs[index])
-
-        def push(index):
-            pushes.all_gather(list(moved[index].values()))
-            pushes.reduce_scatter(partials[index], outs[index])
-
-        works |= {"pushes": push, "pushed": pushed}
+        works |= pushed_works(cell, given, moved, partials, outs)
     if options.flashinfer:
-        peer = rank_peers.FlashInfer(world, options.flashinfer, cell.num_experts, moved[0])
-
-        def one_sided(index):
-            peer.dispatch(cell.moved(tokens, given[index]))
-            cell.run("experts", tokens * world.size, peer.received, out=peer.partial)
-            peer.combine(outs[index])
-
-        # A combine reads the slots of the dispatch in front.
-        works |= {"flashinfer": one_sided, "fi_dispatch": lambda index: peer.dispatch(moved[index]),
-                  "fi_combine": lambda index: peer.combine(outs[index])}
+        works |= flashinfer_works(cell, options.flashinfer, given, moved, outs)
     each_layer(works["whole"])()
     wanted, wrong = [world.floats(out) for out in outs], []
     for name in sorted(set(works) & {"torch", "pushed", "flashinfer"}):
