@@ -10,14 +10,15 @@ test/golden/legal.txt holds the list.
 
 Of LEADERS, one scheme for each size of operands, each backend, engine and arch with tails in every size; REPRESENTATIVES
 gated with bias, not gated without, and every activation and routing method; other archs gated or not in turn; and ranks that
-have a part of the experts. Biases are those of ranks of which one adds b2. Every such
-kernel is compiled for an arch of PREFERRED whose packages have it, or for another arch that has the same text; with --more, as in
-./bootstrap test-all, for each arch of PREFERRED and one of the others.
+have a part of the experts. Biases are those of ranks of which one adds b2. Every such kernel is drawn for an arch of PREFERRED
+whose packages have it, or for another arch that has the same text.
 Of every other scheme each backend and engine for one arch and for each arch one of them, in turn as activations and methods
 are; of its kernels that no leader has, each of a backend, an engine, a stage and a tile is compiled once, their archs spread
 so that each has one at least. So a new scheme costs some forty kernels. What is drawn depends on --seed, by default a digest
-of all texts: another arch has its turn when a template or a table changes. --every-arch draws nothing; --all also generates
-the full product of layers. What passed is remembered by a hash of all that went in. Parts of layers are some cases of parts.py.
+of all texts: another arch has its turn when a template or a table changes. Of what is drawn, half is compiled, and at least one
+kernel of each scheme, backend, engine, stage and tile. --more, as in ./bootstrap test-all, compiles all of it, and kernels of
+LEADERS for each arch of PREFERRED and one of the others. --every-arch draws nothing; --all also generates the full product of
+layers. What passed is remembered by a hash of all that went in. Parts of layers are some cases of parts.py.
 """
 
 import collections
@@ -284,6 +285,13 @@ def draw(kernels, places, seed, more):
             if text not in of_leaders and not met[place[0], arch]:
                 left.setdefault((place[0], arch), []).append((text, arch))
     chosen |= {min(keys, key=lambda key: lot(*key)) for keys in left.values()}
+    if not more:
+        half = {key for key in chosen if lot(*key)[0] % 2}
+        for keys in places.values():
+            mine = chosen.intersection(keys)
+            if mine and not mine & half:
+                half.add(min(mine, key=lambda key: lot(*key)))
+        chosen = half
     return {key: kernel for key, kernel in kernels.items() if key in chosen}
 
 
