@@ -57,6 +57,26 @@ template <typename T> T *at(void *memory, size_t offset) {
   return reinterpret_cast<T *>(static_cast<char *>(memory) + offset);
 }
 
+/// What both kernels know of the ranks and of the calling rank's header.
+template <typename Params>
+Params paramsOf(int rank, int ranks, int topK, int tokens, int maxTokens,
+                void *const *memories, cudaStream_t stream) {
+  Header parts(maxTokens);
+  void *own = memories[rank];
+  Params params{};
+  params.enable_pdl = true;
+  params.ep_size = ranks;
+  params.ep_rank = rank;
+  params.local_num_tokens = tokens;
+  params.max_tokens_per_rank = maxTokens;
+  params.top_k = topK;
+  params.flag_val = at<uint32_t>(own, parts.flag);
+  params.topk_target_ranks = at<int>(own, parts.targetRanks);
+  params.topk_send_indices = at<int>(own, parts.sendIndices);
+  params.stream = stream;
+  return params;
+}
+
 } // namespace
 
 extern "C" {
@@ -75,21 +95,13 @@ void flashinfer_dispatch(int rank, int ranks, int experts, int topK, int tokens,
                          void *const *memories, cudaStream_t stream) {
   Header parts(maxTokens);
   void *own = memories[rank];
-  a2a::MoeA2ADispatchParams params{};
-  params.enable_pdl = true;
-  params.ep_size = ranks;
-  params.ep_rank = rank;
+  auto params = paramsOf<a2a::MoeA2ADispatchParams>(
+      rank, ranks, topK, tokens, maxTokens, memories, stream);
   params.num_experts = experts;
-  params.local_num_tokens = tokens;
-  params.max_tokens_per_rank = maxTokens;
-  params.top_k = topK;
   params.token_selected_experts = ids;
   params.num_payloads = tensors;
-  params.flag_val = at<uint32_t>(own, parts.flag);
   params.local_token_counter = at<int>(own, parts.tokenCounter);
   params.send_counters = at<int>(own, parts.sendCounters);
-  params.topk_target_ranks = at<int>(own, parts.targetRanks);
-  params.topk_send_indices = at<int>(own, parts.sendIndices);
   for (int tensor = 0; tensor < tensors; ++tensor)
     params.payloads[tensor] = {sources[tensor], 1, rowBytes[tensor]};
   for (int target = 0; target < ranks; ++target) {
@@ -101,7 +113,6 @@ void flashinfer_dispatch(int rank, int ranks, int experts, int topK, int tokens,
       params.recv_buffers[target][tensor] =
           at<char>(memories[target], offsets[tensor]);
   }
-  params.stream = stream;
   a2a::moe_a2a_prepare_dispatch_launch(params);
   a2a::moe_a2a_dispatch_launch(params);
   a2a::moe_a2a_sanitize_expert_ids_launch(at<int32_t>(own, offsets[idTensor]),
@@ -115,27 +126,17 @@ void flashinfer_combine(int rank, int ranks, int topK, int tokens,
                         int maxTokens, int hidden, size_t offset, void *output,
                         void *const *memories, cudaStream_t stream) {
   Header parts(maxTokens);
-  void *own = memories[rank];
-  a2a::MoeA2ACombineParams params{};
-  params.enable_pdl = true;
-  params.ep_size = ranks;
-  params.ep_rank = rank;
-  params.local_num_tokens = tokens;
-  params.max_tokens_per_rank = maxTokens;
-  params.top_k = topK;
+  auto params = paramsOf<a2a::MoeA2ACombineParams>(rank, ranks, topK, tokens,
+                                                   maxTokens, memories, stream);
   params.output_data = output;
   params.elements_per_token = hidden;
   params.dtype = nvinfer1::DataType::kBF16;
-  params.flag_val = at<uint32_t>(own, parts.flag);
-  params.topk_target_ranks = at<int>(own, parts.targetRanks);
-  params.topk_send_indices = at<int>(own, parts.sendIndices);
-  params.recv_counters = at<int>(own, parts.recvCounters);
+  params.recv_counters = at<int>(memories[rank], parts.recvCounters);
   for (int target = 0; target < ranks; ++target) {
     params.completion_flags[target] =
         at<uint32_t>(memories[target], parts.combineFlags);
     params.recv_buffers[target] = at<char>(memories[target], offset);
   }
-  params.stream = stream;
   a2a::moe_a2a_prepare_combine_launch(params);
   a2a::moe_a2a_combine_launch(params);
 }
