@@ -57,7 +57,7 @@ template <typename T> T *at(void *memory, size_t offset) {
   return reinterpret_cast<T *>(static_cast<char *>(memory) + offset);
 }
 
-/// What both kernels know of the ranks and of the calling rank's header.
+/// Parameters that both kernels have, of ranks and of a rank's header.
 template <typename Params>
 Params paramsOf(int rank, int ranks, int topK, int tokens, int maxTokens,
                 void *const *memories, cudaStream_t stream) {

@@ -28,6 +28,7 @@ READERS = {
     "compiler/plan/Shares.cpp",
     "compiler/plan/Shares.h",
     "compiler/passes/DecomposeLayer.cpp",
+    "compiler/passes/Decomposer.h",
     "compiler/passes/InferRouting.cpp",
     "compiler/passes/ResolveParallel.cpp",
     "compiler/passes/Targets.cpp",
