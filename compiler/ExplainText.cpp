@@ -1,0 +1,292 @@
+//===- ExplainText.cpp - what was decided, and why, in text ---------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/Explain.h"
+
+#include "compiler/ExplainAllowed.h"
+#include "compiler/ExplainPredictions.h"
+#include "compiler/ExplainSummary.h"
+#include "compiler/html/Numbers.h"
+#include "compiler/plan/Resolver.h"
+
+#include <fmt/format.h>
+
+using namespace moec;
+using namespace moec::compiler;
+using moec::compiler::html::sizeText;
+using nlohmann::ordered_json;
+
+namespace {
+
+std::string textOf(const ordered_json &object, const char *key) {
+  auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+std::string joined(const ordered_json &array, const char *separator) {
+  std::string text;
+  for (const ordered_json &element : array)
+    text += fmt::format("{}{}", text.empty() ? "" : separator,
+                        element.is_string() ? element.get<std::string>()
+                                            : element.dump());
+  return text;
+}
+
+std::string planText(const ordered_json &kernel) {
+  std::string text = fmt::format(
+      "    {:<22} {}: {} CTAs{}", "", textOf(kernel, "kind"),
+      textOf(kernel, "grid"),
+      kernel.contains("persistent") ? " at most, as many as fit" : "");
+  if (kernel.contains("early"))
+    text += ", begins before the launch in front ends";
+  if (kernel.contains("awaits"))
+    text += fmt::format(", awaits {} column tiles of a row tile",
+                        kernel["awaits"].dump());
+  if (kernel.contains("counts"))
+    text += ", counts its column tiles";
+  if (kernel.contains("cursor"))
+    text += fmt::format(", cursor {}", kernel["cursor"].dump());
+  if (kernel.contains("split_tiles"))
+    text += fmt::format(", splits k of up to {} tiles",
+                        kernel["split_tiles"].dump());
+  return text + "\n";
+}
+
+std::string kernelText(const ordered_json &kernel) {
+  if (textOf(kernel, "kind") == "collective")
+    return fmt::format("    {:<22} over {} ranks, {} apart: {}\n",
+                       textOf(kernel, "name"), kernel["ranks"].dump(),
+                       kernel["stride"].dump(), joined(kernel["reads"], ", "));
+  std::string text = fmt::format("    {:<22} {}\n", textOf(kernel, "name"),
+                                 joined(kernel["stages"], ", "));
+  text += fmt::format("    {:<22} ", "");
+  if (kernel.contains("engine"))
+    text += textOf(kernel, "engine") + ", ";
+  if (kernel.contains("tile"))
+    text += fmt::format("tile {}, ", joined(kernel["tile"], "x"));
+  if (kernel.contains("columns"))
+    text += fmt::format("{} columns, ", kernel["columns"].dump());
+  if (kernel.contains("pipeline_stages"))
+    text +=
+        fmt::format("{} pipeline stages, ", kernel["pipeline_stages"].dump());
+  if (kernel.contains("warps"))
+    text += fmt::format("warps {}, ", joined(kernel["warps"], "x"));
+  if (kernel.contains("consumer_warps"))
+    text += fmt::format("warps {}+{}, ", kernel["producer_warps"].dump(),
+                        kernel["consumer_warps"].dump());
+  if (kernel.contains("swap"))
+    text += "swapped, ";
+  if (kernel.contains("persistent"))
+    text += "persistent, ";
+  if (kernel.contains("block_tokens"))
+    text += fmt::format("{} tokens a CTA, ", kernel["block_tokens"].dump());
+  if (kernel.contains("cluster"))
+    text += fmt::format("clusters of {} CTAs, ", kernel["cluster"][0].dump());
+  text +=
+      fmt::format("{} threads, {} of shared memory", kernel["threads"].dump(),
+                  sizeText(kernel["shared_bytes"].get<int64_t>()));
+  if (kernel.contains("schedule_source"))
+    text += fmt::format(" ({})", textOf(kernel, "schedule_source"));
+  text += "\n";
+  if (kernel.contains("measured_by"))
+    text += fmt::format("    {:<22} measured: {}\n", "",
+                        textOf(kernel, "measured_by"));
+  if (kernel.contains("measured_beside"))
+    text += fmt::format("    {:<22} not measured for these tokens: there are "
+                        "{}\n",
+                        "", textOf(kernel, "measured_beside"));
+  if (kernel.contains("grid"))
+    text += planText(kernel);
+  if (kernel.contains("apart"))
+    text += fmt::format("    {:<22} a launch of its own: {}\n", "",
+                        textOf(kernel, "apart"));
+  return text;
+}
+
+/// A line for those that follow each other with the same answer.
+std::string realizationsText(const ordered_json &rows) {
+  std::string text;
+  const auto answers = [](const ordered_json &a, const ordered_json &b) {
+    for (const char *key :
+         {"realization", "computed", "state", "code", "reason"})
+      if (textOf(a, key) != textOf(b, key))
+        return false;
+    return true;
+  };
+  for (size_t i = 0; i < rows.size();) {
+    const ordered_json &first = rows[i];
+    std::vector<std::pair<std::string, std::string>> pairs;
+    for (; i < rows.size() && answers(rows[i], first); ++i)
+      if (!textOf(rows[i], "backend").empty())
+        pairs.emplace_back(textOf(rows[i], "backend"),
+                           textOf(rows[i], "engine"));
+    const std::string state = textOf(first, "state");
+    text += fmt::format("    {} {}{}{}: ", textOf(first, "realization"),
+                        textOf(first, "computed"), pairs.empty() ? "" : ", ",
+                        candidateNames(pairs));
+    text += state == "chosen" ? "chosen"
+            : state == "would_serve"
+                ? "would serve"
+                : fmt::format("refused [{}]: {}", textOf(first, "code"),
+                              textOf(first, "reason"));
+    text += "\n";
+  }
+  return text.empty() ? "" : "  realizations, the best first:\n" + text;
+}
+
+std::string targetText(const ordered_json &target) {
+  std::string text = fmt::format("target {}", textOf(target, "arch"));
+  if (std::string gpu = textOf(target, "gpu"); !gpu.empty())
+    text += fmt::format(", schedules assume {}", gpu);
+  text +=
+      target.contains("part")
+          ? fmt::format("\n  part {} alone, without a matmul\n",
+                        textOf(target, "part"))
+          : fmt::format("\n  chosen: backend {}, engine {}\n",
+                        textOf(target, "backend"), textOf(target, "engine"));
+  if (std::string degraded = textOf(target, "degraded"); !degraded.empty())
+    text += fmt::format("  degraded from {}\n", degraded);
+  if (textOf(target, "realization") == "dequantized")
+    text += "  operands are dequantized, exactly, before they are multiplied\n";
+  if (textOf(target, "realization") == "weight_only")
+    text += "  another layer: activations are not quantized, as allow says\n";
+  if (textOf(target, "realization") == "emulated")
+    text +=
+        "  activations are emulated: quantized and dequantized at once, then "
+        "multiplied as 16 bits\n";
+  if (target.contains("emulated_since"))
+    text +=
+        fmt::format("  emulated since {}\n", textOf(target, "emulated_since"));
+  text += realizationsText(target.value("realizations", ordered_json::array()));
+  for (const ordered_json &weight : target["weights"]) {
+    text += fmt::format("  weight {}: {}", textOf(weight, "name"),
+                        textOf(weight, "role"));
+    if (weight.contains("bytes"))
+      text += ", " + sizeText(weight["bytes"].get<int64_t>());
+    if (weight.contains("may_alias"))
+      text += ", in place of " + textOf(weight, "may_alias");
+    text += "\n";
+  }
+  for (const ordered_json &variant : target["variants"]) {
+    text +=
+        fmt::format("  variant {}: {} to {} tokens", textOf(variant, "name"),
+                    variant["tokens"][0].dump(), variant["tokens"][1].dump());
+    if (variant.contains("min_sms"))
+      text += fmt::format(", on {} SMs or more", variant["min_sms"].dump());
+    if (variant.contains("workspace_bytes"))
+      text += fmt::format(", workspace at most {}",
+                          sizeText(variant["workspace_bytes"].get<int64_t>()));
+    text += "\n";
+    for (const ordered_json &kernel : variant["kernels"])
+      text += kernelText(kernel);
+  }
+  return text + predictionsText(target) + allowedText(target) +
+         summaryText(target["summary"], sizeText);
+}
+
+} // namespace
+
+/// "a 1, b 2" of an object.
+static std::string fieldsText(const ordered_json &fields) {
+  std::string text;
+  for (const auto &field : fields.items())
+    text +=
+        fmt::format("{}{} {}", text.empty() ? "" : ", ", field.key(),
+                    field.value().is_string() ? field.value().get<std::string>()
+                                              : field.value().dump());
+  return text;
+}
+
+/// The model's layer, and what its config says and does not say.
+static std::string originText(const ordered_json &origin) {
+  std::string text;
+  if (origin.contains("layer") && origin.contains("layers"))
+    text = fmt::format("  of {}: layer {} of {}, {}\n", textOf(origin, "model"),
+                       origin["layer"].dump(), origin["layers"].dump(),
+                       textOf(origin, "chosen") == "asked"
+                           ? "as asked"
+                           : "the first with experts");
+  for (const char *part : {"read", "assumed"})
+    if (origin.contains(part) && !origin[part].empty())
+      text += fmt::format("    {}: {}\n",
+                          part == std::string_view("read")
+                              ? "the config says"
+                              : "assumed, since it does not say it",
+                          fieldsText(origin[part]));
+  return text;
+}
+
+/// The place of the weights of shared experts, and why; "" without any.
+static std::string sharedText(const ordered_json &layer) {
+  const int64_t count = layer.value("n_shared_experts", int64_t(0));
+  if (count == 0)
+    return "";
+  if (!layer.contains("shared_apart"))
+    return fmt::format("  shared experts: {}, behind the others in the "
+                       "weights\n",
+                       count);
+  const auto number = [&](const char *key) {
+    return layer.value(key, int64_t(0));
+  };
+  const int64_t whole = number("shared_intermediate_size");
+  const int64_t own = number("shared_intermediate_size_per_partition");
+  return fmt::format(
+      "  shared experts: {}, one MLP of {} columns{} with weights of its own, "
+      "since {}\n",
+      count, whole,
+      own == whole
+          ? ""
+          : fmt::format(" ({} on {} rank)", own,
+                        layer.contains("shared_intermediate_begin") ? "this"
+                                                                    : "each"),
+      textOf(layer, "shared_apart"));
+}
+
+std::string moec::compiler::explainText(const ordered_json &report) {
+  const ordered_json &layer = report["layer"];
+  auto number = [&](const char *key) {
+    return layer.contains(key) ? layer[key].dump() : std::string("?");
+  };
+  auto name = [&](const char *key) {
+    return layer.contains(key) ? textOf(layer[key], "name") : std::string("?");
+  };
+  std::string text = fmt::format(
+      "layer {}: {} experts, {} a token, hidden {}, intermediate {}",
+      textOf(report, "name"), number("num_experts"), number("top_k"),
+      number("hidden_size"), number("intermediate_size"));
+  if (number("intermediate_size") != number("intermediate_size_per_partition"))
+    text += fmt::format(" ({} on {} rank)",
+                        number("intermediate_size_per_partition"),
+                        layer.contains("intermediate_begin") ? "this" : "each");
+  const ordered_json local = layer.value("local_experts", ordered_json());
+  const int64_t held = local.value("count", int64_t(0));
+  if (held != layer.value("num_experts", held)) {
+    // Each of several ranks has a begin of its own.
+    if (local.contains("begin")) {
+      const int64_t begin = local.value("begin", int64_t(0));
+      text += fmt::format("; this rank holds experts {} to {}", begin,
+                          begin + held - 1);
+    } else {
+      text += fmt::format("; each rank holds {} experts", held);
+    }
+  }
+  text += fmt::format(
+      "\n  scheme {}, routing {}, activation {}, input {}, "
+      "output {}\n",
+      name(layer.contains("stored_quant") ? "stored_quant" : "quant"),
+      name("routing"), name("activation"), textOf(layer, "input_type"),
+      textOf(layer, "output_type"));
+  text += sharedText(layer);
+  for (const ordered_json &row : layer.value("left_out", ordered_json::array()))
+    text += fmt::format("  left out of a checkpoint: {}, since {}\n",
+                        textOf(row, "value"), textOf(row, "because"));
+  if (layer.contains("origin"))
+    text += originText(layer["origin"]);
+  for (const ordered_json &target : report["targets"])
+    text += targetText(target);
+  return text;
+}
