@@ -44,25 +44,22 @@ class Pushes:
         """arrays: those of one rank's tokens. partial: a rank's sums of all tokens."""
         self.world = world
         self.memory = Memory(world, [*(bytes_of(array) * world.size for array in arrays), bytes_of(partial)])
-        self.received = [self._part(world.rank, at, (world.size * len(array), *array.shape[1:]), array.dtype)
+        self.received = [self.memory.part(world.rank, at, (world.size * len(array), *array.shape[1:]), array.dtype)
                          for array, at in zip(arrays, self.memory.offsets)]
         self.rows = len(partial) // world.size
-        self.sums = self._part(world.rank, self.memory.offsets[-1], (world.size, self.rows, *partial.shape[1:]), partial.dtype)
-
-    def _part(self, *words):
-        return self.memory.part(*words)
+        self.sums = self.memory.part(world.rank, self.memory.offsets[-1], (world.size, self.rows, *partial.shape[1:]), partial.dtype)
 
     def all_gather(self, arrays):
         for array, at in zip(arrays, self.memory.offsets):
             mine = at + self.world.rank * bytes_of(array)
             for rank in self._order():
-                self._part(rank, mine, array.shape, array.dtype).copy_(array)
+                self.memory.part(rank, mine, array.shape, array.dtype).copy_(array)
         self.memory.ends.barrier()
 
     def reduce_scatter(self, partial, into):
         mine = self.memory.offsets[-1] + self.world.rank * bytes_of(into)
         for rank in self._order():
-            self._part(rank, mine, into.shape, into.dtype).copy_(partial[rank * self.rows:(rank + 1) * self.rows])
+            self.memory.part(rank, mine, into.shape, into.dtype).copy_(partial[rank * self.rows:(rank + 1) * self.rows])
         self.memory.ends.barrier()
         self.world.torch.sum(self.sums, 0, out=into)
 

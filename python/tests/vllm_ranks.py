@@ -6,8 +6,8 @@
 
 TRANSPORT is vLLM's name of a transport, or "naive": vLLM's prepare and finalize for allgather_reducescatter with MoecExperts.
 DEVICE is cpu, where collectives are gloo's and DeepEP is a stand-in, or cuda, where rank r has GPU r. There the transport is
-allgather_reducescatter: moec moves tokens by NCCL, or vLLM does where scales are static. vLLM does not take torch's NCCL 2.28.9, and
-ran with 2.31.2 (VLLM_NCCL_SO_PATH).
+allgather_reducescatter: moec moves tokens by NCCL, or vLLM does where scales are static. vLLM does not take torch's NCCL
+2.28.9, and ran with 2.31.2 (VLLM_NCCL_SO_PATH).
 It prints a line of JSON for each run: what ran, and the error as a part of the bound.
 """
 
