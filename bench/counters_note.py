@@ -28,7 +28,7 @@ LEAST = 0.02
 
 
 def cells_of(paths):
-    """[cell with shape and scheme] of outputs of moec-bench and of bench/results/*.json."""
+    """[cell with shape and scheme] of outputs of moec-bench and of summarize.py."""
     for path in paths:
         report = benchlib.read(path)
         for package in report.get("bench", report)["packages"]:
@@ -129,7 +129,7 @@ def text_of(cells, layers):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bench", nargs="+", required=True, help="outputs of moec-bench --json, or a file of bench/results")
+    parser.add_argument("--bench", nargs="+", required=True, help="outputs of moec-bench --json, or a .json of summarize.py")
     parser.add_argument("--counters", nargs="*", default=[], help="outputs of counters.py --json")
     parser.add_argument("--missed", action="store_true", help="only say what to count: PACKAGE and its token counts")
     parser.add_argument("--into", type=pathlib.Path, help="a Markdown file with a line MARK; default: to the output")

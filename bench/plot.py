@@ -8,7 +8,7 @@
 """Draws one picture for each shape x scheme of a result: time of a layer against tokens, and below it the ratio to the
 floor, beside the best of today's systems and the targets.
 
-  bench/plot.py bench/results/2026-11-22-h100_order.json [--out=FOLDER] [--format=svg|png]
+  bench/plot.py 2026-11-22-h100_order.json [--out=FOLDER] [--format=svg|png]
 
 The pictures go to <result>-plots/ beside the result, or to --out. Needs matplotlib (Debian: python3-matplotlib)."""
 
@@ -156,7 +156,7 @@ def plot(result, folder, kind="svg"):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("result", help="a .json of bench/results")
+    parser.add_argument("result", help="a .json that bench/summarize.py wrote")
     parser.add_argument("--out", help="default: <result>-plots beside it")
     parser.add_argument("--format", choices=("svg", "png"), default="svg")
     options = parser.parse_args()

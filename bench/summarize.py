@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-# ===- summarize.py - from raw results to the files of bench/results ---------===#
+# ===- summarize.py - from raw results to a page of bench/results -----------===#
 #
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""Makes results/<date>-<name>.json and .md, and <date>-<gpu>-checks.json, from what the programs printed.
+"""Writes the page bench/results/<date>-<name>.md from what the programs printed. The numbers of the page, and each check, go to
+<date>-<name>.json and <date>-<gpu>-checks.json in --raw, for plot.py and for a later --markdown.
 
   bench/summarize.py --date=2026-11-21 --name=h100-mma_sync --bench bench-*.json --thermometer=thermometer.json \\
       --load cold.json aot.json --checks models.json limits.json rows.json mutants.json \\
       [--driver=580.1] [--note=TEXT] [--commit=REV]
-  bench/summarize.py --markdown=bench/results/2026-11-22-h100_order.json     # .md and plots anew from the .json
+  bench/summarize.py --markdown=2026-11-22-h100_order.json     # the page again, from the .json
 
 --bench and --load take what `moec-bench --json` and `load-time --json` printed, --thermometer what bench/thermometer.py
 wrote, --checks what the GPU suite and the mutants wrote. The tree hashes are those of --commit (default HEAD): name the
-commit whose programs ran. Plots need matplotlib; without it they are left out and that is said.
+commit whose programs ran.
 """
 
 import argparse
@@ -24,7 +25,6 @@ import subprocess
 import sys
 
 import benchlib
-import plot
 import thermometer
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -134,7 +134,7 @@ def reads(report, packages):
     return f"{min(every):.0f} GB/s" if min(every) == max(every) else f"{min(every):.0f} to {max(every):.0f} GB/s"
 
 
-def bench_lines(bench, plots):
+def bench_lines(bench):
     eight = f", {bench['fp8_tflops']:.0f} TFLOP/s where both operands have 8 bits" if "fp8_tflops" in bench else ""
     lines = ["## Layers", "", f"Floor: {bench['bandwidth_gbs']:.0f} GB/s and {bench['matmul_tflops']:.0f} TFLOP/s{eight} "
              f"({bench['rates_source']})."]
@@ -162,9 +162,6 @@ def bench_lines(bench, plots):
         lines += table(("tokens", "us", "floor us", "ratio", "target", "theirs", "ours/theirs", "peer", "TFLOP/s",
                         "% of peak", "experts", "regime", "variant", "schedules"), body)
         lines += [f"* {error['tokens']} tokens: {error['error']}" for error in package.get("errors", [])]
-        picture = f"{package['shape']}-{scheme}.svg"
-        if picture in plots:
-            lines += [f"![{package['shape']}, {scheme}: time against tokens]({plots[picture]})", ""]
     return lines
 
 
@@ -189,14 +186,14 @@ def load_lines(load):
     return lines + table(("", *(kind.replace("_", " ") for kind in kinds)), rows)
 
 
-def markdown(result, plots=None):
+def markdown(result):
     provenance = result["provenance"]
     lines = [f"# {provenance['date']} {provenance['name']}", "",
              "Made by `bench/summarize.py`; what the columns mean: [the bench](../README.md).", ""]
     shown = [(key, str(provenance[key])) for key in ("device", "driver", "date", "commit", "note") if provenance.get(key)]
     lines += table(("what", "value"), shown + [(f"tree of {name}/", provenance[name]) for name in TREES])
     if "bench" in result:
-        lines += bench_lines(result["bench"], plots or {})
+        lines += bench_lines(result["bench"])
     if "thermometer" in result:
         lines += thermometer_lines(result["thermometer"])
     if result.get("loads"):
@@ -208,27 +205,13 @@ def markdown(result, plots=None):
         rows = [(name, f"{group['passed']}", ", ".join([f"{group['failed']}", *group["failures"]]))
                 for name, group in result["checks"]["groups"].items()]
         lines += table(("group", "passed", "failed"), rows)
-        lines += [f"Not run: {result['checks']['not_run']}. Each check, with the commit that it ran at: "
-                  f"`{result['checks']['file']}`. A mutant passes when its fault is caught.", ""]
+        lines += [f"Not run: {result['checks']['not_run']}. A mutant passes when its fault is caught.", ""]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def write_markdown(path, result):
-    """The plots go to a folder beside the result."""
-    plots = {}
-    if "bench" in result:
-        folder = path.with_name(path.stem + "-plots")
-        try:
-            made = plot.plot(result, folder)
-            plots = {picture.name: f"{folder.name}/{picture.name}" for picture in made}
-        except RuntimeError as error:
-            print(f"no plots: {error}")
-    write(path.with_suffix(".md"), markdown(result, plots))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--markdown", metavar="RESULT", help="only make .md and plots of this .json")
+    parser.add_argument("--markdown", metavar="RESULT", help="only write the page of this .json")
     parser.add_argument("--date")
     parser.add_argument("--name", help="<gpu>-<what>")
     parser.add_argument("--bench", nargs="*", default=[], help="of moec-bench --json")
@@ -238,15 +221,15 @@ def main():
     parser.add_argument("--driver", default="", help="the driver's version; default: the number in the bench's output")
     parser.add_argument("--note", default="")
     parser.add_argument("--commit", default="HEAD", help="whose programs ran")
-    parser.add_argument("--out", default=str(ROOT / "bench" / "results"))
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench" / "results", help="a folder for the page")
+    parser.add_argument("--raw", type=pathlib.Path, default=pathlib.Path(), help="a folder for .json; default: the current one")
     options = parser.parse_args()
     if options.markdown:
-        path = pathlib.Path(options.markdown)
-        write_markdown(path, read(path))
+        result = read(options.markdown)
+        write(options.out / f"{pathlib.Path(options.markdown).stem}.md", markdown(result))
         return 0
     if not options.date or not options.name or not (options.bench or options.load or options.checks):
         parser.error("expected --date, --name and at least one of --bench, --load, --checks")
-    out = pathlib.Path(options.out)
     bench = merge_bench(options.bench) if options.bench else None
     version = (bench or {}).get("driver_version", 0)
     provenance = {"date": options.date, "name": options.name, "device": bench["device"] if bench else "",
@@ -262,11 +245,11 @@ def main():
     if options.checks:
         checks = merge_checks(options.checks)
         name = f"{options.date}-{options.name.split('-')[0]}-checks.json"
-        write(out / name, checks)
-        result["checks"] = {"file": name, **summary_of_checks(checks)}
-    path = out / f"{options.date}-{options.name}.json"
-    write(path, result)
-    write_markdown(path, result)
+        write(options.raw / name, checks)
+        result["checks"] = summary_of_checks(checks)
+    name = f"{options.date}-{options.name}"
+    write(options.raw / f"{name}.json", result)
+    write(options.out / f"{name}.md", markdown(result))
     return 0
 
 
