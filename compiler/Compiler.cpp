@@ -12,8 +12,8 @@
 
 #include "compiler/Compiler.h"
 
-#include "compiler/Pipeline.h"
 #include "compiler/emit/CudaBackend.h"
+#include "compiler/passes/Pipeline.h"
 #include "compiler/plan/TunedStore.h"
 #include "dialect/Moe.h"
 #include "dialect/catalog/Architectures.h"

@@ -10,9 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/Pipeline.h"
 #include "compiler/import/InputText.h"
-#include "compiler/passes/Passes.h"
+#include "compiler/passes/Pipeline.h"
 #include "dialect/Moe.h"
 #include "runtime/support/Guard.h"
 

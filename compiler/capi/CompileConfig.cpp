@@ -10,10 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/Explain.h"
 #include "compiler/Input.h"
-#include "compiler/PresentGpu.h"
 #include "compiler/capi/ConfigOptions.h"
+#include "compiler/explain/Report.h"
 #include "compiler/html/Page.h"
 #include "compiler/tune/Tuner.h"
 #include "runtime/api/Handles.h"

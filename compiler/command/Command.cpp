@@ -13,7 +13,7 @@
 
 #include "compiler/command/Commands.h"
 
-#include "compiler/PresentGpu.h"
+#include "compiler/Input.h"
 #include "runtime/support/Counts.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Guard.h"

@@ -7,8 +7,8 @@
 
 #include "compiler/command/Commands.h"
 
-#include "compiler/Explain.h"
 #include "compiler/Input.h"
+#include "compiler/explain/Report.h"
 #include "compiler/html/Page.h"
 #include "dialect/Moe.h"
 #include "runtime/package/Ranks.h"

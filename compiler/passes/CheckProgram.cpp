@@ -12,8 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/Pipeline.h"
 #include "compiler/passes/Passes.h"
+#include "compiler/passes/Pipeline.h"
 #include "compiler/plan/LayerFacts.h"
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"

@@ -22,9 +22,6 @@ namespace moec::compiler {
 #define GEN_PASS_DECL
 #include "compiler/passes/Passes.h.inc"
 
-/// Makes every pass known by its name to pipelines in text.
-void registerPasses();
-
 } // namespace moec::compiler
 
 #endif // MOEC_COMPILER_PASSES_PASSES_H

@@ -30,6 +30,8 @@ RULES = [
     ("compiler/engine/", ("compiler/engine/", "dialect/", "runtime/package/", "runtime/support/"), LLVM),
     ("compiler/plan/", ("compiler/engine/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
     ("compiler/emit/", ("compiler/emit/", "compiler/engine/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
+    # A report says what passes decided.
+    ("compiler/explain/", ("compiler/CompileOptions.h", "compiler/engine/", "compiler/explain/", "compiler/html/Numbers.h", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
     # A page is a function of the report's text.
     ("compiler/html/", ("compiler/html/", "compiler/plan/Embedded.h", "dialect/catalog/", "runtime/support/"), LLVM),
     ("compiler/", ("compiler/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
@@ -75,7 +77,7 @@ ALLOWED = {
     # Cubins ahead of time come from the same recipe, cache and NVRTC as at load.
     ("compiler/Compiler.cpp", "runtime/jit/"),
     # The default of --gpu is the GPU that is here.
-    ("compiler/PresentGpu.cpp", "runtime/cuda/"),
+    ("compiler/Input.cpp", "runtime/cuda/"),
 }
 # Rooms in which no file needs itself: a source and its header are one file.
 ACYCLIC = ("dialect/", "compiler/", "runtime/", "tools/")

@@ -4,12 +4,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-//
-// See Pipeline.h.
-//
-//===----------------------------------------------------------------------===//
 
-#include "compiler/Pipeline.h"
+#include "compiler/passes/Pipeline.h"
 
 #include "compiler/passes/Passes.h"
 
@@ -18,6 +14,13 @@
 
 using namespace moec;
 using namespace moec::compiler;
+
+namespace moec::compiler {
+#define GEN_PASS_REGISTRATION
+#include "compiler/passes/Passes.h.inc"
+} // namespace moec::compiler
+
+void compiler::registerPasses() { registerMoePasses(); }
 
 void compiler::buildPipeline(mlir::OpPassManager &manager,
                              const PipelineOptions &options, Phase stop) {

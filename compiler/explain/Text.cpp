@@ -1,19 +1,19 @@
-//===- ExplainText.cpp - what was decided, and why, in text ---------------===//
+//===- Text.cpp - the report of explain as text ---------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/Explain.h"
+#include "compiler/explain/Report.h"
 
-#include "compiler/ExplainAllowed.h"
-#include "compiler/ExplainPredictions.h"
-#include "compiler/ExplainSummary.h"
 #include "compiler/html/Numbers.h"
 #include "compiler/plan/Resolver.h"
 
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -138,6 +138,99 @@ std::string realizationsText(const ordered_json &rows) {
   return text.empty() ? "" : "  realizations, the best first:\n" + text;
 }
 
+/// "up_to_512_gate_up, memory" of the kernel that takes longest.
+std::string longestKernel(const ordered_json &prediction) {
+  const auto &kernels = prediction["kernels"];
+  const auto longest =
+      std::max_element(kernels.begin(), kernels.end(),
+                       [](const ordered_json &a, const ordered_json &b) {
+                         return a["microseconds"].get<double>() <
+                                b["microseconds"].get<double>();
+                       });
+  return longest == kernels.end()
+             ? ""
+             : fmt::format("{}: {}", (*longest)["kernel"].get<std::string>(),
+                           (*longest)["bound"].get<std::string>());
+}
+
+/// A table of the predictions; "" if there are none.
+std::string predictionsText(const ordered_json &target) {
+  std::map<int64_t, std::string> rows;
+  for (const ordered_json &variant : target["variants"])
+    for (const ordered_json &made :
+         variant.value("predictions", ordered_json::array()))
+      rows[made["tokens"].get<int64_t>()] = fmt::format(
+          "    {:>6} {:>9.1f} {:>8.1f} {:>11.1f} {:>8.0f}%  {}\n",
+          made["tokens"].get<int64_t>(), made["microseconds"].get<double>(),
+          made["touched_experts"].get<double>(),
+          made["most_rows"].get<double>(), 100 * made["padding"].get<double>(),
+          longestKernel(made));
+  if (rows.empty())
+    return "";
+  std::string text =
+      fmt::format("  predicted for {}, routing {}; nothing was run\n"
+                  "    {:>6} {:>9} {:>8} {:>11} {:>9}  {}\n",
+                  target["hardware"]["gpu"].get<std::string>(),
+                  target["histogram"].get<std::string>(), "tokens", "us",
+                  "experts", "most rows", "padding", "longest kernel");
+  for (const auto &[tokens, row] : rows)
+    text += row;
+  return text;
+}
+
+/// The predicted times of a realization that needs --allow; "" if none is
+/// predicted.
+std::string allowedText(const ordered_json &target) {
+  const auto allowed = target.find("allowed");
+  if (allowed == target.end() || (*allowed)["predicted"].empty())
+    return "";
+  std::string factors;
+  for (const ordered_json &row : (*allowed)["predicted"])
+    factors += fmt::format("{}{} at {}", factors.empty() ? "" : ", ",
+                           row["factor"].dump(), row["tokens"].dump());
+  return fmt::format("  --allow={} would take, of these times by tokens: {}\n",
+                     (*allowed)["realization"].get<std::string>(), factors);
+}
+
+/// No matmul runs, for any number of tokens: of a part of a layer.
+bool enginesAreNone(const ordered_json &ranges) {
+  return std::all_of(
+      ranges.begin(), ranges.end(),
+      [](const ordered_json &range) { return range["engines"].empty(); });
+}
+
+std::string summaryText(const ordered_json &summary) {
+  std::string text =
+      fmt::format("  in short: scheme {}, {}; weights {}\n",
+                  summary["scheme"].get<std::string>(),
+                  summary["computed"].get<std::string>(),
+                  sizeText(summary["weight_bytes"].get<int64_t>()));
+  std::string workspaces;
+  for (const ordered_json &row : summary["at"])
+    if (row.contains("workspace_bytes"))
+      workspaces += fmt::format("{}{} at {}", workspaces.empty() ? "" : ", ",
+                                sizeText(row["workspace_bytes"].get<int64_t>()),
+                                row["tokens"].dump());
+  text += fmt::format("    workspace by tokens: {}\n", workspaces);
+  if (enginesAreNone(summary["ranges"]))
+    return text;
+  std::string ranges;
+  const ordered_json &all = summary["ranges"];
+  for (size_t i = 0; i < all.size(); ++i) {
+    // Ranges with the same engines are one.
+    const ordered_json first = all[i]["tokens"][0];
+    while (i + 1 < all.size() && all[i + 1]["engines"] == all[i]["engines"])
+      ++i;
+    std::string engines;
+    for (const ordered_json &engine : all[i]["engines"])
+      engines += fmt::format("{}{}", engines.empty() ? "" : " and ",
+                             engine.get<std::string>());
+    ranges += fmt::format("{}{} at {} to {}", ranges.empty() ? "" : ", ",
+                          engines, first.dump(), all[i]["tokens"][1].dump());
+  }
+  return text + fmt::format("    engines by tokens: {}\n", ranges);
+}
+
 std::string targetText(const ordered_json &target) {
   std::string text = fmt::format("target {}", textOf(target, "arch"));
   if (std::string gpu = textOf(target, "gpu"); !gpu.empty())
@@ -185,7 +278,7 @@ std::string targetText(const ordered_json &target) {
       text += kernelText(kernel);
   }
   return text + predictionsText(target) + allowedText(target) +
-         summaryText(target["summary"], sizeText);
+         summaryText(target["summary"]);
 }
 
 } // namespace

@@ -1,20 +1,20 @@
-//===- Explain.h - what was decided, and why --------------------*- C++ -*-===//
+//===- Report.h - the report of `moec explain` ------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The report of `moec explain`: for each target the winner, every candidate
-// that was refused with code and sentence, what the choice degraded from, and
-// for each token range its kernels with their schedules and where those came
-// from. Read from the scheduled module and the manifest that it became; the
-// decisions themselves are made by passes.
+// For each target the winner, every candidate that was refused with code and
+// sentence, what the choice degraded from, and for each token range its kernels
+// with their schedules and where those came from. Read from the scheduled
+// module and the manifest that it became; the decisions themselves are made by
+// passes. docs/reference/explain.md lists the fields.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_EXPLAIN_H
-#define MOEC_COMPILER_EXPLAIN_H
+#ifndef MOEC_COMPILER_EXPLAIN_REPORT_H
+#define MOEC_COMPILER_EXPLAIN_REPORT_H
 
 #include "compiler/CompileOptions.h"
 #include "runtime/package/Manifest.h"
@@ -24,10 +24,11 @@
 #include <nlohmann/json.hpp>
 
 #include <string>
+#include <string_view>
 
 namespace moec::compiler {
 
-/// The report as data; docs/reference/explain.md lists its fields.
+/// The report as data.
 Result<nlohmann::ordered_json> explainJson(mlir::ModuleOp scheduled,
                                            const Manifest &manifest,
                                            const ExplainOptions &options);
@@ -37,9 +38,18 @@ Result<nlohmann::ordered_json> explainJson(mlir::ModuleOp scheduled,
 nlohmann::ordered_json refusalJson(mlir::ModuleOp module,
                                    std::string_view message);
 
-/// The same for people, ending in a newline.
+/// Returns true if a realization of the report would serve if the caller
+/// allowed it.
+bool waitsForLeave(const nlohmann::ordered_json &report);
+
+/// Adds to the targets what `allowed`, the report with leave, predicts for the
+/// same numbers of tokens.
+void addAllowed(nlohmann::ordered_json &report,
+                const nlohmann::ordered_json &allowed);
+
+/// A report that is not a refusal, for people, ending in a newline.
 std::string explainText(const nlohmann::ordered_json &report);
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_EXPLAIN_H
+#endif // MOEC_COMPILER_EXPLAIN_REPORT_H

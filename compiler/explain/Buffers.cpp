@@ -1,11 +1,11 @@
-//===- ExplainBuffers.cpp - what kernels read and write -------------------===//
+//===- Buffers.cpp - buffers of a report: reads, writes, workspace --------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/ExplainBuffers.h"
+#include "compiler/explain/Parts.h"
 
 #include <algorithm>
 

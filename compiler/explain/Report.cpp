@@ -1,15 +1,13 @@
-//===- Explain.cpp - what was decided, and why ----------------------------===//
+//===- Report.cpp - the report of explain as JSON -------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/Explain.h"
+#include "compiler/explain/Report.h"
 
-#include "compiler/ExplainBuffers.h"
-#include "compiler/ExplainPredictions.h"
-#include "compiler/ExplainSummary.h"
+#include "compiler/explain/Parts.h"
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Resolver.h"
@@ -17,6 +15,10 @@
 #include "runtime/package/ElementTypes.h"
 
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -48,7 +50,7 @@ moe::ProgramOp programOf(mlir::ModuleOp module, const Target &target) {
   return {};
 }
 
-/// What the kernel's schedule says; fields that do not apply are absent.
+/// Adds the schedule's fields; those that do not apply are absent.
 void addSchedule(ordered_json &kernel, moe::ScheduleAttr schedule) {
   kernel["engine"] = schedule.getEngine().str();
   if (!schedule.getTile().empty())
@@ -172,7 +174,8 @@ ordered_json variantJson(const Variant &variant, const Manifest &manifest,
   if (variant.minSms > 0)
     json["min_sms"] = variant.minSms;
   json["workspace"] = variant.workspaceBytes.text();
-  // Of the largest run; the SM count is a GPU's, so without one it is absent.
+  // The workspace of the largest run. The SM count is a GPU's, so without one
+  // it is absent.
   Symbols symbols;
   symbols.tokens = variant.maxTokens;
   symbols.maxTokens = manifest.maxTokens;
@@ -290,6 +293,101 @@ void addReport(ordered_json &target, moe::ProgramOp program) {
   addRealizations(target, report);
 }
 
+/// Token counts of the summary's workspace sizes.
+constexpr int64_t kSummaryTokens[] = {1, 1024, 8192};
+
+/// "i4 of 1 x 128", say: what one operand is stored as.
+std::string operandText(const ordered_json &operand) {
+  std::string text = operand.value("element_type", "");
+  if (const auto group = operand.find("group");
+      group != operand.end() && group->size() == 2)
+    text += fmt::format(" in groups of {} x {}", (*group)[0].dump(),
+                        (*group)[1].dump());
+  return text;
+}
+
+/// The scheme's name, or what its descriptors say.
+std::string schemeText(const ordered_json &quant) {
+  if (const std::string name = quant.value("name", ""); !name.empty())
+    return name;
+  // Both matmuls', where they differ.
+  const auto both = [&](const char *first, const char *second) {
+    const std::string one = operandText(quant.value(first, ordered_json()));
+    const std::string other = operandText(quant.value(second, ordered_json()));
+    return one == other
+               ? one
+               : fmt::format("{} {} and {} {}", first, one, second, other);
+  };
+  return fmt::format("of its own (activations {}, weights {})",
+                     both("a1", "a2"), both("w1", "w2"));
+}
+
+/// The engines of a variant's matmuls, in their order.
+ordered_json enginesOf(const ordered_json &variant) {
+  ordered_json engines = ordered_json::array();
+  for (const ordered_json &kernel : variant["kernels"])
+    if (kernel.contains("engine") && kernel.contains("pipeline_stages") &&
+        std::find(engines.begin(), engines.end(), kernel["engine"]) ==
+            engines.end())
+      engines.push_back(kernel["engine"]);
+  return engines;
+}
+
+/// `target` is a report with weights, variants and realization. `sms`: SMs of
+/// the assumed GPU, 0 without one.
+ordered_json summaryOf(const ordered_json &target, const Manifest &manifest,
+                       const Target &compiled, int64_t sms) {
+  ordered_json summary;
+  summary["scheme"] = schemeText(manifest.layer.value("quant", ordered_json()));
+  if (const auto stored = manifest.layer.find("stored_quant");
+      stored != manifest.layer.end())
+    summary["scheme"] = fmt::format("{} as {}", schemeText(*stored),
+                                    summary["scheme"].get<std::string>());
+  const std::string realization = target.value("realization", "");
+  summary["computed"] = target.contains("part")
+                            ? "part " + target.value("part", "")
+                        : realization.empty() ? "native"
+                                              : realization;
+  // Runs read the packed copy of a weight that has one.
+  int64_t bytes = 0;
+  for (const ordered_json &weight : target["weights"]) {
+    const bool isPacked = std::any_of(
+        compiled.pack.begin(), compiled.pack.end(), [&](const Pack &pack) {
+          return std::find(pack.from.begin(), pack.from.end(),
+                           weight["name"]) != pack.from.end();
+        });
+    if (!isPacked)
+      bytes += weight.value("bytes", int64_t(0));
+  }
+  summary["weight_bytes"] = bytes;
+  summary["ranges"] = ordered_json::array();
+  for (const ordered_json &variant : target["variants"])
+    summary["ranges"].push_back(
+        {{"tokens", variant["tokens"]}, {"engines", enginesOf(variant)}});
+  summary["at"] = ordered_json::array();
+  for (const int64_t tokens : kSummaryTokens)
+    for (const Variant &variant : compiled.variants) {
+      if (tokens < variant.minTokens || tokens > variant.maxTokens ||
+          variant.minSms > sms)
+        continue;
+      Symbols symbols;
+      symbols.tokens = tokens;
+      symbols.maxTokens = manifest.maxTokens;
+      if (manifest.tokenRanks > 1)
+        symbols.ownTokens =
+            tokens / manifest.tokenRanks + (tokens % manifest.tokenRanks > 0);
+      symbols.smCount = sms;
+      if (Result<int64_t> rows = manifest.rows.evaluate(symbols))
+        symbols.rows = *rows;
+      ordered_json row = {{"tokens", tokens}, {"variant", variant.name}};
+      if (Result<int64_t> size = variant.workspaceBytes.evaluate(symbols))
+        row["workspace_bytes"] = *size;
+      summary["at"].push_back(std::move(row));
+      break;
+    }
+  return summary;
+}
+
 } // namespace
 
 Result<ordered_json>
@@ -340,4 +438,47 @@ ordered_json moec::compiler::refusalJson(mlir::ModuleOp module,
       report["targets"].push_back(std::move(json));
     }
   return report;
+}
+
+bool compiler::waitsForLeave(const ordered_json &report) {
+  for (const ordered_json &target : report["targets"])
+    for (const ordered_json &row :
+         target.value("realizations", ordered_json::array()))
+      if (row.value("code", "") == "not_allowed")
+        return true;
+  return false;
+}
+
+/// Microseconds by tokens.
+static std::map<int64_t, double> timesOf(const ordered_json &target) {
+  std::map<int64_t, double> times;
+  for (const ordered_json &variant :
+       target.value("variants", ordered_json::array()))
+    for (const ordered_json &made :
+         variant.value("predictions", ordered_json::array()))
+      times.emplace(made["tokens"].get<int64_t>(),
+                    made["microseconds"].get<double>());
+  return times;
+}
+
+void compiler::addAllowed(ordered_json &report, const ordered_json &allowed) {
+  constexpr double kDigits = 100;
+  for (ordered_json &target : report["targets"])
+    for (const ordered_json &other : allowed["targets"]) {
+      if (target["arch"] != other["arch"] ||
+          target["realization"] == other["realization"])
+        continue;
+      ordered_json made = {{"realization", other["realization"]},
+                           {"backend", other["backend"]},
+                           {"engine", other["engine"]},
+                           {"predicted", ordered_json::array()}};
+      const std::map<int64_t, double> times = timesOf(target);
+      for (const auto &[tokens, time] : timesOf(other))
+        if (const auto now = times.find(tokens);
+            now != times.end() && now->second > 0)
+          made["predicted"].push_back(
+              {{"tokens", tokens},
+               {"factor", std::round(kDigits * time / now->second) / kDigits}});
+      target["allowed"] = std::move(made);
+    }
 }

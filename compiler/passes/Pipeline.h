@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_PIPELINE_H
-#define MOEC_COMPILER_PIPELINE_H
+#ifndef MOEC_COMPILER_PASSES_PIPELINE_H
+#define MOEC_COMPILER_PASSES_PIPELINE_H
 
 #include "compiler/CompileOptions.h"
 
@@ -23,7 +23,7 @@
 
 namespace moec::compiler {
 
-/// What of CompileOptions reaches the passes.
+/// The part of CompileOptions that reaches the passes.
 struct PipelineOptions : Choices {
   std::vector<std::string> archs; ///< rows of the architecture table
   std::string gpu;                ///< a row of the GPU table, or ""
@@ -40,9 +40,12 @@ struct PipelineOptions : Choices {
 void buildPipeline(mlir::OpPassManager &manager, const PipelineOptions &options,
                    Phase stop);
 
+/// Makes every pass known by its name to pipelines in text.
+void registerPasses();
+
 /// Makes the pipeline known as moe-pipeline to pipelines in text.
 void registerPipeline();
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_PIPELINE_H
+#endif // MOEC_COMPILER_PASSES_PIPELINE_H

@@ -1,21 +1,18 @@
-//===- ExplainPredictions.cpp - what a report expects ---------------------===//
+//===- Predictions.cpp - predicted times of a report ----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/ExplainPredictions.h"
+#include "compiler/explain/Parts.h"
 
 #include "compiler/engine/Histogram.h"
 #include "compiler/plan/Prediction.h"
 #include "compiler/plan/ProgramValues.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -138,43 +135,4 @@ Result<void> compiler::addPredictions(ordered_json &target,
         predictionJson(predict(variant, rows, hardware)));
   }
   return {};
-}
-
-/// "up_to_512_gate_up, memory" of the kernel that takes longest.
-static std::string longestKernel(const ordered_json &prediction) {
-  const auto &kernels = prediction["kernels"];
-  const auto longest =
-      std::max_element(kernels.begin(), kernels.end(),
-                       [](const ordered_json &a, const ordered_json &b) {
-                         return a["microseconds"].get<double>() <
-                                b["microseconds"].get<double>();
-                       });
-  return longest == kernels.end()
-             ? ""
-             : fmt::format("{}: {}", (*longest)["kernel"].get<std::string>(),
-                           (*longest)["bound"].get<std::string>());
-}
-
-std::string compiler::predictionsText(const ordered_json &target) {
-  std::map<int64_t, std::string> rows;
-  for (const ordered_json &variant : target["variants"])
-    for (const ordered_json &made :
-         variant.value("predictions", ordered_json::array()))
-      rows[made["tokens"].get<int64_t>()] = fmt::format(
-          "    {:>6} {:>9.1f} {:>8.1f} {:>11.1f} {:>8.0f}%  {}\n",
-          made["tokens"].get<int64_t>(), made["microseconds"].get<double>(),
-          made["touched_experts"].get<double>(),
-          made["most_rows"].get<double>(), 100 * made["padding"].get<double>(),
-          longestKernel(made));
-  if (rows.empty())
-    return "";
-  std::string text =
-      fmt::format("  predicted for {}, routing {}; nothing was run\n"
-                  "    {:>6} {:>9} {:>8} {:>11} {:>9}  {}\n",
-                  target["hardware"]["gpu"].get<std::string>(),
-                  target["histogram"].get<std::string>(), "tokens", "us",
-                  "experts", "most rows", "padding", "longest kernel");
-  for (const auto &[tokens, row] : rows)
-    text += row;
-  return text;
 }
