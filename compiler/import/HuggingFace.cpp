@@ -308,7 +308,7 @@ void ConfigReader::readRouting(LayerDescription &layer) {
   routing.scale = get(row.scale);
   layer.applyRouterWeightOnInput = get(row.weightOnInput);
   layer.perExpertScale = row.perExpertScale;
-  layer.zeroExperts = get(row.zeroExperts, 0, kMaxExperts);
+  layer.zeroExperts = get(row.zeroExperts, 0, kMaxDescribedExperts);
   if (get(row.f32Logits))
     layer.logitsType = "f32";
   if (!row.method.empty()) {
@@ -376,7 +376,8 @@ void ConfigReader::readHash(LayerDescription &layer) {
   }
   if (!isHash)
     return;
-  layer.hashVocabulary = get(required("vocab_size"), 1, kMaxVocabulary);
+  layer.hashVocabulary =
+      get(required("vocab_size"), 1, kMaxDescribedVocabulary);
   layer.routing.bias = false;
 }
 
@@ -434,9 +435,10 @@ Number ConfigReader::readLimit(std::string_view key) {
 
 void ConfigReader::readShared(LayerDescription &layer) {
   const FamilyShared &row = family.shared;
-  const int64_t count = get(row.count, 0, kMaxExperts);
-  const int64_t said =
-      row.width.names.empty() ? kAsRouted : get(row.width, 0, kMaxIntermediate);
+  const int64_t count = get(row.count, 0, kMaxDescribedExperts);
+  const int64_t said = row.width.names.empty()
+                           ? kAsRouted
+                           : get(row.width, 0, kMaxDescribedIntermediate);
   const int64_t width = said == kAsRouted ? layer.intermediate : said;
   const Place bias = find(row.biasKey);
   Number limit;
@@ -497,14 +499,14 @@ void ConfigReader::read(LayerDescription &layer) {
                 "--layer of another layer",
                 chosen.index, layer.inputType);
   const size_t before = outer.errors().count;
-  layer.experts = get(family.experts, 1, kMaxExperts);
+  layer.experts = get(family.experts, 1, kMaxDescribedExperts);
   // Nothing is compared with a wrong number of experts.
   if (outer.errors().count != before)
-    layer.experts = kMaxExperts;
+    layer.experts = kMaxDescribedExperts;
   layer.topK = get(family.topK, 1, layer.experts);
-  layer.hidden = get(family.hidden, 1, kMaxHidden);
-  layer.intermediate = get(family.intermediate, 1, kMaxIntermediate);
-  layer.latentHidden = get(family.latent, 0, kMaxHidden);
+  layer.hidden = get(family.hidden, 1, kMaxDescribedHidden);
+  layer.intermediate = get(family.intermediate, 1, kMaxDescribedIntermediate);
+  layer.latentHidden = get(family.latent, 0, kMaxDescribedHidden);
   layer.hasBias = family.hasBias;
   if (family.interleaved)
     layer.gateUpOrder = "interleaved";

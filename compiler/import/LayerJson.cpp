@@ -63,7 +63,7 @@ void refuseForeign(JsonReader &reader, std::span<const ForeignField> fields) {
 
 /// Nothing is compared with a wrong number of experts, which is 0.
 int64_t mostExperts(const LayerDescription &layer) {
-  return layer.experts ? layer.experts : kMaxExperts;
+  return layer.experts ? layer.experts : kMaxDescribedExperts;
 }
 
 /// Reads one field of the table; a wrong integer gives 0.
@@ -109,7 +109,8 @@ DescriptorDescription readDescriptor(JsonReader &quant, std::string_view key,
     return element;
   };
   descriptor.element = type("dtype", unquantized);
-  descriptor.group = reader->integersOr("shape", {}, -1, kMaxIntermediate);
+  descriptor.group =
+      reader->integersOr("shape", {}, -1, kMaxDescribedIntermediate);
   descriptor.scale = type("scale", "");
   descriptor.secondScale = type("alpha_or_gscale", "");
   descriptor.zeroPoint = type("zp", "");
@@ -164,7 +165,8 @@ QuantDescription readQuant(JsonReader &layer, std::string_view inputType) {
   if (quant.scheme.empty() && !spelledOut)
     reader->refuse("scheme", "expected \"scheme\" or descriptors (\"a1\", "
                              "\"a2\", \"w1\", \"w2\"), got neither");
-  quant.groupSize = reader->integerOr("group_size", 0, -1, kMaxIntermediate);
+  quant.groupSize =
+      reader->integerOr("group_size", 0, -1, kMaxDescribedIntermediate);
   if (reader->has("group_size") &&
       (!reader->has("scheme") || quant.groupSize == 0))
     reader->expected("group_size", "-1 (all) or at least 1, with \"scheme\"");
@@ -295,7 +297,7 @@ void readFlattenedShards(JsonReader &reader, ParallelDescription &parallel) {
 /// With use_ep the flattened ep_size counts all ranks and tp_size is 1. Both
 /// ways of saying it are taken, but never two that contradict each other.
 void readExpertRanks(JsonReader &reader, ParallelDescription &parallel) {
-  const int64_t size = reader.integerOr("ep_size", 0, 1, kMaxRanks);
+  const int64_t size = reader.integerOr("ep_size", 0, 1, kMaxDescribedRanks);
   const int64_t rank =
       reader.integerOr("ep_rank", -1, 0, std::max<int64_t>(size, 1) - 1);
   const int64_t sizes = parallel.ranks();
@@ -342,10 +344,11 @@ ParallelDescription readParallel(JsonReader &layer) {
   if (!reader)
     return parallel;
   auto size = [&](std::string_view key) {
-    return reader->integerOr(key, 1, 1, kMaxRanks);
+    return reader->integerOr(key, 1, 1, kMaxDescribedRanks);
   };
   auto rank = [&](std::string_view key, int64_t of) {
-    return reader->integerOr(key, 0, 0, reader->failed() ? kMaxRanks : of - 1);
+    return reader->integerOr(key, 0, 0,
+                             reader->failed() ? kMaxDescribedRanks : of - 1);
   };
   parallel.tp = size("tp_size");
   parallel.tpRank = rank("tp_rank", parallel.tp);

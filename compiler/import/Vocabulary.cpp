@@ -58,9 +58,9 @@ Result<void> applyParallel(ParallelDescription &parallel,
         Group{"dp", options.dp, parallel.dp, parallel.dpRank}}) {
     if (!group.given)
       continue;
-    if (*group.given < 1 || *group.given > kMaxRanks)
+    if (*group.given < 1 || *group.given > kMaxDescribedRanks)
       return refused("--{}={}: expected an integer from 1 to {}", group.name,
-                     *group.given, kMaxRanks);
+                     *group.given, kMaxDescribedRanks);
     group.size = *group.given;
     group.rank = 0;
   }
@@ -83,11 +83,11 @@ Result<void> applyParallel(ParallelDescription &parallel,
   if (options.rank && options.allRanks)
     return refused("--rank={}: expected none beside --all-ranks",
                    *options.rank);
-  if (options.allRanks && parallel.ranks() > kMaxRanks)
+  if (options.allRanks && parallel.ranks() > kMaxDescribedRanks)
     return refused(
         "--all-ranks: expected at most {} ranks (dp * pcp * tp), got "
         "{}",
-        kMaxRanks, parallel.ranks());
+        kMaxDescribedRanks, parallel.ranks());
   if (options.allRanks) {
     parallel.allRanks = true;
     parallel.setRank(0);

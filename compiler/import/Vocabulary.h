@@ -16,17 +16,10 @@
 
 #include "compiler/import/ImportOptions.h"
 #include "compiler/import/LayerDescription.h"
+#include "compiler/plan/LayerLimits.h"
 #include "runtime/support/JsonReader.h"
 
 namespace moec::compiler {
-
-/// Bounds of what a description may say; beyond them products of sizes could
-/// leave 64 bits, and no layer comes near.
-inline constexpr int64_t kMaxExperts = 1 << 16;
-inline constexpr int64_t kMaxHidden = 1 << 20;
-inline constexpr int64_t kMaxIntermediate = 1 << 24;
-inline constexpr int64_t kMaxRanks = 1 << 16;
-inline constexpr int64_t kMaxVocabulary = 1 << 24;
 
 /// Of Phi-3.5: how near to the best a logit must be, twice this, relatively.
 inline constexpr double kSparsemixerJitter = 0.01;

@@ -16,6 +16,7 @@
 #include "compiler/passes/Passes.h"
 #include "compiler/passes/Targets.h"
 #include "compiler/plan/Communication.h"
+#include "compiler/plan/LayerLimits.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Shares.h"
 #include "dialect/catalog/Activations.h"
@@ -508,16 +509,6 @@ void checkTypes(moe::LayerOp layer, Refuse refuse) {
   }
 }
 
-/// Rows of x and of the weights are read in pieces of this many bytes.
-constexpr int64_t kRowBytes = 16;
-/// Gate and up rows alternate in runs of this many.
-constexpr int64_t kInterleave = 8;
-/// One CTA sorts the logits of a token; permute counts in tables of experts.
-constexpr int64_t kMaxExperts = 1024;
-constexpr int64_t kMaxPairs = 32;
-/// Tensor maps have strides below 2^40 bytes: of w13 of one expert in f32.
-constexpr int64_t kMaxColumns = int64_t(1) << 18;
-
 void checkSizes(moe::LayerOp layer, Refuse refuse) {
   const moe::DescriptorAttr a1 = layer.getQuant().getA1();
   const Type multiplied = layer.getQuant().dequantizesWeights()
@@ -528,7 +519,7 @@ void checkSizes(moe::LayerOp layer, Refuse refuse) {
   if (a1.isPlain())
     bits =
         std::min<int64_t>(bits, layer.getInputType().getIntOrFloatBitWidth());
-  const int64_t elements = kRowBytes * 8 / bits;
+  const int64_t elements = compiler::elementsPerPiece(bits);
   const int64_t intermediate =
       layer.getLocalIntermediate().value_or(layer.getIntermediate());
   struct SizeRule {
@@ -536,25 +527,26 @@ void checkSizes(moe::LayerOp layer, Refuse refuse) {
     int64_t size, multiple, most;
   };
   const SizeRule rules[] = {
-      {"hidden", layer.getWidth(), elements, kMaxColumns},
+      {"hidden", layer.getWidth(), elements, compiler::kMaxColumns},
       {"intermediate (of this rank)", intermediate,
-       layer.isGated() ? std::max(elements, kInterleave) : elements,
-       kMaxColumns},
+       layer.isGated() ? std::max(elements, compiler::kGateUpRun) : elements,
+       compiler::kMaxColumns},
       {"intermediate of shared experts (of this rank)",
        layer.getLocalSharedIntermediate().value_or(0),
-       layer.isGated() ? std::max(elements, kInterleave) : elements,
-       kMaxColumns},
+       layer.isGated() ? std::max(elements, compiler::kGateUpRun) : elements,
+       compiler::kMaxColumns},
       {"experts", std::max(layer.getRoutedExperts(), layer.getStoredExperts()),
-       1, kMaxExperts},
+       1, compiler::kMaxExperts},
       {"number of pairs of a token (top_k + num_shared_experts)",
-       layer.getPairsOfToken(), 1, kMaxPairs},
+       layer.getPairsOfToken(), 1, compiler::kMaxPairsPerToken},
   };
   for (const SizeRule &rule : rules) {
     if (rule.size % rule.multiple != 0)
-      refuse("size_not_supported",
-             rule.name + " is " + Twine(rule.size) +
-                 "; accepted: multiples of " + Twine(rule.multiple) +
-                 " (pieces of 16 bytes; nothing is padded)");
+      refuse("size_not_supported", rule.name + " is " + Twine(rule.size) +
+                                       "; accepted: multiples of " +
+                                       Twine(rule.multiple) + " (pieces of " +
+                                       Twine(compiler::kRowPieceBytes) +
+                                       " bytes; nothing is padded)");
     if (rule.size > rule.most)
       refuse("size_not_supported", rule.name + " is " + Twine(rule.size) +
                                        "; accepted: at most " +

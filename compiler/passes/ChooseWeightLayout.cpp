@@ -19,6 +19,7 @@
 #include "compiler/engine/Slabs.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/LayerFacts.h"
+#include "compiler/plan/LayerLimits.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/catalog/Engines.h"
 
@@ -33,8 +34,6 @@ using namespace mlir;
 using namespace moec;
 
 namespace {
-
-constexpr int64_t kInterleave = 8;
 
 /// Whether the only reader of the matmul's result is a gated activation.
 moe::ActivateOp gatedReader(moe::GroupedMatmulOp matmul) {
@@ -64,7 +63,8 @@ Type elementAsRead(Value weight) {
 moe::LayoutAttr layoutFor(RankedTensorType weight, bool gated, bool changes,
                           StringRef gateUpOrder) {
   if (gated)
-    return moe::LayoutAttr::get(weight.getContext(), kInterleave, gateUpOrder);
+    return moe::LayoutAttr::get(weight.getContext(), compiler::kGateUpRun,
+                                gateUpOrder);
   return weight.getEncoding() || changes
              ? moe::LayoutAttr::get(weight.getContext(), 0)
              : moe::LayoutAttr();
@@ -85,7 +85,7 @@ moe::LayoutAttr fragmentLayout(BlockArgument value) {
     const int64_t columns = compiler::slabColumns(
         compiler::elementBytes(compiler::elementTypeOf(matmul.getLhs())));
     return moe::LayoutAttr::get(
-        value.getContext(), isGated ? kInterleave : 0,
+        value.getContext(), isGated ? compiler::kGateUpRun : 0,
         isGated ? matmul.getGateUpOrder() : StringRef("gate_first"), "fragment",
         {kRows, name == "rhs" ? columns : 1}, "", {});
   }
@@ -212,7 +212,7 @@ LogicalResult quantizeInto(moe::ProgramOp program,
   quantize.getCodes().setType(
       RankedTensorType::get(type.getShape(), type.getElementType(), layout));
   for (moe::GroupedMatmulOp matmul : readers)
-    gatedReader(matmul).setInterleave(kInterleave);
+    gatedReader(matmul).setInterleave(compiler::kGateUpRun);
   return success();
 }
 
@@ -268,7 +268,7 @@ LogicalResult pack(moe::ProgramOp program) {
         DenseI64ArrayAttr(), /*alternate=*/IntegerAttr());
     weight.replaceAllUsesExcept(packed.getResult(), packed);
     for (moe::GroupedMatmulOp matmul : readers)
-      gatedReader(matmul).setInterleave(kInterleave);
+      gatedReader(matmul).setInterleave(compiler::kGateUpRun);
   }
   program.walk([&](moe::GroupedMatmulOp matmul) {
     if (const moe::DescriptorAttr rhs = matmul.getRhsDescriptorAttr())

@@ -12,6 +12,7 @@
 #include "compiler/plan/Resolver.h"
 
 #include "compiler/engine/Slabs.h"
+#include "compiler/plan/LayerLimits.h"
 #include "dialect/catalog/Backends.h"
 #include "runtime/package/ElementTypes.h"
 
@@ -142,39 +143,42 @@ rowSizes(const LayerFacts &layer, const Architecture &, const Pair &candidate) {
   const ElementType *type = layer.elementTypes.empty()
                                 ? nullptr
                                 : findElementType(layer.elementTypes.front());
-  int64_t step = type ? std::max<int64_t>(128 / type->bits, 1) : 1;
-  // Interleaving gate and up rows by 8 needs whole runs of 8.
-  int64_t stepI = layer.gated ? std::max<int64_t>(step, 8) : step;
+  const int64_t step = type ? elementsPerPiece(type->bits) : 1;
+  const int64_t stepI = layer.gated ? std::max(step, kGateUpRun) : step;
   if (layer.hidden % step)
     return Reason{
         "size_not_supported",
-        fmt::format("backend '{}' loads rows in 16 bytes: hidden size "
+        fmt::format("backend '{}' loads rows in {} bytes: hidden size "
                     "{} is no multiple of {}",
-                    candidate.backend->name, layer.hidden, step)};
+                    candidate.backend->name, kRowPieceBytes, layer.hidden,
+                    step)};
   for (const int64_t size : {layer.intermediate, layer.sharedIntermediate})
     if (size % stepI)
       return Reason{
           "size_not_supported",
-          fmt::format("backend '{}' loads rows in 16 bytes and gates in runs "
-                      "of 8: intermediate size {} of this rank is no multiple "
+          fmt::format("backend '{}' loads rows in {} bytes and gates in runs "
+                      "of {}: intermediate size {} of this rank is no multiple "
                       "of {}",
-                      candidate.backend->name, size, stepI)};
+                      candidate.backend->name, kRowPieceBytes, kGateUpRun, size,
+                      stepI)};
   return std::nullopt;
 }
 
 static std::optional<Reason> expertCounts(const LayerFacts &layer,
                                           const Architecture &,
                                           const Pair &candidate) {
-  if (layer.experts > 1024)
+  if (layer.experts > kMaxExperts)
     return Reason{"experts_not_supported",
-                  fmt::format("backend '{}' routes over at most 1024 experts, "
+                  fmt::format("backend '{}' routes over at most {} experts, "
                               "not {}",
-                              candidate.backend->name, layer.experts)};
-  if (layer.pairs > 32)
+                              candidate.backend->name, kMaxExperts,
+                              layer.experts)};
+  if (layer.pairs > kMaxPairsPerToken)
     return Reason{"pairs_not_supported",
-                  fmt::format("backend '{}' routes at most 32 pairs of a "
+                  fmt::format("backend '{}' routes at most {} pairs of a "
                               "token, not {}",
-                              candidate.backend->name, layer.pairs)};
+                              candidate.backend->name, kMaxPairsPerToken,
+                              layer.pairs)};
   return std::nullopt;
 }
 

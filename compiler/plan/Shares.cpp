@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/plan/Shares.h"
+#include "compiler/plan/LayerLimits.h"
 
 #include <numeric>
 
@@ -14,15 +15,14 @@ using namespace moec;
 using namespace moec::compiler;
 
 int64_t compiler::shardUnit(moe::LayerOp layer) {
-  constexpr int64_t kRowBytes = 16, kInterleave = 8;
   // A realization leaves the shares as they are.
   const moe::QuantAttr quant = layer.getUsersQuant();
   const Type multiplied = quant.dequantizesWeights()
                               ? layer.getComputeType()
                               : quant.getA2().getElement();
-  int64_t unit = kRowBytes * 8 / multiplied.getIntOrFloatBitWidth();
+  int64_t unit = elementsPerPiece(multiplied.getIntOrFloatBitWidth());
   if (layer.isGated())
-    unit = std::lcm(unit, kInterleave);
+    unit = std::lcm(unit, kGateUpRun);
   if (!quant.getW1().isPlain() && quant.getW1().getGroup()[0] > 1)
     unit = std::lcm(unit, quant.getW1().getGroup()[0]);
   if (!quant.getW2().isPlain() && quant.getW2().getGroup()[1] > 1)

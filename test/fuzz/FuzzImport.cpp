@@ -59,14 +59,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                   "a refusal names the file: " + layer.error().message);
     return 0;
   }
-  fuzz::require(layer->experts >= 1 && layer->experts <= kMaxExperts,
+  fuzz::require(layer->experts >= 1 && layer->experts <= kMaxDescribedExperts,
                 "experts are in bounds");
   fuzz::require(layer->topK >= 1 && layer->topK <= layer->experts,
                 "experts per token are in bounds");
-  fuzz::require(layer->hidden >= 1 && layer->hidden <= kMaxHidden,
+  fuzz::require(layer->hidden >= 1 && layer->hidden <= kMaxDescribedHidden,
                 "hidden is in bounds");
   fuzz::require(layer->intermediate >= 1 &&
-                    layer->intermediate <= kMaxIntermediate,
+                    layer->intermediate <= kMaxDescribedIntermediate,
                 "intermediate is in bounds");
   const ParallelDescription &parallel = layer->parallel;
   fuzz::require(parallel.tp >= 1 && parallel.dp >= 1 && parallel.pcp >= 1,

@@ -59,10 +59,10 @@ void check(const std::string &text) {
     return;
   }
   EXPECT_GE(layer->experts, 1);
-  EXPECT_LE(layer->experts, kMaxExperts);
+  EXPECT_LE(layer->experts, kMaxDescribedExperts);
   EXPECT_LE(layer->topK, layer->experts);
-  EXPECT_LE(layer->hidden, kMaxHidden);
-  EXPECT_LE(layer->intermediate, kMaxIntermediate);
+  EXPECT_LE(layer->hidden, kMaxDescribedHidden);
+  EXPECT_LE(layer->intermediate, kMaxDescribedIntermediate);
   EXPECT_LT(layer->parallel.tpRank, layer->parallel.tp);
   EXPECT_FALSE(layer->inputType.empty());
 }
