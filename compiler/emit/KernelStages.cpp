@@ -13,6 +13,7 @@
 
 #include "compiler/emit/KernelStages.h"
 
+#include "compiler/emit/AttributeJson.h"
 #include "compiler/plan/KernelFacts.h"
 #include "compiler/plan/ProgramValues.h"
 #include "runtime/package/Stages.h"
@@ -26,19 +27,6 @@ using mlir::StringRef;
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;
-
-/// An attribute of a stage; null for a unit.
-static json dataOf(mlir::Attribute attribute) {
-  if (auto flag = dyn_cast<mlir::BoolAttr>(attribute))
-    return flag.getValue();
-  if (auto integer = dyn_cast<mlir::IntegerAttr>(attribute))
-    return integer.getInt();
-  if (auto number = dyn_cast<mlir::FloatAttr>(attribute))
-    return number.getValueAsDouble();
-  if (auto word = dyn_cast<StringAttr>(attribute))
-    return word.str();
-  return nullptr;
-}
 
 /// Whether a kind of stage may lack the result.
 static bool mayLack(StringRef op, StringRef result) {
@@ -99,7 +87,8 @@ public:
     mlir::NamedAttrList attributes;
     stage.addStageAttributes(attributes);
     for (mlir::NamedAttribute attribute : attributes)
-      made.attributes[attribute.getName().str()] = dataOf(attribute.getValue());
+      made.attributes[attribute.getName().str()] =
+          attributeJson(attribute.getValue());
     return made;
   }
 

@@ -11,6 +11,7 @@
 
 #include "compiler/emit/LayerJson.h"
 
+#include "compiler/emit/AttributeJson.h"
 #include "compiler/emit/StoredWeights.h"
 #include "compiler/plan/Communication.h"
 #include "compiler/plan/ProgramValues.h"
@@ -152,25 +153,6 @@ static json activationJson(moe::ActivationAttr activation) {
   return made;
 }
 
-/// An attribute as data; null for a unit, and for what JSON has not.
-static json dataOf(mlir::Attribute attribute) {
-  if (auto fields = mlir::dyn_cast<mlir::DictionaryAttr>(attribute)) {
-    json made = json::object();
-    for (mlir::NamedAttribute field : fields)
-      made[field.getName().str()] = dataOf(field.getValue());
-    return made;
-  }
-  if (auto flag = mlir::dyn_cast<mlir::BoolAttr>(attribute))
-    return flag.getValue();
-  if (auto number = mlir::dyn_cast<mlir::IntegerAttr>(attribute))
-    return number.getType().isInteger(64) ? json(number.getInt()) : json();
-  if (auto number = mlir::dyn_cast<FloatAttr>(attribute))
-    return number.getValueAsDouble();
-  if (auto text = mlir::dyn_cast<mlir::StringAttr>(attribute))
-    return text.str();
-  return nullptr;
-}
-
 /// The options that manifests call as the IR does.
 static void addOptions(moe::LayerOp layer, json &to) {
   const mlir::DictionaryAttr defaults = layer.getDefaults();
@@ -182,7 +164,7 @@ static void addOptions(moe::LayerOp layer, json &to) {
     if (mayBeAbsent && value == usual)
       continue;
     to[word.str()] = value && !mlir::isa<mlir::UnitAttr>(value)
-                         ? dataOf(value)
+                         ? attributeJson(value)
                          : json(bool(value));
   }
 }
@@ -228,7 +210,7 @@ static json layerJson(moe::LayerOp layer) {
     made["stored_layout"] = storedLayoutJson(layer);
   addOptions(layer, made);
   if (auto origin = layer->getAttrOfType<mlir::DictionaryAttr>(moe::kOrigin))
-    made["origin"] = dataOf(origin);
+    made["origin"] = attributeJson(origin);
   if (const auto realization = layer.getRealization())
     made["realization"] = realization->str();
   if (const auto stored = layer.getStoredQuant())
