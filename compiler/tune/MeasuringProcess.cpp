@@ -13,6 +13,7 @@
 
 #include "runtime/jit/CompileWorker.h"
 #include "runtime/jit/OwnBinary.h"
+#include "runtime/support/Clock.h"
 #include "runtime/support/Env.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Json.h"
@@ -34,8 +35,6 @@
 
 using namespace moec;
 using namespace moec::compiler;
-
-using Clock = std::chrono::steady_clock;
 
 Result<std::string> compiler::findMeasure() {
   const std::string given = envString("MOEC_MEASURE");

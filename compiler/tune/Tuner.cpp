@@ -23,6 +23,7 @@
 #include "compiler/tune/TuneLog.h"
 #include "compiler/tune/TunedInput.h"
 #include "dialect/catalog/Gpus.h"
+#include "runtime/support/Clock.h"
 #include "runtime/support/Env.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Log.h"
@@ -38,7 +39,6 @@
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::ordered_json;
-using Clock = std::chrono::steady_clock;
 
 namespace {
 

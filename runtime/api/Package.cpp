@@ -13,21 +13,14 @@
 #include "runtime/api/Package.h"
 
 #include "runtime/package/Ranks.h"
+#include "runtime/support/Clock.h"
 #include "runtime/support/Env.h"
 #include "runtime/support/Log.h"
 
 #include <algorithm>
-#include <chrono>
 
 using namespace moec;
 using namespace moec::runtime;
-
-using Clock = std::chrono::steady_clock;
-
-static double since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start)
-      .count();
-}
 
 static Result<const Target *> targetByName(const Manifest &manifest,
                                            const std::string &arch) {
@@ -47,7 +40,7 @@ Package::load(const std::string &folder, const LoadOptions &options) {
   auto start = Clock::now();
   auto files = TRY(readShare(folder, options.rank));
   LoadReport report;
-  report.read = since(start);
+  report.read = millisecondsSince(start);
   return loadTimed(files, options, std::move(report));
 }
 
@@ -56,7 +49,7 @@ Package::load(const PackageFiles &files, const LoadOptions &options) {
   auto start = Clock::now();
   TRY(validate(files));
   LoadReport report;
-  report.read = since(start);
+  report.read = millisecondsSince(start);
   return loadTimed(files, options, std::move(report));
 }
 
@@ -89,7 +82,7 @@ Package::loadTimed(const PackageFiles &files, const LoadOptions &options,
     package->loadReport.driverOpen = place->driver->openMilliseconds;
     package->loadReport.cuInit = place->driver->initMilliseconds;
     package->device = place->info.name;
-    package->loadReport.context = since(start);
+    package->loadReport.context = millisecondsSince(start);
   } else {
     package->device = options.prebuild ? "none" : "host";
   }
@@ -113,7 +106,8 @@ Package::loadTimed(const PackageFiles &files, const LoadOptions &options,
   if (options.device == DeviceKind::Cuda || options.prebuild) {
     TRY(package->loadCuda(files, options, std::move(place)));
   }
-  package->loadReport.total = package->loadReport.read + since(start);
+  package->loadReport.total =
+      package->loadReport.read + millisecondsSince(start);
   return std::shared_ptr<const Package>(std::move(package));
 }
 
@@ -166,7 +160,7 @@ Result<void> Package::loadCuda(const PackageFiles &files,
   for (size_t i = 0; i < chosen->variants.size(); ++i)
     if (!whyUnfit()[i].empty())
       loadReport.unfit.push_back({chosen->variants[i].name, whyUnfit()[i]});
-  loadReport.moduleLoad = since(start);
+  loadReport.moduleLoad = millisecondsSince(start);
   return {};
 }
 

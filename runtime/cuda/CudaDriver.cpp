@@ -11,25 +11,18 @@
 
 #include "runtime/cuda/CudaDriver.h"
 
+#include "runtime/support/Clock.h"
 #include "runtime/support/Env.h"
 
 #include <fmt/format.h>
 
 #include <dlfcn.h>
 
-#include <chrono>
-
 using namespace moec;
 using namespace moec::runtime::cuda;
 
-static double since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(
-             std::chrono::steady_clock::now() - start)
-      .count();
-}
-
 static Result<CudaDriver> openDriver() {
-  auto start = std::chrono::steady_clock::now();
+  auto start = Clock::now();
   std::string path = envString("MOEC_CUDA_DRIVER_PATH");
   if (path.empty())
     path = "libcuda.so.1";
@@ -58,8 +51,8 @@ static Result<CudaDriver> openDriver() {
                  "{} has no function {}: this driver is older than CUDA 12.0, "
                  "which is the oldest that serves",
                  path, missing);
-  driver.openMilliseconds = since(start);
-  start = std::chrono::steady_clock::now();
+  driver.openMilliseconds = millisecondsSince(start);
+  start = Clock::now();
   if (int status = driver.init(0); status != kSuccess) {
     const char *name = nullptr;
     driver.getErrorName(status, &name);
@@ -68,7 +61,7 @@ static Result<CudaDriver> openDriver() {
                  "without a GPU use the host device",
                  name ? name : "an unknown error", status);
   }
-  driver.initMilliseconds = since(start);
+  driver.initMilliseconds = millisecondsSince(start);
   return driver;
 }
 

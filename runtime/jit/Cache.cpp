@@ -12,6 +12,7 @@
 #include "runtime/jit/Cache.h"
 
 #include "runtime/jit/CacheFiles.h"
+#include "runtime/support/Clock.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Json.h"
 #include "runtime/support/Log.h"
@@ -25,7 +26,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <future>
 #include <map>
 #include <mutex>
@@ -268,11 +268,9 @@ Result<CachedCubin> KernelCache::getUnshared(const Recipe &recipe, bool strict,
       moveAside(folder, entry.damage);
     foreign = entry.foreign;
   }
-  auto start = std::chrono::steady_clock::now();
+  auto start = Clock::now();
   auto cubin = TRY(compile(recipe));
-  double milliseconds = std::chrono::duration<double, std::milli>(
-                            std::chrono::steady_clock::now() - start)
-                            .count();
+  double milliseconds = millisecondsSince(start);
   if (!foreign.empty()) {
     // What stands in the place of this entry is theirs to remove.
     log(LogLevel::Warning,

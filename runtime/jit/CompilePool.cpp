@@ -15,6 +15,7 @@
 #include "runtime/jit/CompileOrder.h"
 #include "runtime/jit/Compilers.h"
 #include "runtime/jit/Nvrtc.h"
+#include "runtime/support/Clock.h"
 #include "runtime/support/Env.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Log.h"
@@ -29,18 +30,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <fstream>
 #include <thread>
 
 using namespace moec;
 using namespace moec::runtime;
-
-static double since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(
-             std::chrono::steady_clock::now() - start)
-      .count();
-}
 
 //===----------------------------------------------------------------------===//
 // Recipes
@@ -180,7 +174,7 @@ static void dump(const Recipe &recipe, const std::string &cubin) {
 Result<CompileOutcome>
 moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
                               const CompileSettings &settings) {
-  auto start = std::chrono::steady_clock::now();
+  auto start = Clock::now();
   CompileOutcome outcome;
   outcome.kernels.resize(target.kernels.size());
 
@@ -219,7 +213,7 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
     misses.push_back(i);
   }
   if (misses.empty()) {
-    outcome.summary.compileMilliseconds = since(start);
+    outcome.summary.compileMilliseconds = millisecondsSince(start);
     return outcome;
   }
 
@@ -271,6 +265,6 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
 
   static_cast<CompilersUsed &>(outcome.summary) = compilers.used();
   outcome.summary.jobs = jobs;
-  outcome.summary.compileMilliseconds = since(start);
+  outcome.summary.compileMilliseconds = millisecondsSince(start);
   return outcome;
 }

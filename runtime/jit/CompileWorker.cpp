@@ -13,6 +13,7 @@
 
 #include "runtime/jit/Nvrtc.h"
 #include "runtime/jit/OwnBinary.h"
+#include "runtime/support/Clock.h"
 #include "runtime/support/Env.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Paths.h"
@@ -36,8 +37,6 @@
 
 using namespace moec;
 using namespace moec::runtime;
-
-using Clock = std::chrono::steady_clock;
 
 //===----------------------------------------------------------------------===//
 // Finding

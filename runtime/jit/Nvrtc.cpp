@@ -11,13 +11,13 @@
 
 #include "runtime/jit/Nvrtc.h"
 
+#include "runtime/support/Clock.h"
 #include "runtime/support/Log.h"
 #include "runtime/support/PerProcess.h"
 
 #include <dlfcn.h>
 
 #include <atomic>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -65,7 +65,7 @@ Result<const Nvrtc *> Nvrtc::open(const NvrtcLocation &location) {
 }
 
 Result<const Nvrtc *> Nvrtc::load(const NvrtcLocation &location) {
-  auto start = std::chrono::steady_clock::now();
+  auto start = Clock::now();
   // NVRTC does not look for its builtins in its own folder: when they are open
   // already, its own dlopen by name finds them.
   if (!location.builtins.empty() &&
@@ -113,9 +113,7 @@ Result<const Nvrtc *> Nvrtc::load(const NvrtcLocation &location) {
     functions->getSupportedArchs(nvrtc->supported.data());
   }
   nvrtc->functions = functions.release();
-  nvrtc->opening = std::chrono::duration<double, std::milli>(
-                       std::chrono::steady_clock::now() - start)
-                       .count();
+  nvrtc->opening = millisecondsSince(start);
   opened = true;
   log(LogLevel::Info, "NVRTC {}.{} from {} (found by {}), opened in {:.1f} ms",
       major, minor, location.library, location.foundBy, nvrtc->opening);

@@ -12,6 +12,7 @@
 
 #include "test/check/CaseFile.h"
 
+#include "runtime/support/Clock.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Guard.h"
 #include "test/check/CheckHooks.h"
@@ -94,7 +95,7 @@ void CaseFile::work(Worker &worker) {
       for (const Line &line : jobs[job]) {
         turn.pass();
         worker.line = &line;
-        auto start = std::chrono::steady_clock::now();
+        auto start = Clock::now();
         const double before = turn.secondsOfAll();
         RunReport report;
         report.line = line.number;
@@ -109,9 +110,7 @@ void CaseFile::work(Worker &worker) {
           hooks.finish();
         }
         constexpr double kMilliseconds = 1e3;
-        report.wall = std::chrono::duration<double, std::milli>(
-                          std::chrono::steady_clock::now() - start)
-                          .count();
+        report.wall = millisecondsSince(start);
         report.onDevice =
             (turn.secondsOfAll() + turn.seconds() - before) * kMilliseconds;
         tell(report);

@@ -11,6 +11,8 @@
 
 #include "tools/device/Device.h"
 
+#include "runtime/support/Clock.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -23,12 +25,7 @@ using namespace moec::tools;
 using namespace moec::runtime;
 using namespace moec::runtime::cuda;
 
-using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::duration<double, std::milli>;
-
-static double since(Clock::time_point start) {
-  return Milliseconds(Clock::now() - start).count();
-}
 
 static CUdeviceptr devicePointer(const void *pointer) {
   return reinterpret_cast<CUdeviceptr>(pointer);
@@ -152,7 +149,7 @@ Result<Device> Device::open(DeviceKind kind) {
   const CudaDriver &driver = *device.place.driver;
   TRY(driver.check(driver.ctxPushCurrent(device.place.context),
                    "cuCtxPushCurrent"));
-  device.contextTime = since(start);
+  device.contextTime = millisecondsSince(start);
   for (void *&stream : device.streams) {
     CUstream made = nullptr;
     TRY(driver.check(driver.streamCreate(&made, kStreamNonBlocking),
@@ -261,7 +258,7 @@ Result<double> Device::median(const std::function<Result<void>()> &work,
   for (int i = 0; i < replays.least; ++i) {
     auto start = Clock::now();
     TRY(work());
-    times.push_back(since(start));
+    times.push_back(millisecondsSince(start));
   }
   return medianOf(times);
 }

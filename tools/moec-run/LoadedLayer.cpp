@@ -11,9 +11,9 @@
 
 #include "tools/moec-run/LoadedLayer.h"
 
-#include <fmt/format.h>
+#include "runtime/support/Clock.h"
 
-#include <chrono>
+#include <fmt/format.h>
 
 using namespace moec;
 using namespace moec::run;
@@ -85,7 +85,7 @@ Result<void> LoadedLayer::setWeights(const HostWeights &weights) {
     storedAt[name] = memory.data();
     weightMemory.push_back(std::move(memory));
   }
-  auto start = std::chrono::steady_clock::now();
+  auto start = Clock::now();
   // Packed weights that cannot lie in place get memory of their own.
   for (const Pack &pack : code->target().pack) {
     if (pack.inPlace)
@@ -103,9 +103,7 @@ Result<void> LoadedLayer::setWeights(const HostWeights &weights) {
   packedLayer = TRY(Layer::create(code, tensors, {}, owner.stream(0)));
   TRY(owner.synchronize(0));
   weightTensors = std::move(tensors);
-  packTime = std::chrono::duration<double, std::milli>(
-                 std::chrono::steady_clock::now() - start)
-                 .count();
+  packTime = millisecondsSince(start);
   return {};
 }
 

@@ -7,11 +7,11 @@
 
 #include "tools/moec-run/Runner.h"
 
+#include "runtime/support/Clock.h"
 #include "tools/moec-run/RunCase.h"
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdio>
 
 using namespace moec;
@@ -93,16 +93,14 @@ Result<void> Runner::makeWeights(const Options &options) {
   HostWork work(hooks);
   reserved = HostWeights::bytesOf(layer->layer());
   hooks.reserveWeights(reserved);
-  auto start = std::chrono::steady_clock::now();
+  auto start = Clock::now();
   if (options.weights.empty())
     weights = HostWeights::make(layer->layer(), options.seed);
   else
     TRY(loadCheckpoint(options));
   given = TRY(GivenTensors::read(options, *layer));
   TRY(given.replaceWeights(*layer, weights));
-  weightsTime = std::chrono::duration<double, std::milli>(
-                    std::chrono::steady_clock::now() - start)
-                    .count();
+  weightsTime = millisecondsSince(start);
   return {};
 }
 
