@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The programs of several ranks, on threads of the host device: bench/ranks.py and test/gpu/rank_faults.py."""
+"""The programs of several ranks, on threads of the host device: bench/ranks/ranks.py and test/gpu/rank_faults.py."""
 
 import dataclasses
 import importlib
@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from conftest import SMALL, SOURCE
 
-RANKS = SOURCE / "bench" / "ranks.py"
+RANKS = SOURCE / "bench" / "ranks" / "ranks.py"
 FAULTS = SOURCE / "test" / "gpu" / "rank_faults.py"
 MODES = ("gather_scatter", "one_sided")
-MODEL = SOURCE / "bench" / "ranks_model.py"
+MODEL = SOURCE / "bench" / "ranks" / "ranks_model.py"
 LAYERS = {
     "plain": {**SMALL, "name": "plain", "hidden_dim": 256, "intermediate_size": 128},
     "grouped": {
@@ -42,14 +42,14 @@ def run(*command: Any) -> "subprocess.CompletedProcess[str]":
 
 @pytest.fixture(scope="module", params=[2, 3])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The folder that bench/compile_ranks.py makes of small layers."""
+    """The folder that bench/ranks/compile_ranks.py makes of small layers."""
     made = tmp_path_factory.mktemp(f"ranks{request.param}")
     rows = []
     for name, layer in LAYERS.items():
         (made / f"{name}.json").write_text(json.dumps(layer))
         rows.append({"file": f"{name}.json", "schemes": ["bf16", "fp8_block"] if name == "plain" else ["bf16"]})
     (made / "layers.json").write_text(json.dumps({"ranks": {"layers": rows, "tokens": [1, 7]}}))
-    command = [SOURCE / "bench" / "compile_ranks.py", f"--out={made / 'out'}", f"--layers={made / 'layers.json'}"]
+    command = [SOURCE / "bench" / "ranks" / "compile_ranks.py", f"--out={made / 'out'}", f"--layers={made / 'layers.json'}"]
     ran = run(*command, "--no-cubin", f"--ranks={request.param}", f"--modes={','.join(MODES)}")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return made / "out"
@@ -113,7 +113,7 @@ def test_faults(mode: str, tmp_path: pathlib.Path) -> None:
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    """bench/ranks_model.py as a module."""
+    """bench/ranks/ranks_model.py as a module."""
     sys.path.insert(0, str(MODEL.parent))
     try:
         return importlib.import_module("ranks_model")

@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "bench/Floor.h"
+#include "bench/program/Floor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

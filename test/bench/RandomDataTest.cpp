@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "bench/RandomData.h"
+#include "bench/program/RandomData.h"
 #include "test/reference/Element.h"
 
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "bench/Routing.h"
+#include "bench/program/Routing.h"
 #include "test/reference/Element.h"
 
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "bench/Targets.h"
+#include "bench/program/Targets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,8 @@ namespace {
 
 Result<Targets> ofTheTree() {
   const char *root = std::getenv("MOEC_SOURCE_DIR");
-  std::ifstream file(std::string(root ? root : ".") + "/bench/targets.json");
+  std::ifstream file(std::string(root ? root : ".") +
+                     "/bench/data/targets.json");
   return Targets::parse(std::string(std::istreambuf_iterator<char>(file), {}),
                         "targets.json");
 }
@@ -136,7 +137,7 @@ TEST(BenchTargets, WrongFilesAreRefused) {
   ASSERT_FALSE(targets);
   EXPECT_EQ(targets.error().message,
             "t.json: expected a JSON object with \"moec_targets\": 2, as "
-            "bench/targets.py writes it");
+            "bench/run/targets.py writes it");
   targets = Targets::parse(
       R"({"moec_targets": 2, "gpus": ["g"], "shapes": [{"shape": 7}]})",
       "t.json");

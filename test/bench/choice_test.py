@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""bench/choice.py: cells, logs that end anywhere, costs, the order in which layers are measured. Needs no GPU."""
+"""bench/run/choice.py: cells, logs that end anywhere, costs, the order in which layers are measured. Needs no GPU."""
 
 import json
 import pathlib
@@ -12,11 +12,11 @@ import types
 import unittest
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
-sys.path.insert(0, str(BENCH))
+sys.path.insert(0, str(BENCH / "run"))
 import benchlib  # noqa: E402
 import choice  # noqa: E402
 
-DATA = benchlib.read(BENCH / "shapes.json")
+DATA = benchlib.read(benchlib.DATA / "shapes.json")
 
 
 def row(us, baseline, predicted, what="schedule", ok=True, tokens=1):

@@ -13,7 +13,7 @@ import unittest
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
 RECORDED = pathlib.Path(__file__).resolve().parent / "Inputs" / "counters"
-sys.path.insert(0, str(BENCH))
+sys.path.insert(0, str(BENCH / "run"))
 import counters  # noqa: E402
 
 MANIFEST = json.loads((RECORDED / "manifest.json").read_text(encoding="utf-8"))
@@ -22,7 +22,7 @@ ENTRIES = ["route", "permute", "gate_up", "down", "combine"]
 
 
 def run(*words):
-    return subprocess.run([sys.executable, BENCH / "counters.py", *map(str, words)], capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, BENCH / "run" / "counters.py", *map(str, words)], capture_output=True, text=True, check=False)
 
 
 class ParseTest(unittest.TestCase):
@@ -133,7 +133,7 @@ class NoteTest(unittest.TestCase):
             {"layers": [{"name": "qwen3_30b_a3b", "scheme": "bf16", "tokens": 32, "kernels": kernels}]}))
 
     def note(self, *words):
-        return subprocess.run([sys.executable, BENCH / "counters_note.py", f"--bench={self.root / 'bench.json'}", *map(str, words)],
+        return subprocess.run([sys.executable, BENCH / "run" / "counters_note.py", f"--bench={self.root / 'bench.json'}", *map(str, words)],
                               capture_output=True, text=True, check=False)
 
     def test_what_is_to_be_counted(self):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""bench/peers.py and peer_files.py: choice of cells and peers, processes, table, refusals, pruned fat binaries. Needs no GPU, no
+"""bench/peers/peers.py and peer_files.py: choice of cells and peers, processes, table, refusals, pruned fat binaries. Needs no GPU, no
 PyTorch, no vLLM."""
 
 import contextlib
@@ -21,7 +21,7 @@ import unittest.mock
 import zipfile
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
-sys.path.insert(0, str(BENCH))
+sys.path[:0] = [str(BENCH / "run"), str(BENCH / "peers")]
 import peer_files  # noqa: E402
 import peers  # noqa: E402
 
@@ -45,7 +45,8 @@ class ChoiceTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.root = pathlib.Path(self.folder.name)
-        (self.root / "shapes.json").write_text((BENCH / "shapes.json").read_text(encoding="utf-8"))
+        for name in ("data/shapes.json", "peers/peers.py", "run/benchlib.py", "run/thermometer.py"):
+            (self.root / pathlib.Path(name).name).write_bytes((BENCH / name).read_bytes())
         layer = {"num_experts": 8, "top_k": 2, "hidden_size": 4096, "intermediate_size_per_partition": 14336}
         for name in ("mixtral-8x7b-bf16", "mixtral-8x7b-int4_w4a16", "qwen3-30b-a3b-fp8_block"):
             (self.root / f"{name}.moec").mkdir()
@@ -76,7 +77,8 @@ class ChoiceTest(unittest.TestCase):
         self.assertEqual(peers.layers_of(CELL, 1), 64)
 
     def arguments(self, *words):
-        with unittest.mock.patch.object(sys, "argv", ["peers.py", *words]), contextlib.redirect_stderr(io.StringIO()) as said:
+        with unittest.mock.patch.object(sys, "argv", ["peers.py", *words]), unittest.mock.patch.object(peers, "HERE", self.root), \
+                contextlib.redirect_stderr(io.StringIO()) as said:
             try:
                 return peers.arguments(), ""
             except SystemExit:
@@ -107,7 +109,7 @@ class ChoiceTest(unittest.TestCase):
             self.assertEqual(self.main(torch=stand_in), "peers.py: skipped, Triton is not installed for this python3\n")
 
     def test_a_folder_without_packages(self):
-        done = subprocess.run([sys.executable, str(BENCH / "peers.py"), "--cells=d"], capture_output=True, text=True, check=False)
+        done = subprocess.run([sys.executable, str(self.root / "peers.py"), "--cells=d"], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("has no package of --cells=d in bf16, fp8_block, fp8_channel; compile_cells.py makes them", done.stderr)
 
@@ -247,7 +249,7 @@ class FilesTest(unittest.TestCase):
             self.assertEqual(peer_files.find()[1], "vLLM is not installed, and MOEC_PEERS does not say where its files are")
 
     def test_another_version_is_refused(self):
-        done = subprocess.run([sys.executable, str(BENCH / "peer_files.py"), "vllm-0.9.0-any.whl", "tree"], capture_output=True, text=True,
+        done = subprocess.run([sys.executable, str(BENCH / "peers" / "peer_files.py"), "vllm-0.9.0-any.whl", "tree"], capture_output=True, text=True,
                               check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("expected a wheel of vLLM 0.26.0, got vllm-0.9.0-any.whl", done.stderr)

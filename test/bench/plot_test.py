@@ -12,7 +12,7 @@ import unittest
 import xml.etree.ElementTree
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
-sys.path.insert(0, str(BENCH))
+sys.path.insert(0, str(BENCH / "run"))
 import benchlib  # noqa: E402
 import plot  # noqa: E402
 

@@ -18,7 +18,7 @@ import unittest
 import unittest.mock
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
-sys.path.insert(0, str(BENCH))
+sys.path.insert(0, str(BENCH / "run"))
 import benchlib  # noqa: E402
 import compile_cells  # noqa: E402
 import short_table  # noqa: E402
@@ -51,7 +51,7 @@ def report(name="qwen3_30b_a3b", ratio=1.2, **fields):
 
 class DataTest(unittest.TestCase):
     def cells(self, gpu):
-        cells = benchlib.read(BENCH / "targets.json")["cells"]
+        cells = benchlib.read(benchlib.DATA / "targets.json")["cells"]
         return {(cell["shape"], cell["scheme"], cell["tokens"]): cell for cell in cells if cell["gpu"] == gpu}
 
     def test_every_cell_of_16_and_8_bits_has_a_baseline(self):
@@ -77,7 +77,7 @@ class DataTest(unittest.TestCase):
                          {16384})
 
     def test_every_file_of_cells_is_a_shape(self):
-        self.assertEqual({path.stem for path in (BENCH / "cells").glob("*.json")}, {row["shape"] for row in benchlib.shapes()})
+        self.assertEqual({path.stem for path in (benchlib.DATA / "cells").glob("*.json")}, {row["shape"] for row in benchlib.shapes()})
 
     def test_ratio_is_time_over_floor(self):
         for key, row in (*benchlib.baseline().items(), *benchlib.baseline("h200_sxm").items()):
@@ -92,7 +92,7 @@ class DataTest(unittest.TestCase):
         self.assertEqual((sharded["local_experts"], sharded["intermediate_size_per_partition"]), (256, 256))
 
     def test_targets_json_is_what_targets_py_makes(self):
-        self.assertEqual((BENCH / "targets.json").read_text(encoding="utf-8"), targets.text_of(targets.make()))
+        self.assertEqual((benchlib.DATA / "targets.json").read_text(encoding="utf-8"), targets.text_of(targets.make()))
 
 
 class FloorTest(unittest.TestCase):
@@ -172,7 +172,7 @@ class TableTest(unittest.TestCase):
         self.assertIn("50.0 (1.25)", list(skew.lines(runs, 1.25, {}))[1])
 
     def test_skew_has_peers_of_one_gpu(self):
-        folder, cells = BENCH / "baseline", benchlib.read(BENCH / "shapes.json")["skew"]
+        folder, cells = BENCH / "baseline", benchlib.read(benchlib.DATA / "shapes.json")["skew"]
         peers = skew.baseline(folder, "h200_sxm")
         self.assertEqual(skew.baseline(folder, "h100_sxm"), {})
         self.assertEqual(skew.baseline(folder, ""), {})
@@ -313,7 +313,7 @@ class ThermometerTest(unittest.TestCase):
 
     def test_says_why_it_is_skipped(self):
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([sys.executable, "-S", "-I", str(BENCH / "thermometer.py")], capture_output=True, text=True,
+            done = subprocess.run([sys.executable, "-S", "-I", str(BENCH / "run" / "thermometer.py")], capture_output=True, text=True,
                                   cwd=folder, check=False)
         self.assertIn(done.returncode, (1, 77))
         with contextlib.redirect_stderr(io.StringIO()) as said:
@@ -327,8 +327,8 @@ class RunAllTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
         self.root = pathlib.Path(self.folder.name)
-        for name in compile_cells.SCRIPTS:
-            (self.root / name).write_bytes((BENCH / name).read_bytes())
+        for name in compile_cells.COPIED:
+            (self.root / pathlib.Path(name).name).write_bytes((BENCH / name).read_bytes())
         (self.root / "run_all.sh").chmod(0o755)
         for name in ("a-b-bf16", "a-b-fp8_block", "c-bf16"):
             (self.root / f"{name}.moec").mkdir()

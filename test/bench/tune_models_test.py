@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""bench/tune_models.py: the models that are tuned, the calls, the table. Needs no GPU."""
+"""bench/run/tune_models.py: the models that are tuned, the calls, the table. Needs no GPU."""
 
 import pathlib
 import stat
@@ -11,11 +11,11 @@ import tempfile
 import unittest
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench"
-sys.path.insert(0, str(BENCH))
+sys.path.insert(0, str(BENCH / "run"))
 import benchlib  # noqa: E402
 import tune_models  # noqa: E402
 
-DATA = benchlib.read(BENCH / "shapes.json")
+DATA = benchlib.read(benchlib.DATA / "shapes.json")
 # Writes a report as moec tune does. Fails for olmoe.
 PROGRAM = """#!{python}
 import json, sys
@@ -45,7 +45,7 @@ class TuneModels(unittest.TestCase):
             program = folder / "moec"
             program.write_text(PROGRAM.format(python=sys.executable, calls=str(folder / "calls")), encoding="utf-8")
             program.chmod(program.stat().st_mode | stat.S_IXUSR)
-            done = subprocess.run([sys.executable, BENCH / "tune_models.py", f"--moec={program}", f"--logs={folder / 'logs'}",
+            done = subprocess.run([sys.executable, BENCH / "run" / "tune_models.py", f"--moec={program}", f"--logs={folder / 'logs'}",
                                    f"--out={folder / 'rows.json'}", "--seconds=90", "--models=kimi-k2,olmoe-1b-7b"],
                                   capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 1)

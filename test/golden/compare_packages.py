@@ -9,7 +9,7 @@ folder, then compare:
     test/golden/compare_packages.py --bin=before/bin --work=/tmp/before
     test/golden/compare_packages.py --bin=build/bin --work=/tmp/after --against=/tmp/before
 
-The layers are examples/models, bench/cells and the cases of test/conformance. A package's manifest has the SHA-256 of each
+The layers are examples/models, bench/data/cells and the cases of test/conformance. A package's manifest has the SHA-256 of each
 header, so only manifests and kernels are kept. --resume compiles each layer through every --emit stop as well, and expects
 the same package.
 """
@@ -37,7 +37,7 @@ Job = tuple[str, pathlib.Path, list[str]]
 def jobs_of(tools: testing.Tools, layers: pathlib.Path, pattern: str) -> list[Job]:
     """(name, input, options of moec compile) of each package."""
     jobs = []
-    for folder in ("examples/models", "bench/cells"):
+    for folder in ("examples/models", "bench/data/cells"):
         for path in sorted((ROOT / folder).glob("*.json")):
             jobs.append((f"{path.parent.name}-{path.stem}", path, [f"--arch={ARCHS}"]))
     for case in conformance.cases(tools.rows(), product=False):

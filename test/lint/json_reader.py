@@ -15,7 +15,7 @@ from lintlib import CPP, Finding, main, read_lines
 HOME = "runtime/support/Json.cpp"
 PARSES = re.compile(r"(\b|_)json::(parse|sax_parse|accept|from_(cbor|msgpack|ubjson|bson|bjdata))\b")
 # Files that read what a program of moec has just written, with the order of its fields.
-OWN_TEXT = ("tools/moec-run/Report.cpp", "bench/load-time.cpp")
+OWN_TEXT = ("tools/moec-run/Report.cpp", "bench/program/load-time.cpp")
 
 
 def check(root, files):

@@ -22,7 +22,7 @@ import tokenize
 from lintlib import CPP, Finding, main, read_lines
 
 MOST_WORDS = 35
-# Tablegen, `moec list` and bench/summarize.py print these.
+# Tablegen, `moec list` and bench/run/summarize.py print these.
 GENERATED = ("docs/generated/", "bench/results/2")
 ALLOWED = "test/lint/prose_allowed.txt"
 

@@ -1,0 +1,110 @@
+//===- Floor.cpp - the least time that a layer can take -------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "bench/program/Floor.h"
+
+#include "dialect/catalog/Gpus.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+using namespace moec;
+using namespace moec::bench;
+
+/// Measured rates that the catalog does not hold. A rate of the catalog also
+/// chooses schedules, and those of the H200 were tested with the maker's.
+struct Measured {
+  std::string_view gpu;
+  double bandwidth, matmulRate; ///< GB/s, TFLOP/s; 0: the catalog's
+  double fp8Rate;               ///< TFLOP/s
+};
+static constexpr Measured kMeasured[] = {
+    // 2026-11-20: cuBLASLt, e4m3 by row, 8192^3.
+    {"h100_sxm", 0, 0, 1402},
+    // 2026-11-22: a pure read; cuBLAS bf16 and cuBLASLt e4m3 by row, 8192^3;
+    // the best of three cards.
+    {"h200_sxm", 4583, 762, 1498},
+};
+
+Result<Rates> moec::bench::ratesOf(const std::string &device,
+                                   const GivenRates &given) {
+  Rates rates;
+  if (const catalog::Gpu *gpu = catalog::findGpuByDevice(device)) {
+    bool measured = gpu->measuredBandwidth > 0 && gpu->measuredMatmulRate > 0;
+    rates.gpu = gpu->name;
+    rates.bandwidth = measured ? gpu->measuredBandwidth : gpu->bandwidth;
+    rates.matmulRate = measured ? gpu->measuredMatmulRate : gpu->matmulRate;
+    // Every GPU with 8-bit matmuls has them at twice the rate.
+    rates.fp8Rate = 2 * rates.matmulRate;
+    for (const Measured &row : kMeasured) {
+      if (row.gpu != gpu->name)
+        continue;
+      if (row.bandwidth > 0) {
+        measured = true;
+        rates.bandwidth = row.bandwidth;
+        rates.matmulRate = row.matmulRate;
+      }
+      rates.fp8Rate = row.fp8Rate;
+    }
+    rates.source = measured ? "measured" : "maker's";
+  }
+  auto take = [&](double value, double &rate) {
+    if (value <= 0)
+      return;
+    rate = value;
+    rates.source = "given";
+  };
+  take(given.bandwidth, rates.bandwidth);
+  take(given.matmulRate, rates.matmulRate);
+  take(given.fp8Rate, rates.fp8Rate);
+  if (rates.fp8Rate <= 0)
+    rates.fp8Rate = 2 * rates.matmulRate;
+  if (rates.bandwidth <= 0 || rates.matmulRate <= 0)
+    return Error{ErrorCode::InvalidArgument,
+                 fmt::format("no rates for device '{}' in the catalog (moec "
+                             "list gpus); pass --bandwidth=GB/s and "
+                             "--tflops=TFLOP/s",
+                             device)};
+  return rates;
+}
+
+bool moec::bench::multipliesFp8(const nlohmann::json &layer) {
+  nlohmann::json quant = layer.value("quant", nlohmann::json::object());
+  for (const char *operand : {"a1", "w1"}) {
+    std::string type = quant.value(operand, nlohmann::json::object())
+                           .value("element_type", "");
+    if (!type.starts_with("f8"))
+      return false;
+  }
+  return true;
+}
+
+double moec::bench::rateFor(const Work &work, const Rates &rates) {
+  return work.fp8 ? rates.fp8Rate : rates.matmulRate;
+}
+
+double moec::bench::floorOf(const Work &work, const Rates &rates) {
+  if (rates.bandwidth <= 0)
+    return 0;
+  return std::max(work.bytes / (rates.bandwidth * 1e3),
+                  work.flops / (rateFor(work, rates) * 1e6));
+}
+
+std::string moec::bench::regimeOf(const nlohmann::ordered_json &kernels) {
+  if (kernels.size() <= 2)
+    return "tiny";
+  int least = 0;
+  for (const nlohmann::ordered_json &kernel : kernels) {
+    if (!kernel["schedule"].contains("tile"))
+      continue;
+    int rows = kernel["schedule"]["tile"][0].get<int>();
+    least = least == 0 ? rows : std::min(least, rows);
+  }
+  return least >= 128 ? "prefill" : "decode";
+}
