@@ -25,7 +25,7 @@ using namespace moec;
 using namespace moec::compiler;
 
 /// Weight rows that a group may have: those of the narrowest tile. For wider
-/// groups a launch of its own is faster (docs/decisions/020).
+/// groups a launch of its own is faster (docs/decisions.md, 020).
 static constexpr int64_t kMostRowsOfGroup = 64;
 
 static constexpr Measured kTiles = {"bench/notes/mma_sync-h100.md",

@@ -57,7 +57,7 @@ static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
   if (descriptor.getGroup()[1] < 1 || descriptor.getSecondPerRow())
     return "a scale follows from more values than a CTA has";
   // Several divisions a value hold up each CTA's end, for longer than a launch
-  // of its own takes (docs/decisions/020).
+  // of its own takes (docs/decisions.md, 020).
   if (quantize.isEmulated() && descriptor.getRule().empty())
     return "scales that are no powers of two are divided by, which a launch of "
            "its own does faster";

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Files beside the library are found by the library's own path: no path is
-// compiled in (docs/decisions/028-no-path-of-the-build.md).
+// compiled in (docs/decisions.md, 028).
 //
 //===----------------------------------------------------------------------===//
 

@@ -12,7 +12,7 @@
 // each such value moves its token's row along one column of w2, by one step.
 // The reference then takes the same side, and the rules judge what is left. No
 // bound is widened: an error along any other direction stays as it is. See
-// docs/decisions/013-roundings-of-the-intermediate.md.
+// docs/decisions.md, 013.
 //
 //===----------------------------------------------------------------------===//
 
