@@ -5,6 +5,7 @@
 import ctypes
 import glob
 import os
+import re
 
 
 def find():
@@ -28,6 +29,12 @@ class Nvrtc:
         major, minor = ctypes.c_int(), ctypes.c_int()
         self.library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
         return f"{major.value}.{minor.value}"
+
+    def release(self):
+        """13.0.88, say: the library itself says less of it."""
+        _, _, ptx, _ = self.compile('extern "C" __global__ void nothing() {}', "nothing.cu", {}, ["-arch=sm_90"])
+        found = re.search(r"Cuda compilation tools, release [\d.]+, V([\d.]+)", ptx)
+        return found.group(1) if found else "unknown"
 
     def _text(self, program, size_function, get_function):
         size = ctypes.c_size_t()

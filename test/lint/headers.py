@@ -6,12 +6,11 @@
 #
 # ===------------------------------------------------------------------------===#
 """Every .h is compiled by itself with g++ and the flags that its room's sources get in --build, every .cuh by itself
-with NVRTC for --arch and the other templates in memory. Headers of rooms that --build does not build are left out, and
+with NVRTC for --arch and the other templates in memory, but for those of
+test/golden/kernels.txt. Headers of rooms that --build does not build are left out, and
 those that a source which --build builds includes before anything else: building it compiled them alone."""
 
 import concurrent.futures
-import ctypes
-import glob
 import json
 import os
 import pathlib
@@ -21,6 +20,16 @@ import subprocess
 import sys
 
 from lintlib import Finding, main
+
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "conformance"), str(TESTS / "golden")]
+import kernel_list  # noqa: E402
+import nvrtc  # noqa: E402
+
+OPTIONS = ["-std=c++20", "-default-device", "-w"]
+# The version of what is asked of a template, that it compiles; one that passed an older version is compiled again.
+RULES = "1"
+ARCH = "sm_90a"
 
 
 def room_flags(build):
@@ -77,37 +86,6 @@ def compile_host(root, path, found):
     return None
 
 
-class Nvrtc:
-    """The three calls that a compile needs."""
-
-    def __init__(self, path):
-        for builtins in sorted(glob.glob(str(pathlib.Path(path).parent / "libnvrtc-builtins.so.*"))):
-            ctypes.CDLL(os.path.realpath(builtins), mode=ctypes.RTLD_GLOBAL)
-        self.library = ctypes.CDLL(path)
-
-    def compile(self, text, headers, options):
-        """The log of a failed compilation, None of one that succeeded."""
-        names = list(headers)
-        array = lambda items: (ctypes.c_char_p * len(items))(*(i.encode() for i in items))
-        program = ctypes.c_void_p()
-        self.library.nvrtcCreateProgram(
-            ctypes.byref(program), text.encode(), b"header.cu", len(names), array([headers[n] for n in names]), array(names)
-        )
-        status = self.library.nvrtcCompileProgram(program, len(options), array(options))
-        size = ctypes.c_size_t()
-        self.library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-        log = ctypes.create_string_buffer(size.value or 1)
-        self.library.nvrtcGetProgramLog(program, log)
-        self.library.nvrtcDestroyProgram(ctypes.byref(program))
-        return (log.value.decode(errors="replace") or f"status {status}") if status else None
-
-
-def find_nvrtc():
-    given = os.environ.get("MOEC_NVRTC_PATH", "")
-    places = [given] + sorted(glob.glob("/usr/local/cuda*/lib64/libnvrtc.so.1[0-9]"))
-    return next((p for p in places if p and os.path.isfile(p)), None)
-
-
 def check(root, files, options):
     headers = [f for f in files if f.endswith(".h")]
     if options.build:
@@ -123,26 +101,37 @@ def check(root, files, options):
             print(f"{len(headers)} headers: {len(proved.intersection(headers))} stand first in a source, {len(jobs)} compiled alone")
             yield from (job.result() for job in jobs if job.result())
     device = {f[len("templates/"):]: (root / f).read_text() for f in files if f.startswith("templates/") and f.endswith(".cuh")}
-    library = find_nvrtc()
+    path = nvrtc.find()
     if not device:
         return
-    if not library:
+    if not path:
         print("no NVRTC here: the templates were left out")
         return
-    nvrtc = Nvrtc(library)
+    library = nvrtc.Nvrtc(path)
+    listed = kernel_list.KernelList("headers", RULES, library.release(), root / "test" / "golden" / "kernels.txt")
+    wrong, count = [], 0
     for name in device:
-        log = nvrtc.compile(
-            f'#include "{name}"\n', device, ["-std=c++20", f"-arch={options.arch}", "-default-device", "-w"]
-        )
-        if log:
-            error = next((l for l in log.splitlines() if "error" in l), log[:200])
-            yield Finding(f"templates/{name}", 1, f"does not compile alone: {error}")
-    print(f"{len(device)} templates compiled alone with {library}")
+        text = f'#include "{name}"\n'
+        is_listed = listed.see(listed.digest(text, device, OPTIONS), f"templates/{name}", options.arch)
+        if is_listed and os.environ.get("MOEC_TEST_ALL") != "1":
+            continue
+        count += 1
+        error, log, _, _ = library.compile(text, "header.cu", device, [*OPTIONS, f"-arch={options.arch}"])
+        if error:
+            said = next((line for line in log.splitlines() if "error" in line), log[:200] or error)
+            wrong.append(Finding(f"templates/{name}", 1, f"does not compile alone: {said}"))
+    yield from wrong
+    if options.update and not wrong:
+        listed.write()
+    elif options.arch == ARCH and not options.update:
+        yield from (Finding("test/golden/kernels.txt", 1, sentence) for sentence in listed.stale())
+    print(f"{len(device)} templates, {count} compiled alone with {path}; {listed.about()}")
 
 
 def add_options(parser):
     parser.add_argument("--build", type=pathlib.Path, help="a build folder with compile_commands.json")
-    parser.add_argument("--arch", default="sm_90a")
+    parser.add_argument("--arch", default=ARCH)
+    kernel_list.options_of(parser)
 
 
 if __name__ == "__main__":

@@ -3,16 +3,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles kernel texts with NVRTC alone and reports what came out.
 
-  compile.py [--arch=sm_80,sm_90a] [--out=FOLDER] [--defines=A=1,B] FILE...
+  compile.py [--arch=sm_80,sm_90a] [--out=FOLDER] [--defines=A=1,B] [--listed] [--update] FILE...
 
 One line a file and arch: processor milliseconds, registers, shared bytes, spill bytes and
 whether the PTX has .local memory. Ends with status 1 if a compile failed, a
 kernel spills, has local memory or a remark of ptxas (C7...), 2 on usage, 77
 where there is no NVRTC.
+
+--listed leaves out what test/golden/kernels.txt has, but not where MOEC_TEST_ALL=1 says so. --update writes that list, if
+all pass.
 """
 
 import concurrent.futures
-import ctypes
 import os
 import re
 import sys
@@ -20,26 +22,33 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TEMPLATES = os.path.join(ROOT, "templates")
+sys.path[:0] = [os.path.join(ROOT, "test", "conformance"), os.path.join(ROOT, "test", "golden")]
+import kernel_list  # noqa: E402
+import moec_testing as testing  # noqa: E402
+import nvrtc as binding  # noqa: E402
+
+# The version of what Compiled.clean asks for; a text that passed an older version is compiled again.
+RULES = "1"
+# For which the list has the Configs.
+LISTED_ARCHS = ["sm_75", "sm_80", "sm_90a", "sm_120a"]
 OPTIONS = ["-std=c++20", "-default-device", "-Xptxas=-v"]
 
 
 def openNvrtc():
     """The library named by MOEC_NVRTC_PATH, the toolkit's, or None."""
-    candidates = [os.environ.get("MOEC_NVRTC_PATH"),
-                  "/usr/local/cuda/lib64/libnvrtc.so.13",
-                  "/usr/local/cuda/lib64/libnvrtc.so", "libnvrtc.so.13"]
-    for path in candidates:
-        if not path:
-            continue
-        folder = os.path.dirname(path)
-        try:
-            for name in sorted(os.listdir(folder)) if folder else []:
-                if name.startswith("libnvrtc-builtins.so"):
-                    ctypes.CDLL(os.path.join(folder, name))
-            return ctypes.CDLL(path)
-        except OSError:
-            continue
-    return None
+    path = binding.find()
+    return binding.Nvrtc(path) if path else None
+
+
+def templates():
+    """Include name -> text of each template."""
+    found = {}
+    for folder, _, names in os.walk(TEMPLATES):
+        for name in names:
+            path = os.path.join(folder, name)
+            with open(path, encoding="utf-8") as file:
+                found[os.path.relpath(path, TEMPLATES)] = file.read()
+    return found
 
 
 class Compiled:
@@ -82,32 +91,14 @@ class Compiled:
 
 def compileText(nvrtc, text, arch, name="kernel.cu", extra=()):
     options = [*OPTIONS, f"-arch={arch}", f"-I{TEMPLATES}", *extra]
-    program = ctypes.c_void_p()
-    nvrtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(),
-                             name.encode(), 0, None, None)
-    array = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
     begin = time.thread_time()
-    status = nvrtc.nvrtcCompileProgram(program, len(options), array)
+    error, log, ptx, cubin = nvrtc.compile(text, name, {}, options)
     elapsed = (time.thread_time() - begin) * 1000
-
-    def read(what):
-        size = ctypes.c_size_t()
-        getattr(nvrtc, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
-        buffer = ctypes.create_string_buffer(max(1, size.value))
-        getattr(nvrtc, f"nvrtcGet{what}")(program, buffer)
-        return buffer.raw[:size.value]
-
-    log = read("ProgramLog").rstrip(b"\0").decode()
-    ptx = cubin = b""
-    if status == 0:
-        ptx, cubin = read("PTX"), read("CUBIN")
-    nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
-    return Compiled(status == 0, log, ptx.decode(errors="replace"), cubin,
-                    elapsed)
+    return Compiled(not error, log, ptx, cubin, elapsed)
 
 
 def main(arguments):
-    archs, out, extra, files = ["sm_90a"], None, [], []
+    archs, out, extra, files, reads, updates = ["sm_90a"], None, [], [], False, False
     for argument in arguments:
         if argument.startswith("--arch="):
             archs = argument[7:].split(",")
@@ -115,6 +106,10 @@ def main(arguments):
             out = argument[6:]
         elif argument.startswith("--defines="):
             extra = ["-D" + d for d in argument[10:].split(",")]
+        elif argument == "--listed":
+            archs, reads = LISTED_ARCHS, True
+        elif argument == "--update":
+            updates = True
         elif argument.startswith("-"):
             print(__doc__, file=sys.stderr)
             return 2
@@ -132,6 +127,15 @@ def main(arguments):
         wanted = re.search(r"^// archs: (.*)$", text, re.M)
         work += [(path, text, arch) for arch in archs
                  if not wanted or re.fullmatch(wanted.group(1), arch)]
+    stale = []
+    if reads:
+        listed, headers, known = kernel_list.KernelList("configs", RULES, nvrtc.release()), templates(), 0
+        for path, text, arch in list(work):
+            if listed.see(listed.digest(text, headers, OPTIONS), os.path.basename(path), arch) and not testing.runs_all():
+                work.remove((path, text, arch))
+                known += 1
+        stale = [] if updates else list(listed.stale())
+        print(f"{known} are listed; {listed.about()}")
 
     def one(item):
         path, text, arch = item
@@ -154,8 +158,12 @@ def main(arguments):
                 stem = os.path.join(out, f"{os.path.splitext(base)[0]}.{arch}")
                 with open(stem + ".cubin", "wb") as file:
                     file.write(result.cubin)
+    for sentence in stale:
+        print(f"FAILED {sentence}")
     print(f"{len(work)} compiled, {failed} failed")
-    return 1 if failed else 0
+    if reads and updates and not failed:
+        listed.write()
+    return 1 if failed or stale else 0
 
 
 if __name__ == "__main__":
