@@ -14,7 +14,7 @@
 #include "compiler/capi/ConfigOptions.h"
 #include "compiler/explain/Report.h"
 #include "compiler/html/Page.h"
-#include "compiler/tune/Tuner.h"
+#include "compiler/tune/Tune.h"
 #include "runtime/api/Handles.h"
 
 #include "moec/compiler.h"

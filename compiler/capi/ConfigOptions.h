@@ -14,7 +14,7 @@
 
 #include "compiler/CompileOptions.h"
 #include "compiler/import/ImportOptions.h"
-#include "compiler/tune/TuneOptions.h"
+#include "compiler/tune/Tune.h"
 #include "runtime/support/Result.h"
 
 #include <string_view>

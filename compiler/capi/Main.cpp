@@ -5,7 +5,6 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/command/CatalogJson.h"
 #include "compiler/command/Commands.h"
 #include "runtime/api/Handles.h"
 

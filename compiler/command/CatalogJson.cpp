@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/command/CatalogJson.h"
+#include "compiler/command/Commands.h"
 
 #include "compiler/import/Families.h"
 #include "dialect/catalog/Activations.h"

@@ -17,7 +17,7 @@
 #include "compiler/Compiler.h"
 #include "compiler/import/ImportOptions.h"
 #include "compiler/tune/ImportTuned.h"
-#include "compiler/tune/TuneOptions.h"
+#include "compiler/tune/Tune.h"
 
 namespace moec::compiler {
 
@@ -54,6 +54,15 @@ Result<void> runList(const std::string &table);
 
 /// The tables that `moec list` knows.
 std::vector<std::string> listTables();
+
+// The tables of dialect/catalog and of families of models as JSON.
+// docs/reference/c-api.md lists the fields.
+
+/// A table for each thing that a user names.
+nlohmann::ordered_json catalogJson();
+
+/// The families of models whose config.json is read.
+nlohmann::ordered_json familiesJson();
 
 } // namespace moec::compiler
 

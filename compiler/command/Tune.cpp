@@ -8,7 +8,7 @@
 #include "compiler/command/Commands.h"
 
 #include "compiler/plan/TunedStore.h"
-#include "compiler/tune/Tuner.h"
+#include "compiler/tune/Tune.h"
 #include "runtime/support/Files.h"
 
 #include <fmt/format.h>

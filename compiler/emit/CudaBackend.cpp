@@ -12,11 +12,8 @@
 
 #include "compiler/emit/CudaBackend.h"
 
-#include "compiler/emit/KernelEmitter.h"
-#include "compiler/emit/LayerJson.h"
+#include "compiler/emit/Emitters.h"
 #include "compiler/emit/ManifestWriter.h"
-#include "compiler/emit/PackEmitter.h"
-#include "compiler/emit/QuantizeWeightsEmitter.h"
 #include "compiler/emit/TemplateLibrary.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Window.h"

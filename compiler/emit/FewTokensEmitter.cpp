@@ -11,11 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/FewTokensEmitter.h"
+#include "compiler/emit/Emitters.h"
 
-#include "compiler/emit/PlacementEmitter.h"
-#include "compiler/emit/QuantizeEmitter.h"
-#include "compiler/emit/RoutingEmitter.h"
 #include "compiler/plan/ProgramValues.h"
 
 using mlir::cast;

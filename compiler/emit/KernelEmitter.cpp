@@ -10,14 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/KernelEmitter.h"
+#include "compiler/emit/Emitters.h"
 
-#include "compiler/emit/FewTokensEmitter.h"
-#include "compiler/emit/KernelStages.h"
-#include "compiler/emit/PlacementEmitter.h"
-#include "compiler/emit/QuantizeEmitter.h"
-#include "compiler/emit/RoutingEmitter.h"
-#include "compiler/emit/SlicesEmitter.h"
 #include "compiler/engine/Engine.h"
 #include "compiler/plan/KernelFacts.h"
 #include "compiler/plan/ProgramValues.h"

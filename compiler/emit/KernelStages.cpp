@@ -11,9 +11,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/KernelStages.h"
+#include "compiler/emit/Emitters.h"
 
-#include "compiler/emit/AttributeJson.h"
+#include "compiler/emit/ManifestWriter.h"
 #include "compiler/plan/KernelFacts.h"
 #include "compiler/plan/ProgramValues.h"
 #include "runtime/package/Stages.h"

@@ -9,9 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/LayerJson.h"
+#include "compiler/emit/ManifestWriter.h"
 
-#include "compiler/emit/AttributeJson.h"
 #include "compiler/emit/StoredWeights.h"
 #include "compiler/plan/Communication.h"
 #include "compiler/plan/ProgramValues.h"

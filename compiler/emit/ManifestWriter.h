@@ -35,6 +35,17 @@ nlohmann::json reportJson(moe::ProgramOp program);
 /// Fills arch, GPU and compatibility.
 Target beginTarget(moe::ProgramOp program);
 
+/// Adds what the program's layer says: its name, its description, the values
+/// between caller and layer, and which of them a run needs. The description has
+/// every name of the catalog expanded into structure, so that its readers (the
+/// reference, an auditor) need no table of moec's. Nothing else behind
+/// moe-decompose-layer reads the layer. It must be resolved.
+void describeLayer(moe::ProgramOp program, Manifest &manifest);
+
+/// Returns a bool, number, string or dictionary as JSON, and null for a unit
+/// and for all that JSON does not have.
+nlohmann::json attributeJson(mlir::Attribute attribute);
+
 } // namespace moec::compiler
 
 #endif // MOEC_COMPILER_EMIT_MANIFESTWRITER_H

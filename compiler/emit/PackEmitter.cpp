@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/PackEmitter.h"
+#include "compiler/emit/Emitters.h"
 
 #include "compiler/emit/StoredWeights.h"
 #include "compiler/plan/ProgramValues.h"

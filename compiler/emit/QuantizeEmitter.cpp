@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/QuantizeEmitter.h"
+#include "compiler/emit/Emitters.h"
 
 #include "compiler/plan/ProgramValues.h"
 

@@ -12,7 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/QuantizeWeightsEmitter.h"
+#include "compiler/emit/Emitters.h"
 
 #include "compiler/emit/StoredWeights.h"
 #include "compiler/plan/ProgramValues.h"

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/RoutingEmitter.h"
+#include "compiler/emit/Emitters.h"
 
+#include "compiler/plan/KernelFacts.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/catalog/RoutingMethods.h"
 
@@ -74,4 +75,18 @@ void compiler::addRoutingConfig(moe::RouteOp route, ConfigPrinter &config) {
   };
   factor("kRoutedScale", route.getRouting().getScale());
   factor("kOutputScale", route.getOutputScaleAttr());
+}
+
+void compiler::addPlacement(moe::KernelOp kernel, moe::RouteOp route,
+                            ArgumentLayout &arguments, ConfigPrinter &config) {
+  if (takesOfRank(kernel, "local_begin"))
+    arguments.ofRank("local_begin");
+  if (route.getLogicalToPhysical())
+    config.number("kReplicaSlots", route.getReplicaSlots());
+  if (route.getPhysicalExperts())
+    config.number("kPhysical", *route.getPhysicalExperts());
+  if (int64_t zero = route.getZero().value_or(0))
+    config.number("kZero", zero);
+  if (int64_t shared = route.getShared().value_or(0))
+    config.number("kShared", shared);
 }

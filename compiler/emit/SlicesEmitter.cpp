@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/SlicesEmitter.h"
+#include "compiler/emit/Emitters.h"
 
 #include "compiler/engine/Slices.h"
 #include "compiler/plan/Liveness.h"

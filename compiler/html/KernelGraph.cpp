@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/html/KernelGraph.h"
+#include "compiler/html/Page.h"
 
 #include "compiler/html/Markup.h"
 #include "compiler/html/Numbers.h"

@@ -7,11 +7,8 @@
 
 #include "compiler/html/Page.h"
 
-#include "compiler/html/KernelGraph.h"
 #include "compiler/html/Markup.h"
 #include "compiler/html/Numbers.h"
-#include "compiler/html/TimeFigures.h"
-#include "compiler/html/WorkspaceMap.h"
 #include "compiler/plan/Embedded.h"
 #include "runtime/support/JsonReader.h"
 #include "runtime/support/Sha256.h"

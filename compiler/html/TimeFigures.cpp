@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/html/TimeFigures.h"
+#include "compiler/html/Page.h"
 
 #include "compiler/html/Chart.h"
 #include "compiler/html/Markup.h"

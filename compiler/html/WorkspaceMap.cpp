@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/html/WorkspaceMap.h"
+#include "compiler/html/Page.h"
 
 #include "compiler/html/Markup.h"
 #include "compiler/html/Numbers.h"

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/import/BuildLayer.h"
+#include "compiler/import/Import.h"
 
 #include "compiler/import/LayerFields.h"
 #include "dialect/Moe.h"

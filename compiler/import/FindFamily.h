@@ -14,6 +14,7 @@
 #define MOEC_COMPILER_IMPORT_FINDFAMILY_H
 
 #include "compiler/import/Families.h"
+#include "compiler/import/ImportOptions.h"
 #include "runtime/support/JsonReader.h"
 
 namespace moec::compiler {
@@ -28,6 +29,15 @@ struct FoundFamily {
 
 /// Without a row there is an error in the reader.
 FoundFamily findFamily(JsonReader &config);
+
+/// The user has declared the key to be without influence (--ignore-field).
+bool isIgnored(std::string_view key, const ImportOptions &options);
+
+/// Refuses keys that may change the layer and that were not read. A config has
+/// hundreds of keys that do not concern the experts: an unknown one is refused
+/// if its name says that it may. `model` is what the config calls itself.
+void refuseSuspicious(JsonReader &config, const ModelFamily &family,
+                      std::string_view model, const ImportOptions &options);
 
 } // namespace moec::compiler
 

@@ -7,8 +7,6 @@
 
 #include "compiler/import/Formats.h"
 
-#include "compiler/import/HuggingFace.h"
-#include "compiler/import/LayerJson.h"
 #include "runtime/support/JsonReader.h"
 
 using namespace moec;

@@ -18,6 +18,8 @@
 #include "compiler/import/LayerDescription.h"
 #include "runtime/support/Result.h"
 
+#include <nlohmann/json.hpp>
+
 #include <string_view>
 
 namespace moec::compiler {
@@ -28,6 +30,23 @@ bool looksLikeJson(std::string_view text);
 
 /// Reads a layer JSON or a Hugging Face config.json, told apart by their keys.
 Result<LayerDescription> readDescription(std::string_view text,
+                                         std::string_view name,
+                                         const ImportOptions &options);
+
+// The readers of both.
+
+/// Reads moec's own layer JSON (docs/reference/layer-json.md and its schema,
+/// docs/reference/layer.schema.json), whose fields are named as in vLLM's
+/// FusedMoEConfig and its parts. `object` holds "moec_layer"; `name` is the
+/// file's, for messages.
+Result<LayerDescription> readLayerJson(const nlohmann::json &object,
+                                       std::string_view name,
+                                       const ImportOptions &options);
+
+/// Reads the config of any family of the table in Families.cpp. `object` holds
+/// "architectures" or "model_type". Keys that could change the layer and that
+/// have no reader are refused, not ignored.
+Result<LayerDescription> readHuggingFace(const nlohmann::json &object,
                                          std::string_view name,
                                          const ImportOptions &options);
 

@@ -5,12 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/import/HuggingFace.h"
+#include "compiler/import/Formats.h"
 
 #include "compiler/import/FindFamily.h"
-#include "compiler/import/Quantization.h"
+#include "compiler/import/QuantizationReaders.h"
 #include "compiler/import/SparseLayers.h"
-#include "compiler/import/UnreadKeys.h"
 #include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Catalog.h"
 

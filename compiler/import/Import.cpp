@@ -7,7 +7,6 @@
 
 #include "compiler/import/Import.h"
 
-#include "compiler/import/BuildLayer.h"
 #include "compiler/import/Formats.h"
 #include "compiler/import/InputText.h"
 #include "dialect/Moe.h"

@@ -52,6 +52,12 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>>
 importFile(const std::string &given, const ImportOptions &options,
            mlir::MLIRContext &context, Words *words = nullptr);
 
+/// A module with one verified moe.layer. `name` is the input's, for messages;
+/// what the dialect's verifiers refuse comes back as the error's text.
+Result<mlir::OwningOpRef<mlir::ModuleOp>>
+buildLayer(const LayerDescription &layer, std::string_view name,
+           mlir::MLIRContext &context);
+
 } // namespace moec::compiler
 
 #endif // MOEC_COMPILER_IMPORT_IMPORT_H

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/import/LayerJson.h"
+#include "compiler/import/Formats.h"
 
 #include "compiler/import/LayerFields.h"
 #include "compiler/import/Vocabulary.h"
@@ -16,6 +16,9 @@ using namespace moec::compiler;
 using nlohmann::json;
 
 namespace {
+
+/// The version that "moec_layer" must name.
+constexpr int kLayerJsonVersion = 1;
 
 /// A field that vLLM's objects have and this format has not, and why.
 struct ForeignField {

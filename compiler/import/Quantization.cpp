@@ -11,10 +11,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/import/Quantization.h"
+#include "compiler/import/QuantizationReaders.h"
 
 #include "compiler/import/ModuleNames.h"
-#include "compiler/import/QuantizationReaders.h"
 #include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Schemes.h"
 

@@ -34,7 +34,7 @@ struct ExpertQuantization {
 
 /// Larger groups and blocks are no sizes of a layer.
 inline constexpr int64_t kMaxBlock = 1 << 20;
-/// Of one list; each is compared with all names that experts have.
+/// Patterns of one list; each is compared with all names that experts have.
 inline constexpr size_t kMaxPatterns = 1024;
 
 /// "another scheme of the expert weights is named with --scheme= ...".
@@ -76,6 +76,17 @@ void expectNothing(JsonReader &reader, std::string_view key,
 
 void readCompressedTensors(JsonReader &quant, ExpertQuantization &result);
 std::string readQuark(JsonReader &quant);
+
+/// Returns the experts' quantization by a "quantization_config": a scheme of
+/// the catalog, or four descriptors that no scheme has. A key that changes the
+/// numbers and that no reader knows is refused. `ignored` are keys that the
+/// user declares to be without influence.
+ExpertQuantization readQuantization(JsonReader &quant,
+                                    const std::vector<std::string> &ignored);
+
+/// The scheme of "expert_dtype", the element type of experts that
+/// quantization_config does not speak of.
+std::string readExpertType(JsonReader &config, std::string_view key);
 
 } // namespace moec::compiler
 

@@ -10,9 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/passes/CheckCommunication.h"
+#include "compiler/passes/Passes.h"
 
-#include "compiler/passes/Targets.h"
 #include "compiler/plan/Communication.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "runtime/package/Limits.h"

@@ -5,9 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/passes/CheckStoredWeights.h"
+#include "compiler/passes/Passes.h"
 
-#include "compiler/passes/Targets.h"
 #include "compiler/plan/ProgramValues.h"
 
 using namespace mlir;

@@ -11,10 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/passes/CheckCommunication.h"
-#include "compiler/passes/CheckStoredWeights.h"
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/Targets.h"
 #include "compiler/plan/Communication.h"
 #include "compiler/plan/LayerLimits.h"
 #include "compiler/plan/ProgramValues.h"

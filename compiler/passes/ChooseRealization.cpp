@@ -11,7 +11,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/Targets.h"
 #include "compiler/plan/Communication.h"
 #include "compiler/plan/LayerFacts.h"
 #include "compiler/plan/Shares.h"

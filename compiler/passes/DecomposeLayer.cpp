@@ -12,7 +12,6 @@
 
 #include "compiler/passes/Decomposer.h"
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/Targets.h"
 #include "compiler/plan/ProgramValues.h"
 
 namespace moec::compiler {

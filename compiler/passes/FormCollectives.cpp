@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/passes/FormCollectives.h"
+#include "compiler/passes/GroupStages.h"
 
 using namespace mlir;
 using namespace moec;

@@ -16,7 +16,6 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/engine/Engine.h"
-#include "compiler/passes/FormCollectives.h"
 #include "compiler/passes/GroupStages.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/ProgramValues.h"

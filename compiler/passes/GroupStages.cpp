@@ -8,7 +8,6 @@
 #include "compiler/passes/GroupStages.h"
 
 #include "compiler/engine/Engine.h"
-#include "compiler/passes/FormCollectives.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/catalog/Engines.h"
 

@@ -15,6 +15,7 @@
 #include "dialect/Moe.h"
 #include "dialect/catalog/Kernels.h"
 
+#include "mlir/IR/Builders.h"
 #include "llvm/ADT/SetVector.h"
 
 #include <string>
@@ -52,6 +53,17 @@ bool isInSlices(moe::VariantOp variant, mlir::Operation &op);
 /// follows from the variant. Fails at a stage that no kernel holds.
 mlir::LogicalResult groupStages(moe::VariantOp variant, StageFusion fusion,
                                 mlir::SmallVectorImpl<StageGroup> &groups);
+
+/// Whether the stage is one between ranks that no kernel holds: a library does
+/// it.
+bool isBetweenRanks(mlir::Operation *stage);
+
+/// Returns true if the stage runs before the dispatch, on this rank's own
+/// tokens.
+bool isBeforeDispatch(mlir::Operation *stage);
+
+/// Puts collectives in place of a stage between ranks.
+void formCollectives(mlir::OpBuilder &builder, mlir::Operation *stage);
 
 } // namespace moec::compiler
 

@@ -5,7 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Declares createXPass() and its options for each pass of Passes.td.
+// Declares createXPass() and its options for each pass of Passes.td, and what
+// several passes share: how arch and GPU names become targets, and how a layer
+// is refused.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,11 +18,42 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/ADT/Twine.h"
+
+#include <string>
 
 namespace moec::compiler {
 
 #define GEN_PASS_DECL
 #include "compiler/passes/Passes.h.inc"
+
+/// The target of each arch, in the order given, each once. `gpu` is assumed
+/// for the archs whose code it runs; the others, and all if it is empty, assume
+/// the usual GPU of their row. Errors, at `location`: an unknown name; a GPU
+/// that runs none of the archs.
+llvm::FailureOr<llvm::SmallVector<moe::TargetAttr>>
+targetsOf(mlir::Location location, llvm::ArrayRef<std::string> archs,
+          llvm::StringRef gpu);
+
+/// Whether the module has a program of the layer.
+bool hasProgram(moe::LayerOp layer);
+
+/// An error at the layer: "refused [code]: reason". `code` is stable.
+mlir::LogicalResult refuse(moe::LayerOp layer, llvm::StringRef code,
+                           const llvm::Twine &reason);
+/// The same of a program, by the name of its layer.
+mlir::LogicalResult refuse(moe::ProgramOp program, llvm::StringRef code,
+                           const llvm::Twine &reason);
+
+// Parts of moe-check-target.
+
+/// Refuses what a package that moves tokens and sums between ranks itself
+/// (all_to_all = gather_scatter) does not do.
+mlir::LogicalResult checkCommunication(moe::LayerOp layer);
+
+/// Refuses what no kernel packs: stored_layout, group_index and weights_type of
+/// a layer.
+mlir::LogicalResult checkStoredWeights(moe::LayerOp layer);
 
 } // namespace moec::compiler
 

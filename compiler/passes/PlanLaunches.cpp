@@ -16,7 +16,6 @@
 #include "compiler/engine/Slices.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/KernelFacts.h"
-#include "compiler/plan/Overlap.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Schedules.h"
 

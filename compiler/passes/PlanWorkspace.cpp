@@ -12,9 +12,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/passes/Passes.h"
-#include "compiler/passes/Targets.h"
+#include "compiler/plan/KernelFacts.h"
 #include "compiler/plan/Liveness.h"
-#include "compiler/plan/Overlap.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Regions.h"
 #include "compiler/plan/Window.h"

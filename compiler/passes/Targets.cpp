@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/passes/Targets.h"
+#include "compiler/passes/Passes.h"
 
 #include "llvm/ADT/StringExtras.h"
 

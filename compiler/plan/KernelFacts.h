@@ -18,6 +18,7 @@
 
 #include "dialect/Moe.h"
 
+#include <cstdint>
 #include <string>
 
 namespace moec::compiler {
@@ -44,6 +45,21 @@ llvm::ArrayRef<llvm::StringRef> exchangeOperandsOf(moe::StageOpInterface stage);
 /// none of these fields, words separated by blanks: then they may be read while
 /// that launch still runs (templates/moe/core/pdl.cuh).
 bool areOlder(moe::KernelOp kernel, llvm::StringRef fields);
+
+// The second of two persistent matmuls may begin while the first one ends: on
+// row tiles that it counts as stored (templates/moe/skeleton/tile_source.cuh).
+// Both are then live at a time. Overlap.cpp decides it.
+
+/// How many column tiles of a row tile the launch right before this one counts
+/// before this one may read its rows; 0 where this one waits for all of it.
+int64_t awaitedColumnTiles(moe::LaunchOp launch);
+
+/// The same of all launches of a kernel; 0 where they differ.
+int64_t awaitedColumnTiles(moe::KernelOp kernel);
+
+/// Whether a launch of the kernel is followed by one of a kernel that awaits
+/// its column tiles.
+bool countsColumnTiles(moe::KernelOp kernel);
 
 } // namespace moec::compiler
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/plan/Overlap.h"
+#include "compiler/plan/KernelFacts.h"
 
 #include "compiler/engine/Problem.h"
 #include "compiler/plan/ProgramValues.h"

@@ -14,7 +14,7 @@
 #define MOEC_COMPILER_TUNE_MEASURING_H
 
 #include "compiler/tune/MeasuringProcess.h"
-#include "compiler/tune/TuneOptions.h"
+#include "compiler/tune/Tune.h"
 
 #include <optional>
 

@@ -9,11 +9,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/tune/PackageLayer.h"
+#include "compiler/tune/TunedInput.h"
 
 #include "compiler/Input.h"
 #include "compiler/emit/CudaBackend.h"
-#include "compiler/emit/LayerJson.h"
+#include "compiler/emit/ManifestWriter.h"
 #include "runtime/package/Package.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/JsonReader.h"

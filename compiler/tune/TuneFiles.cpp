@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/tune/TuneFiles.h"
+#include "compiler/tune/TunedInput.h"
 
 #include "compiler/plan/TunedStore.h"
 #include "runtime/support/Files.h"

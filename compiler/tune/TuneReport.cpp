@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/tune/Tuner.h"
+#include "compiler/tune/Tune.h"
 
 #include <fmt/format.h>
 

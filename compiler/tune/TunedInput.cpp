@@ -16,7 +16,6 @@
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Schedules.h"
-#include "compiler/tune/PackageLayer.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Progress.h"
 #include "runtime/support/Sha256.h"

@@ -16,7 +16,7 @@
 #include "compiler/Compiler.h"
 #include "compiler/plan/Tuned.h"
 #include "compiler/tune/Candidates.h"
-#include "compiler/tune/TuneOptions.h"
+#include "compiler/tune/Tune.h"
 
 namespace moec::compiler {
 
@@ -72,6 +72,25 @@ private:
   std::string layerName, itsDigest, itsCommit;
   Hardware itsHardware;
 };
+
+/// Rows and log are next to each other in the store, unless the caller names
+/// them.
+struct TuneFiles {
+  std::string rows, log;
+};
+
+/// The files that the options ask for. Refuses those that are one file, and a
+/// file that takes no rows.
+Result<TuneFiles> filesOf(const TuneOptions &options, const TunedInput &input);
+
+/// Whether the path is a package's folder.
+bool isPackage(const std::string &path);
+
+/// The layer of a package, as a source whose path is that of the file in the
+/// package. `options` become those that the package was compiled with. Options
+/// that contradict it are refused.
+Result<TuneSource> layerOfPackage(const std::string &path,
+                                  CompileOptions &options);
 
 /// Leaves one variant of a package of one target, for all tokens up to its
 /// last, and what it needs.

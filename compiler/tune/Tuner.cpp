@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/tune/Tuner.h"
+#include "compiler/tune/Tune.h"
 
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/TunedStore.h"
@@ -19,7 +19,6 @@
 #include "compiler/tune/Measuring.h"
 #include "compiler/tune/Search.h"
 #include "compiler/tune/Trial.h"
-#include "compiler/tune/TuneFiles.h"
 #include "compiler/tune/TuneLog.h"
 #include "compiler/tune/TunedInput.h"
 #include "dialect/catalog/Gpus.h"

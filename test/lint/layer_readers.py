@@ -19,9 +19,7 @@ READERS = {
     "compiler/plan/LayerFacts.h",
     "compiler/passes/CheckProgram.cpp",
     "compiler/passes/CheckCommunication.cpp",
-    "compiler/passes/CheckCommunication.h",
     "compiler/passes/CheckStoredWeights.cpp",
-    "compiler/passes/CheckStoredWeights.h",
     "compiler/passes/CheckTarget.cpp",
     "compiler/plan/Communication.cpp",
     "compiler/plan/Communication.h",
@@ -32,7 +30,7 @@ READERS = {
     "compiler/passes/InferRouting.cpp",
     "compiler/passes/ResolveParallel.cpp",
     "compiler/passes/Targets.cpp",
-    "compiler/passes/Targets.h",
+    "compiler/passes/Passes.h",
     "compiler/emit/CudaBackend.cpp",  # copies it into the package
     "compiler/emit/LayerJson.cpp",
     "compiler/emit/StoredWeights.cpp",

@@ -1,19 +1,29 @@
-//===- TuneOptions.h - what a tuner is asked for -------------- -*- C++ -*-===//
+//===- Tune.h - measures schedules of a layer on a GPU ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// No IR: the C ABI reads these out of JSON.
+// No IR: the C ABI reads the options from JSON.
+//
+// For each token count: the compiler's own choice, then the best schedule for
+// each size of tiles, then schedules beside the best ones, then what these
+// gained together. Each is compared with the reference before it is timed, in
+// turns with the compiler's choice. A schedule that is wrong, hangs or ends its
+// process is quarantined: its line of the log keeps it from being measured
+// again.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_TUNE_TUNEOPTIONS_H
-#define MOEC_COMPILER_TUNE_TUNEOPTIONS_H
+#ifndef MOEC_COMPILER_TUNE_TUNE_H
+#define MOEC_COMPILER_TUNE_TUNE_H
 
 #include "compiler/CompileOptions.h"
 #include "compiler/import/ImportOptions.h"
+#include "runtime/support/Result.h"
+
+#include <nlohmann/json.hpp>
 
 #include <optional>
 #include <string>
@@ -52,6 +62,11 @@ struct TuneOptions {
   std::string report;          ///< the caller's file of the numbers; "": none
 };
 
+/// Measures and writes; the numbers, which tuneText() prints it for people.
+Result<nlohmann::ordered_json> tune(const TuneOptions &options);
+
+std::string tuneText(const nlohmann::ordered_json &report);
+
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_TUNE_TUNEOPTIONS_H
+#endif // MOEC_COMPILER_TUNE_TUNE_H
