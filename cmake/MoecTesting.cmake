@@ -1,4 +1,5 @@
-# moec_add_unit_test(name source... [LIBS lib...] [LABEL label] [DEPENDS target...] [TIMEOUT seconds] [RUN_SERIAL] [OPTIMIZED])
+# moec_add_unit_test(name source... [LIBS lib...] [LABEL label] [DEPENDS target...] [TIMEOUT seconds] [RUN_SERIAL] [OPTIMIZED]
+#                    [SEPARATE])
 #
 # A GoogleTest executable bin/<name>, one ctest entry a case, label `unit` unless another is given. Tests that need a
 # GPU carry the label `gpu` and call GTEST_SKIP() with a reason where there is none. The executable is part of
@@ -8,7 +9,7 @@ find_package(GTest REQUIRED)
 include(GoogleTest)
 
 function(moec_add_unit_test name)
-  cmake_parse_arguments(arg "RUN_SERIAL;OPTIMIZED" "LABEL;TIMEOUT" "LIBS;DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "RUN_SERIAL;OPTIMIZED;SEPARATE" "LABEL;TIMEOUT" "LIBS;DEPENDS" ${ARGN})
   if(NOT arg_LABEL)
     set(arg_LABEL unit)
   endif()
@@ -28,6 +29,10 @@ function(moec_add_unit_test name)
   # Most cases take milliseconds, and -O0 halves the time to compile them. OPTIMIZED is for cases that compute much themselves.
   if(NOT arg_OPTIMIZED)
     target_compile_options(${name} PRIVATE -O0)
+  endif()
+  # SEPARATE: the sources have names in common, so that a unity build compiles each by itself.
+  if(arg_SEPARATE)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
   endif()
   set(serial OFF)
   if(arg_RUN_SERIAL OR arg_LABEL STREQUAL "gpu")

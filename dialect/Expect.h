@@ -20,8 +20,6 @@
 
 namespace moec::moe::detail {
 
-inline constexpr int64_t kAny = mlir::ShapedType::kDynamic;
-
 inline mlir::RankedTensorType tensor(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType());
 }

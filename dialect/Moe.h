@@ -39,6 +39,13 @@
 
 namespace moec::moe {
 
+/// Size of a dimension that is known only when a package runs.
+inline constexpr int64_t kAny = mlir::ShapedType::kDynamic;
+
+inline mlir::StringRef text(mlir::Attribute string) {
+  return mlir::cast<mlir::StringAttr>(string).getValue();
+}
+
 class DescriptorAttr;
 class LayerOp;
 class KernelOp;

@@ -17,7 +17,6 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::moe;
 
-static constexpr int64_t kAny = ShapedType::kDynamic;
 static constexpr StringRef kFloats = "f32 f16 bf16";
 
 namespace {

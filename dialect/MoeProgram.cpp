@@ -14,10 +14,6 @@
 using namespace mlir;
 using namespace moec::moe;
 
-static StringRef text(Attribute name) {
-  return cast<StringAttr>(name).getValue();
-}
-
 //===----------------------------------------------------------------------===//
 // ProgramOp
 //===----------------------------------------------------------------------===//

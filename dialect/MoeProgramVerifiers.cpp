@@ -21,10 +21,6 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::moe;
 
-static StringRef text(Attribute name) {
-  return cast<StringAttr>(name).getValue();
-}
-
 /// As many names as there are things, none twice.
 static LogicalResult verifyNames(Operation *op, StringRef what, ArrayAttr names,
                                  size_t count, StringRef things) {

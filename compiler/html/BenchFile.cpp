@@ -7,20 +7,17 @@
 
 #include "compiler/html/BenchFile.h"
 
+#include "compiler/html/Numbers.h"
 #include "dialect/catalog/Gpus.h"
 #include "runtime/support/JsonReader.h"
 
 #include <algorithm>
-#include <limits>
 
 using namespace moec;
 using namespace moec::compiler;
 using namespace moec::compiler::html;
 
 namespace {
-
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-constexpr size_t kMostBytes = size_t(64) << 20;
 
 /// A layer without its name and where it comes from.
 nlohmann::json bare(nlohmann::json layer) {
@@ -69,13 +66,6 @@ std::vector<const nlohmann::json *> objectsOf(JsonReader &reader,
   return objects;
 }
 
-double positive(JsonReader &reader, std::string_view key) {
-  const double value = reader.number(key).value_or(0);
-  if (value < 0)
-    reader.expected(key, "a number of 0 or more");
-  return std::max(value, 0.0);
-}
-
 /// The least and the most of the passes.
 void addPasses(JsonReader &reader, Measurement &cell) {
   const nlohmann::json *passes = reader.find("passes_us");
@@ -94,11 +84,11 @@ void addPasses(JsonReader &reader, Measurement &cell) {
 
 Measurement cellOf(JsonReader &reader) {
   Measurement cell;
-  cell.tokens = reader.integer("tokens", 1, kMost);
-  cell.microseconds = positive(reader, "us");
-  cell.floor = positive(reader, "floor_us");
-  cell.bytes = positive(reader, "bytes");
-  cell.flops = positive(reader, "flops");
+  cell.tokens = reader.integer("tokens", 1, kMaxCount);
+  cell.microseconds = readNonNegative(reader, "us");
+  cell.floor = readNonNegative(reader, "floor_us");
+  cell.bytes = readNonNegative(reader, "bytes");
+  cell.flops = readNonNegative(reader, "flops");
   cell.variant = reader.textOr("variant", "");
   addPasses(reader, cell);
   if (reader.has("kernels"))
@@ -136,7 +126,7 @@ bool hasArch(const Report &report, std::string_view arch) {
 
 Result<Bench> html::readBench(const NamedText &file, const Report &report) {
   const nlohmann::json document = TRY(parseJsonObject(
-      file.text, file.name, ErrorCode::InvalidArgument, {kMostBytes}));
+      file.text, file.name, ErrorCode::InvalidArgument, {kMaxInputBytes}));
   if (!document.contains("moec_bench") ||
       document.at("moec_bench") != nlohmann::json(kBenchFormat))
     return invalidArgument(

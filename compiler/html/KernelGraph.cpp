@@ -26,7 +26,7 @@ namespace {
 
 constexpr double kLetter = 6.7; ///< of 11 px
 constexpr double kBoldLetter = 7.3;
-constexpr double kPort = 18, kLine = 17, kChip = 20, kGap = 30, kTop = 30;
+constexpr double kPort = 18, kLine = 17, kChip = 20, kGap = 30, kTopMargin = 30;
 constexpr double kLeastCard = 350, kPadding = 12, kLane = 14;
 constexpr size_t kLongestName = 40;
 
@@ -232,7 +232,7 @@ Layout layOut(const Target &target, const Variant &variant) {
     layout.card = std::max(layout.card, title + 3 * kPadding);
     layout.cards.push_back(std::move(card));
   }
-  double y = kTop;
+  double y = kTopMargin;
   for (Card &card : layout.cards) {
     placeChips(card, layout.card);
     card.lines =

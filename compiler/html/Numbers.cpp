@@ -7,11 +7,14 @@
 
 #include "compiler/html/Numbers.h"
 
+#include "runtime/support/JsonReader.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
 #include <utility>
 
+using namespace moec;
 using namespace moec::compiler;
 
 std::string html::sizeText(int64_t bytes) {
@@ -78,4 +81,12 @@ std::string html::percentText(double fraction) {
   const double percent = 100 * fraction;
   return fmt::format("{:.{}f} %", percent,
                      std::abs(percent) < 0.95 && percent != 0 ? 1 : 0);
+}
+
+double html::readNonNegative(JsonReader &reader, std::string_view key) {
+  const double value = reader.number(key).value_or(0);
+  if (value >= 0)
+    return value;
+  reader.expected(key, "a number of 0 or more");
+  return 0;
 }

@@ -12,8 +12,15 @@
 #ifndef MOEC_COMPILER_HTML_NUMBERS_H
 #define MOEC_COMPILER_HTML_NUMBERS_H
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <string_view>
+
+namespace moec {
+class JsonReader;
+}
 
 namespace moec::compiler::html {
 
@@ -33,6 +40,14 @@ std::string numberText(double value);
 std::string numberTick(double value);
 /// "7 %"; "0.4 %" below 1.
 std::string percentText(double fraction);
+
+/// Limit of a count that is read.
+inline constexpr int64_t kMaxCount = std::numeric_limits<int64_t>::max();
+/// Limit of a report, and of a file of times [bytes].
+inline constexpr size_t kMaxInputBytes = size_t(64) << 20;
+
+/// Reads a number that must not be negative; 0 after an error.
+double readNonNegative(JsonReader &reader, std::string_view key);
 
 } // namespace moec::compiler::html
 

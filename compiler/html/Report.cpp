@@ -7,11 +7,11 @@
 
 #include "compiler/html/Report.h"
 
+#include "compiler/html/Numbers.h"
 #include "runtime/support/JsonReader.h"
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -19,13 +19,10 @@ using namespace moec::compiler::html;
 
 namespace {
 
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-/// No report comes near.
-constexpr size_t kMostBytes = size_t(64) << 20;
 constexpr int64_t kFormat = 1;
 
 int64_t count(JsonReader &reader, std::string_view key) {
-  return reader.integerOr(key, 0, 0, kMost);
+  return reader.integerOr(key, 0, 0, kMaxCount);
 }
 
 std::string textOf(JsonReader &reader, std::string_view key) {
@@ -74,20 +71,12 @@ std::vector<std::string> words(JsonReader &reader, std::string_view key) {
 }
 
 std::pair<int64_t, int64_t> twoOf(JsonReader &reader, std::string_view key) {
-  const std::vector<int64_t> both = reader.integers(key, 2, 0, kMost);
+  const std::vector<int64_t> both = reader.integers(key, 2, 0, kMaxCount);
   if (both.size() != 2)
     return {0, 0};
   if (both[0] > both[1])
     reader.expected(key, "two ascending integers");
   return {both[0], std::max(both[0], both[1])};
-}
-
-double positive(JsonReader &reader, std::string_view key) {
-  const double value = reader.number(key).value_or(0);
-  if (value >= 0)
-    return value;
-  reader.expected(key, "a number of 0 or more");
-  return 0;
 }
 
 Work workOf(const Kernel &kernel) {
@@ -121,8 +110,8 @@ Kernel kernelOf(JsonReader &reader) {
   kernel.stages = words(reader, "stages");
   kernel.reads = words(reader, "reads");
   kernel.writes = words(reader, "writes");
-  kernel.tile = reader.integersOr("tile", {}, 0, kMost);
-  kernel.cluster = reader.integersOr("cluster", {}, 0, kMost);
+  kernel.tile = reader.integersOr("tile", {}, 0, kMaxCount);
+  kernel.cluster = reader.integersOr("cluster", {}, 0, kMaxCount);
   kernel.columns = count(reader, "columns");
   kernel.pipelineStages = count(reader, "pipeline_stages");
   kernel.blockTokens = count(reader, "block_tokens");
@@ -131,7 +120,7 @@ Kernel kernelOf(JsonReader &reader) {
   kernel.sharedBytes = count(reader, "shared_bytes");
   kernel.awaits = count(reader, "awaits");
   kernel.splitTiles = count(reader, "split_tiles");
-  if (const auto warps = reader.integersOr("warps", {}, 0, kMost);
+  if (const auto warps = reader.integersOr("warps", {}, 0, kMaxCount);
       warps.size() == 2)
     kernel.warps = fmt::format("{}x{}", warps[0], warps[1]);
   if (reader.has("consumer_warps"))
@@ -147,13 +136,13 @@ Kernel kernelOf(JsonReader &reader) {
 
 Prediction predictionOf(JsonReader &reader) {
   Prediction prediction;
-  prediction.tokens = reader.integer("tokens", 1, kMost);
-  prediction.microseconds = positive(reader, "microseconds");
+  prediction.tokens = reader.integer("tokens", 1, kMaxCount);
+  prediction.microseconds = readNonNegative(reader, "microseconds");
   forEach(reader, "kernels", [&](JsonReader &row) {
     prediction.kernels.push_back({row.text("kernel"), textOf(row, "bound"),
-                                  positive(row, "microseconds"),
-                                  positive(row, "bytes"),
-                                  positive(row, "flops")});
+                                  readNonNegative(row, "microseconds"),
+                                  readNonNegative(row, "bytes"),
+                                  readNonNegative(row, "flops")});
   });
   return prediction;
 }
@@ -194,11 +183,11 @@ Variant variantOf(JsonReader &reader) {
 Hardware hardwareOf(JsonReader &reader) {
   Hardware hardware;
   hardware.gpu = textOf(reader, "gpu");
-  hardware.bandwidth = positive(reader, "bandwidth_gb_s");
+  hardware.bandwidth = readNonNegative(reader, "bandwidth_gb_s");
   hardware.sms = count(reader, "sms");
   if (std::optional<JsonReader> rates = reader.object("tensor_tflops"))
     for (const auto &rate : rates->value().items())
-      hardware.rates[rate.key()] = positive(*rates, rate.key());
+      hardware.rates[rate.key()] = readNonNegative(*rates, rate.key());
   return hardware;
 }
 
@@ -284,11 +273,11 @@ std::string_view html::classOf(Work work) {
 
 Result<Report> html::readReport(std::string_view text) {
   const nlohmann::json document = TRY(parseJsonObject(
-      text, "the report", ErrorCode::InvalidArgument, {kMostBytes}));
+      text, "the report", ErrorCode::InvalidArgument, {kMaxInputBytes}));
   JsonErrors errors{"the report", std::nullopt, ErrorCode::InvalidArgument};
   JsonReader reader(document, "", errors);
   Report report;
-  if (reader.integer("moec_explain", 0, kMost) != kFormat)
+  if (reader.integer("moec_explain", 0, kMaxCount) != kFormat)
     reader.expected("moec_explain", "{}, the format of moec explain --json",
                     kFormat);
   report.served = reader.boolean("served");

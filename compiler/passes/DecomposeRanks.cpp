@@ -10,8 +10,7 @@
 using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
-
-static constexpr int64_t kAny = ShapedType::kDynamic;
+using moe::kAny;
 
 Value Decomposer::finalize(const Communication &moved, Value sums,
                            moe::RouteOp route, moe::RouteOp own, int64_t ranks,

@@ -12,8 +12,8 @@
 using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
+using moe::kAny;
 
-static constexpr int64_t kAny = ShapedType::kDynamic;
 /// Rows of a block of maxima: many blocks even of few rows, few numbers to read
 /// again for the scale.
 static constexpr int64_t kAmaxRows = 32;

@@ -24,9 +24,10 @@ int64_t compiler::windowRanks(moe::ProgramOp program) {
   return dispatch && dispatch.getOneSided() ? int64_t(dispatch.getRanks()) : 1;
 }
 
-static Value makeValue(std::string_view name, ValueRole role,
-                       std::string elementType, std::vector<Expression> shape) {
-  Value value;
+static moec::Value makeValue(std::string_view name, ValueRole role,
+                             std::string elementType,
+                             std::vector<Expression> shape) {
+  moec::Value value;
   value.name = name;
   value.role = role;
   value.elementTypes = {std::move(elementType)};

@@ -202,6 +202,9 @@ Weight makeW2Scale(const Layer &layer, uint64_t seed);
 Weight makeA1Scale(const Layer &layer, uint64_t seed);
 Weight makeA2Scale(const Layer &layer, uint64_t seed);
 
+/// Multiplications that take as long as drawing a random number.
+inline constexpr int64_t kStepsOfDraw = 32;
+
 /// Calls body(first, last) over [0, count), on at most `threads` threads (0:
 /// all cores) and as many as the work is worth: each item takes about `steps`
 /// multiplications or as long.

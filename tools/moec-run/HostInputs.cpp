@@ -21,9 +21,6 @@ using namespace moec::run;
 using reference::Element;
 using reference::Layer;
 
-/// Multiplications that cost as much as drawing a number; for parallelFor.
-static constexpr int64_t kStepsOfDraw = 32;
-
 /// The experts' outputs. Rows of pairs that this rank does not sum are poison.
 static Result<void> makePartials(const Layer &layer, uint64_t seed,
                                  HostInputs &inputs) {
@@ -34,7 +31,8 @@ static Result<void> makePartials(const Layer &layer, uint64_t seed,
   inputs.partials = HostArray(pairs * rowBytes);
   described.partials = {inputs.partials.data.get(), layer.outputType, 0};
   reference::parallelFor(
-      pairs, layer.hidden * kStepsOfDraw, 0, [&](int64_t first, int64_t last) {
+      pairs, layer.hidden * reference::kStepsOfDraw, 0,
+      [&](int64_t first, int64_t last) {
         reference::fillPartials(layer, seed, first, last - first,
                                 inputs.partials.data.get());
         for (int64_t pair = first; pair < last; ++pair)
@@ -78,7 +76,7 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer, uint64_t seed,
     reference::fillQuantizedX(layer, seed, 0, tokens, inputs.x.data.get(),
                               stride, inputs.xScale.data.get(), second);
   } else {
-    reference::parallelFor(tokens, layer.hidden * kStepsOfDraw, 0,
+    reference::parallelFor(tokens, layer.hidden * reference::kStepsOfDraw, 0,
                            [&](int64_t first, int64_t last) {
                              reference::fillX(layer, seed, first, last - first,
                                               inputs.x.data.get(), stride);
@@ -145,7 +143,7 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer, uint64_t seed,
     inputs.gateUpAddend = HostArray(pairs * layer.gateUpRows() * element.bytes);
     inputs.downAddend = HostArray(pairs * layer.hidden * element.bytes);
     reference::parallelFor(
-        pairs, (layer.gateUpRows() + layer.hidden) * kStepsOfDraw, 0,
+        pairs, (layer.gateUpRows() + layer.hidden) * reference::kStepsOfDraw, 0,
         [&](int64_t first, int64_t last) {
           reference::fillAddends(layer, seed, first, last - first,
                                  inputs.gateUpAddend.data.get(),

@@ -27,9 +27,7 @@ using namespace moec::run;
 using reference::Element;
 using reference::Layer;
 
-// Multiplications that cost as much as drawing a number, and as making a code
-// or bringing it to its place; for parallelFor.
-static constexpr int64_t kStepsOfDraw = 32;
+// Multiplications that cost as much as making a code or moving it to its place.
 static constexpr int64_t kStepsOfCode = 16;
 
 static std::string weightOfNumber(size_t number) {
@@ -194,18 +192,18 @@ static void fillExperts(const Layer &layer, const WeightShape &shape,
                         HostArray &array) {
   const int64_t rows = shape.rows, rowBytes = shape.rowBytes();
   std::byte *data = array.data.get() + first * shape.expertBytes();
-  reference::parallelFor((last - first) * rows, shape.columns * kStepsOfDraw, 0,
-                         [&](int64_t begin, int64_t end) {
-                           // A thread's rows may span experts.
-                           for (int64_t row = begin; row < end;) {
-                             const int64_t expert = row / rows;
-                             const int64_t stop =
-                                 std::min(end, (expert + 1) * rows);
-                             shape.fill(layer, seed, first + expert, row % rows,
-                                        stop - row, data + row * rowBytes);
-                             row = stop;
-                           }
-                         });
+  reference::parallelFor(
+      (last - first) * rows, shape.columns * reference::kStepsOfDraw, 0,
+      [&](int64_t begin, int64_t end) {
+        // A thread's rows may span experts.
+        for (int64_t row = begin; row < end;) {
+          const int64_t expert = row / rows;
+          const int64_t stop = std::min(end, (expert + 1) * rows);
+          shape.fill(layer, seed, first + expert, row % rows, stop - row,
+                     data + row * rowBytes);
+          row = stop;
+        }
+      });
 }
 
 /// All experts as the layer's checkpoint stores them.
