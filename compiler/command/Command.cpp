@@ -262,18 +262,6 @@ static int runMain(int argc, char **argv) {
       "tune", "measures schedules of a layer on the GPU that is here");
   addTuneOptions(*tune, tuning);
 
-  ImportTunedOptions importing;
-  CLI::App *import = app.add_subcommand(
-      "import-tuned", "takes the tile rows of vLLM's tuned files");
-  addLayerOptions(*import, importing.input, importing.import,
-                  importing.compile);
-  import
-      ->add_option("FILE", importing.files,
-                   "vLLM's E=..,N=..,device_name=..[,dtype=..].json")
-      ->required();
-  import->add_option("--out", importing.output,
-                     "the file that gets the rows; if absent the user's store");
-
   CLI::App *list = app.add_subcommand("list", "prints the catalog");
   list->add_option("TABLE", table, "which table; all if absent")
       ->check(CLI::IsMember(listTables()));
@@ -293,8 +281,7 @@ static int runMain(int argc, char **argv) {
     fmt::print(stderr, "{}", errors.str());
     return status == 0 ? 0 : 2;
   }
-  for (CompileOptions *compile :
-       {&options.compile, &tuning.compile, &importing.compile}) {
+  for (CompileOptions *compile : {&options.compile, &tuning.compile}) {
     if (!list->parsed())
       addVariables(*compile);
     compile->foundGpu = compile->gpu.empty();
@@ -307,7 +294,6 @@ static int runMain(int argc, char **argv) {
   Result<void> done = list->parsed()      ? runList(table)
                       : explain->parsed() ? runExplain(options)
                       : tune->parsed()    ? runTune(tuning)
-                      : import->parsed()  ? runImportTuned(importing)
                                           : runCompile(options);
   return done ? 0 : fail(done.error());
 }

@@ -16,7 +16,6 @@
 
 #include "compiler/Compiler.h"
 #include "compiler/import/ImportOptions.h"
-#include "compiler/tune/ImportTuned.h"
 #include "compiler/tune/Tune.h"
 
 namespace moec::compiler {
@@ -45,9 +44,6 @@ Result<void> runExplain(const CommandOptions &options);
 
 /// `moec tune`
 Result<void> runTune(const TuneOptions &options);
-
-/// `moec import-tuned`.
-Result<void> runImportTuned(const ImportTunedOptions &options);
 
 /// `moec list [table]`; "" prints every table.
 Result<void> runList(const std::string &table);

@@ -1,4 +1,4 @@
-//===- Tune.cpp - moec tune and moec import-tuned -------------------------===//
+//===- Tune.cpp - moec tune -----------------------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -38,8 +38,4 @@ Result<void> moec::compiler::runTune(const TuneOptions &options) {
                      : Error(ErrorCode::DriverFailed,
                              "{} of {} token counts could not be measured",
                              failed, done["results"].size());
-}
-
-Result<void> moec::compiler::runImportTuned(const ImportTunedOptions &options) {
-  return say(TRY(importTuned(options)));
 }

@@ -264,17 +264,9 @@ int64_t stepOf(moe::ProgramOp program, moe::VariantOp stages, int64_t rows) {
   return 0;
 }
 
-/// Ranges of measured rows of both matmuls. Imported ones leave kernels for few
-/// tokens theirs, of which a foreign file says nothing.
+/// Ranges of measured rows of both matmuls.
 Ranges measuredRanges(moe::ProgramOp program, moe::VariantOp stages,
-                      const FewTokens &few,
-                      ArrayRef<compiler::SlicesRange> slices,
                       const std::vector<compiler::TunedRow> &rows) {
-  std::vector<compiler::TunedRange> others;
-  if (few.tokens > 0)
-    others.push_back({1, few.tokens});
-  for (const compiler::SlicesRange &part : slices)
-    others.push_back({part.first, part.last});
   compiler::MatmulProblem problems[2];
   std::vector<std::string> engines[2];
   for (auto matmul : compiler::matmulsOf(stages, /*ofSharedRows=*/false)) {
@@ -287,10 +279,9 @@ Ranges measuredRanges(moe::ProgramOp program, moe::VariantOp stages,
   if (!compiler::findHardware(program.getTarget().getArch().str(),
                               program.getTarget().getGpu().str(), hardware))
     return planned;
-  for (const compiler::TunedRange &range :
-       compiler::joined(compiler::servedRanges(
-           rows, problems[0], engines[0], problems[1], engines[1], hardware,
-           stages.getMaxTokens(), others)))
+  for (const compiler::TunedRange &range : compiler::joined(
+           compiler::servedRanges(rows, problems[0], engines[0], problems[1],
+                                  engines[1], hardware, stages.getMaxTokens())))
     planned.push_back({Planned::Tuned, range.first, range.last, range.tileRows,
                        stepOf(program, stages, range.tileRows)});
   return planned;
@@ -343,9 +334,8 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages,
   Ranges measured;
   // A batch-invariant layer has one tile for all token counts.
   if (!program.getBatchInvariant())
-    measured = ranges.empty()
-                   ? measuredRanges(program, stages, few, slices, rows)
-                   : givenRanges(ranges, stages.getMaxTokens());
+    measured = ranges.empty() ? measuredRanges(program, stages, rows)
+                              : givenRanges(ranges, stages.getMaxTokens());
   if (!compiler::isBatched(program))
     measured = compiler::splitAt(kFusedRouting, measured);
   for (const Planned &range :

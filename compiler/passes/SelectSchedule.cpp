@@ -80,9 +80,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     served.emplace();
     MatmulProblem problems[2];
     std::vector<std::string> engines[2];
-    std::vector<TunedRange> others;
-    for (auto variant : program.getBody().getOps<moe::VariantOp>()) {
-      int matmuls = 0;
+    for (auto variant : program.getBody().getOps<moe::VariantOp>())
       for (auto launch : variant.getBody().getOps<moe::LaunchOp>()) {
         if (launch.getKernelOp().getKind() != "grouped_matmul" ||
             isOfSharedRows(launch.getOperation()))
@@ -91,15 +89,9 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
         const int index = matmul.isFirst() ? 0 : 1;
         problems[index] = problemOfStages(matmul);
         engines[index] = servingEngines(program.getReportAttr(), matmul);
-        ++matmuls;
       }
-      if (matmuls < 2)
-        others.push_back(
-            {int64_t(variant.getMinTokens()), int64_t(variant.getMaxTokens())});
-    }
-    *served =
-        servedRanges(rows, problems[0], engines[0], problems[1], engines[1],
-                     hardware, program.getMaxTokens(), others);
+    *served = servedRanges(rows, problems[0], engines[0], problems[1],
+                           engines[1], hardware, program.getMaxTokens());
     return *served;
   }
 
@@ -117,8 +109,6 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     if (row->hasRange())
       text += fmt::format(", {} to {} tokens", row->first,
                           lastWithSchedule(rows, *row, problem, hardware.gpu));
-    if (!row->imported.empty())
-      text += fmt::format(", tile rows imported from {}", row->imported);
     note(kMeasuredBy, text);
   }
 
@@ -312,26 +302,6 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     if (failed(made))
       return failure();
     kernel.setScheduleAttr(*made);
-    const bool precedes =
-        kernel.getRow().routesItself || kernel.getKind() == "down_slices";
-    return precedes ? noteImported(program, kernel) : success();
-  }
-
-  /// Says at a kernel of few tokens that imported rows take none of them.
-  LogicalResult noteImported(moe::ProgramOp program, moe::KernelOp kernel) {
-    auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
-    Hardware hardware;
-    if (!matmul || failed(hardwareOf(program, kernel, hardware)) ||
-        failed(readRows(kernel)))
-      return failure();
-    MatmulProblem problem = problemOfStages(matmul);
-    std::tie(problem.minTokens, problem.maxTokens) = tokenRange(kernel);
-    if (const std::string files = importedBeside(rows, problem, hardware);
-        !files.empty())
-      kernel->setAttr(
-          kMeasuredBeside,
-          StringAttr::get(&getContext(), "rows imported from " + files +
-                                             ", which this kernel precedes"));
     return success();
   }
 

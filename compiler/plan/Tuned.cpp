@@ -74,15 +74,10 @@ static void readTime(JsonReader &from, TunedRow &row) {
 
 static void readMeasured(JsonReader &measured, TunedRow &row) {
   row.tokens = measured.integer("tokens", 1, kMaxNumber);
-  row.imported = measured.textOr("imported", "");
-  if (row.imported.empty()) {
-    readTime(measured, row);
-    row.noise = measured.number("noise").value_or(-1);
-    if (!(row.noise >= 0))
-      measured.expected("noise", "a number of at least 0");
-  } else {
-    row.date = measured.text("date");
-  }
+  readTime(measured, row);
+  row.noise = measured.number("noise").value_or(-1);
+  if (!(row.noise >= 0))
+    measured.expected("noise", "a number of at least 0");
   row.commit = measured.text("commit");
   measured.refuseUnknown();
   if (!measured.failed() && (row.tokens < row.first || row.tokens > row.last))
@@ -167,12 +162,11 @@ static nlohmann::ordered_json jsonOf(const TunedRow &row) {
                                     {"gather", row.gather}};
   if (!row.scheme.empty())
     problem["scheme"] = row.scheme;
-  nlohmann::ordered_json measured = {{"tokens", row.tokens}};
-  if (row.imported.empty())
-    measured.update({{"microseconds", row.microseconds}, {"noise", row.noise}});
-  else
-    measured["imported"] = row.imported;
-  measured.update({{"date", row.date}, {"commit", row.commit}});
+  nlohmann::ordered_json measured = {{"tokens", row.tokens},
+                                     {"microseconds", row.microseconds},
+                                     {"noise", row.noise},
+                                     {"date", row.date},
+                                     {"commit", row.commit}};
   return {{"gpu", row.gpu},
           {"tokens", {row.first, row.last}},
           {"problem", std::move(problem)},
@@ -250,14 +244,12 @@ static bool covers(const std::vector<TunedRow> &rows, const TunedRow &row,
          p.maxTokens <= lastWithSchedule(rows, row, p, gpu);
 }
 
-/// Rows that say more come first: those of a file before those built in, those
-/// that were measured before those imported, those that name their scheme
-/// before those of any, those with a narrow range before others, those of most
-/// tokens, the fastest.
+/// Returns the sort key of a row, most specific first: rows of files before
+/// rows that are built in, rows with a token range, with a scheme, with a
+/// narrow range, with many tokens, fast ones.
 static auto rankOf(const TunedRow &row) {
-  return std::tuple(row.order, !row.imported.empty(), !row.hasRange(),
-                    row.scheme.empty(), row.last - row.first, -row.tokens,
-                    row.microseconds);
+  return std::tuple(row.order, !row.hasRange(), row.scheme.empty(),
+                    row.last - row.first, -row.tokens, row.microseconds);
 }
 
 const TunedRow *compiler::findTuned(const std::vector<TunedRow> &rows,
@@ -389,20 +381,17 @@ std::vector<ServedRange> compiler::servedRanges(
     const std::vector<TunedRow> &rows, const MatmulProblem &first,
     const std::vector<std::string> &engines, const MatmulProblem &second,
     const std::vector<std::string> &itsEngines, const Hardware &hardware,
-    int64_t maxTokens, std::span<const TunedRange> others) {
+    int64_t maxTokens) {
   std::vector<ServedRange> served;
   std::vector<TunedRange> taken;
   for (const TunedPair &pair :
        tunedPairs(rows, first, engines, second, itsEngines, hardware)) {
     const TunedRow &row = *pair.first;
-    std::vector<TunedRange> better = taken;
-    if (!row.imported.empty())
-      better.insert(better.end(), others.begin(), others.end());
-    if (isIn(row.tokens, better))
+    if (isIn(row.tokens, taken))
       continue;
     const TunedRange whole = {row.first, std::min(row.last, maxTokens),
                               row.schedule.tileM};
-    for (const TunedRange &part : leftOf(whole, better)) {
+    for (const TunedRange &part : leftOf(whole, taken)) {
       served.push_back({part, pair});
       taken.push_back(part);
     }
@@ -410,15 +399,4 @@ std::vector<ServedRange> compiler::servedRanges(
   std::ranges::sort(served, {},
                     [](const ServedRange &one) { return one.range.first; });
   return served;
-}
-
-std::string compiler::importedBeside(const std::vector<TunedRow> &rows,
-                                     const MatmulProblem &p,
-                                     const Hardware &hw) {
-  std::set<std::string> files;
-  for (const TunedRow &row : rows)
-    if (row.hasRange() && !row.imported.empty() && row.first <= p.maxTokens &&
-        p.minTokens <= row.last && isOfProblem(row, p, hw.gpu))
-      files.insert(row.imported);
-  return fmt::format("{}", fmt::join(files, ", "));
 }

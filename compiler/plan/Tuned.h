@@ -43,8 +43,6 @@ struct TunedRow {
   double noise = 0;   ///< relative deviation of the timings
   std::string date;   ///< yyyy-mm-dd
   std::string commit; ///< the compiler and templates that were measured
-  /// The foreign file that its tile is from; it was not timed then.
-  std::string imported;
   std::string origin; ///< the file that holds it, for reports
   int order = 0;      ///< rows of lower order come first
 
@@ -128,22 +126,16 @@ std::vector<TunedPair> tunedPairs(const std::vector<TunedRow> &rows,
 /// Ranges for which both matmuls have rows with tiles of one size, whose
 /// schedules are legal; they ascend and do not overlap. Where rows overlap, the
 /// first one by rank has its whole range. Another one has what is left, unless
-/// the token count that it was measured with is not left. Imported rows leave
-/// the token counts of `others`, too, which other kernels serve.
-std::vector<ServedRange> servedRanges(
-    const std::vector<TunedRow> &rows, const MatmulProblem &first,
-    const std::vector<std::string> &engines, const MatmulProblem &second,
-    const std::vector<std::string> &itsEngines, const Hardware &hardware,
-    int64_t maxTokens, std::span<const TunedRange> others = {});
+/// the token count that it was measured with is not left.
+std::vector<ServedRange>
+servedRanges(const std::vector<TunedRow> &rows, const MatmulProblem &first,
+             const std::vector<std::string> &engines,
+             const MatmulProblem &second,
+             const std::vector<std::string> &itsEngines,
+             const Hardware &hardware, int64_t maxTokens);
 
 /// The ranges alone; neighbours with equal schedules are one.
 std::vector<TunedRange> joined(std::span<const ServedRange> served);
-
-/// The foreign files of imported rows for the problem's token counts; "" where
-/// there are none.
-std::string importedBeside(const std::vector<TunedRow> &rows,
-                           const MatmulProblem &problem,
-                           const Hardware &hardware);
 
 } // namespace moec::compiler
 

@@ -70,12 +70,11 @@ compiler::readableStore(const std::string &cacheFolder) {
   return readable;
 }
 
-/// Whether both are of one matmul, and both measured or both imported.
+/// Returns true if both are rows of one matmul and scheme.
 static bool areAlike(const TunedRow &a, const TunedRow &b) {
   return a.gpu == b.gpu && a.n == b.n && a.k == b.k && a.experts == b.experts &&
          a.pairs == b.pairs && a.elementType == b.elementType &&
-         a.gated == b.gated && a.gather == b.gather && a.scheme == b.scheme &&
-         a.imported.empty() == b.imported.empty();
+         a.gated == b.gated && a.gather == b.gather && a.scheme == b.scheme;
 }
 
 /// Takes token counts from a row. False: it was measured with one of them, and

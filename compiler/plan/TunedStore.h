@@ -34,8 +34,8 @@ Result<void> checkTakesRows(const std::string &path);
 /// Puts rows into a file. Rows of the same matmul and scheme there lose the
 /// token counts that new ones have, and those go that were measured with one of
 /// them. A row of the second matmul stays where another layer's first matmul
-/// has it for its own. Measured and imported rows are beside each other. The
-/// file appears at once. A damaged one is an error, and stays.
+/// has it for its own. The file appears at once. A damaged one is an error, and
+/// stays.
 Result<void> addToTuned(const std::string &path,
                         std::span<const TunedRow> rows);
 

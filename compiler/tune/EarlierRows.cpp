@@ -28,8 +28,7 @@ static bool mayServe(const Schedule &schedule, const MatmulProblem &problem,
 
 Result<EarlierRows> compiler::earlierRows(const std::string &path,
                                           const TunedInput &input,
-                                          const TokenRange &range,
-                                          const DefaultChoice &choice) {
+                                          const TokenRange &range) {
   EarlierRows earlier;
   if (!fileExists(path))
     return earlier;
@@ -43,9 +42,6 @@ Result<EarlierRows> compiler::earlierRows(const std::string &path,
        tunedPairs(known, any.first, any.engines, any.second, any.secondEngines,
                   hardware)) {
     if (first->first > range.tokens || first->last < range.tokens)
-      continue;
-    // Other kernels precede imported rows.
-    if (!first->imported.empty() && !choice.schedules)
       continue;
     const Result<TunedLayer> layer =
         input.problemsFor(range, first->schedule.tileM);

@@ -23,12 +23,11 @@ struct EarlierRows {
   int64_t anyScheme = 0;      ///< rows of them that name none
 };
 
-/// Pairs of rows that serve the range's token count, which has this choice
-/// without them; none where there is no such file.
+/// Returns the pairs of rows of a file that serve the range's token count; none
+/// if there is no such file.
 Result<EarlierRows> earlierRows(const std::string &path,
                                 const TunedInput &input,
-                                const TokenRange &range,
-                                const DefaultChoice &choice);
+                                const TokenRange &range);
 
 } // namespace moec::compiler
 

@@ -388,7 +388,7 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
                                 Clock::time_point until) {
   const DefaultChoice choice = TRY(input.defaultFor(range.tokens));
   TRY(makeBaseline(range.tokens));
-  EarlierRows earlier = TRY(earlierRows(output, input, range, choice));
+  EarlierRows earlier = TRY(earlierRows(output, input, range));
   // The winner needs some of the time, too.
   const auto now = Clock::now();
   std::vector<Trial> all =

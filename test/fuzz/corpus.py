@@ -279,8 +279,6 @@ TEXTS = ['{"a": [1, -2, 1.5e3, "\\u00e9\\n", null, true, {}]}', '{"a":{"b":[[],{
          '{"most":18446744073709551615,"least":-9223372036854775808}', '\ufeff{ } \r\n\t', '{"\u00e9\U0001f600":"\\ud83d\\ude00"}']
 EXPRESSIONS = ["0", "tokens", "tokens * 8", "min(rows, max_tokens) - 3", "max(ceildiv(rows + 64 * 3, 64), sm_count)",
                "(tokens + 7) * (experts - 1)", "9223372036854775807", "-9223372036854775808", "ceildiv(tokens, 0)"]
-VLLM_TUNED = ['{"triton_version": "3.5.1", "1": {"BLOCK_SIZE_M": 16, "BLOCK_SIZE_N": 32}, "64": {"BLOCK_SIZE_M": 64}}',
-              '{"8": {"BLOCK_SIZE_M": 16}, "16": {"BLOCK_SIZE_M": 16, "num_warps": 4}}', '{"2147483647": {"BLOCK_SIZE_M": 1}}', "{}"]
 ENVIRONMENT = ["0", "1", "on", "off", "true", "no", "16", "-1", "99999999999999999999", "/a/b", "~/c", " 1"]
 CACHE = ['RECIPE\n{"bytes":3,"cubin":"HASH"}\n', 'RECIPE\n{}\n', 'RECIPE', '{"compiler":"x"}\n{"cubin":"HASH"}\n',
          'RECIPE\n{"cubin":1}\n', '\nRECIPE\n{"cubin":"HASH"}']
@@ -299,7 +297,6 @@ def seeds(target, compiled):
         "import": lambda: [*layers(), *configs()],
         "options": lambda: [json.dumps(options) for options in OPTIONS],
         "tuned": tuned,
-        "vllm-tuned": lambda: VLLM_TUNED,
         "page": pages,
         "expression": lambda: expressions(compiled),
         "manifest": lambda: manifests(compiled),

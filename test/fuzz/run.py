@@ -23,11 +23,11 @@ import time
 
 import corpus
 
-PLAIN = ("json", "import", "options", "tuned", "vllm-tuned", "page", "expression", "manifest", "package", "safetensors", "weights",
+PLAIN = ("json", "import", "options", "tuned", "page", "expression", "manifest", "package", "safetensors", "weights",
          "cache", "build-id", "environment")
 WHOLE = ("compile-config", "compile-ir")
 # Bytes of an input: what a small document of the format needs.
-MOST_BYTES = {"json": 256, "import": 2200, "options": 512, "tuned": 2048, "vllm-tuned": 512, "page": 8192, "expression": 256,
+MOST_BYTES = {"json": 256, "import": 2200, "options": 512, "tuned": 2048, "page": 8192, "expression": 256,
               "manifest": 8192, "package": 16384,
               "safetensors": 2048, "weights": 16384, "cache": 1024, "build-id": 512, "environment": 64}
 SMOKE_SECONDS = 5

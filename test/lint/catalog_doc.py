@@ -17,7 +17,7 @@ import sys
 from lintlib import Finding, main
 
 TABLES = ("schemes", "routing", "activations", "engines", "backends", "archs", "gpus", "realizations")
-COMMANDS = ("moec", "moec compile", "moec explain", "moec tune", "moec import-tuned", "moec list", "moec-run")
+COMMANDS = ("moec", "moec compile", "moec explain", "moec tune", "moec list", "moec-run")
 
 
 def output(command, root):

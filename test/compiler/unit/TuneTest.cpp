@@ -11,7 +11,6 @@
 
 #include "compiler/plan/PlannedRanges.h"
 #include "compiler/plan/TunedStore.h"
-#include "compiler/plan/VllmTuned.h"
 #include "compiler/tune/BuildAhead.h"
 #include "compiler/tune/Candidates.h"
 #include "compiler/tune/TuneLog.h"
@@ -216,8 +215,7 @@ TEST(Tune, NewRowsTakeTheirTokenCountsFromOthers) {
     const auto rows = parseTuned(*readFile(path), path);
     EXPECT_TRUE(rows) << rows.error().message;
     for (const TunedRow &row : *rows)
-      text += std::to_string(row.first) + "-" + std::to_string(row.last) +
-              (row.imported.empty() ? " " : "i ");
+      text += std::to_string(row.first) + "-" + std::to_string(row.last) + " ";
     return text;
   };
   add({rowFor(1, 4, 1), rowFor(8, 20, 2)});
@@ -226,18 +224,14 @@ TEST(Tune, NewRowsTakeTheirTokenCountsFromOthers) {
   // The one that was measured with 8 tokens goes.
   add({rowFor(6, 9, 3)});
   EXPECT_EQ(ranges(), "1-4 16-32 6-9 ");
-  TunedRow wide = rowFor(1, 64, 0);
-  wide.imported = "E=1,N=2.json", wide.tokens = 40;
-  add({wide});
-  EXPECT_EQ(ranges(), "1-4 16-32 6-9 1-64i ");
   add({rowFor(30, 50, 4)});
-  EXPECT_EQ(ranges(), "1-4 16-29 6-9 1-64i 30-50 ");
+  EXPECT_EQ(ranges(), "1-4 16-29 6-9 30-50 ");
   // Rows that a measurement speaks against.
   const auto rows = parseTuned(*readFile(path), path);
   ASSERT_TRUE(takeFromTuned(path, *rows, 7, 20));
-  EXPECT_EQ(ranges(), "1-4 6-6 21-64i 30-50 ");
+  EXPECT_EQ(ranges(), "1-4 6-6 30-50 ");
   ASSERT_TRUE(takeFromTuned(path, std::span(*rows).first(1), 1, 64));
-  EXPECT_EQ(ranges(), "6-6 21-64i 30-50 ");
+  EXPECT_EQ(ranges(), "6-6 30-50 ");
   // A damaged file stays as it is.
   std::ofstream(path) << "{";
   EXPECT_FALSE(addToTuned(path, std::vector{rowFor(1, 4, 1)}));
@@ -283,23 +277,6 @@ TEST(Tune, RowsOfAnySchemeStayBesideNewOnes) {
   ASSERT_TRUE(addToTuned(path, std::vector{any}));
   ASSERT_TRUE(addToTuned(path, std::vector{named}));
   EXPECT_EQ(*readFile(path), printTuned(std::vector{any, named}));
-}
-
-TEST(Tune, FilesOfVllmGiveRangesOfTileRows) {
-  const auto file = parseVllmTuned(
-      "/a/E=8,N=512,device_name=NVIDIA_H100_80GB_HBM3,dtype=fp8_w8a8.json",
-      R"({"2": {"BLOCK_SIZE_M": 16}, "4": {"BLOCK_SIZE_M": 16},)"
-      R"( "64": {"BLOCK_SIZE_M": 64}})");
-  ASSERT_TRUE(file) << file.error().message;
-  EXPECT_EQ(file->experts, 8);
-  EXPECT_EQ(file->intermediate, 512);
-  EXPECT_EQ(file->deviceName, "NVIDIA H100 80GB HBM3");
-  EXPECT_EQ(file->dtype, "fp8_w8a8");
-  ASSERT_EQ(file->blocks.size(), 2u);
-  EXPECT_EQ(file->blocks[0].first, 1);
-  EXPECT_EQ(file->blocks[0].last, 34);
-  EXPECT_EQ(file->blocks[1].first, 35);
-  EXPECT_EQ(file->blocks[1].rows, 64);
 }
 
 TEST(Tune, MeasuredRangesCutThoseOfTheRules) {

@@ -219,9 +219,9 @@ TEST(Tuned, OverlappingRangesAreCutAndEqualNeighboursJoin) {
   const auto add = [&](std::vector<TunedRow> more) {
     rows.insert(rows.end(), more.begin(), more.end());
   };
-  const auto all = [&](const Ranges &others = {}) {
-    return joined(servedRanges(rows, problem(), engines, down(), engines,
-                               h100(), 4096, others));
+  const auto all = [&] {
+    return joined(
+        servedRanges(rows, problem(), engines, down(), engines, h100(), 4096));
   };
   add(pairOf(10, 64, 40, 64, 1));
   add(pairOf(20, 32, 24, 16));
@@ -239,12 +239,6 @@ TEST(Tuned, OverlappingRangesAreCutAndEqualNeighboursJoin) {
   EXPECT_EQ(lastWithSchedule(rows, *row, p, "h100_sxm"), 90);
   p.maxTokens = 91;
   EXPECT_FALSE(findTuned(rows, p, engines, h100()));
-  // Other kernels' token counts concern imported rows alone.
-  const Ranges few = {{1, 12, 0}, {80, 85, 0}};
-  EXPECT_EQ(all(few), all());
-  for (TunedRow &one : rows)
-    one.imported = "E=1,N=2.json";
-  EXPECT_EQ(all(few), (Ranges{{13, 19, 64}, {20, 32, 16}, {33, 64, 64}}));
 }
 
 TEST(Tuned, AVariantTakesTheRowsThatMadeItsRange) {
@@ -295,14 +289,11 @@ TEST(Tuned, RowsAreReadAsTheyAreWritten) {
   roles.replace(roles.find(warps), warps.size(),
                 R"("producer_warps": 4, "consumer_warps": 8, "registers":)"
                 R"( [56, 224], "ctas_per_sm": 1, "swap": false)");
-  auto rows =
-      rowsOf(rangeRow("[8, 32]", "16") + "," + roles + "," +
-             rangeRow("[1, 16]", "16", false, R"("imported": "E=1,N=2.json")"));
-  ASSERT_EQ(rows.size(), 3u);
+  auto rows = rowsOf(rangeRow("[8, 32]", "16") + "," + roles);
+  ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].microseconds, 2.5);
   EXPECT_EQ(rows[0].noise, 0.01);
   EXPECT_FALSE(rows[1].schedule.swap);
-  EXPECT_EQ(rows[2].imported, "E=1,N=2.json");
   const std::string text = printTuned(rows);
   auto again = parseTuned(text, "t.json");
   ASSERT_TRUE(again) << again.error().message;
