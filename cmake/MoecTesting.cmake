@@ -1,5 +1,5 @@
 # moec_add_unit_test(name source... [LIBS lib...] [LABEL label] [DEPENDS target...] [TIMEOUT seconds] [RUN_SERIAL] [OPTIMIZED]
-#                    [SEPARATE])
+#                    [SEPARATE] [WITH_COMPILER])
 #
 # A GoogleTest executable bin/<name>, one ctest entry a case, label `unit` unless another is given. Tests that need a
 # GPU carry the label `gpu` and call GTEST_SKIP() with a reason where there is none. The executable is part of
@@ -9,7 +9,7 @@ find_package(GTest REQUIRED)
 include(GoogleTest)
 
 function(moec_add_unit_test name)
-  cmake_parse_arguments(arg "RUN_SERIAL;OPTIMIZED;SEPARATE" "LABEL;TIMEOUT" "LIBS;DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "RUN_SERIAL;OPTIMIZED;SEPARATE;WITH_COMPILER" "LABEL;TIMEOUT" "LIBS;DEPENDS" ${ARGN})
   if(NOT arg_LABEL)
     set(arg_LABEL unit)
   endif()
@@ -38,12 +38,18 @@ function(moec_add_unit_test name)
   if(arg_RUN_SERIAL OR arg_LABEL STREQUAL "gpu")
     set(serial ON)
   endif()
+  if(arg_DEPENDS)
+    add_dependencies(${name} ${arg_DEPENDS})
+  endif()
+  # CI compiles a test once: those of the runtime and the importers in the build with sanitizers, which has no compiler;
+  # those that need the compiler (WITH_COMPILER) in the other.
+  if(MOEC_BUILD_COMPILER AND NOT MOEC_BUILD_RUNTIME_TESTS AND NOT arg_WITH_COMPILER)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
+  endif()
   # PRE_TEST: the cases are listed when ctest starts, so that a build needs nothing that only a run needs.
   gtest_discover_tests(${name}
     DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
     PROPERTIES LABELS ${arg_LABEL} RUN_SERIAL ${serial} TIMEOUT ${arg_TIMEOUT})
-  if(arg_DEPENDS)
-    add_dependencies(${name} ${arg_DEPENDS})
-  endif()
   set_property(GLOBAL APPEND PROPERTY MOEC_UNIT_TESTS ${name})
 endfunction()
