@@ -23,6 +23,7 @@ from lintlib import Finding, main
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "conformance"), str(TESTS / "golden")]
+import builds  # noqa: E402
 import kernel_list  # noqa: E402
 import nvrtc  # noqa: E402
 
@@ -33,9 +34,9 @@ ARCH = "sm_90a"
 
 
 def room_flags(build):
-    """Room -> flags of one of its sources, without the file names, from compile_commands.json."""
+    """Source -> its flags, without the file names, from compile_commands.json."""
     flags = {}
-    for entry in json.loads((build / "compile_commands.json").read_text()):
+    for source, entry in builds.compile_commands(build).items():
         words = [w for w in shlex.split(entry["command"]) if not w.endswith("ccache")]
         kept, skip = [], False
         for word in words[1:]:
@@ -45,7 +46,7 @@ def room_flags(build):
                 skip = True
             elif not word.startswith(("-M", "-O", "-fsanitize")):
                 kept.append(word)
-        flags.setdefault(entry["file"], (entry["directory"], words[0], kept))
+        flags[source] = (entry["directory"], words[0], kept)
     return flags
 
 
@@ -60,10 +61,11 @@ def flags_for(path, root, flags):
     return None
 
 
-def included_first(root, flags):
+def included_first(root, build):
     """The headers that stand first in a source that is built; they have been compiled with nothing before them."""
     first = set()
-    for source in map(pathlib.Path, flags):
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        source = pathlib.Path(builds.members(pathlib.Path(entry["file"]))[0])
         if root in source.parents and source.is_file():
             found = re.search(r'^\s*#\s*include\s*[<"](.*?)[>"]', source.read_text(errors="replace"), re.MULTILINE)
             if found:
@@ -91,7 +93,7 @@ def check(root, files, options):
     if options.build:
         flags = room_flags(options.build.resolve())
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            jobs, proved = [], included_first(root, flags)
+            jobs, proved = [], included_first(root, options.build.resolve())
             for path in headers:
                 if path in proved:
                     continue

@@ -30,7 +30,6 @@ A check must be green before any mutant is believed. `template` mutants need a G
 makes packages of them and test/gpu/gpu_suite.py demands that they fail. `protocol` mutants are compiled by NVRTC alone.
 """
 
-import json
 import os
 import pathlib
 import re
@@ -43,6 +42,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent / "conformance"))
+import builds  # noqa: E402
 import moec_testing as testing  # noqa: E402
 import nvrtc  # noqa: E402
 import protocol  # noqa: E402
@@ -82,8 +82,8 @@ class Builder:
 
     def __init__(self, build):
         self.build = pathlib.Path(build)
-        self.compile = {entry["file"]: entry for entry in json.loads((self.build / "compile_commands.json").read_text())}
         self.links = {}
+        self.compile = builds.compile_commands(self.build)
 
     def link_command(self, program):
         if program not in self.links:
@@ -99,30 +99,38 @@ class Builder:
             raise RuntimeError(f"does not build: {done.stderr.strip()[-1500:] or done.stdout.strip()[-1500:]}")
 
     def program(self, mutant, tree, program, output):
-        objects = []
         if not mutant.sources:
             raise RuntimeError("no .cpp is mutated, and Sources names none")
+        entries = {}
         for file in mutant.sources:
             entry = self.compile.get(str(ROOT / file))
             if not entry:
                 raise RuntimeError(f"{file} is not compiled by itself: mutate a .cpp, or name one that takes the header in Sources")
-            target = tree / (file.replace("/", "_") + ".o")
-            command = entry["command"]
-            if file in mutant.files:
-                command = command.replace(shlex.quote(entry["file"]), shlex.quote(str(tree / file)))
+            entries[entry["file"]] = entry
+        objects, line = [], self.link_command(program)
+        for number, entry in enumerate(entries.values()):
+            source, target = tree / f"{number}{pathlib.Path(entry['file']).suffix}", tree / f"{number}.o"
+            # A file of a unity build names its sources: the mutated ones are taken from the tree.
+            text = pathlib.Path(entry["file"]).read_text()
+            if builds.is_unity(pathlib.Path(entry["file"])):
+                for file in mutant.files:
+                    text = text.replace(f'"{ROOT / file}"', f'"{tree / file}"')
+                source.write_text(text)
+            else:
+                mutated = tree / pathlib.Path(entry["file"]).relative_to(ROOT)
+                source = mutated if mutated.exists() else pathlib.Path(entry["file"])
+            command = entry["command"].replace(shlex.quote(entry["file"]), shlex.quote(str(source)))
             command = command.replace(" -I", f" -I{shlex.quote(str(tree))} -I{shlex.quote(str(tree / 'templates'))} -I", 1)
-            command = re.sub(r" -o \S+", f" -o {shlex.quote(str(target))}", command)
+            made = re.search(r" -o (\S+)", command)[1]
+            command = command.replace(f" -o {made}", f" -o {shlex.quote(str(target))}")
             command = re.sub(r" -M[DMTFP]\S* \S+\.d\b| -MD\b| -MT \S+| -MF \S+", "", command)
-            self.run(command, entry["directory"])
+            self.run(re.sub(r" -O[23]\b", " -O1", command), entry["directory"])
             objects.append(target)
-        line = self.link_command(program)
+            # The object of the same sources, where it is linked directly, would clash.
+            line = line.replace(f" {made} ", " ")
         # The mutant's objects stand before everything else that is linked.
         inserted = " ".join(shlex.quote(str(item)) for item in objects)
         line = re.sub(rf" -o bin/{re.escape(program)}(?= )", f" {inserted} -o {shlex.quote(str(output))}", line)
-        # An object of the same source that is linked directly would clash: drop it.
-        for file in mutant.sources:
-            line = re.sub(rf" \S*{re.escape(os.path.basename(file))}\.o(?= )", lambda match: match.group(0)
-                          if str(tree) in match.group(0) else "", line)
         line = line.split(" && : ")[0] if line.endswith(" && :") else line
         self.run(line, self.build)
 
@@ -185,7 +193,15 @@ def test_protocol_mutant(mutant, options, library):
     return ("", f"protocol.py: {found[0]}") if found else ("survived: protocol.py says nothing", "")
 
 
-def test_mutant(mutant, builder, options, baseline):
+def builder_of(builders, program):
+    """The build that has a program: runtime tests are built with sanitizers alone where CI compiles each test once."""
+    for builder in builders:
+        if (builder.build / "bin" / program).exists():
+            return builder
+    raise RuntimeError(f"no build has {program}")
+
+
+def test_mutant(mutant, builders, options, baseline):
     """'' where the mutant was caught, else what went wrong; and what was seen."""
     work = pathlib.Path(options.work) / mutant.name
     shutil.rmtree(work, ignore_errors=True)
@@ -193,14 +209,15 @@ def test_mutant(mutant, builder, options, baseline):
     tree.mkdir(parents=True)
     folder.mkdir()
     try:
-        key = " ".join(mutant.check)
+        key, program = " ".join(mutant.check), mutant.fields.get("Program") or mutant.check[1]
+        builder = builder_of(builders, program)
+        programs = builder.build / "bin" if mutant.check[0] == "unit" else pathlib.Path(options.bin)
         if key not in baseline:
-            baseline[key] = run_check(mutant.check, pathlib.Path(options.bin), work)
+            baseline[key] = run_check(mutant.check, programs, work)
         if not baseline[key][0]:
             return f"the check '{key}' is red without the mutant: {baseline[key][1]}", ""
         apply_patch(mutant, tree)
-        program = mutant.fields.get("Program") or mutant.check[1]
-        for item in pathlib.Path(options.bin).iterdir():
+        for item in programs.iterdir():
             if item.name != program:
                 (folder / item.name).symlink_to(item.resolve())
         builder.program(mutant, tree, program, folder / program)
@@ -215,17 +232,18 @@ def test_mutant(mutant, builder, options, baseline):
 
 def main():
     arguments = testing.parser(__doc__.splitlines()[0])
-    arguments.add_argument("--build", required=True, help="the build folder (Ninja)")
+    arguments.add_argument("--build", required=True, action="append", help="a build folder (Ninja); the first that has a program counts")
     arguments.add_argument("--all", action="store_true", help="the slow ones too")
     arguments.add_argument("--filter", default="", help="only mutants with this in their name")
     options = arguments.parse_args()
-    if not (pathlib.Path(options.build) / "build.ninja").exists():
+    if not (pathlib.Path(options.build[0]) / "build.ninja").exists():
         print("SKIPPED: the build folder is not Ninja's")
         sys.exit(77)
     # bootstrap puts PyPI's safetensors into this folder.
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(pathlib.Path(options.build) / "python"), os.environ.get("PYTHONPATH", "")])
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(pathlib.Path(options.build[0]) / "python"), os.environ.get("PYTHONPATH", "")])
     started = time.time()
-    builder, failures, baseline, looked_at = Builder(options.build), [], {}, 0
+    builders = [Builder(folder) for folder in options.build if (pathlib.Path(folder) / "build.ninja").exists()]
+    failures, baseline, looked_at = [], {}, 0
     path = nvrtc.find()
     library = nvrtc.Nvrtc(path) if path else None
     listed = set(re.findall(r"^\| ([\w-]+) \|", (HERE / "RESULTS.md").read_text(), re.MULTILINE)) - {"mutant", "---"}
@@ -249,7 +267,7 @@ def main():
         if mutant.kind == "protocol":
             failure, seen = test_protocol_mutant(mutant, options, library)
         else:
-            failure, seen = test_mutant(mutant, builder, options, baseline)
+            failure, seen = test_mutant(mutant, builders, options, baseline)
         print(f"{'NOT CAUGHT' if failure else 'caught'}  {mutant.name}: {failure or seen}", flush=True)
         if failure:
             failures.append(f"{mutant.name}: {failure}")
