@@ -42,6 +42,12 @@ namespace moec::moe {
 /// Size of a dimension that is known only when a package runs.
 inline constexpr int64_t kAny = mlir::ShapedType::kDynamic;
 
+/// An attribute of moe.layer, a dictionary with the fields of the manifest's
+/// layer.origin: what an importer read of a model's config and what it assumed.
+/// Absent if no model's config was read. No pass reads it, and no kernel
+/// depends on it.
+inline constexpr llvm::StringLiteral kOrigin = "moe.origin";
+
 inline mlir::StringRef text(mlir::Attribute string) {
   return mlir::cast<mlir::StringAttr>(string).getValue();
 }

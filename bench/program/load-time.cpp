@@ -22,9 +22,9 @@
 #include "moec/compiler.h"
 #include "runtime/cuda/CudaDriver.h"
 #include "runtime/jit/CompilePool.h"
+#include "runtime/support/Env.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Guard.h"
-#include "runtime/support/Threads.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -15,7 +15,6 @@
 #include "compiler/plan/Communication.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Shares.h"
-#include "dialect/Origin.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/RoutingMethods.h"
 

@@ -9,7 +9,6 @@
 
 #include "compiler/import/LayerFields.h"
 #include "dialect/Moe.h"
-#include "dialect/Origin.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 #include "runtime/support/Json.h"

@@ -11,7 +11,7 @@
 
 #include "compiler/tune/BuildAhead.h"
 
-#include "runtime/support/Threads.h"
+#include "runtime/support/Env.h"
 
 #include <algorithm>
 

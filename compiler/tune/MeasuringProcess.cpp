@@ -12,7 +12,7 @@
 #include "compiler/tune/MeasuringProcess.h"
 
 #include "runtime/jit/CompileWorker.h"
-#include "runtime/jit/OwnBinary.h"
+#include "runtime/jit/Nvrtc.h"
 #include "runtime/support/Clock.h"
 #include "runtime/support/Env.h"
 #include "runtime/support/Files.h"

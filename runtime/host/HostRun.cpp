@@ -18,7 +18,6 @@
 #include "runtime/package/ElementTypes.h"
 #include "runtime/package/Ranks.h"
 #include "runtime/support/Env.h"
-#include "runtime/support/Threads.h"
 
 #include <algorithm>
 #include <cstring>

@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/jit/BuildId.h"
+#include "runtime/jit/Nvrtc.h"
 
 #include "runtime/support/Descriptor.h"
 #include "runtime/support/Files.h"

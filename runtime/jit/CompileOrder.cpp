@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/jit/CompileOrder.h"
+#include "runtime/jit/CompilePool.h"
 
 #include <algorithm>
 #include <functional>

@@ -12,7 +12,6 @@
 
 #include "runtime/jit/CompilePool.h"
 
-#include "runtime/jit/CompileOrder.h"
 #include "runtime/jit/Compilers.h"
 #include "runtime/jit/Nvrtc.h"
 #include "runtime/support/Clock.h"
@@ -21,7 +20,6 @@
 #include "runtime/support/Log.h"
 #include "runtime/support/Progress.h"
 #include "runtime/support/Sha256.h"
-#include "runtime/support/Threads.h"
 
 #include <fmt/format.h>
 

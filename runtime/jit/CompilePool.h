@@ -63,6 +63,12 @@ struct CompileOutcome {
 /// InvalidArgument: MOEC_JOBS is no number.
 Result<int> chooseJobs(int asked, size_t work);
 
+/// Puts indices of kernels, in the order of the manifest, into the order in
+/// which they begin: kernels of many headers take longest; among equals kernels
+/// for many tokens, which a manifest has last. A kernel that takes long and
+/// begins late is compiled alone while other cores idle.
+void orderByTime(std::vector<size_t> &kernels, const Target &target);
+
 /// Compiles every kernel of a target. The first error (by kernel order) wins;
 /// the others are still tried, so that the cache fills.
 Result<CompileOutcome> compileKernels(const PackageFiles &files,

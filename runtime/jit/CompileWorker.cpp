@@ -12,7 +12,6 @@
 #include "runtime/jit/CompileWorker.h"
 
 #include "runtime/jit/Nvrtc.h"
-#include "runtime/jit/OwnBinary.h"
 #include "runtime/support/Clock.h"
 #include "runtime/support/Env.h"
 #include "runtime/support/Files.h"

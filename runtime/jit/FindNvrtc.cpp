@@ -10,10 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/jit/BuildId.h"
 #include "runtime/jit/CacheFiles.h"
 #include "runtime/jit/Nvrtc.h"
-#include "runtime/jit/OwnBinary.h"
 #include "runtime/support/Env.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/PerProcess.h"

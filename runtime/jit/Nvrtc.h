@@ -37,6 +37,18 @@ struct NvrtcLocation {
 /// error, as is finding none: NoCompiler with the places searched.
 Result<NvrtcLocation> findNvrtc(const std::string &given = "");
 
+/// The GNU build-id of a 64-bit little-endian ELF file as lower-case hex: a
+/// hash that the linker wrote into a library. It tells two builds of NVRTC
+/// apart whatever their paths, dates or version numbers say, and costs a few
+/// reads, while dlopen of NVRTC costs 6 to 370 ms. A file without one is
+/// identified by its SHA-256 ("sha256:..."). Errors: FileSystem.
+Result<std::string> readBuildId(const std::string &path);
+
+/// The path of the shared library or program that holds this function, without
+/// links; "" if the loader does not say it. Files next to the library are found
+/// by it: no path is compiled in (docs/decisions.md, 028).
+std::string pathOfOwnBinary();
+
 /// The opened library. Compiling is thread-safe. Several at once run in
 /// parallel, but for the parsing, a fifth of a compile: see CompileWorker.h.
 class Nvrtc {

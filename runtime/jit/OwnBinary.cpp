@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/jit/OwnBinary.h"
+#include "runtime/jit/Nvrtc.h"
 
 #include <dlfcn.h>
 #include <link.h>

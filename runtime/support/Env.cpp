@@ -1,5 +1,4 @@
-//===- Env.cpp - reading the environment -------------------------------------
-//===//
+//===- Env.cpp - reading the environment ----------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,9 +11,13 @@
 
 #include "runtime/support/Env.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <thread>
 
+#include <sched.h>
 #include <unistd.h>
 
 using namespace moec;
@@ -61,4 +64,24 @@ Result<std::string> moec::envCacheFolder() {
                "no folder for the kernel cache: expected one of the "
                "environment variables MOEC_CACHE_DIR, XDG_CACHE_HOME or HOME, "
                "and none is set"};
+}
+
+int moec::usableThreads() {
+  // The kernel refuses a mask that is smaller than its own: larger ones are
+  // tried until one fits.
+  for (int cpus = 1024; cpus <= (1 << 18); cpus *= 4) {
+    cpu_set_t *mask = CPU_ALLOC(cpus);
+    if (!mask)
+      break;
+    size_t bytes = CPU_ALLOC_SIZE(cpus);
+    CPU_ZERO_S(bytes, mask);
+    int count =
+        sched_getaffinity(0, bytes, mask) == 0 ? CPU_COUNT_S(bytes, mask) : 0;
+    CPU_FREE(mask);
+    if (count > 0)
+      return count;
+    if (errno != EINVAL)
+      break;
+  }
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }

@@ -117,6 +117,11 @@ char *const *envBlock();
 /// none of them is set.
 Result<std::string> envCacheFolder();
 
+/// Hardware threads that the calling thread may run on: those of its affinity
+/// mask (taskset, containers' cpusets), at least 1. Compilations and the host
+/// device start as many.
+int usableThreads();
+
 } // namespace moec
 
 #endif // MOEC_RUNTIME_SUPPORT_ENV_H

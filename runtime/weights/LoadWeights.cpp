@@ -15,8 +15,8 @@
 
 #include "runtime/host/Parallel.h"
 #include "runtime/package/ElementTypes.h"
+#include "runtime/support/Env.h"
 #include "runtime/support/Progress.h"
-#include "runtime/support/Threads.h"
 
 #include <fmt/format.h>
 

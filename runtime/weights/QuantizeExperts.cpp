@@ -13,8 +13,8 @@
 
 #include "runtime/host/Parallel.h"
 #include "runtime/package/ElementTypes.h"
+#include "runtime/support/Env.h"
 #include "runtime/support/Progress.h"
-#include "runtime/support/Threads.h"
 #include "runtime/weights/LoadWeights.h"
 
 #include <fmt/format.h>

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/check/CaseFile.h"
+#include "test/check/CheckOptions.h"
 
 #include "runtime/support/Clock.h"
 #include "runtime/support/Files.h"

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/check/Chain.h"
+#include "test/check/FurtherRuns.h"
 
 #include "test/check/PackedWeights.h"
 

@@ -7,8 +7,7 @@
 
 #include "test/check/CheckHooks.h"
 
-#include "test/check/Chain.h"
-#include "test/check/LayerPromises.h"
+#include "test/check/FurtherRuns.h"
 #include "test/check/PackedWeights.h"
 #include "tools/moec-run/Report.h"
 

@@ -33,6 +33,16 @@ bool parseOptions(int argc, char **argv, CheckOptions &options, int &status);
 Result<void> checkInputs(const run::InputOptions &options,
                          const run::LoadedLayer &layer);
 
+/// A run for each line of the file that --cases names, with the line's options
+/// after those of the command line. Processes on one GPU are serialized, and a
+/// context costs more than most runs: many lines want one process.
+///
+/// The exit status. Each line's report is one line of JSON, printed when the
+/// line has ended. A driver's error ends the process, since what the context
+/// still holds is unknown; so does a line that keeps the device too long. Its
+/// report is the last then.
+int runCaseFile(int argc, char **argv, const CheckOptions &common);
+
 } // namespace moec::check
 
 #endif // MOEC_TEST_CHECK_CHECKOPTIONS_H

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/check/LayerPromises.h"
+#include "test/check/FurtherRuns.h"
 
 #include <fmt/format.h>
 

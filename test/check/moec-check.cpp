@@ -10,8 +10,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/support/Guard.h"
-#include "test/check/CaseFile.h"
 #include "test/check/CheckHooks.h"
+#include "test/check/CheckOptions.h"
 #include "tools/moec-run/Runner.h"
 
 using namespace moec;

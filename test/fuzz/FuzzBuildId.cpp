@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/jit/BuildId.h"
+#include "runtime/jit/Nvrtc.h"
 #include "test/fuzz/Fuzz.h"
 
 #include <fcntl.h>

@@ -16,8 +16,7 @@
 #include "compiler/import/Import.h"
 #include "dialect/catalog/Architectures.h"
 #include "test/fuzz/Fuzz.h"
-#include "test/fuzz/JsonMutator.h"
-#include "test/fuzz/TextMutator.h"
+#include "test/fuzz/Mutators.h"
 
 #include "mlir/IR/MLIRContext.h"
 

@@ -10,7 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/fuzz/Fuzz.h"
-#include "test/fuzz/JsonMutator.h"
+#include "test/fuzz/Mutators.h"
 
 #include <algorithm>
 

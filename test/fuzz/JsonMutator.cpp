@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/fuzz/JsonMutator.h"
+#include "test/fuzz/Mutators.h"
 
 #include <nlohmann/json.hpp>
 

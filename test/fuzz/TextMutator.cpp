@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/fuzz/TextMutator.h"
+#include "test/fuzz/Mutators.h"
 
 #include <array>
 #include <cctype>

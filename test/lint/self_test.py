@@ -55,6 +55,15 @@ class Length(LintTest):
     def test_1000_lines(self):
         self.green("length.py", {"runtime/A.cpp": "\n" * 1000, "examples/a.json": "\n" * 9000})
 
+    header = "// A.\n#ifndef MOEC_A_H\n#define MOEC_A_H\n\n#include <string>\n\nnamespace moec {\n%s} // namespace moec\n\n#endif\n"
+
+    def test_header_of_one_function(self):
+        self.red("length.py", {"runtime/A.h": self.header % "/* a\n b */ void a(); // c\n"},
+                 "runtime/A.h:1: 3 lines of code, at least 4: declare it where its topic or its one user is")
+
+    def test_header_of_two_functions(self):
+        self.green("length.py", {"runtime/A.h": self.header % "void a();\nvoid b();\n", "test/A.h": self.header % "void a();\n"})
+
 
 class Verifiers(LintTest):
     source = 'return op.emitOpError() << "must have "\n  << n << " rows; "\n  "at most 3, got " << m;\n'

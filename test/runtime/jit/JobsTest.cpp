@@ -10,9 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/jit/CompileOrder.h"
 #include "runtime/jit/CompilePool.h"
-#include "runtime/support/Threads.h"
+#include "runtime/support/Env.h"
 
 #include <gmock/gmock.h>
 

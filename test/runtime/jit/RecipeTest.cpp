@@ -11,8 +11,8 @@
 
 #include "test/runtime/jit/JitTesting.h"
 
-#include "runtime/jit/BuildId.h"
 #include "runtime/jit/CompilePool.h"
+#include "runtime/jit/Nvrtc.h"
 #include "test/runtime/TinyManifest.h"
 
 #include <gtest/gtest.h>
