@@ -16,7 +16,7 @@ BARRIER, COUNTER, SIGNALS = ("a barrier's phase ends in time", "a row tile's cou
                              "all CTAs signal in time")
 # The waits of each kernel.
 KERNELS = {"wgmma_fp8_block_down_128x128x128": {BARRIER, COUNTER},
-           "wgmma_gate_up_bf16_16x128x64": {BARRIER},
+           "wgmma_split_gate_up_bf16_16x128x64": {BARRIER},
            "down_slices_fp8_block_64x128x128": {BARRIER, SIGNALS}}
 
 
