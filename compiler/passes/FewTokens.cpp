@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/passes/FewTokens.h"
+#include "compiler/passes/Passes.h"
 
 #include "compiler/engine/Gemv.h"
 #include "compiler/plan/Choices.h"

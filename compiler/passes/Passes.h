@@ -20,6 +20,7 @@
 #include "mlir/Pass/Pass.h"
 #include "llvm/ADT/Twine.h"
 
+#include <cstdint>
 #include <string>
 
 namespace moec::compiler {
@@ -54,6 +55,20 @@ mlir::LogicalResult checkCommunication(moe::LayerOp layer);
 /// Refuses what no kernel packs: stored_layout, group_index and weights_type of
 /// a layer.
 mlir::LogicalResult checkStoredWeights(moe::LayerOp layer);
+
+// Part of moe-make-variants.
+
+/// The two kernels of a few tokens (engine/Gemv.h) serve next to the program's
+/// engine: up to how many tokens, or why they serve none.
+struct FewTokens {
+  int64_t tokens = 0;
+  std::string engine, realization;
+  std::string code, reason; ///< no code: nobody needs to know
+};
+
+/// The tokens of stages without ranges. Behind a dispatch they are those of all
+/// its ranks.
+FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages);
 
 } // namespace moec::compiler
 
