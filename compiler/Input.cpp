@@ -20,14 +20,12 @@
 using namespace moec;
 using namespace moec::compiler;
 
-static mlir::DialectRegistry makeRegistry() {
+std::unique_ptr<mlir::MLIRContext> compiler::makeContext() {
   mlir::DialectRegistry registry;
   registerDialects(registry);
-  return registry;
+  return std::make_unique<mlir::MLIRContext>(
+      registry, mlir::MLIRContext::Threading::DISABLED);
 }
-
-Input::Input()
-    : context(makeRegistry(), mlir::MLIRContext::Threading::DISABLED) {}
 
 Result<void> Input::readFile(const std::string &path,
                              const ImportOptions &options) {

@@ -20,16 +20,21 @@
 
 #include <nlohmann/json.hpp>
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace moec::compiler {
 
-/// A context and the input in it.
+/// A context for inputs, one after the other.
+std::unique_ptr<mlir::MLIRContext> makeContext();
+
+/// An input in a context, which is its own unless one is given.
 class Input {
 public:
-  Input();
+  Input() : own(makeContext()), context(*own) {}
+  explicit Input(mlir::MLIRContext &context) : context(context) {}
 
   /// As importFile.
   Result<void> readFile(const std::string &path, const ImportOptions &options);
@@ -51,7 +56,8 @@ public:
 private:
   Error inInputsWords(const Error &error) const;
 
-  mlir::MLIRContext context;
+  std::unique_ptr<mlir::MLIRContext> own;
+  mlir::MLIRContext &context;
   Words words;
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };

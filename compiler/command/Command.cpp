@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Reads arguments and calls a command of Commands.h. Exit status: 0; 1 when
-// the input was refused, with the reason on standard error and nothing
-// written; 2 when the arguments make no sense.
+// the input, or one of a file of cases, was refused; 2 when the arguments make
+// no sense. The reason of an input stands on standard error, with nothing
+// written.
 //
 //===----------------------------------------------------------------------===//
 
@@ -100,6 +101,15 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
                      "repeats it");
   command.add_option("-o", options.output,
                      "where to write; '-' is standard output");
+  // Each line has an input.
+  command
+      .add_option("--cases", options.cases,
+                  "each line of this file is a case with its words behind "
+                  "these, all in one process; standard output gets a JSON "
+                  "object for each")
+      ->each([input = command.get_option("INPUT")](const std::string &) {
+        input->required(false);
+      });
 }
 
 /// A check for numbers above 0.
@@ -209,16 +219,36 @@ int fail(const Error &error) {
 
 } // namespace
 
-static int runMain(int argc, char **argv) {
-  CLI::App app("moec: a compiler for Mixture-of-Experts layers", "moec");
-  app.set_version_flag("--version", std::string(compilerVersion()));
-  app.require_subcommand(1);
+namespace {
+
+/// The words of a command line, and what they ask for.
+class CommandLine {
+public:
+  CommandLine();
+  /// The exit status where there is nothing to run.
+  std::optional<int> parse(int argc, char **argv);
+  Result<void> run();
+
+  bool explains() const { return explain->parsed(); }
   CommandOptions options;
-  options.compile.tunedStore = true;
+
+private:
+  void addCompile();
+  void addExplain();
+  void addTune();
+
+  CLI::App app{"moec: a compiler for Mixture-of-Experts layers", "moec"};
+  CLI::App *compile = nullptr, *explain = nullptr, *tune = nullptr,
+           *list = nullptr;
+  TuneOptions tuning;
   std::string phase = "package", table;
   bool noCubin = false;
+};
 
-  CLI::App *compile = app.add_subcommand(
+} // namespace
+
+void CommandLine::addCompile() {
+  compile = app.add_subcommand(
       "compile", "compiles a layer to a package, or stops before");
   addInputOptions(*compile, options);
   compile
@@ -230,9 +260,10 @@ static int runMain(int argc, char **argv) {
       ->check(checkPhase);
   compile->add_flag("--no-cubin", noCubin,
                     "leave compiling of the kernels to the load");
+}
 
-  CLI::App *explain =
-      app.add_subcommand("explain", "says what would be chosen, and why");
+void CommandLine::addExplain() {
+  explain = app.add_subcommand("explain", "says what would be chosen, and why");
   addInputOptions(*explain, options);
   explain->add_flag("--json", options.json, "for programs");
   explain
@@ -256,16 +287,27 @@ static int runMain(int argc, char **argv) {
       ->add_option("--bench", options.bench,
                    "a result of moec-bench --json, for the page")
       ->needs(page);
+}
 
-  TuneOptions tuning;
-  CLI::App *tune = app.add_subcommand(
+void CommandLine::addTune() {
+  tune = app.add_subcommand(
       "tune", "measures schedules of a layer on the GPU that is here");
   addTuneOptions(*tune, tuning);
+}
 
-  CLI::App *list = app.add_subcommand("list", "prints the catalog");
+CommandLine::CommandLine() {
+  app.set_version_flag("--version", std::string(compilerVersion()));
+  app.require_subcommand(1);
+  options.compile.tunedStore = true;
+  addCompile();
+  addExplain();
+  addTune();
+  list = app.add_subcommand("list", "prints the catalog");
   list->add_option("TABLE", table, "which table; all if absent")
       ->check(CLI::IsMember(listTables()));
+}
 
+std::optional<int> CommandLine::parse(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
@@ -290,11 +332,60 @@ static int runMain(int argc, char **argv) {
   }
   options.emit = *parsePhase(phase);
   options.compile.cubins = !noCubin;
+  return std::nullopt;
+}
+
+Result<void> CommandLine::run() {
+  if (list->parsed())
+    return runList(table);
+  if (tune->parsed())
+    return runTune(tuning);
+  const std::unique_ptr<mlir::MLIRContext> context = makeContext();
+  return explains() ? runExplain(options, *context)
+                    : runCompile(options, *context);
+}
+
+/// The cases of a file. A line's words stand behind those of the command line.
+static Result<std::vector<Case>> readCases(const std::string &path, int argc,
+                                           char **argv) {
+  std::istringstream file(TRY(readFile(path)));
+  std::vector<Case> cases;
+  for (std::string text; std::getline(file, text);) {
+    std::istringstream stream(text);
+    std::vector<std::string> words(argv, argv + argc);
+    for (std::string word; stream >> word;)
+      words.push_back(word);
+    std::vector<char *> arguments;
+    for (std::string &word : words)
+      arguments.push_back(word.data());
+    const auto number = static_cast<int64_t>(cases.size() + 1);
+    CommandLine line;
+    if (line.parse(static_cast<int>(arguments.size()), arguments.data()))
+      return invalidArgument("line {} of '{}'", number, path);
+    if (line.options.input.empty())
+      return invalidArgument("line {} of '{}': expected INPUT, got none",
+                             number, path);
+    cases.push_back({number, std::move(line.options)});
+  }
+  return cases;
+}
+
+static int runMain(int argc, char **argv) {
+  CommandLine line;
+  if (const std::optional<int> status = line.parse(argc, argv))
+    return *status;
   TerminalProgress progress;
-  Result<void> done = list->parsed()      ? runList(table)
-                      : explain->parsed() ? runExplain(options)
-                      : tune->parsed()    ? runTune(tuning)
-                                          : runCompile(options);
+  if (!line.options.cases.empty()) {
+    // All are read before the first runs: what is wrong in one is said at once.
+    Result<std::vector<Case>> cases = readCases(line.options.cases, argc, argv);
+    if (!cases) {
+      fmt::print(stderr, "moec: --cases: {}\n", cases.error().message);
+      return 2;
+    }
+    return runCases(std::move(*cases),
+                    line.explains() ? runExplain : runCompile);
+  }
+  const Result<void> done = line.run();
   return done ? 0 : fail(done.error());
 }
 

@@ -30,6 +30,15 @@ struct CommandOptions {
   bool json = false;  ///< explain prints JSON
   std::string html;   ///< explain writes a page here; "" = none
   std::string bench;  ///< measured times for the page; "" = none
+  std::string cases;  ///< a file whose lines are cases; "" = one input
+  /// Gets what else goes to standard output, where it is not null.
+  std::string *printed = nullptr;
+};
+
+/// A line of a file of cases.
+struct Case {
+  int64_t line = 0; ///< from 1
+  CommandOptions options;
 };
 
 /// The whole command line: words[0] is the program. Returns the exit status
@@ -37,10 +46,18 @@ struct CommandOptions {
 int runCommand(int argc, char **words);
 
 /// `moec compile`: a package, or what --emit names.
-Result<void> runCompile(const CommandOptions &options);
+Result<void> runCompile(const CommandOptions &options,
+                        mlir::MLIRContext &context);
 
 /// `moec explain`.
-Result<void> runExplain(const CommandOptions &options);
+Result<void> runExplain(const CommandOptions &options,
+                        mlir::MLIRContext &context);
+
+/// `moec compile --cases` or `moec explain --cases`: calls `run` with each case
+/// and a context that they share, and answers with a line of JSON. Returns the
+/// exit status.
+using RunCase = Result<void> (*)(const CommandOptions &, mlir::MLIRContext &);
+int runCases(std::vector<Case> cases, RunCase run);
 
 /// `moec tune`
 Result<void> runTune(const TuneOptions &options);

@@ -51,9 +51,15 @@ Result<void> checkTarget(Input &input, Phase phase,
   return {};
 }
 
-Result<void> writeOutput(const std::string &path, std::string_view text) {
+/// To the path, or to standard output, which a case has in its answer.
+Result<void> writeOutput(const CommandOptions &options, const std::string &path,
+                         std::string_view text) {
   if (!path.empty() && path != "-")
     return writeFileAtomically(path, text);
+  if (options.printed) {
+    options.printed->append(text);
+    return {};
+  }
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
       std::fflush(stdout) != 0)
     return fileError("cannot write", "standard output");
@@ -62,13 +68,14 @@ Result<void> writeOutput(const std::string &path, std::string_view text) {
 
 /// Texts by path: to standard output one after the other, or as a folder that
 /// appears at once.
-Result<void> writeTexts(const std::string &folder,
+Result<void> writeTexts(const CommandOptions &options,
                         const std::map<std::string, std::string> &texts) {
+  const std::string &folder = options.output;
   if (folder.empty() || folder == "-") {
     std::string all;
     for (const auto &[path, text] : texts)
       all += fmt::format("// ---- {}\n{}", path, text);
-    return writeOutput("", all);
+    return writeOutput(options, "", all);
   }
   if (fileExists(folder)) {
     Result<std::vector<std::string>> inside = listFiles(folder);
@@ -105,7 +112,7 @@ Result<void> writeSources(Input &input, const CommandOptions &options) {
       if (!options.output.empty() || path.ends_with(".cu"))
         texts[prefix + path] = text;
   }
-  return writeTexts(options.output, texts);
+  return writeTexts(options, texts);
 }
 
 /// ", ranks 0 to 63"; nothing of a package of one rank.
@@ -132,13 +139,14 @@ Result<void> writeCompiled(Input &input, const CommandOptions &options) {
           ranksText(shares, files.manifest));
     }
   return writeShares(std::move(shares), folder,
-                     [&] { return writeOutput("", summary); });
+                     [&] { return writeOutput(options, "", summary); });
 }
 
 } // namespace
 
-Result<void> moec::compiler::runCompile(const CommandOptions &options) {
-  Input input;
+Result<void> moec::compiler::runCompile(const CommandOptions &options,
+                                        mlir::MLIRContext &context) {
+  Input input(context);
   TRY(input.readFile(options.input, options.import));
   Phase last = std::min(options.emit, Phase::Scheduled);
   TRY(checkTarget(input, last, options.compile));
@@ -153,7 +161,7 @@ Result<void> moec::compiler::runCompile(const CommandOptions &options) {
     std::string text = print(input.get());
     if (!text.ends_with('\n'))
       text += '\n';
-    return writeOutput(options.output, text);
+    return writeOutput(options, options.output, text);
   }
   }
 }
@@ -166,14 +174,15 @@ static Result<void> writePage(const nlohmann::ordered_json &report,
   return writeFileAtomically(path, page);
 }
 
-Result<void> moec::compiler::runExplain(const CommandOptions &options) {
+Result<void> moec::compiler::runExplain(const CommandOptions &options,
+                                        mlir::MLIRContext &context) {
   if (!options.html.empty() && options.html == options.output)
     return invalidArgument("expected two files, got {} for both --html and -o",
                            options.html);
   std::optional<html::NamedText> bench;
   if (!options.bench.empty())
     bench = {options.bench, TRY(readFile(options.bench))};
-  Input input;
+  Input input(context);
   auto report = [&]() -> Result<nlohmann::ordered_json> {
     TRY(input.readFile(options.input, options.import));
     TRY(checkTarget(input, Phase::Scheduled, options.compile));
@@ -187,6 +196,7 @@ Result<void> moec::compiler::runExplain(const CommandOptions &options) {
   }
   if (!options.html.empty())
     TRY(writePage(*report, bench, options.html));
-  return writeOutput(options.output, options.json ? report->dump(2) + "\n"
-                                                  : explainText(*report));
+  return writeOutput(options, options.output,
+                     options.json ? report->dump(2) + "\n"
+                                  : explainText(*report));
 }
