@@ -162,7 +162,8 @@ def main():
         print("SKIPPED: PyPI's safetensors is not here (./bootstrap test installs it; PYTHONPATH may say where)")
         sys.exit(SKIPPED)
     tools = testing.Tools(arguments.bin)
-    work = testing.pathlib.Path(arguments.work).resolve()
+    scratch = testing.Scratch(arguments.work)
+    work = scratch.work if arguments.keep else scratch.folder
     started = time.monotonic()
     schemes = testing.parallel(lambda scheme: scheme_of_row(tools, work, scheme), tools.rows()["schemes"], arguments.jobs)
     covered, others = {weights_of(row["scheme"]) for row in CASES}, []
@@ -171,11 +172,14 @@ def main():
             covered.add(weights_of(scheme))
             others.append(case_of(scheme))
     chosen = [row for row in CASES + others + list(online_cases(schemes)) if arguments.only in row["name"]]
-    failures = [text for text in testing.parallel(lambda row: check_case(tools, work, row, arguments.keep), chosen, arguments.jobs) if text]
+    failures = [text for text in testing.parallel(
+        lambda row: scratch.keep(row["name"], check_case(tools, work, row, arguments.keep)), chosen, arguments.jobs) if text]
     refusals = [row for row in REFUSALS if arguments.only in row[0]]
-    failures += [text for text in testing.parallel(lambda row: check_refusal(tools, work, row), refusals, arguments.jobs) if text]
+    failures += [text for text in testing.parallel(
+        lambda row: scratch.keep(f"refused-{row[0]}", check_refusal(tools, work, row)), refusals, arguments.jobs) if text]
     untaken = [row for row in UNTAKEN if arguments.only in row[0]]
-    failures += [text for text in testing.parallel(lambda row: check_untaken(tools, work, row), untaken, arguments.jobs) if text]
+    failures += [text for text in testing.parallel(
+        lambda row: scratch.keep(f"untaken-{row[0]}", check_untaken(tools, work, row)), untaken, arguments.jobs) if text]
     testing.finish("checkpoints", len(chosen) + len(refusals) + len(untaken), failures, started, time.monotonic())
 
 

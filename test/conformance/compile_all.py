@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiles the kernels of legal catalog rows for every arch with NVRTC; needs no GPU.
+"""Compiles the kernels of legal catalog rows with NVRTC, but for those of test/golden/kernels.txt; needs no GPU.
 
 A kernel fails when it does not compile, when it spills registers, when its PTX holds `.local`, when NVRTC or ptxas
 say anything at all, when its instructions are not those that its schedule implies (see check_instructions), or when it
@@ -10,18 +10,17 @@ test/golden/legal.txt holds the list.
 
 Of LEADERS, one scheme for each size of operands, each backend, engine and arch with tails in every size; REPRESENTATIVES
 gated with bias, not gated without, and every activation and routing method; other archs gated or not in turn; and ranks that
-have a part of the experts. Biases are those of ranks of which one adds b2. Every such kernel is drawn for an arch of PREFERRED
-whose packages have it, or for another arch that has the same text.
-Of every other scheme each backend and engine for one arch and for each arch one of them, in turn as activations and methods
-are; of its kernels that no leader has, each of a backend, an engine, a stage and a tile is compiled once, their archs spread
-so that each has one at least. So a new scheme costs some forty kernels. What is drawn depends on --seed, by default a digest
-of all texts: another arch has its turn when a template or a table changes. Of what is drawn, half is compiled, and at least one
-kernel of each scheme, backend, engine, stage and tile. --more, as in ./bootstrap test-all, compiles all of it, and kernels of
-LEADERS for each arch of PREFERRED and one of the others. --every-arch draws nothing; --all also generates the full product of
-layers. What passed is remembered by a hash of all that went in. Parts of layers are some cases of parts.py.
+have a part of the experts. Biases are those of ranks of which one adds b2. Every text of such a kernel is judged for each arch of
+PREFERRED whose packages have it, and for another one. Of every other scheme each backend and engine for one arch and for each arch one
+of them, in turn as activations and methods are; of its texts that no leader has one of each backend, engine, stage and tile is judged
+for one arch, and each arch for one text at least. So a new scheme costs some forty kernels.
+Parts of layers are some cases of parts.py.
+
+kernels.txt remembers what passed. Other texts are compiled, and MOEC_TEST_ALL=1 (./bootstrap test-all) compiles all. --update writes the
+list. --every-arch judges each text for every arch that has it; --all also generates the full product of layers. What passed here is
+known in --work, too.
 """
 
-import collections
 import concurrent.futures
 import hashlib
 import itertools
@@ -33,11 +32,13 @@ import struct
 import sys
 import time
 
-import conformance
-import moec_testing as testing
-import nvrtc
-import parts
-import protocol
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "golden"))
+import conformance  # noqa: E402
+import kernel_list  # noqa: E402
+import moec_testing as testing  # noqa: E402
+import nvrtc  # noqa: E402
+import parts  # noqa: E402
+import protocol  # noqa: E402
 
 # No tile divides any of these; rows are whole multiples of 16 bytes.
 SHAPE = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 328, "intermediate_size": 200}
@@ -46,7 +47,7 @@ SHAPE_OF_BYTES = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 336, 
 REPRESENTATIVES = ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"]
 # Operands as they come, of 32 and of 16 bits, and scaled ones of 8 bits in the form that asks most of registers.
 LEADERS = ["f32", "bf16", "fp8_block"]
-# Most kernels are drawn for these: the oldest with asynchronous copies, and the arch with wgmma.
+# Most kernels are judged for these: the oldest with asynchronous copies, and the arch with wgmma.
 PREFERRED = ["sm_80", "sm_90a"]
 # The one that has all engines.
 ALL_WAYS = "sm_90a"
@@ -63,9 +64,12 @@ HGMMA = {0x9f0, 0xdf0}
 QGMMA = {0x9f3, 0xdf3}
 UTMALDG = 0x5b4
 # The version of this file's rules; a kernel that passed an older version is judged again.
-RULES = "9"
+RULES = "10"
+# Packages that one process compiles.
+CHUNK = 50
 
 _library = None
+_headers = {}
 
 
 def choose(rows, everything):
@@ -119,17 +123,11 @@ def others(rows, arch, turn, scheme, once):
         yield arch["name"], scheme, backend, engine, [fits[(turn + number + place) % len(fits)]]
 
 
-def make_sources(tools, work, rows, arch, scheme, backend, engine, layers):
-    """Kernels [(name, arch, source, headers, options, schedule, place)] of one row and arch; an empty list where the row is refused.
-    Kernels of one place differ by layer and arch."""
-    result = []
+def layers_of_row(rows, arch, scheme, backend, engine, layers):
+    """(name, order of fragments, layer, words of the compiler) of each package of one row and arch."""
     # Sizes that no tile divides, and whole blocks where the engine then reads fragments.
     orders = ("rows", "fragment") if testing.may_read_fragments(rows, engine, scheme) else ("rows",)
     for index, (order, (activation, routing, bias, *parts)) in enumerate(itertools.product(orders, layers)):
-        name = f"{arch}-{scheme['name']}-{backend}-{engine}-{index}"
-        folder = work / "packages" / name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
         shape = SHAPE if testing.is_plain(scheme) else SHAPE_OF_BYTES
         form = next(row["format"] for row in rows["backends"] if row["name"] == backend)
         # One backend has the kernels that order columns.
@@ -139,55 +137,46 @@ def make_sources(tools, work, rows, arch, scheme, backend, engine, layers):
         if bias and not ordered:  # as many columns for each of two ranks
             sizes = {**sizes, "intermediate_size": 2 * sizes["intermediate_size"]}
             parallel = PART_OF_COLUMNS
-        (folder / "layer.json").write_text(json.dumps({
+        yield f"{scheme['name']}-{backend}-{engine}-{index}", order, {
             **testing.layer_json("all", sizes, scheme, activation, routing, bias),
-            **ordered, "activation_format": form, "moe_parallel_config": parallel}))
-        status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", f"--arch={arch}",
-                                         f"--backend={backend}", *testing.engine_options(rows, engine), "--no-cubin",
-                                         "-o", folder / "package"])
-        if status == 1:
-            return [], None  # refused: test/golden/legal.txt is where that is judged
-        if status:
-            return [], f"{name}: moec exited with {status}: {errors.strip()}"
-        for kernel, source, headers, flags, schedule in kernels_of(folder / "package"):
-            # Beside an engine of few tokens there is one that has a row of its own.
-            if testing.is_of_few_tokens(rows, engine) and schedule.get("engine") != engine:
-                continue
-            stage = re.sub(r"^up_to_\d+_", "", kernel)
-            place = (scheme["name"], backend, engine, stage, schedule.get("tile", [0])[0], order)
-            result.append((f"{name}/{kernel}", arch, source, headers, flags, schedule, place))
-        shutil.rmtree(folder)
-    return result, None
+            **ordered, "activation_format": form, "moe_parallel_config": parallel}, [
+                f"--arch={arch}", f"--backend={backend}", *testing.engine_options(rows, engine)]
+
+
+def make_packages(tools, work, jobs):
+    """[[(kernel's name, source, headers, options, schedule)]], None where the package is refused, or a sentence of each of
+    [(name, layer, words)]; one process makes them."""
+    folder = work / jobs[0][0]
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    lines = []
+    for number, (_, layer, words) in enumerate(jobs):
+        (folder / f"{number}.json").write_text(json.dumps(layer))
+        lines.append([folder / f"{number}.json", *words, "-o", folder / str(number)])
+    made = []
+    for number, (status, said) in enumerate(testing.compile_lines(tools.moec, lines, folder / "cases", common=["--no-cubin"])):
+        if status not in (0, 1):
+            made.append(f"{jobs[number][0]}: moec exited with {status}: {said}")
+        else:
+            made.append(None if status else list(kernels_of(folder / str(number))))
+    shutil.rmtree(folder)
+    return made
 
 
 def kernels_of(package):
     """(name, source, headers, options, schedule) of each kernel of a package."""
     manifest = json.loads((package / "manifest.json").read_text())
+    texts = {}
     for target in manifest["targets"]:
         for kernel in target["kernels"]:
-            headers = {header: (package / "include" / header).read_text() for header in kernel["headers"]}
+            for header in kernel["headers"]:
+                if header not in texts:
+                    text = (package / "include" / header).read_text()
+                    texts[header] = _headers.setdefault(text, text)  # one copy of all packages
+            headers = {header: texts[header] for header in kernel["headers"]}
             # Kernels of two schemes that differ by the name of their entry alone are one.
             source = (package / kernel["source"]).read_text().replace(kernel["entry"], "moec_kernel")
             yield kernel["name"], source, headers, kernel["options"] + STRICT, target["report"]["schedules"].get(kernel["name"], {})
-
-
-def make_part_sources(tools, work, arch, case):
-    """As make_sources, of a part of a layer."""
-    name = f"{arch}-{conformance.name_of(case)}"
-    folder = work / "packages" / name
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    (folder / "layer.json").write_text(json.dumps(conformance.layer_of("part", case)))
-    status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", f"--arch={arch}", *conformance.words_of(case),
-                                     "--no-cubin", "-o", folder / "package"])
-    if status:
-        return [], f"{name}: moec exited with {status}: {errors.strip()}"
-    result = []
-    for kernel, source, headers, flags, schedule in kernels_of(folder / "package"):
-        place = (LEADERS[1], "part", case["part"], re.sub(r"^up_to_\d+_", "", kernel), 0, "rows")
-        result.append((f"{name}/{kernel}", arch, source, headers, flags, schedule, place))
-    shutil.rmtree(folder)
-    return result, None
 
 
 def opcodes(cubin):
@@ -201,6 +190,11 @@ def opcodes(cubin):
         if kind == 1 and cubin[start:start + 6] == b".text.":
             for at in range(offset, offset + length - 15, 16):
                 yield struct.unpack_from("<H", cubin, at)[0] & 0xfff
+
+
+def instructions_of(schedule):
+    """The fields of a schedule that check_instructions reads."""
+    return json.dumps([*(schedule.get(name) for name in ("engine", "tile", "consumer_warps", "swap")), "buffers" in schedule])
 
 
 def multiplies(schedule):
@@ -247,52 +241,34 @@ def check_instructions(cubin, schedule, source):
     return None
 
 
-def key_of(version, source, headers, options):
-    digest = hashlib.sha256()
-    for part in [RULES, version, source, *options, *[text for pair in sorted(headers.items()) for text in pair]]:
-        digest.update(part.encode())
-        digest.update(b"\0")
-    return digest.hexdigest()
+def judged(texts, places):
+    """The archs for which each text is compiled, of {text: (archs that have it, name)} and {place: [(text, arch)]}: see above."""
+    def turn(name, among):
+        # By a name, so that an edit of a text leaves its arch.
+        return among[int(hashlib.sha256(name.encode()).hexdigest(), 16) % len(among)]
 
-
-def draw(kernels, places, seed, more):
-    """The kernels to compile of {(digest of the text, arch): kernel}; places: {place: [(text, arch)]}. more: of leaders for each
-    arch of PREFERRED and one more."""
-    def lot(text, arch):
-        return hashlib.sha256(f"{seed} {text} {arch}".encode()).digest()
-
-    # Texts of leaders, with the archs that have them.
-    chosen, archs = set(), {}
-    for text, arch in [key for place, keys in places.items() if place[0] in LEADERS for key in keys]:
-        archs.setdefault(text, set()).add(arch)
-    for text, among in archs.items():
-        by_lot = sorted(among, key=lambda arch, text=text: lot(text, arch))
-        several = [arch for arch in by_lot if arch in PREFERRED] + [arch for arch in by_lot if arch not in PREFERRED][:1]
-        one = min(several, key=lambda arch, text=text: lot(text, arch))
-        chosen |= {(text, arch) for arch in (several if more else [one])}
-    # Every place of another scheme once, on the arch that the scheme has met least; then the archs that it has not met.
-    met, of_leaders = collections.Counter(), {text for text, _ in chosen}
-    texts = set(of_leaders)
-    for place, keys in sorted(places.items(), key=lambda item: (len(item[1]), item[0])):
-        if place[0] not in LEADERS and not any(text in texts for text, _ in keys):
-            text, arch = min(keys, key=lambda key: (met[place[0], key[1]], lot(*key)))
-            met[place[0], arch] += 1
-            texts.add(text)
-            chosen.add((text, arch))
-    left = {}
+    chosen, met, left = {}, set(), []
     for place, keys in places.items():
-        for text, arch in keys if place[0] not in LEADERS else []:
-            if text not in of_leaders and not met[place[0], arch]:
-                left.setdefault((place[0], arch), []).append((text, arch))
-    chosen |= {min(keys, key=lambda key: lot(*key)) for keys in left.values()}
-    if not more:
-        half = {key for key in chosen if lot(*key)[0] % 2}
-        for keys in places.values():
-            mine = chosen.intersection(keys)
-            if mine and not mine & half:
-                half.add(min(mine, key=lambda key: lot(*key)))
-        chosen = half
-    return {key: kernel for key, kernel in kernels.items() if key in chosen}
+        for text, _ in keys if place[0] in LEADERS else ():
+            archs, name = texts[text]
+            others = [arch for arch in archs if arch not in PREFERRED]
+            chosen[text] = {arch for arch in archs if arch in PREFERRED} | ({turn(name, others)} if others else set())
+    of_leaders = set(chosen)
+    # Every place of another scheme once, those with few texts first, which may serve others.
+    for place, keys in sorted(places.items(), key=lambda item: (len(item[1]), item[0])):
+        if place[0] in LEADERS:
+            continue
+        left += [(place[0], arch, text) for text, arch in keys if text not in of_leaders]
+        if not any(text in chosen for text, _ in keys):
+            arch = turn("-".join(map(str, place)), list(dict.fromkeys(arch for _, arch in keys)))
+            chosen[next(text for text, of in keys if of == arch)] = {arch}
+            met.add((place[0], arch))
+    # Then the archs that a scheme has not met.
+    for scheme, arch, text in left:
+        if (scheme, arch) not in met:
+            met.add((scheme, arch))
+            chosen.setdefault(text, set()).add(arch)
+    return chosen
 
 
 def check_kernel(job):
@@ -320,14 +296,32 @@ def check_kernel(job):
     return f"{name}: {wrong}" if wrong else None
 
 
+def packages_to_make(rows, options):
+    """[(arch, row's number, scheme, place, (name, layer, words))]: all packages. Kernels of one row are left out where it is refused."""
+    combinations = [item for item in choose(rows, options.all) if
+                    options.filter in f"{item[0]}-{item[1]['name']}-{item[2]}-{item[3]}"]
+    for number, (arch, scheme, backend, engine, layers) in enumerate(combinations):
+        for name, order, layer, words in layers_of_row(rows, arch, scheme, backend, engine, layers):
+            yield arch, number, (scheme["name"], backend, engine, order), (name, layer, words)
+    # Some parts of layers: their kernels are those of layers, less what nobody reads.
+    for arch in (REPRESENTATIVES[0], *PREFERRED):
+        for case in itertools.islice(parts.cases(rows), 0, None, PART_STEP):
+            if options.filter in f"{arch}-{case['scheme']['name']}-{case['backend']}-{case['engine']}" and \
+                    not testing.may_multiply_codes(case["scheme"]):
+                yield arch, None, (LEADERS[1], "part", case["part"], "rows"), (
+                    conformance.name_of(case), conformance.layer_of("part", case), [f"--arch={arch}", *conformance.words_of(case)])
+
+
 def main():
     arguments = testing.parser(__doc__.splitlines()[0])
     arguments.add_argument("--filter", default="", help="only kernels with this in arch-scheme-backend-engine")
     arguments.add_argument("--all", action="store_true", help="every activation, method and bias on every arch")
-    arguments.add_argument("--more", action="store_true", default=testing.runs_all(), help="more archs of each kernel; MOEC_TEST_ALL=1 says so, too")
     arguments.add_argument("--every-arch", action="store_true", help="each kernel for every arch that has it")
-    arguments.add_argument("--seed", default="", help="of the draw of archs; default: a digest of all texts")
+    kernel_list.options_of(arguments)
     options = arguments.parse_args()
+    is_usual = not (options.filter or options.all or options.every_arch)
+    if options.update and not is_usual:
+        sys.exit("--update: expected no --filter, --all and --every-arch")
     path = nvrtc.find()
     if not path:
         print("SKIPPED: no NVRTC found (MOEC_NVRTC_PATH, /usr/local/cuda)")
@@ -338,49 +332,63 @@ def main():
     done.mkdir(parents=True, exist_ok=True)
     started = time.time()
     rows = tools.rows()
-    version = nvrtc.Nvrtc(path).version()
+    listed = kernel_list.KernelList("layers", RULES, nvrtc.Nvrtc(path).release())
 
     archs = [arch["name"] for arch in rows["archs"]]
     for what, names, known in (("REPRESENTATIVES", REPRESENTATIVES, archs), ("LEADERS", LEADERS, [row["name"] for row in rows["schemes"]])):
         unknown = [name for name in names if name not in known]
         if unknown:
             sys.exit(f"{what}: expected names of the catalog, got {', '.join(unknown)}")
-    combinations = [item for item in choose(rows, options.all) if
-                    options.filter in f"{item[0]}-{item[1]['name']}-{item[2]}-{item[3]}"]
-    # Some parts of layers: their kernels are those of layers, less what nobody reads.
-    of_parts = [(arch, case) for arch in (REPRESENTATIVES[0], *PREFERRED) for case in itertools.islice(parts.cases(rows), 0, None, PART_STEP)
-                if options.filter in f"{arch}-{case['scheme']['name']}-{case['backend']}-{case['engine']}" and
-                not testing.may_multiply_codes(case["scheme"])]
-    made = testing.parallel(lambda item: make_sources(tools, work, rows, *item), combinations, options.jobs)
-    made += testing.parallel(lambda item: make_part_sources(tools, work, *item), of_parts, options.jobs)
-    print(f"{sum(len(item[4]) for item in combinations) + len(of_parts)} packages in {time.time() - started:.0f} s", flush=True)
-    failures = [failure for _, failure in made if failure]
+    packages = list(packages_to_make(rows, options))
+    chunks = testing.in_chunks([(f"{arch}-{job[0]}", *job[1:]) for arch, _, _, job in packages], CHUNK)
+    scratch = testing.Scratch(work / "packages")
+    made = [one for chunk in testing.parallel(lambda chunk: make_packages(tools, scratch.folder, chunk), chunks, options.jobs) for one in chunk]
+    print(f"{len(packages)} packages in {time.time() - started:.0f} s", flush=True)
+    failures = [one for one in made if isinstance(one, str)]
+    # test/golden/legal.txt is where refusals are judged, of rows: parts have none.
+    refused = {number for (_, number, _, _), one in zip(packages, made) if one is None and number is not None}
+    failures += [f"{arch}-{job[0]}: refused" for (arch, number, _, job), one in zip(packages, made) if one is None and number is None]
     # One kernel is often the same in several packages: compile it once.
-    kernels, places = {}, {}
-    for sources, _ in made:
-        for name, arch, source, headers, flags, schedule, place in sources:
-            text = key_of("", source, headers, [flag for flag in flags if not flag.startswith("-arch=")])
-            kernels.setdefault((text, arch), (path, name, source, headers, flags, schedule))
-            places.setdefault(place, []).append((text, arch))
-    total = len(kernels)
-    if not (options.all or options.every_arch):
-        seed = options.seed or hashlib.sha256("".join(sorted(text for text, _ in kernels)).encode()).hexdigest()[:8]
-        kernels = draw(kernels, places, seed, options.more)
-        counts = collections.Counter(arch for _, arch in kernels)
-        print(f"drawn with --seed={seed}: " + ", ".join(f"{arch} {counts[arch]}" for arch in archs if counts[arch]), flush=True)
-    keyed = [(key_of(version, job[2], job[3], job[4]), job) for job in kernels.values()]
+    kernels, texts, places = {}, {}, {}
+    for (arch, number, (scheme, backend, engine, order), (name, _, _)), one in zip(packages, made):
+        if number in refused or not isinstance(one, list):
+            continue
+        for kernel, source, headers, flags, schedule in one:
+            # Beside an engine of few tokens there is one that has a row of its own.
+            if backend != "part" and testing.is_of_few_tokens(rows, engine) and schedule.get("engine") != engine:
+                continue
+            text = listed.digest(source, headers, [*(flag for flag in flags if not flag.startswith("-arch=")), instructions_of(schedule)])
+            kernels.setdefault((text, arch), (path, f"{arch}-{name}/{kernel}", source, headers, flags, schedule))
+            of_text, _ = texts.setdefault(text, ([], f"{name}/{kernel}"))
+            if arch not in of_text:
+                of_text.append(arch)
+            places.setdefault((scheme, backend, engine, re.sub(r"^up_to_\d+_", "", kernel), schedule.get("tile", [0])[0], order), []).append((text, arch))
+    chosen = judged(texts, places)
+    if options.all or options.every_arch:
+        chosen = {text: of_text for text, (of_text, _) in texts.items()}
+    keyed = []
+    for (text, arch), job in kernels.items():
+        if arch in chosen.get(text, ()):
+            is_listed = listed.see(text, texts[text][1], arch)
+            if not is_listed or testing.runs_all():
+                keyed.append((f"{text}-{arch}-{listed.version}", job))
     pending = [(key, job) for key, job in keyed if not (done / key).exists()]
-    print(f"{len(combinations)} rows x archs, {sum(bool(s) for s, _ in made)} legal, {total} different kernels of archs, "
-          f"{len({text for text, _ in kernels})} different texts, {len(kernels)} to compile, {len(keyed) - len(pending)} of them "
-          f"known to pass; NVRTC {version} at {path}", flush=True)
+    count = sum(len(of_text) for of_text in chosen.values())
+    print(f"{len(refused)} rows of an arch are refused; {len(kernels)} different kernels of archs, {len(texts)} different texts, {count} of "
+          f"archs are judged, {count - len(keyed)} of them listed; {len(pending)} to compile with NVRTC {listed.version} at {path}", flush=True)
+    if listed.about():
+        print(listed.about(), flush=True)
     with concurrent.futures.ProcessPoolExecutor(max_workers=options.jobs) as pool:
         for (key, _), failure in zip(pending, pool.map(check_kernel, [job for _, job in pending], chunksize=4)):
             if failure:
                 failures.append(failure)
             else:
                 (done / key).touch()
-    testing.finish("compiling every legal row for every arch", max(len(kernels), len(failures)), failures, started,
-                   time.time())
+    if options.update and not failures:
+        listed.write()
+    elif is_usual:
+        failures += listed.stale()
+    testing.finish("compiling every legal row for every arch", max(count, len(failures)), failures, started, time.time())
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ every routing pattern), and in turn one rank of a layout and one of several sets
 import itertools
 import json
 import math
-import pathlib
 import re
 import shutil
 import time
@@ -27,6 +26,8 @@ TOKENS = "0,1,2,7,8,33,65"
 # Token counts of layers without extras, but in ./bootstrap test-all.
 SOME_TOKENS = "0,1,7,33"
 MAX_TOKENS = 160
+# Cases that one process compiles and another one runs.
+CHUNK = 25
 # One rank of a layout.
 SHARES = [
     {"tp_size": 7, "tp_rank": 6},
@@ -338,31 +339,44 @@ def words_of(case):
     return [f"--backend={case['backend']}", *([] if case["few_tokens"] else [f"--engine={case['engine']}"])]
 
 
-def check_case(tools, library, work, case):
-    """None, or a sentence about the first thing that is wrong."""
-    name = name_of(case)
-    folder = work / name
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    layer = layer_of(name, case)
-    (folder / "layer.json").write_text(json.dumps(layer))
-    package = folder / "package"
-    words = words_of(case)
-    status, errors = library.compile(layer, words, MAX_TOKENS, package)
-    if status:
-        return f"{name}: {errors.strip()} in moec compile {folder / 'layer.json'} {' '.join(words)}"
-    manifest = json.loads((package / "manifest.json").read_text())
-    if case["few_tokens"]:
-        # Shared experts with weights of their own have kernels of the engine beside it.
-        launches = [launch for launch in manifest["targets"][0]["variants"][0]["launches"] if "_shared_" not in launch["kernel"]]
-        if len(launches) != 2:
-            return f"{name}: expected two launches for few tokens, got {[launch['kernel'] for launch in launches]}"
-    runs = list(runs_of(case, manifest))
-    for run, fault in zip(runs, testing.run_lines(tools.moec_check, [(package, run) for run in runs], folder / "lines.cases")):
+def launches_of(case, manifest):
+    """None, or what is wrong with the launches of an engine of few tokens."""
+    if not case["few_tokens"]:
+        return None
+    # Shared experts with weights of their own have kernels of the engine beside it.
+    launches = [launch for launch in manifest["targets"][0]["variants"][0]["launches"] if "_shared_" not in launch["kernel"]]
+    return None if len(launches) == 2 else f"expected two launches for few tokens, got {[launch['kernel'] for launch in launches]}"
+
+
+def check_cases(tools, scratch, cases):
+    """None, or a sentence about the first thing that is wrong, of each case. One process compiles them, another one runs them."""
+    names, lines = [name_of(case) for case in cases], []
+    for name, case in zip(names, cases):
+        folder = scratch.folder / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        (folder / "layer.json").write_text(json.dumps(layer_of(name, case)))
+        lines.append([folder / "layer.json", *words_of(case), "-o", folder / "package"])
+    file = scratch.folder / f"{names[0]}.cases"
+    faults, runs = {}, []
+    outcomes = testing.compile_lines(tools.moec, lines, file, common=["--arch=sm_90a", "--no-cubin", f"--max-tokens={MAX_TOKENS}"])
+    for name, case, line, (status, said) in zip(names, cases, lines, outcomes):
+        if status:
+            faults[name] = f"{said} in moec compile {' '.join(map(str, line))}"
+            continue
+        manifest = json.loads((line[-1] / "manifest.json").read_text())
+        wrong = launches_of(case, manifest)
+        if wrong:
+            faults[name] = wrong
+        else:
+            runs += [(name, (line[-1], run)) for run in runs_of(case, manifest)]
+    for (name, (package, run)), fault in zip(runs, testing.run_lines(tools.moec_check, [run for _, run in runs], file)):
         if fault:
-            return f"{name}: {fault} in moec-check {package} --device=host --check {' '.join(run)}"
-    shutil.rmtree(folder)
-    return None
+            faults.setdefault(name, f"{fault} in moec-check {package} --device=host --check {' '.join(run)}")
+    for name in names:
+        if name not in faults:
+            shutil.rmtree(scratch.folder / name)
+    return [scratch.keep(name, f"{name}: {faults[name]}") if name in faults else None for name in names]
 
 
 def main():
@@ -372,12 +386,11 @@ def main():
     arguments.add_argument("--filter", default="", help="only cases whose name this regular expression is found in")
     options = arguments.parse_args()
     tools = testing.Tools(options.bin)
-    library = testing.Library(tools.library)
-    work = pathlib.Path(options.work)
+    scratch = testing.Scratch(options.work)
     started = time.time()
     chosen = [case for case in cases(tools.rows(), options.product, options.all) if re.search(options.filter, name_of(case))]
-    results = testing.parallel(lambda case: check_case(tools, library, work, case), chosen, options.jobs)
-    testing.finish("conformance on the host device", len(chosen), [text for text in results if text], started,
+    results = testing.parallel(lambda chunk: check_cases(tools, scratch, chunk), testing.in_chunks(chosen, CHUNK), options.jobs)
+    testing.finish("conformance on the host device", len(chosen), [text for chunk in results for text in chunk if text], started,
                    time.time())
 
 

@@ -10,6 +10,7 @@ layer of LAYERS. What is compared is the scheduled IR of sm_90a without the text
 import itertools
 import json
 import pathlib
+import shutil
 import sys
 import time
 
@@ -34,6 +35,8 @@ LAYERS = {
     "codes": {**SIZES, "routing_method": "renormalize", "quant_config": {"a1": TOKEN, "a2": TOKEN, "w1": NIBBLES, "w2": NIBBLES},
               "moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}},
 }
+# Layers that one process compiles.
+CHUNK = 100
 INTEGERS, NUMBERS = (0, 1, 2, 3, 8, 64), (0.5, 1.0, 1.75)
 SHAPES = ([-1, -1], [1, -1], [1, 32], [1, 128], [128, 128])
 # Fields of free text have values of a table, by the table's name.
@@ -127,13 +130,17 @@ def program_of(text):
     return "\n".join(kept)
 
 
-def outcome(tools, work, number, layer):
-    """("refused", message) or ("served", the program)."""
-    path = work / f"{number}.json"
-    path.write_text(json.dumps(layer))
-    status, output, errors = testing.run([tools.moec, "compile", path, "--arch=sm_90a", "--emit=scheduled"])
-    path.unlink()
-    return ("served", (program_of(output), output)) if status == 0 else ("refused" if status == 1 else "crashed", errors)
+def outcomes_of(tools, folder, layers):
+    """("refused", message) or ("served", the program) of each layer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for number, layer in enumerate(layers):
+        lines.append([folder / f"{number}.json"])
+        lines[-1][0].write_text(json.dumps(layer))
+    outcomes = testing.compile_lines(tools.moec, lines, folder / "cases", common=["--arch=sm_90a", "--emit=scheduled"])
+    shutil.rmtree(folder)
+    return [("served", (program_of(said), said)) if status == 0 else ("refused" if status == 1 else "crashed", said)
+            for status, said in outcomes]
 
 
 def main():
@@ -155,7 +162,9 @@ def main():
             wrong.append(f"{path}: expected at least two values; say in fields.py what it may be")
         for (name, layer), value in itertools.product(LAYERS.items(), values):
             jobs.append((name, path, value, with_value(layer, path, value)))
-    outcomes = testing.parallel(lambda job: outcome(tools, work, job[0], job[1][3]), list(enumerate(jobs)), options.jobs)
+    chunks = testing.in_chunks([layer for *_, layer in jobs], CHUNK)
+    made = testing.parallel(lambda chunk: outcomes_of(tools, work / str(chunk[0]), chunk[1]), list(enumerate(chunks)), options.jobs)
+    outcomes = [outcome for chunk in made for outcome in chunk]
     groups, served = {}, set()
     for (name, path, value, layer), (state, text) in zip(jobs, outcomes):
         if state == "crashed" or (state == "refused" and not text.strip()):

@@ -29,19 +29,24 @@ MOST_TOKENS = (512, 65536)
 
 
 def check(job):
-    """None, or why it failed."""
-    tools, work, first, second = job
-    name = f"{first}-{second}"
-    (a1, w1), (a2, w2) = KINDS[first], KINDS[second]
-    layer = work / f"{name}.json"
-    layer.write_text(json.dumps({"moec_layer": 1, "name": "mixed", **SHAPE, "quant_config": {"a1": a1, "w1": w1, "a2": a2, "w2": w2}}))
-    for most in MOST_TOKENS:
-        package = work / f"{name}-{most}.moec"
-        status, _, errors = testing.run([tools.moec, "compile", layer, "--arch=sm_90a", "--gpu=h100_sxm", f"--max-tokens={most}", "-o", package])
-        if status:
-            return f"{name}, up to {most} tokens: moec exited with {status}: {errors.strip()[-600:]}"
-    status, output, errors = testing.run([tools.moec_check, package, "--device=host", "--tokens=1,33", "--routing=skewed", "--seed=7"])
-    return f"{name}: moec-check exited with {status}: {(errors or output).strip()[-600:]}" if status else None
+    """A sentence for each package or run of these pairs of kinds that failed."""
+    tools, work, pairs = job
+    lines, failures = [], []
+    for first, second in pairs:
+        (a1, w1), (a2, w2) = KINDS[first], KINDS[second]
+        layer = work / f"{first}-{second}.json"
+        layer.write_text(json.dumps({"moec_layer": 1, "name": "mixed", **SHAPE, "quant_config": {"a1": a1, "w1": w1, "a2": a2, "w2": w2}}))
+        lines += [[layer, f"--max-tokens={most}", "-o", work / f"{first}-{second}-{most}.moec"] for most in MOST_TOKENS]
+    cases = work / f"{'-'.join(pairs[0])}.cases"
+    outcomes = testing.compile_lines(tools.moec, lines, cases, common=["--arch=sm_90a", "--gpu=h100_sxm"])
+    failures = [f"{line[0].stem}, {line[1]}: moec exited with {status}: {said[-600:]}"
+                for line, (status, said) in zip(lines, outcomes) if status]
+    if not failures:
+        runs = [(work / f"{first}-{second}-{MOST_TOKENS[-1]}.moec", ["--tokens=1,33", "--routing=skewed", "--seed=7"])
+                for first, second in pairs]
+        faults = testing.run_lines(tools.moec_check, runs, cases)
+        failures = [f"{package.name}: {fault}" for (package, _), fault in zip(runs, faults) if fault]
+    return failures
 
 
 def main():
@@ -51,9 +56,10 @@ def main():
         sys.exit(77)
     started, work, tools = time.time(), pathlib.Path(options.work), testing.Tools(options.bin)
     work.mkdir(parents=True, exist_ok=True)
-    jobs = [(tools, work, first, second) for first, second in itertools.permutations(KINDS, 2)]
-    failures = [failure for failure in testing.parallel(check, jobs, options.jobs) if failure]
-    testing.finish("two matmuls of other descriptors", len(jobs), failures, started, time.time())
+    pairs = list(itertools.permutations(KINDS, 2))
+    jobs = [(tools, work, chunk) for chunk in testing.in_chunks(pairs, -(-len(pairs) // options.jobs))]
+    failures = [failure for failures in testing.parallel(check, jobs, options.jobs) for failure in failures]
+    testing.finish("two matmuls of other descriptors", len(pairs), failures, started, time.time())
 
 
 if __name__ == "__main__":

@@ -7,13 +7,16 @@ A case is one (scheme, backend, engine, activation, routing, bias, shape). All n
 """
 
 import argparse
+import atexit
 import concurrent.futures
 import ctypes
+import hashlib
 import itertools
 import json
 import math
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -43,6 +46,8 @@ NO_METHOD = dict.fromkeys(("num_expert_group", "topk_group", "hash_vocabulary", 
 FLOATS = ("f32", "f16", "bf16")
 # Seconds for a file of lines of moec-check: far more than they take.
 RUN_LIMIT = 1200
+# Bytes in memory for the packages of a test: far more than they need.
+ROOM = 1 << 30
 
 
 def is_emulated(scheme):
@@ -163,6 +168,29 @@ def run(command, timeout=300, **environment):
     return done.returncode, done.stdout, done.stderr
 
 
+class Scratch:
+    """A folder for packages, in memory where there is room: each of a package's files waits for the disk. It is empty at the start and gone
+    at the end; what failed is kept in `work`."""
+
+    def __init__(self, work):
+        self.work = self.folder = pathlib.Path(work).resolve()
+        self.work.mkdir(parents=True, exist_ok=True)
+        memory = pathlib.Path("/dev/shm")
+        if os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > ROOM:
+            self.folder = memory / f"moec-test-{os.getuid()}-{hashlib.sha256(str(self.work).encode()).hexdigest()[:16]}"
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir(mode=0o700)
+            atexit.register(shutil.rmtree, self.folder, True)
+
+    def keep(self, name, fault):
+        """The sentence, None if nothing is wrong, with the folder of this name where it is kept."""
+        if fault and self.folder != self.work and (self.folder / name).exists():
+            shutil.rmtree(self.work / name, ignore_errors=True)
+            shutil.move(self.folder / name, self.work / name)
+            fault = fault.replace(str(self.folder), str(self.work))
+        return fault
+
+
 class Library:
     """The compiler in this process."""
 
@@ -227,6 +255,35 @@ def run_lines(moec_check, lines, file, may_lack=False):
         faults[done + missing[0]] = f"moec-check exited with {status}: {errors.strip()[-300:]}"
         done += missing[0] + 1
     return faults
+
+
+def compile_lines(moec, lines, file, verb="compile", common=()):
+    """For each line, the words of a case, (exit status, what moec said: its text or the error). One process compiles the lines; where it
+    ends before they do, a new one goes on behind the line that ended it."""
+    outcomes, done = [None] * len(lines), 0
+    while done < len(lines):
+        file.write_text("".join(" ".join(map(str, words)) + "\n" for words in lines[done:]))
+        status, output, errors = run([moec, verb, *common, f"--cases={file}"], RUN_LIMIT)
+        if status == 2:
+            return [(status, errors.strip())] * len(lines)
+        answered = 0
+        for text in output.splitlines():
+            try:
+                answer = json.loads(text)
+            except ValueError:
+                break  # the process ended within it
+            outcomes[done + answered] = answer["status"], answer["error" if answer["status"] else "text"]
+            answered += 1
+        done += answered
+        if done < len(lines):
+            outcomes[done] = status, f"moec ended with {status}: {errors.strip()[-300:]}"
+            done += 1
+    return outcomes
+
+
+def in_chunks(items, size):
+    """The items in lists of at most so many."""
+    return [items[i:i + size] for i in range(0, len(items), size)]
 
 
 def routing_json(shape, routing, more):

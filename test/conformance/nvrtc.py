@@ -25,11 +25,6 @@ class Nvrtc:
         self.library = ctypes.CDLL(path)
         self.library.nvrtcGetErrorString.restype = ctypes.c_char_p
 
-    def version(self):
-        major, minor = ctypes.c_int(), ctypes.c_int()
-        self.library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
-        return f"{major.value}.{minor.value}"
-
     def release(self):
         """13.0.88, say: the library itself says less of it."""
         _, _, ptx, _ = self.compile('extern "C" __global__ void nothing() {}', "nothing.cu", {}, ["-arch=sm_90"])

@@ -31,6 +31,8 @@ ARCHS = "sm_80,sm_90a,sm_120a"
 CHOICES = ("--backend", "--engine", "--exclude", "--allow")
 STOPS = ("layer", "stages", "kernels", "scheduled")
 SHOWN_LINES = 40
+# Packages that one process writes.
+CHUNK = 30
 Job = tuple[str, pathlib.Path, list[str]]
 
 
@@ -48,16 +50,32 @@ def jobs_of(tools: testing.Tools, layers: pathlib.Path, pattern: str) -> list[Jo
     return [job for job in jobs if re.search(pattern, job[0])]
 
 
-def write(tools: testing.Tools, job: Job, folder: pathlib.Path) -> None:
-    """The package, or refused.txt with the compiler's errors, without headers."""
-    name, layer, options = job
+def finish(job: Job, folder: pathlib.Path, status: int, said: str) -> None:
+    """Leaves the package without headers, or refused.txt with the compiler's error."""
+    name, layer, _ = job
     package = folder / name
-    shutil.rmtree(package, ignore_errors=True)
-    status, _, errors = testing.run([tools.moec, "compile", layer, *options, "--no-cubin", "-o", package])
     if status:
         package.mkdir(parents=True, exist_ok=True)
-        (package / "refused.txt").write_text(f"exit {status}\n{errors}".replace(str(layer), layer.name))
+        (package / "refused.txt").write_text(f"exit {status}\n{said}\n".replace(str(layer), layer.name))
     shutil.rmtree(package / "include", ignore_errors=True)
+
+
+def write(tools: testing.Tools, job: Job, folder: pathlib.Path) -> None:
+    """The package, or refused.txt."""
+    name, layer, options = job
+    shutil.rmtree(folder / name, ignore_errors=True)
+    status, _, errors = testing.run([tools.moec, "compile", layer, *options, "--no-cubin", "-o", folder / name])
+    finish(job, folder, status, errors.strip().removeprefix("moec: "))
+
+
+def write_all(tools: testing.Tools, jobs: list[Job], folder: pathlib.Path) -> None:
+    """As write(), by one process."""
+    for name, _, _ in jobs:
+        shutil.rmtree(folder / name, ignore_errors=True)
+    lines = [[layer, *options, "-o", folder / name] for name, layer, options in jobs]
+    said = testing.compile_lines(tools.moec, lines, folder / f"{jobs[0][0]}.cases", common=["--no-cubin"])
+    for job, (status, text) in zip(jobs, said, strict=True):
+        finish(job, folder, status, text)
 
 
 def write_resumed(tools: testing.Tools, job: Job, folder: pathlib.Path) -> None:
@@ -109,8 +127,13 @@ def main() -> None:
     layers = work / "layers"
     layers.mkdir(parents=True, exist_ok=True)
     jobs = jobs_of(tools, layers, options.filter)
-    writer = write_resumed if options.resume else write
-    testing.parallel(lambda job: writer(tools, job, work), jobs, options.jobs)
+    # A build before may have no --cases.
+    one_by_one = "--cases" not in testing.run([tools.moec, "compile", "--help"])[1]
+    if options.resume or one_by_one:
+        writer = write_resumed if options.resume else write
+        testing.parallel(lambda job: writer(tools, job, work), jobs, options.jobs)
+    else:
+        testing.parallel(lambda chunk: write_all(tools, chunk, work), testing.in_chunks(jobs, CHUNK), options.jobs)
     wrong = []
     if options.against:
         wrong = [text for text in (difference(job[0], options.against, work) for job in jobs) if text]

@@ -27,7 +27,8 @@ HEADER = """\
 # the refusal. Checked by legal.py, and written by it: `test/golden/legal.py --bin=build/bin --work=/tmp/legal --update`.
 """
 SHAPE = {"num_experts": 16, "experts_per_token": 4, "hidden_dim": 512, "intermediate_size": 384}
-
+# Reports that one process makes.
+CHUNK = 200
 
 SERVED = ("native", "dequantized", "emulated")
 PAGE_HEADER = """\
@@ -133,21 +134,24 @@ def schemes_page(text):
     return page
 
 
-def outcome(tools, layer, arch, backend, engine):
+def word_of(status, said):
     """A word for the table, or a sentence that begins with '?' where the compiler did something unexpected."""
-    status, output, errors = testing.run([tools.moec, "explain", layer, f"--arch={arch}", f"--backend={backend}",
-                                          f"--engine={engine}", "--json"])
     if status == 0:
-        return json.loads(output)["targets"][0]["realization"]
-    codes = re.findall(r"\[([a-z_]+)\]:", errors) or re.findall(r'"code"\s*:\s*"(\w+)"', output + errors)
-    if status == 1 and codes:
-        return codes[-1]
-    return f"? exit {status}: {errors.strip()[:300]}"
+        return json.loads(said)["targets"][0]["realization"]
+    codes = re.findall(r"\[([a-z_]+)\]:", said)
+    return codes[-1] if status == 1 and codes else f"? exit {status}: {said[:300]}"
 
 
-def order_of(tools, layer, arch):
-    status, output, errors = testing.run([tools.moec, "explain", layer, f"--arch={arch}", "--json"])
-    return order_text(json.loads(output)) if status == 0 else f"? exit {status}: {errors.strip()[:300]}"
+def order_of(status, said):
+    return order_text(json.loads(said)) if status == 0 else f"? exit {status}: {said[:300]}"
+
+
+def explained(tools, work, read, lines, jobs):
+    """read(exit status, report or error) of each line of words; so many processes explain them."""
+    chunks = list(enumerate(testing.in_chunks(lines, CHUNK)))
+    made = testing.parallel(lambda chunk: [read(*one) for one in testing.compile_lines(
+        tools.moec, chunk[1], work / f"{read.__name__}-{chunk[0]}.cases", "explain", ["--json"])], chunks, jobs)
+    return [text for chunk in made for text in chunk]
 
 
 def main():
@@ -171,8 +175,9 @@ def main():
             for backend in rows["backends"]:
                 for engine in rows["engines"]:
                     jobs.append((scheme["name"], arch["name"], layers[backend["format"]], backend["name"], engine["name"]))
-    words = testing.parallel(lambda job: outcome(tools, job[2], job[1], job[3], job[4]), jobs, options.jobs)
-    texts = testing.parallel(lambda job: order_of(tools, job[2], job[1]), order_jobs, options.jobs)
+    words = explained(tools, work, word_of, [[layer, f"--arch={arch}", f"--backend={backend}", f"--engine={engine}"]
+                                             for _, arch, layer, backend, engine in jobs], options.jobs)
+    texts = explained(tools, work, order_of, [[layer, f"--arch={arch}"] for _, arch, layer in order_jobs], options.jobs)
     orders, lines, unexpected = {}, {}, []
     for (scheme, arch, _), word in zip(order_jobs, texts):
         orders.setdefault(scheme, {})[arch] = word

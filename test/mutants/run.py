@@ -143,6 +143,8 @@ def run_check(check, folder, work):
         if "conformance on the host device: 0 passed, 0 failed" in output or status not in (0, 1):
             raise RuntimeError(f"no case matches or no end: {output[-500:]} {errors[-500:]}")
         failed = re.search(r"^FAILED: (.*)$", output, re.MULTILINE)
+        if status and not failed:
+            raise RuntimeError(f"it fails without a case: {output[-500:]} {errors[-500:]}")
         return status == 0, failed.group(1)[:200] if failed else ""
     if check[0] == "checkpoints":
         status, output, errors = testing.run([sys.executable, HERE.parent / "conformance" / "checkpoints.py", "--bin", folder,
@@ -150,6 +152,8 @@ def run_check(check, folder, work):
         if "checkpoints: 0 passed, 0 failed" in output or status not in (0, 1):
             raise RuntimeError(f"no case matches or no end: {output[-500:]} {errors[-500:]}")
         failed = re.search(r"^FAILED: (.*)$", output, re.MULTILINE)
+        if status and not failed:
+            raise RuntimeError(f"it fails without a case: {output[-500:]} {errors[-500:]}")
         return status == 0, failed.group(1)[:200] if failed else ""
     if check[0] == "fields":
         status, output, errors = testing.run([sys.executable, HERE.parent / "conformance" / "fields.py", "--bin", folder,
@@ -157,6 +161,8 @@ def run_check(check, folder, work):
         if status not in (0, 1):
             raise RuntimeError(f"no end: {output[-500:]} {errors[-500:]}")
         failed = re.search(r"^FAILED: (.*)$", output, re.MULTILINE)
+        if status and not failed:
+            raise RuntimeError(f"it fails without a case: {output[-500:]} {errors[-500:]}")
         return status == 0, failed.group(1)[:200] if failed else ""
     if check[0] == "unit":
         status, output, errors = testing.run([folder / check[1], f"--gtest_filter={check[2]}"])

@@ -157,7 +157,7 @@ def main():
     arguments.add_argument("--sliced", type=float, default=SLICED, help="how often a layer of slices is drawn, which takes most time")
     options = arguments.parse_args()
     tools = testing.Tools(options.bin)
-    shop = batches.Workshop(tools, options.work, most_work=options.most_work, sliced=options.sliced)
+    shop = batches.Workshop(tools, testing.Scratch(options.work).folder, most_work=options.most_work, sliced=options.sliced)
     started, all_results = time.time(), []
     for seed in options.seed.split(","):
         began = time.time()
