@@ -14,7 +14,7 @@ have a part of the experts. Biases are those of ranks of which one adds b2. Ever
 PREFERRED whose packages have it, and for another one. Of every other scheme each backend and engine for one arch and for each arch one
 of them, in turn as activations and methods are; of its texts that no leader has one of each backend, engine, stage and tile is judged
 for one arch, and each arch for one text at least. So a new scheme costs some forty kernels.
-Parts of layers are some cases of parts.py.
+Parts of layers are some cases of parts.py, and layers of two kinds of matmuls those of mixed.py.
 
 kernels.txt remembers what passed. Other texts are compiled, and MOEC_TEST_ALL=1 (./bootstrap test-all) compiles all. --update writes the
 list. --every-arch judges each text for every arch that has it; --all also generates the full product of layers. What passed here is
@@ -35,6 +35,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "golden"))
 import conformance  # noqa: E402
 import kernel_list  # noqa: E402
+import mixed  # noqa: E402
 import moec_testing as testing  # noqa: E402
 import nvrtc  # noqa: E402
 import parts  # noqa: E402
@@ -310,6 +311,9 @@ def packages_to_make(rows, options):
                     not testing.may_multiply_codes(case["scheme"]):
                 yield arch, None, (LEADERS[1], "part", case["part"], "rows"), (
                     conformance.name_of(case), conformance.layer_of("part", case), [f"--arch={arch}", *conformance.words_of(case)])
+    for name, layer, words in mixed.packages():
+        if options.filter in f"{ALL_WAYS}-{name}":
+            yield ALL_WAYS, None, (LEADERS[2], "mixed", name, "rows"), (name, layer, words)
 
 
 def main():
@@ -355,7 +359,7 @@ def main():
             continue
         for kernel, source, headers, flags, schedule in one:
             # Beside an engine of few tokens there is one that has a row of its own.
-            if backend != "part" and testing.is_of_few_tokens(rows, engine) and schedule.get("engine") != engine:
+            if backend not in ("part", "mixed") and testing.is_of_few_tokens(rows, engine) and schedule.get("engine") != engine:
                 continue
             text = listed.digest(source, headers, [*(flag for flag in flags if not flag.startswith("-arch=")), instructions_of(schedule)])
             kernels.setdefault((text, arch), (path, f"{arch}-{name}/{kernel}", source, headers, flags, schedule))
