@@ -19,7 +19,7 @@
 #include "runtime/support/Files.h"
 #include "runtime/support/Guard.h"
 #include "runtime/support/JsonReader.h"
-#include "runtime/support/TerminalProgress.h"
+#include "runtime/support/ProgressDisplay.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -374,7 +374,7 @@ static int runMain(int argc, char **argv) {
   CommandLine line;
   if (const std::optional<int> status = line.parse(argc, argv))
     return *status;
-  TerminalProgress progress;
+  const ProgressDisplay progress;
   if (!line.options.cases.empty()) {
     // All are read before the first runs: what is wrong in one is said at once.
     Result<std::vector<Case>> cases = readCases(line.options.cases, argc, argv);

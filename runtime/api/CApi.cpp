@@ -101,7 +101,9 @@ moec_status moec_set_progress(moec_progress_function function, void *user) {
     ProgressSink sink;
     if (function)
       sink = [=](std::string_view step, int64_t done, int64_t total) {
-        function(user, std::string(step).c_str(), done, total);
+        // The function is told what is done, not that a step begins.
+        if (done > 0 || done == total)
+          function(user, std::string(step).c_str(), done, total);
       };
     setProgressSink(std::move(sink));
     return {};

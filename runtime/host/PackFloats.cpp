@@ -14,6 +14,7 @@
 #include "runtime/host/KernelRun.h"
 #include "runtime/host/Parallel.h"
 #include "runtime/host/WeightRules.h"
+#include "runtime/support/Progress.h"
 
 using namespace moec;
 using namespace moec::host;
@@ -135,8 +136,9 @@ Result<void> stages::pack_scales(KernelRun &run) {
       (isZero && !rules.keeps(scale.storage)))
     return run.fail("expected memory for source and destination, of the "
                     "number's type, and scales beside zero points");
+  Progress progress("host device: experts' scales computed", groups.experts);
   parallelFor(run.threads, groups.experts, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t e = begin; e < end; ++e) {
+    for (int64_t e = begin; e < end; ++e, progress.advance()) {
       const int64_t expert = groups.firstExpert + e;
       std::vector<WeightRange> ranges(static_cast<size_t>(perExpert));
       std::vector<int64_t> parts(static_cast<size_t>(perExpert));
@@ -198,10 +200,12 @@ Result<void> stages::pack_codes(KernelRun &run) {
     return run.fail(
         "expected memory for a source of i8, scales as the format has them and "
         "a destination of its codes, rows of which are whole bytes");
+  Progress progress("host device: rows of weights quantized",
+                    groups.experts * groups.rows);
   parallelFor(
       run.threads, groups.experts * groups.rows, 16,
       [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
+        for (int64_t i = begin; i < end; ++i, progress.advance()) {
           const int64_t inStep = i / groups.rows;
           const int64_t expert = groups.firstExpert + inStep;
           const int64_t row = order.at(i % groups.rows).stored;

@@ -15,6 +15,7 @@
 #include "runtime/host/Fragments.h"
 #include "runtime/host/PackStep.h"
 #include "runtime/host/Parallel.h"
+#include "runtime/support/Progress.h"
 #include "templates/moe/math/host.h"
 
 #include <atomic>
@@ -306,10 +307,12 @@ template <typename Body>
 void forEachRow(const KernelRun &run, int64_t experts, int64_t rows,
                 int64_t together, Body body) {
   const int64_t blocks = (rows + together - 1) / together;
+  Progress progress("host device: blocks of a packed weight", experts * blocks);
   parallelFor(run.threads, experts * blocks, 1, [&](int64_t item, int64_t) {
     const int64_t first = item % blocks * together;
     for (int64_t row = first; row < std::min(first + together, rows); ++row)
       body(item / blocks, row);
+    progress.advance();
   });
 }
 

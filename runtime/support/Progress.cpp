@@ -48,7 +48,10 @@ QuietProgress::QuietProgress() { ++quietOnes; }
 QuietProgress::~QuietProgress() { --quietOnes; }
 
 Progress::Progress(std::string_view what, int64_t total)
-    : what(what), total(total), quiet(quietOnes > 0) {}
+    : what(what), total(total), quiet(quietOnes > 0) {
+  if (total > 0 && !quiet)
+    show(what, 0, total);
+}
 
 void Progress::advance(int64_t count) {
   const int64_t now = done += count;

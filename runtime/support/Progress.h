@@ -22,7 +22,8 @@
 namespace moec {
 
 /// Called from any thread, one call at a time: `done` of `total` are done. The
-/// last call for a step has done == total, also where the step has failed.
+/// first call of a step has done == 0. The last one has done == total, also if
+/// the step has failed.
 using ProgressSink =
     std::function<void(std::string_view what, int64_t done, int64_t total)>;
 

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/reference/FirstHalf.h"
+#include "runtime/support/Progress.h"
 #include "test/reference/TestData.h"
 
 #include <algorithm>
@@ -465,7 +466,10 @@ ScaleOfT scaleOfT(const Layer &layer, const Inputs &inputs,
   }
   float largest = 0;
   std::vector<double> t;
-  for (int64_t expert = 0; expert < layer.localExperts; ++expert) {
+  Progress progress("reference: experts that decide a scale",
+                    layer.localExperts);
+  for (int64_t expert = 0; expert < layer.localExperts;
+       ++expert, progress.advance()) {
     firstHalf.run(expert, pairs[expert], t);
     for (size_t p = 0; p < pairs[expert].size(); ++p) {
       const float ofRow =

@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/support/Progress.h"
 #include "test/reference/TestData.h"
 
 #include <algorithm>
@@ -40,6 +41,23 @@ void parallelFor(int64_t count, int64_t steps, unsigned threads,
         [&, i] { body(count * i / workers, count * (i + 1) / workers); });
   for (std::thread &worker : pool)
     worker.join();
+}
+
+void parallelFor(std::string_view what, int64_t count, int64_t steps,
+                 unsigned threads,
+                 const std::function<void(int64_t, int64_t)> &body) {
+  // Some 5 ms: progress is smooth and costs nothing.
+  constexpr int64_t kStepsOfPiece = int64_t(1) << 22;
+  const int64_t piece =
+      std::max<int64_t>(kStepsOfPiece / std::max<int64_t>(steps, 1), 1);
+  Progress progress(what, count);
+  parallelFor(count, steps, threads, [&](int64_t first, int64_t last) {
+    for (int64_t begin = first; begin < last; begin += piece) {
+      const int64_t end = std::min(begin + piece, last);
+      body(begin, end);
+      progress.advance(end - begin);
+    }
+  });
 }
 
 } // namespace moec::reference

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/reference/Rounding.h"
+#include "runtime/support/Progress.h"
 #include "test/reference/FirstHalf.h"
 #include "test/reference/TestData.h"
 
@@ -175,7 +176,10 @@ Result<Adopted> adoptRoundings(const Layer &layer, const Inputs &inputs,
   const std::vector<std::vector<Pair>> pairs = pairsOf(layer, routing, list);
   std::vector<std::vector<Candidate>> candidates(list.size());
   std::vector<int64_t> ofExpert;
-  for (int64_t expert = 0; expert < layer.localExperts; ++expert) {
+  Progress progress("reference: experts searched for roundings",
+                    layer.localExperts);
+  for (int64_t expert = 0; expert < layer.localExperts;
+       ++expert, progress.advance()) {
     if (pairs[expert].empty())
       continue;
     ofExpert.clear();
@@ -198,22 +202,23 @@ Result<Adopted> adoptRoundings(const Layer &layer, const Inputs &inputs,
   // Each is made, and looked at some times, for all columns.
   const int64_t steps =
       8 * hidden * int64_t(known / std::max<size_t>(list.size(), 1));
-  parallelFor(
-      int64_t(list.size()), steps, threads, [&](int64_t first, int64_t last) {
-        std::vector<double> observed(hidden);
-        for (int64_t i = first; i < last; ++i) {
-          double *row = &rows[i * hidden];
-          for (int64_t c = 0; c < hidden; ++c)
-            observed[c] = load(element, out, list[i] * rowStride + c);
-          std::vector<double> moves =
-              movesOf(layer, inputs, scales, candidates[i]);
-          const double least = bound * bound * dot(row, row, hidden) / values;
-          const Adopted ofRow =
-              takeBest(moves, hidden, least, observed.data(), row);
-          count += ofRow.candidates;
-          taken += ofRow.taken;
-        }
-      });
+  parallelFor("reference: tokens compared with roundings", int64_t(list.size()),
+              steps, threads, [&](int64_t first, int64_t last) {
+                std::vector<double> observed(hidden);
+                for (int64_t i = first; i < last; ++i) {
+                  double *row = &rows[i * hidden];
+                  for (int64_t c = 0; c < hidden; ++c)
+                    observed[c] = load(element, out, list[i] * rowStride + c);
+                  std::vector<double> moves =
+                      movesOf(layer, inputs, scales, candidates[i]);
+                  const double least =
+                      bound * bound * dot(row, row, hidden) / values;
+                  const Adopted ofRow =
+                      takeBest(moves, hidden, least, observed.data(), row);
+                  count += ofRow.candidates;
+                  taken += ofRow.taken;
+                }
+              });
   adopted.candidates = count;
   adopted.taken = taken;
   return adopted;

@@ -210,6 +210,11 @@ inline constexpr int64_t kStepsOfDraw = 32;
 /// multiplications or as long.
 void parallelFor(int64_t count, int64_t steps, unsigned threads,
                  const std::function<void(int64_t, int64_t)> &body);
+/// Does the same as a step of the program, which shows how many of the `what`
+/// are done.
+void parallelFor(std::string_view what, int64_t count, int64_t steps,
+                 unsigned threads,
+                 const std::function<void(int64_t, int64_t)> &body);
 
 } // namespace moec::reference
 

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/reference/TestData.h"
+#include "runtime/support/Progress.h"
 
 #include <gtest/gtest.h>
 
@@ -255,6 +256,25 @@ TEST(TestData, ParallelForVisitsEachOnce) {
     });
     EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), 1000);
   }
+}
+
+TEST(TestData, ParallelForShowsProgress) {
+  int64_t calls = 0, last = 0;
+  moec::setProgressSink(
+      [&](std::string_view what, int64_t done, int64_t total) {
+        EXPECT_EQ(what, "rows made");
+        EXPECT_EQ(total, 1000);
+        ++calls, last = done;
+      });
+  std::vector<int> seen(1000);
+  parallelFor("rows made", 1000, 1 << 20, 3, [&](int64_t first, int64_t end) {
+    for (int64_t i = first; i < end; ++i)
+      ++seen[i];
+  });
+  moec::setProgressSink({});
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), 1000);
+  EXPECT_EQ(last, 1000);
+  EXPECT_GT(calls, 100);
 }
 
 } // namespace

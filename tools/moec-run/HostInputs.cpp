@@ -31,7 +31,7 @@ static Result<void> makePartials(const Layer &layer, uint64_t seed,
   inputs.partials = HostArray(pairs * rowBytes);
   described.partials = {inputs.partials.data.get(), layer.outputType, 0};
   reference::parallelFor(
-      pairs, layer.hidden * reference::kStepsOfDraw, 0,
+      "experts' outputs made", pairs, layer.hidden * reference::kStepsOfDraw, 0,
       [&](int64_t first, int64_t last) {
         reference::fillPartials(layer, seed, first, last - first,
                                 inputs.partials.data.get());
@@ -76,7 +76,8 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer, uint64_t seed,
     reference::fillQuantizedX(layer, seed, 0, tokens, inputs.x.data.get(),
                               stride, inputs.xScale.data.get(), second);
   } else {
-    reference::parallelFor(tokens, layer.hidden * reference::kStepsOfDraw, 0,
+    reference::parallelFor("tokens made", tokens,
+                           layer.hidden * reference::kStepsOfDraw, 0,
                            [&](int64_t first, int64_t last) {
                              reference::fillX(layer, seed, first, last - first,
                                               inputs.x.data.get(), stride);
@@ -143,7 +144,8 @@ Result<HostInputs> moec::run::makeInputs(const Layer &layer, uint64_t seed,
     inputs.gateUpAddend = HostArray(pairs * layer.gateUpRows() * element.bytes);
     inputs.downAddend = HostArray(pairs * layer.hidden * element.bytes);
     reference::parallelFor(
-        pairs, (layer.gateUpRows() + layer.hidden) * reference::kStepsOfDraw, 0,
+        "adapters' addends made", pairs,
+        (layer.gateUpRows() + layer.hidden) * reference::kStepsOfDraw, 0,
         [&](int64_t first, int64_t last) {
           reference::fillAddends(layer, seed, first, last - first,
                                  inputs.gateUpAddend.data.get(),

@@ -11,6 +11,7 @@
 
 #include "tools/moec-run/HostWeights.h"
 
+#include "runtime/support/Progress.h"
 #include "runtime/support/Sha256.h"
 #include "test/reference/Check.h"
 #include "test/reference/QuantizeWeights.h"
@@ -193,7 +194,8 @@ static void fillExperts(const Layer &layer, const WeightShape &shape,
   const int64_t rows = shape.rows, rowBytes = shape.rowBytes();
   std::byte *data = array.data.get() + first * shape.expertBytes();
   reference::parallelFor(
-      (last - first) * rows, shape.columns * reference::kStepsOfDraw, 0,
+      "rows of " + shape.name + " made", (last - first) * rows,
+      shape.columns * reference::kStepsOfDraw, 0,
       [&](int64_t begin, int64_t end) {
         // A thread's rows may span experts.
         for (int64_t row = begin; row < end;) {
@@ -217,7 +219,8 @@ static void store(const Layer &layer, const WeightShape &shape,
   HostArray array(shape.experts * matrix.storedBytes());
   const std::byte *rows = weights.arrays.at(shape.name).data.get();
   reference::parallelFor(
-      shape.experts, shape.rows * shape.columns * kStepsOfCode, 0,
+      "experts' " + shape.name + " stored as in a checkpoint", shape.experts,
+      shape.rows * shape.columns * kStepsOfCode, 0,
       [&](int64_t first, int64_t last) {
         for (int64_t expert = first; expert < last; ++expert)
           reference::toStored(matrix, rows + expert * matrix.rowsBytes(),
@@ -237,7 +240,8 @@ static void readStored(const Layer &layer, const WeightShape &shape,
   HostArray &array = weights.arrays.at(shape.name);
   HostArray rows(shape.experts * matrix.rowsBytes());
   reference::parallelFor(
-      shape.experts, shape.rows * shape.columns * kStepsOfCode, 0,
+      "experts' " + shape.name + " decoded", shape.experts,
+      shape.rows * shape.columns * kStepsOfCode, 0,
       [&](int64_t first, int64_t last) {
         for (int64_t expert = first; expert < last; ++expert)
           reference::fromStored(
@@ -263,7 +267,8 @@ static void quantize(const Layer &layer, HostWeights &weights,
     const int64_t each = floats.bytes / experts;
     std::vector<reference::QuantizedWeight> made(static_cast<size_t>(experts));
     reference::parallelFor(
-        experts, each * kStepsOfCode, 0, [&](int64_t begin, int64_t end) {
+        "experts' " + name + " quantized", experts, each * kStepsOfCode, 0,
+        [&](int64_t begin, int64_t end) {
           for (int64_t expert = begin; expert < end; ++expert)
             made[static_cast<size_t>(expert)] = reference::quantizeWeight(
                 layer, first, floats.data.get() + expert * each);
@@ -367,6 +372,7 @@ HostArray HostWeights::unpacked(const Layer &layer,
 
 std::map<std::string, std::string> HostWeights::digests() const {
   std::map<std::string, std::string> result;
+  Progress progress("weights hashed", int64_t(arrays.size()));
   for (const auto &entry : arrays) {
     if (derived.contains(entry.first))
       continue;
@@ -374,6 +380,7 @@ std::map<std::string, std::string> HostWeights::digests() const {
     result[entry.first] =
         sha256({reinterpret_cast<const char *>(array.data.get()),
                 static_cast<size_t>(array.bytes)});
+    progress.advance();
   }
   return result;
 }

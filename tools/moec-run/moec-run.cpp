@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/support/Guard.h"
-#include "runtime/support/TerminalProgress.h"
+#include "runtime/support/ProgressDisplay.h"
 #include "tools/moec-run/Runner.h"
 
 #include <CLI/CLI.hpp>
@@ -33,7 +33,7 @@ static int runMain(int argc, char **argv) {
     return status;
   }
   report.package = options.package;
-  TerminalProgress progress;
+  const ProgressDisplay progress;
   RunHooks nothing;
   Runner runner(nothing);
   status = options.prebuild ? prebuild(options, report)

@@ -72,7 +72,7 @@ moec_status moec_families_json(moec_text **families);
 /** The command `moec`: words as main() gets them, the program's name first.
  *  Returns the exit status: 0; 1 where the input was refused, with the reason
  *  on standard error; 2 where the words make no sense, also for NULL. It may be
- *  called any number of times, and shows progress on a terminal unless
+ *  called any number of times, and shows progress on standard error unless
  *  moec_set_progress has set who hears it. Never exits the process. */
 int moec_main(int argc, char **argv);
 

@@ -220,7 +220,8 @@ TEST(Progress, countsToTheSink) {
     unseen.advance();
   }
   EXPECT_EQ(shown,
-            (std::vector<std::string>{"steps 1/3", "steps 3/3", "others 2/2"}));
+            (std::vector<std::string>{"steps 0/3", "steps 1/3", "steps 3/3",
+                                      "others 0/2", "others 2/2"}));
 }
 
 TEST(Progress, partsOfAStepAreQuiet) {
@@ -233,11 +234,11 @@ TEST(Progress, partsOfAStepAreQuiet) {
     // Steps of another thread are shown.
     std::thread([] { Progress("others", 1); }).join();
   }
-  EXPECT_EQ(heard, 1);
+  EXPECT_EQ(heard, 2);
   {
     Progress step("steps", 1);
   }
-  EXPECT_EQ(heard, 2);
+  EXPECT_EQ(heard, 4);
   setProgressSink({});
 }
 
