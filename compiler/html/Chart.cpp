@@ -19,7 +19,7 @@ using namespace moec::compiler::html;
 
 namespace {
 
-constexpr double kWidth = 880, kHeight = 380;
+constexpr double kHeight = 380;
 constexpr double kLeft = 74, kRight = 18, kTop = 14, kBottom = 46;
 
 /// One axis, from its least to its greatest value.
@@ -121,12 +121,12 @@ std::string moec::compiler::html::drawChart(const Chart &chart) {
   xAxis.widen(1.2);
   yAxis.widen(1.4);
   const auto xOf = [&](double x) {
-    return kLeft + (kWidth - kLeft - kRight) * xAxis.at(x);
+    return kLeft + (kFigureWidth - kLeft - kRight) * xAxis.at(x);
   };
   const auto yOf = [&](double y) {
     return kHeight - kBottom - (kHeight - kTop - kBottom) * yAxis.at(y);
   };
-  Svg svg(kWidth, kHeight, chart.title, chart.description);
+  Svg svg(kFigureWidth, kHeight, chart.title, chart.description);
   const double bottom = kHeight - kBottom;
   for (const double tick :
        chart.powersOfTwo ? ticksOfTwo(xAxis) : ticksOfTen(xAxis)) {
@@ -135,13 +135,13 @@ std::string moec::compiler::html::drawChart(const Chart &chart) {
              "middle");
   }
   for (const double tick : ticksOfTen(yAxis)) {
-    svg.line(kLeft, yOf(tick), kWidth - kRight, yOf(tick), "grid");
+    svg.line(kLeft, yOf(tick), kFigureWidth - kRight, yOf(tick), "grid");
     svg.text(kLeft - 8, yOf(tick) + 4, chart.yText(tick), "label faint", "end");
   }
-  svg.line(kLeft, bottom, kWidth - kRight, bottom, "axis");
+  svg.line(kLeft, bottom, kFigureWidth - kRight, bottom, "axis");
   svg.line(kLeft, kTop, kLeft, bottom, "axis");
-  svg.text((kLeft + kWidth - kRight) / 2, kHeight - 8, chart.xLabel, "label",
-           "middle");
+  svg.text((kLeft + kFigureWidth - kRight) / 2, kHeight - 8, chart.xLabel,
+           "label", "middle");
   for (const ChartSeries &series : chart.series) {
     svg.open(series.name, series.cls);
     std::vector<std::pair<double, double>> line;

@@ -24,7 +24,6 @@ using namespace moec::compiler::html;
 
 namespace {
 
-constexpr double kLetter = 6.7; ///< of 11 px
 constexpr double kBoldLetter = 7.3;
 constexpr double kPort = 18, kLine = 17, kChip = 20, kGap = 30, kTopMargin = 30;
 constexpr double kLeastCard = 350, kPadding = 12, kLane = 14;
@@ -97,7 +96,7 @@ const Weight *findWeight(const Target &target, std::string_view name) {
 double portWidth(const Port &port) {
   const size_t letters = std::min(port.name.size(), kLongestName) +
                          (port.more.empty() ? 0 : port.more.size() + 1);
-  return kLetter * double(letters) + 26;
+  return kLetterWidth * double(letters) + 26;
 }
 
 /// The ports of launch `index`.
@@ -139,7 +138,7 @@ void placeChips(Card &card, double width) {
   for (const std::string &stage : card.kernel->stages) {
     Chip chip;
     chip.stage = shortened(stage, kLongestName);
-    chip.width = kLetter * double(chip.stage.size()) + 14;
+    chip.width = kLetterWidth * double(chip.stage.size()) + 14;
     if (x > kPadding + 4 && x + chip.width > width - kPadding) {
       x = kPadding + 4;
       y += kChip + 4;
@@ -158,7 +157,7 @@ std::vector<std::string> wrapped(const std::vector<std::string> &words,
   for (const std::string &word : words) {
     const bool fits =
         !lines.empty() &&
-        kLetter * double(lines.back().size() + word.size() + 2) < width;
+        kLetterWidth * double(lines.back().size() + word.size() + 2) < width;
     if (fits)
       lines.back() += ", " + word;
     else
@@ -273,7 +272,7 @@ void drawLeft(Svg &svg, const Layout &layout, const Card &card) {
     svg.text(text, port.y + 4, shortened(port.name, kLongestName),
              port.isWeight ? "mono strong" : "mono", "end");
     if (!port.more.empty())
-      svg.text(text - kLetter *
+      svg.text(text - kLetterWidth *
                           double(std::min(port.name.size(), kLongestName) + 1),
                port.y + 4, port.more, "mono faint", "end");
     svg.close();
@@ -291,7 +290,7 @@ void drawRight(Svg &svg, const Layout &layout, const Card &card) {
     svg.text(edge + 14, port.y + 4, shortened(port.name, kLongestName), "mono");
     if (!port.more.empty())
       svg.text(edge + 14 +
-                   kLetter *
+                   kLetterWidth *
                        double(std::min(port.name.size(), kLongestName) + 1),
                port.y + 4, port.more, "mono faint");
     svg.close();

@@ -40,6 +40,9 @@ std::string table(const std::vector<std::string> &heads,
                   const std::vector<std::vector<Cell>> &rows,
                   std::string_view label, bool stacks = false);
 
+/// Width of a figure, and of a letter of its labels [px].
+inline constexpr double kFigureWidth = 880, kLetterWidth = 6.7;
+
 /// An SVG of fixed size.
 class Svg {
 public:

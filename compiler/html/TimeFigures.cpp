@@ -216,9 +216,9 @@ std::string intensityChart(const Times &times) {
 std::string shareBars(const Target &target, const Times &times) {
   if (times.predicted.empty())
     return "";
-  constexpr double kWidth = 880, kLeft = 74, kRight = 76, kRow = 26;
-  const double inside = kWidth - kLeft - kRight;
-  Svg svg(kWidth, kRow * double(times.predicted.size()) + 6,
+  constexpr double kLeft = 74, kRight = 76, kRow = 26;
+  const double inside = kFigureWidth - kLeft - kRight;
+  Svg svg(kFigureWidth, kRow * double(times.predicted.size()) + 6,
           "Shares of kernels in the predicted time",
           "one bar for each number of tokens");
   double y = 3;
@@ -246,7 +246,7 @@ std::string shareBars(const Target &target, const Times &times) {
       svg.close();
       x += width;
     }
-    svg.text(kWidth - kRight + 8, y + 15,
+    svg.text(kFigureWidth - kRight + 8, y + 15,
              timeText(row.prediction->microseconds), "label");
     y += kRow;
   }
@@ -375,12 +375,12 @@ std::string html::timeSection(const Report &report, const Target &target,
 }
 
 std::string html::tokenStrip(const Report &report, const Target &target) {
-  constexpr double kWidth = 880, kLeft = 8, kRight = 8, kTop = 22, kRow = 44;
+  constexpr double kLeft = 8, kRight = 8, kTop = 22, kRow = 44;
   int64_t most = std::max<int64_t>(report.maxTokens, 1);
   for (const Variant &variant : target.variants)
     most = std::max(most, variant.lastTokens);
   const auto xOf = [&](double tokens) {
-    return kLeft + (kWidth - kLeft - kRight) *
+    return kLeft + (kFigureWidth - kLeft - kRight) *
                        std::log2(std::max(tokens, 1.0)) /
                        std::log2(double(most) + 1);
   };
@@ -396,7 +396,7 @@ std::string html::tokenStrip(const Report &report, const Target &target) {
     ends[line] = variant.lastTokens;
     lines.push_back(line);
   }
-  Svg svg(kWidth, kTop + kRow * double(ends.size()) + 2,
+  Svg svg(kFigureWidth, kTop + kRow * double(ends.size()) + 2,
           "Variants by number of tokens",
           fmt::format("{} from 1 to {} tokens",
                       countedText(int64_t(target.variants.size()), "variant",
@@ -435,7 +435,7 @@ std::string html::tokenStrip(const Report &report, const Target &target) {
       lastLabel = x;
     }
   }
-  svg.text(kWidth - kRight, 14, countText(most) + " tokens", "label faint",
-           "end");
+  svg.text(kFigureWidth - kRight, 14, countText(most) + " tokens",
+           "label faint", "end");
   return svg.finish();
 }

@@ -18,7 +18,7 @@ using namespace moec::compiler;
 using namespace moec::compiler::html;
 
 static constexpr double kLeft = 78, kTop = 26, kHeight = 230, kBottom = 14;
-static constexpr double kLetter = 6.7, kLeastColumn = 140, kLeastRect = 2;
+static constexpr double kLeastColumn = 140, kLeastRect = 2;
 
 /// Who wrote a value first, by what it mostly does.
 static Work writerOf(const Variant &variant, const Buffer &buffer) {
@@ -50,9 +50,9 @@ std::string html::workspaceMap(const Target &target, const Variant &variant) {
   for (const Kernel &kernel : variant.kernels)
     column = std::max(
         column,
-        kLetter * double(std::min<size_t>(shortName(kernel.name, target).size(),
-                                          40) +
-                         2) +
+        kLetterWidth * double(std::min<size_t>(
+                                  shortName(kernel.name, target).size(), 40) +
+                              2) +
             12);
   const double width = kLeft + column * double(variant.kernels.size()) + 8;
   Svg svg(
@@ -98,13 +98,14 @@ std::string html::workspaceMap(const Target &target, const Variant &variant) {
                          launchesText(*buffer)),
              classOf(writerOf(variant, *buffer)));
     svg.rect(x, y, spanned, height, "region", height > 8 ? 3 : 0);
-    const std::string name = shortened(
-        buffer->name, std::max<size_t>(size_t((spanned - 12) / kLetter), 2));
+    const std::string name =
+        shortened(buffer->name,
+                  std::max<size_t>(size_t((spanned - 12) / kLetterWidth), 2));
     if (height >= 15) {
       svg.text(x + 8, y + 13, name, "mono strong");
       const std::string bytes = sizeText(buffer->bytes);
-      if (kLetter * double(name.size() + bytes.size() + 1) + 16 < spanned)
-        svg.text(x + 8 + kLetter * double(name.size() + 1), y + 13, bytes,
+      if (kLetterWidth * double(name.size() + bytes.size() + 1) + 16 < spanned)
+        svg.text(x + 8 + kLetterWidth * double(name.size() + 1), y + 13, bytes,
                  "mono");
     }
     svg.close();
