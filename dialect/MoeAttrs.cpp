@@ -148,8 +148,8 @@ Type moec::moe::elementType(MLIRContext *context, std::string_view name) {
 static DescriptorAttr descriptor(MLIRContext *context,
                                  const catalog::SchemeDescriptor &row) {
   SmallVector<int64_t, 2> group;
-  if (row.groupRows != 0)
-    group = {row.groupRows, row.groupColumns};
+  if (row.group.rows != 0)
+    group = {row.group.rows, row.group.columns};
   return DescriptorAttr::get(context, elementType(context, row.element), group,
                              elementType(context, row.scale), row.dynamic,
                              elementType(context, row.secondScale),
@@ -161,9 +161,9 @@ QuantAttr QuantAttr::getScheme(MLIRContext *context, StringRef name) {
   const catalog::Scheme *row = catalog::find(catalog::kSchemes, name);
   if (!row)
     return {};
-  return get(context, name, descriptor(context, row->a1),
-             descriptor(context, row->a2), descriptor(context, row->w1),
-             descriptor(context, row->w2));
+  const DescriptorAttr activations = descriptor(context, row->activations);
+  const DescriptorAttr weights = descriptor(context, row->weights);
+  return get(context, name, activations, activations, weights, weights);
 }
 
 QuantAttr QuantAttr::getSpelled(MLIRContext *context, DescriptorAttr a1,
@@ -259,10 +259,9 @@ bool QuantAttr::dequantizesWeights() const {
              : !multipliesCodes() && !multipliesBytes();
 }
 
-StringRef QuantAttr::getRealizations() const {
-  if (const auto *row =
-          catalog::find(catalog::kSchemeRealizations, getScheme()))
-    return row->ways;
+WordList QuantAttr::getRealizations() const {
+  if (const auto *row = catalog::find(catalog::kSchemes, getScheme()))
+    return row->realizations;
   if (!dequantizesWeights())
     return catalog::kNativeOrConverted;
   return getA1().isPlain() && getA2().isPlain()
@@ -420,11 +419,9 @@ SmallVector<StringRef> ActivationAttr::getNumbersOfExperts() const {
   SmallVector<StringRef> weights;
   if (!getPerExpert())
     return weights;
-  const std::string_view parameters = getRow().parameters;
-  for (size_t i = 0; i < catalog::countWords(parameters); ++i)
-    weights.push_back(catalog::find(catalog::kActivationParameters,
-                                    catalog::wordAt(parameters, i))
-                          ->weight);
+  for (std::string_view parameter : getRow().parameters)
+    weights.push_back(
+        catalog::find(catalog::kActivationParameters, parameter)->weight);
   return weights;
 }
 

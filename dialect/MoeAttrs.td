@@ -165,7 +165,7 @@ def Moe_QuantAttr : Moe_VerifiedAttr<"Quant", "quant"> {
     bool mayMultiplyCodes() const;
     /// Rows of Realizations.h in their order: the scheme's, or what follows from
     /// the descriptors.
-    ::llvm::StringRef getRealizations() const;
+    ::moec::WordList getRealizations() const;
     /// The same weights, and activations of the type without scales.
     QuantAttr withPlainActivations(::mlir::Type type) const;
     /// "w4a16": bits of weights and activations, of both matmuls if they differ.

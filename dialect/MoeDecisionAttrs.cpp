@@ -208,8 +208,8 @@ LogicalResult ReportAttr::verify(EmitError emitError, StringRef backend,
       verifyWord(emitError, catalog::kEngines, engine, "engine"))
     return failure();
   const catalog::Backend &row = *catalog::find(catalog::kBackends, backend);
-  if (!catalog::hasWord(row.engines, engine))
+  if (!row.engines.contains(engine))
     return emitError() << "backend '" << backend << "' does not use engine '"
-                       << engine << "'; it uses: " << row.engines;
+                       << engine << "'; it uses: " << row.engines.text();
   return success();
 }

@@ -130,19 +130,17 @@ static LogicalResult verifyRealization(LayerOp op) {
   if (bool(stored) != (realization == "weight_only"))
     return op.emitOpError() << "'stored_quant' is of realization 'weight_only'";
   // An engine makes "dequantized" of what is native: the program is the same.
-  const StringRef ways = op.getUsersQuant().getRealizations();
-  const bool isOne =
-      catalog::countWords(ways) < 2 || catalog::hasWord(ways, "dequantized");
+  const WordList ways = op.getUsersQuant().getRealizations();
+  const bool isOne = ways.size() < 2 || ways.contains("dequantized");
   if (realization && isOne)
     return op.emitOpError() << op.getUsersQuant()
                             << " has one program; expected no 'realization', "
                                "got '"
                             << *realization << "'";
-  if (realization && !catalog::hasWord(ways, *realization))
+  if (realization && !ways.contains(*realization))
     return op.emitOpError()
            << "'realization' of " << op.getUsersQuant() << " must be one of "
-           << llvm::join(llvm::split(ways, ' '), ", ") << ", got '"
-           << *realization << "'";
+           << llvm::join(ways, ", ") << ", got '" << *realization << "'";
   if (!stored)
     return success();
   const Type plain = op.getComputeType();

@@ -281,7 +281,7 @@ LogicalResult KernelOp::verifyRegions() {
   for (Operation &op : getBody().front().without_terminator())
     stages.append(stages.empty() ? "" : " ")
         .append(op.getName().stripDialect().str());
-  if (!catalog::holds(getRow(), stages))
+  if (!catalog::holds(getRow(), WordList(stages)))
     return emitOpError() << "of kind '" << getKind() << "' holds the stages '"
                          << getRow().stages << "', got '" << stages << "'";
   if (getResultNames())

@@ -344,9 +344,7 @@ LogicalResult DequantizeOp::verify() {
 static ParseResult verifyNumbers(ActivateOp op) {
   const ActivationAttr activation = op.getActivation();
   const size_t expected =
-      activation.getPerExpert()
-          ? moec::catalog::countWords(activation.getRow().parameters)
-          : 0;
+      activation.getPerExpert() ? activation.getRow().parameters.size() : 0;
   if (op.getNumbers().size() != expected)
     return op.emitOpError()
            << "expected " << expected << " operands 'numbers' for "

@@ -22,11 +22,10 @@ using namespace moec;
 using namespace moec::compiler;
 using nlohmann::ordered_json;
 
-/// Words that a row has as one text.
-static ordered_json words(std::string_view list) {
+static ordered_json words(WordList list) {
   ordered_json made = ordered_json::array();
-  for (size_t i = 0; i < catalog::countWords(list); ++i)
-    made.push_back(catalog::wordAt(list, i));
+  for (std::string_view word : list)
+    made.push_back(word);
   return made;
 }
 
@@ -39,9 +38,9 @@ static ordered_json operandJson(const catalog::SchemeDescriptor &operand) {
   const bool hasScale = !operand.scale.empty();
   return {{"element", operand.element},
           {"scale", wordOrNull(operand.scale)},
-          {"group", hasScale
-                        ? ordered_json{operand.groupRows, operand.groupColumns}
-                        : ordered_json()},
+          {"group",
+           hasScale ? ordered_json{operand.group.rows, operand.group.columns}
+                    : ordered_json()},
           {"dynamic", operand.dynamic},
           {"second_scale", wordOrNull(operand.secondScale)},
           {"second_per_row", operand.secondPerRow},
@@ -56,9 +55,9 @@ static ordered_json parametersJson(const catalog::Activation &activation) {
                              activation.linearBeta, activation.limit};
   for (size_t i = 0; i < std::size(catalog::kActivationParameters); ++i) {
     const std::string_view name = catalog::kActivationParameters[i].name;
-    if (!catalog::hasWord(activation.parameters, name))
+    if (!activation.parameters.contains(name))
       continue;
-    const bool isNeeded = catalog::hasWord(activation.needs, name);
+    const bool isNeeded = activation.needs.contains(name);
     const bool isNone = name == "limit" && defaults[i] == 0;
     made.push_back(
         {{"name", name},
@@ -69,19 +68,15 @@ static ordered_json parametersJson(const catalog::Activation &activation) {
   return made;
 }
 
-static std::string_view waysOf(std::string_view scheme) {
-  return catalog::find(catalog::kSchemeRealizations, scheme)->ways;
-}
-
 ordered_json compiler::catalogJson() {
   ordered_json made;
   for (const auto &row : catalog::kSchemes)
     made["schemes"].push_back({{"name", row.name},
-                               {"a1", operandJson(row.a1)},
-                               {"a2", operandJson(row.a2)},
-                               {"w1", operandJson(row.w1)},
-                               {"w2", operandJson(row.w2)},
-                               {"realizations", words(waysOf(row.name))}});
+                               {"a1", operandJson(row.activations)},
+                               {"a2", operandJson(row.activations)},
+                               {"w1", operandJson(row.weights)},
+                               {"w2", operandJson(row.weights)},
+                               {"realizations", words(row.realizations)}});
   for (const auto &row : catalog::kRoutingMethods)
     made["routing"].push_back({{"name", row.name},
                                {"score", row.score},

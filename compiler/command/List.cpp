@@ -47,8 +47,9 @@ template <typename... Cells> Row cells(const Cells &...cell) {
 std::string operandText(const catalog::SchemeDescriptor &operand) {
   std::string text(operand.element);
   if (!operand.scale.empty())
-    text += fmt::format(" {}x{} {}{}", operand.groupRows, operand.groupColumns,
-                        operand.scale, operand.dynamic ? " dynamic" : "");
+    text +=
+        fmt::format(" {}x{} {}{}", operand.group.rows, operand.group.columns,
+                    operand.scale, operand.dynamic ? " dynamic" : "");
   if (!operand.secondScale.empty())
     text += fmt::format(" of {}{}", operand.secondScale,
                         operand.secondPerRow ? " per token" : "");
@@ -60,9 +61,9 @@ std::string operandText(const catalog::SchemeDescriptor &operand) {
 std::vector<Listing> listings() {
   Listing schemes{"schemes", {"scheme", "a1", "a2", "w1", "w2"}, {}};
   for (const auto &row : catalog::kSchemes)
-    schemes.rows.push_back(cells(row.name, operandText(row.a1),
-                                 operandText(row.a2), operandText(row.w1),
-                                 operandText(row.w2)));
+    schemes.rows.push_back(cells(
+        row.name, operandText(row.activations), operandText(row.activations),
+        operandText(row.weights), operandText(row.weights)));
 
   Listing routing{"routing", {"routing", "score", "select", "normalize"}, {}};
   for (const auto &row : catalog::kRoutingMethods)
@@ -73,18 +74,20 @@ std::vector<Listing> listings() {
       "activations", {"activation", "function", "gated", "parameters"}, {}};
   for (const auto &row : catalog::kActivations)
     activations.rows.push_back(cells(row.name, row.function,
-                                     row.gated ? "yes" : "no", row.parameters));
+                                     row.gated ? "yes" : "no",
+                                     row.parameters.text()));
 
   Listing engines{"engines", {"engine", "multiplies", "needs"}, {}};
   for (const auto &row : catalog::kEngines)
-    engines.rows.push_back(cells(row.name, row.elements, row.features));
+    engines.rows.push_back(
+        cells(row.name, row.elements.text(), row.features.text()));
 
   Listing archs{
       "archs", {"arch", "serves", "shared memory", "gpu", "features"}, {}};
   for (const auto &row : catalog::kArchitectures)
     archs.rows.push_back(cells(row.name, row.compatibility,
                                fmt::format("{} KiB", row.sharedPerBlock / 1024),
-                               row.gpu, row.features));
+                               row.gpu, row.features.text()));
 
   Listing gpus{"gpus", {"gpu", "arch", "SMs", "GB/s", "TFLOP/s", "source"}, {}};
   for (const auto &row : catalog::kGpus)
@@ -95,8 +98,8 @@ std::vector<Listing> listings() {
                    {"backend", "engines", "few tokens", "format", "what it is"},
                    {}};
   for (const auto &row : catalog::kBackends)
-    backends.rows.push_back(
-        cells(row.name, row.engines, row.fewTokens, row.format, row.summary));
+    backends.rows.push_back(cells(row.name, row.engines.text(), row.fewTokens,
+                                  row.format, row.summary));
 
   Listing realizations{"realizations",
                        {"realization", "must be allowed", "what is multiplied"},

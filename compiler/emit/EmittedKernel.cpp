@@ -117,11 +117,15 @@ void compiler::addActivation(moe::ActivationAttr activation,
     return;
   }
   const catalog::Activation &row = activation.getRow();
+  const catalog::ActivationFunction &function =
+      *catalog::find(catalog::kActivationFunctions, row.function);
   const catalog::ActivationNumbers numbers = activation.getNumbers();
-  if (!activation.getPerExpert() && !row.policy.empty() && numbers.limit == 0) {
+  const bool hasNumbers = activation.getPerExpert() || numbers.limit != 0 ||
+                          row.parameters.contains("alpha");
+  if (!hasNumbers && !function.policy.empty()) {
     config.type("Activation",
                 fmt::format("moe::activation::{}<{}>",
-                            row.gated ? "Gated" : "Ungated", row.policy));
+                            row.gated ? "Gated" : "Ungated", function.policy));
     return;
   }
   config.open("Numbers");
@@ -131,7 +135,8 @@ void compiler::addActivation(moe::ActivationAttr activation,
   config.real("kLimit", std::max(numbers.limit, 0.0));
   config.close();
   config.type("Activation",
-              fmt::format("{}<moe::activation::{}<Numbers>>", row.numbersPolicy,
+              fmt::format("{}<moe::activation::{}<Numbers>>",
+                          function.numbersPolicy,
                           activation.getPerExpert() ? "OfExpert" : "OfLayer"));
 }
 

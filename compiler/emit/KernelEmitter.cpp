@@ -139,19 +139,19 @@ bool Emitter::addExchange(StringRef word) {
 
 /// The argument block that the kind's row says.
 void Emitter::addArguments() {
-  forEachWord(kernel.getRow().arguments, [&](StringRef word) {
+  for (StringRef word : kernel.getRow().arguments) {
     ArgumentLayout &args = out.text.arguments;
     if (word == "tokens") {
       args.size(word, Expression::symbol(word));
-      return;
+      continue;
     }
     if (findRankOperand(word)) {
       if (takesOfRank(kernel, word))
         args.ofRank(word);
-      return;
+      continue;
     }
     if (addExchange(word))
-      return;
+      continue;
     const bool isStride = word.consume_back(".stride");
     const mlir::Value value = valueOf(kernel, word);
     if (value && isStride)
@@ -159,17 +159,17 @@ void Emitter::addArguments() {
     else if (value)
       pointer(word, word == "tiles" ? "int4" : cppType(value),
               /*written=*/mlir::isa<mlir::OpResult>(value));
-  });
+  }
 }
 
 /// The members of Config that the kind's row says.
 void Emitter::addMembers() {
   ConfigPrinter &config = out.text.config;
-  forEachWord(kernel.getRow().members, [&](StringRef word) {
+  for (StringRef word : kernel.getRow().members) {
     if (auto [type, operand] = word.split(':'); !operand.empty()) {
       if (const mlir::Value value = valueOf(kernel, operand))
         config.type(type, cppType(value));
-      return;
+      continue;
     }
     auto [name, other] = word.split('=');
     mlir::Attribute fact = factOf(kernel, name);
@@ -182,7 +182,7 @@ void Emitter::addMembers() {
     else // a whole extent is 0 in a Config
       config.number(
           member, std::max<int64_t>(cast<mlir::IntegerAttr>(fact).getInt(), 0));
-  });
+  }
 }
 
 //===----------------------------------------------------------------------===//

@@ -31,12 +31,7 @@ using nlohmann::json;
 /// Whether a kind of stage may lack the result.
 static bool mayLack(StringRef op, StringRef result) {
   const StageKind *kind = findStageKind(std::string_view(op));
-  bool optional = false;
-  if (kind)
-    forEachWord(kind->results, [&](std::string_view word) {
-      optional |= StringRef(word) == (result + "?").str();
-    });
-  return optional;
+  return kind && kind->results.contains((result + "?").str());
 }
 
 /// A value inside of a kernel: as the stage calls it that reads it, an `input`

@@ -137,7 +137,6 @@ static void addActivationNumbers(moe::ActivationAttr activation, json &to) {
 }
 
 static json activationJson(moe::ActivationAttr activation) {
-  const std::string_view parameters = activation.getRow().parameters;
   json made = {{"name", activation.getFunction().str()},
                {"function", activation.getRow().function},
                {"gated", activation.isGated()},
@@ -146,8 +145,8 @@ static json activationJson(moe::ActivationAttr activation) {
                {"limit", nullptr}};
   addActivationNumbers(activation, made);
   if (activation.getPerExpert())
-    for (size_t i = 0; i < catalog::countWords(parameters); ++i)
-      made["per_expert"].push_back(catalog::wordAt(parameters, i));
+    for (std::string_view parameter : activation.getRow().parameters)
+      made["per_expert"].push_back(parameter);
   return made;
 }
 

@@ -110,8 +110,10 @@ static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
   config.number("kRowsPerWord", stored.rowsPerWord);
   config.number("kColumnsPerWord", stored.columnsPerWord);
   int64_t slots = 0;
-  for (size_t i = 0; i < catalog::countWords(stored.slots); ++i)
-    slots |= int64_t(catalog::wordAt(stored.slots, i)[0] - '0') << 4 * i;
+  for (int shift = 0; const std::string_view slot : WordList(stored.slots)) {
+    slots |= int64_t(slot[0] - '0') << shift;
+    shift += 4;
+  }
   config.number("kSlots", slots);
   config.number("kAdded", stored.added);
   config.number("kFlipped", stored.flipped);

@@ -19,7 +19,7 @@ using namespace moec;
 using namespace moec::compiler;
 
 /// Operands of which a run says the element type.
-static constexpr std::string_view kChosen =
+static constexpr WordList kChosen =
     "logits given_ids given_weights token_ids shared_gate";
 
 void compiler::addRoutingFields(
@@ -28,7 +28,7 @@ void compiler::addRoutingFields(
     ArgumentLayout &arguments) {
   for (mlir::OpOperand &operand : stage->getOpOperands()) {
     const StringRef name = stage.getOperandName(operand.getOperandNumber());
-    const bool isChosen = catalog::hasWord(kChosen, name);
+    const bool isChosen = kChosen.contains(name);
     arguments.pointer(name, isChosen ? "void" : cppType(operand.get()),
                       boundTo(name));
     if (isChosen)
@@ -40,27 +40,30 @@ void compiler::addRoutingFields(
     arguments.size("tokens", Expression::symbol("tokens"));
 }
 
-/// The row's policy, with the groups if there are any.
+/// The policy of the row's selection, with the groups if there are any.
 static std::string selectPolicy(moe::RouteOp route,
                                 const catalog::RoutingMethod &row) {
   const moe::RoutingAttr routing = route.getRouting();
+  const std::string_view policy =
+      catalog::find(catalog::kSelections, row.select)->policy;
   if (route.getHashTable())
     return "moe::routing::FromTable";
   if (row.select == "top_k_per_group")
-    return fmt::format("{}<{}>", row.selectPolicy, routing.getGroups());
+    return fmt::format("{}<{}>", policy, routing.getGroups());
   if (routing.getGroups() > 0)
-    return fmt::format("{}OfGroups<{}, {}>", row.selectPolicy,
-                       routing.getGroups(), routing.getTopGroups());
-  return std::string(row.selectPolicy);
+    return fmt::format("{}OfGroups<{}, {}>", policy, routing.getGroups(),
+                       routing.getTopGroups());
+  return std::string(policy);
 }
 
 void compiler::addRoutingConfig(moe::RouteOp route, ConfigPrinter &config) {
   const catalog::RoutingMethod &row =
       *catalog::find(catalog::kRoutingMethods,
                      std::string_view(route.getRouting().getMethod()));
-  config.type("Score", row.scorePolicy);
+  config.type("Score", catalog::find(catalog::kScores, row.score)->policy);
   config.type("Select", selectPolicy(route, row));
-  config.type("Normalize", row.normalizePolicy);
+  config.type("Normalize",
+              catalog::find(catalog::kNormalizations, row.normalize)->policy);
   if (route.getRoutingBias())
     config.flag("kRoutingBias", true);
   if (route.getExpertScale())

@@ -75,7 +75,7 @@ StoredWeight compiler::storedWeight(moe::LayerOp layer, llvm::StringRef input,
       if (tensor.slots.empty())
         made.slots += std::to_string(i);
       else
-        made.slots += catalog::wordAt(tensor.slots, i);
+        made.slots += tensor.slots[i];
     }
     made.flipped = made.bits == 8 ? 128 : 0;
     made.elementType = "i32";

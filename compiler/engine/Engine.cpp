@@ -58,8 +58,7 @@ std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
     return fmt::format("engine '{}' does not convert weights of {} bits",
                        s.engine, problem.codeBits);
   if (problem.codeBits > 0 &&
-      !catalog::hasWord(engine->row.orders,
-                        problem.inFragments ? "fragment" : "rows"))
+      !engine->row.orders.contains(problem.inFragments ? "fragment" : "rows"))
     return fmt::format("engine '{}' does not read weights in {}", s.engine,
                        problem.inFragments ? "fragments" : "rows");
   if (s.tileM != problem.tileRows)

@@ -96,7 +96,7 @@ struct TileRule {
   Measured measured;
   /// Serves such weights alone, where nothing else takes registers, or few are
   /// taken.
-  std::string_view weights = "";
+  WordList weights = {};
   bool leavesFewRegisters = false;
 
   /// First weights that few tokens fill tiles of.
@@ -108,7 +108,7 @@ struct TileRule {
   }
   bool serves(const TiledLayer &layer) const {
     if (!weights.empty() &&
-        (!catalog::hasWord(weights, layer.weights) || layer.takesRegisters ||
+        (!weights.contains(layer.weights) || layer.takesRegisters ||
          (layer.takesFewRegisters && !leavesFewRegisters)))
       return false;
     if (groupScales && *groupScales != layer.groupScales)

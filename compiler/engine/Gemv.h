@@ -34,8 +34,8 @@ inline constexpr int64_t kFewTileRows = 4;
 /// row of x.
 struct FewTokensRule {
   int64_t elementBytes, tokens;
-  /// The element types of weights that become such operands; "": none does.
-  std::string_view weights = "";
+  /// The element types of weights that become such operands; empty: none does.
+  WordList weights = {};
   int64_t groupK = 0; ///< with groups of so many columns alone; 0: any
   Measured measured = {"bench/notes/gemv-h100.md", "2026-11-21"};
 };

@@ -513,7 +513,7 @@ constexpr ModelFamily kFamilies[] = {
      .irrelevant = "router_bias norm_topk_prob"},
 };
 
-constexpr std::string_view kIrrelevant =
+constexpr WordList kIrrelevantKeys =
     // Of attention and positions.
     "rope_scaling attn_scale floor_scale query_pre_attn_scalar index_topk "
     "index_topk_blocks num_kv_shared_layers attn_output_gate "
@@ -532,5 +532,5 @@ std::span<const ModelFamily> moec::compiler::modelFamilies() {
 }
 
 bool moec::compiler::isIrrelevantKey(std::string_view key) {
-  return moec::catalog::hasWord(kIrrelevant, key);
+  return kIrrelevantKeys.contains(key);
 }

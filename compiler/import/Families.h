@@ -15,6 +15,8 @@
 #ifndef MOEC_COMPILER_IMPORT_FAMILIES_H
 #define MOEC_COMPILER_IMPORT_FAMILIES_H
 
+#include "runtime/support/WordList.h"
+
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -28,8 +30,8 @@ using Number = std::optional<double>;
 /// A key of a config, and the value that holds if the config lacks the key.
 /// There is no constructor that leaves the latter out.
 template <typename T> struct Key {
-  /// Words, all of them names of this one thing; "": no config says it.
-  std::string_view names;
+  /// All of them names of this one thing; none: no config says it.
+  WordList names;
   /// The value if no name is there; none: a name must be there.
   std::optional<T> absent;
   /// The value in place of null; none: null is refused.
@@ -38,13 +40,13 @@ template <typename T> struct Key {
 
 /// What required(), orElse() and orNone() make, of which any Key can be made.
 struct RequiredKey {
-  std::string_view names;
+  WordList names;
   template <typename T> constexpr operator Key<T>() const {
     return {names, std::nullopt, std::nullopt};
   }
 };
 template <typename V> struct DefaultedKey {
-  std::string_view names;
+  WordList names;
   V value;
   bool nullIsNone;
   template <typename T> constexpr operator Key<T>() const {
@@ -54,17 +56,17 @@ template <typename V> struct DefaultedKey {
 };
 
 /// A key that must be there.
-constexpr RequiredKey required(std::string_view names) { return {names}; }
+constexpr RequiredKey required(WordList names) { return {names}; }
 
 /// A key with the default of the configuration class; null is refused.
 template <typename V>
-constexpr DefaultedKey<V> orElse(std::string_view names, V value) {
+constexpr DefaultedKey<V> orElse(WordList names, V value) {
   return {names, value, false};
 }
 
 /// The same where the class takes null for 0, false or none.
 template <typename V>
-constexpr DefaultedKey<V> orNone(std::string_view names, V value) {
+constexpr DefaultedKey<V> orNone(WordList names, V value) {
   return {names, value, true};
 }
 
@@ -148,16 +150,16 @@ struct FixedKey {
 };
 
 struct ModelFamily {
-  std::string_view architectures = {}; ///< words, as "architectures" has them
-  std::string_view modelTypes = {};    ///< words, as "model_type" has them
+  WordList architectures = {}; ///< as "architectures" has them
+  WordList modelTypes = {};    ///< as "model_type" has them
   /// Whose defaults these are: configuration classes of Transformers, or where
   /// it has none the code that reads the config.
   std::string_view source = {};
   /// The object that holds the keys, where a config has it; a key that is not
   /// there is looked for outside of it.
   std::string_view part = {};
-  /// Words: model types that the part may have besides those above.
-  std::string_view partTypes = {};
+  /// Model types that the part may have in addition to `modelTypes`.
+  WordList partTypes = {};
   Key<int64_t> layers = required("num_hidden_layers");
   Key<int64_t> hidden = required("hidden_size");
   Key<int64_t> experts = required("num_experts");
@@ -176,9 +178,9 @@ struct ModelFamily {
   /// Rows of gate and up alternate.
   bool interleaved = false;
   FixedKey fixed[4] = {};
-  /// Words: keys that look as if they could change the layer (kSuspicious in
+  /// Keys that look as if they could change the layer (kSuspicious in
   /// HuggingFace.cpp) and do not, in this family.
-  std::string_view irrelevant = {};
+  WordList irrelevant = {};
 };
 
 /// All of them.

@@ -27,19 +27,19 @@ constexpr std::string_view kDescribeDirectly =
     "docs/reference/layer-json.md)";
 
 /// Every word of one column of the table, sorted.
-std::vector<std::string_view> namesOf(std::string_view ModelFamily::*column) {
+std::vector<std::string_view> namesOf(WordList ModelFamily::*column) {
   std::vector<std::string_view> names;
   for (const ModelFamily &family : modelFamilies())
-    for (std::string_view name : wordsOf(family.*column))
+    for (std::string_view name : family.*column)
       names.push_back(name);
   std::sort(names.begin(), names.end());
   return names;
 }
 
-const ModelFamily *rowWith(std::string_view ModelFamily::*column,
+const ModelFamily *rowWith(WordList ModelFamily::*column,
                            std::string_view name) {
   for (const ModelFamily &family : modelFamilies())
-    if (catalog::hasWord(family.*column, name))
+    if ((family.*column).contains(name))
       return &family;
   return nullptr;
 }
@@ -57,7 +57,7 @@ bool speaksOfExperts(const json &object, bool isOuter = true) {
 /// Why a name is none of the known ones, and what to do.
 void refuseUnknownModel(JsonReader &config, std::string_view key,
                         const json &name, std::string_view kind,
-                        std::string_view ModelFamily::*column) {
+                        WordList ModelFamily::*column) {
   if (!speaksOfExperts(config.value()))
     return config.refuse(key,
                          "expected a model with experts, got {}, and no key of "
@@ -74,15 +74,15 @@ void refuseUnknownModel(JsonReader &config, std::string_view key,
 /// The model types of the config and of its part name no other family.
 void refuseOtherTypes(JsonReader &config, const ModelFamily &row,
                       std::string_view model) {
-  const auto check = [&](JsonReader &reader, std::string_view more) {
+  const auto check = [&](JsonReader &reader, WordList more) {
     const json *type = reader.find("model_type");
     if (!type || !type->is_string())
       return;
     const auto &name = type->get_ref<const std::string &>();
     const ModelFamily *other = rowWith(&ModelFamily::modelTypes, name);
-    if (other && other != &row && !catalog::hasWord(more, name))
+    if (other && other != &row && !more.contains(name))
       reader.expected("model_type", "a model type of {} ({})", model,
-                      row.modelTypes);
+                      row.modelTypes.text());
   };
   check(config, {});
   if (row.part.empty())
@@ -156,7 +156,7 @@ void compiler::refuseSuspicious(JsonReader &config, const ModelFamily &family,
     const std::string &key = it.key();
     // null says that there is no such thing.
     if (it->is_null() || !isSuspicious(key) || config.wasAsked(key) ||
-        isIrrelevantKey(key) || catalog::hasWord(family.irrelevant, key) ||
+        isIrrelevantKey(key) || family.irrelevant.contains(key) ||
         isIgnored(key, options))
       continue;
     config.refuse(

@@ -47,8 +47,8 @@ private:
     std::string path;            ///< of the value
   };
 
-  Place find(std::string_view names);
-  Place findIn(JsonReader &reader, std::string_view names);
+  Place find(WordList names);
+  Place findIn(JsonReader &reader, WordList names);
   const json *ofThisLayer(JsonReader &reader, std::string_view name,
                           std::string &path);
   JsonReader &of(std::string_view key) {
@@ -113,10 +113,9 @@ const json *ConfigReader::ofThisLayer(JsonReader &reader, std::string_view name,
 }
 
 /// Several names of one thing must not disagree.
-ConfigReader::Place ConfigReader::findIn(JsonReader &reader,
-                                         std::string_view names) {
-  Place found{&reader, catalog::wordAt(names, 0), nullptr, {}};
-  for (std::string_view name : wordsOf(names)) {
+ConfigReader::Place ConfigReader::findIn(JsonReader &reader, WordList names) {
+  Place found{&reader, *names.begin(), nullptr, {}};
+  for (std::string_view name : names) {
     reader.find(name);
     if (!reader.value().contains(std::string(name)))
       continue;
@@ -135,7 +134,7 @@ ConfigReader::Place ConfigReader::findIn(JsonReader &reader,
   return found;
 }
 
-ConfigReader::Place ConfigReader::find(std::string_view names) {
+ConfigReader::Place ConfigReader::find(WordList names) {
   if (!part)
     return findIn(outer, names);
   Place inPart = findIn(*part, names);
@@ -331,7 +330,7 @@ void ConfigReader::readRouting(LayerDescription &layer) {
 void ConfigReader::readGroups(RoutingDescription &routing, int64_t experts) {
   const FamilyRouting &row = family.routing;
   const std::string method =
-      get(row.topkMethod, wordsOf("noaux_tc group_limited_greedy greedy"));
+      get(row.topkMethod, vectorOf("noaux_tc group_limited_greedy greedy"));
   const int64_t groups = get(row.groups, 0, experts);
   const int64_t topGroups = get(row.topGroups, 0, experts);
   routing.bias |= method == "noaux_tc";
@@ -428,7 +427,7 @@ void ConfigReader::readActivation(ActivationDescription &activation) {
 
 /// Of a list with one for each layer, in which 0 is none.
 Number ConfigReader::readLimit(std::string_view key) {
-  const Number limit = get(Key<Number>(orNone(key, Number())));
+  const Number limit = get(Key<Number>(orNone(WordList(key), Number())));
   return limit && *limit > 0 ? limit : std::nullopt;
 }
 
@@ -439,7 +438,7 @@ void ConfigReader::readShared(LayerDescription &layer) {
                            ? kAsRouted
                            : get(row.width, 0, kMaxDescribedIntermediate);
   const int64_t width = said == kAsRouted ? layer.intermediate : said;
-  const Place bias = find(row.biasKey);
+  const Place bias = find(WordList(row.biasKey));
   Number limit;
   const std::string_view limits = family.activation.sharedLimitsKey;
   if (!limits.empty())
@@ -458,7 +457,7 @@ void ConfigReader::readShared(LayerDescription &layer) {
                           "experts biases, which moec does not have)");
   if (!limits.empty() && limit != layer.activation.limit)
     return expected(
-        find(limits),
+        find(WordList(limits)),
         fmt::format(
             "the limit of the routed experts, {}, or --no-shared-experts",
             layer.activation.limit ? json(*layer.activation.limit).dump()
@@ -469,7 +468,7 @@ void ConfigReader::readShared(LayerDescription &layer) {
 }
 
 void ConfigReader::refuseOtherValues(const FixedKey &fixed) {
-  const Place place = find(fixed.key);
+  const Place place = find(WordList(fixed.key));
   if (!place.value || place.value->is_null())
     return void(origin.assumed.emplace_back(fixed.key, fixed.absent));
   if (isIgnored(fixed.key, options))
@@ -515,7 +514,7 @@ void ConfigReader::read(LayerDescription &layer) {
   for (const FixedKey &fixed : family.fixed)
     if (!fixed.key.empty())
       refuseOtherValues(fixed);
-  using Row = std::pair<std::string_view, std::string_view>;
+  using Row = std::pair<std::string_view, WordList>;
   for (const auto &[word, names] :
        {Row("experts", family.experts.names), Row("top_k", family.topK.names),
         Row("hidden", family.hidden.names),
@@ -527,7 +526,7 @@ void ConfigReader::read(LayerDescription &layer) {
         Row("num_shared_experts", family.shared.count.names),
         Row("zero_experts", family.routing.zeroExperts.names),
         Row("latent_hidden", family.latent.names),
-        Row("quant", "quantization_config")})
+        Row("quant", WordList("quantization_config"))})
     if (!names.empty())
       layer.origin.words.emplace(word, find(names).name);
   refuseSuspicious(outer, family, model, options);

@@ -33,7 +33,7 @@ struct ModuleName {
 };
 
 /// Calls `see` with each word between dots until it returns false.
-template <typename See> bool forEachWord(std::string_view name, See see) {
+template <typename See> bool forEachPart(std::string_view name, See see) {
   while (!name.empty()) {
     const size_t dot = std::min(name.find('.'), name.size());
     if (dot > 0 && !see(name.substr(0, dot)))
@@ -86,13 +86,13 @@ bool hasWordsOfExperts(std::string_view entry,
   static const std::set<std::string_view> kWords = [&] {
     std::set<std::string_view> words;
     for (const ModuleName &module : names)
-      forEachWord(module.name, [&](std::string_view word) {
+      forEachPart(module.name, [&](std::string_view word) {
         words.insert(word);
         return true;
       });
     return words;
   }();
-  return forEachWord(entry, [&](std::string_view word) {
+  return forEachPart(entry, [&](std::string_view word) {
     const bool isNumber = std::ranges::all_of(
         word, [](unsigned char c) { return std::isdigit(c) != 0; });
     return isNumber || kWords.contains(word);

@@ -127,7 +127,7 @@ void readQuantizedModules(JsonReader &quant, std::string_view key) {
 
 /// How a checkpoint was made, which tensors other than experts' it has, and
 /// how it is run elsewhere.
-constexpr std::string_view kIrrelevant =
+constexpr WordList kIrrelevantQuantKeys =
     "quant_method lm_head meta version quantizer backend producer "
     "softmax_quant_spec quantization_status global_compression_ratio "
     "run_compressed modules_to_convert export quant_mode log_severity_level "
@@ -141,7 +141,7 @@ constexpr std::string_view kIrrelevant =
     "offload_to_disk_path is_checkpoint_fp8_serialized use_optimized_inference";
 
 /// Parts of a key that make it one that may change what weights mean.
-constexpr std::string_view kSuspicious =
+constexpr WordList kSuspicious =
     "bit group sym zero scal type format pack rotat transf hadamar dynamic "
     "over adapt lora spars outl expert moe block layer weigh act quant codebo "
     "smooth algo config";
@@ -153,7 +153,7 @@ void refuseSuspicious(JsonReader &quant,
     // What a cache of keys and values is made of is nobody's business here.
     if (!hasPartOf(key, kSuspicious) || key.starts_with("kv_cache") ||
         saysNothing(value) || quant.wasAsked(key) ||
-        catalog::hasWord(kIrrelevant, key) ||
+        kIrrelevantQuantKeys.contains(key) ||
         std::ranges::find(ignored, key) != ignored.end())
       continue;
     quant.refuse(key,

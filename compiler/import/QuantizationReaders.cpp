@@ -62,7 +62,7 @@ static bool isSame(const DescriptorDescription &spelled,
     return row.scale.empty();
   return spelled.element == row.element && spelled.scale == row.scale &&
          spelled.group ==
-             std::vector<int64_t>{row.groupRows, row.groupColumns} &&
+             std::vector<int64_t>{row.group.rows, row.group.columns} &&
          spelled.dynamic == row.dynamic &&
          spelled.secondScale == row.secondScale &&
          spelled.zeroPoint == row.zeroPoint &&
@@ -75,9 +75,8 @@ moec::compiler::describeQuantization(DescriptorDescription activations,
                                      DescriptorDescription weights) {
   QuantDescription quant;
   for (const catalog::Scheme &row : catalog::kSchemes)
-    if (quant.scheme.empty() && !row.w1.scale.empty() &&
-        isSame(activations, row.a1) && isSame(activations, row.a2) &&
-        isSame(weights, row.w1) && isSame(weights, row.w2))
+    if (quant.scheme.empty() && !row.weights.scale.empty() &&
+        isSame(activations, row.activations) && isSame(weights, row.weights))
       quant.scheme = row.name;
   if (!quant.scheme.empty())
     return quant;

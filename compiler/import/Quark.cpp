@@ -61,7 +61,7 @@ std::string readQuarkSpec(JsonReader &spec, bool ofWeights) {
       readWord(spec, "qscheme", "per_tensor per_channel per_group", "");
   if (shared.empty() && !spec.failed())
     spec.expected("qscheme",
-                  listOf(wordsOf("per_tensor per_channel per_group")));
+                  listOf(vectorOf("per_tensor per_channel per_group")));
   text += " " + shared;
   if (shared == "per_group")
     text += fmt::format(" {}", spec.integer("group_size", 1, kMaxBlock));

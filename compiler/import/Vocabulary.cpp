@@ -38,11 +38,10 @@ std::vector<std::string_view> rowNames(const Row (&table)[N]) {
 
 /// The one element type of a scheme that scales nothing; "" otherwise.
 std::string_view plainElement(const catalog::Scheme &scheme) {
-  for (const catalog::SchemeDescriptor *part :
-       {&scheme.a1, &scheme.a2, &scheme.w1, &scheme.w2})
-    if (!part->scale.empty() || part->element != scheme.a1.element)
-      return {};
-  return scheme.a1.element;
+  const catalog::SchemeDescriptor &x = scheme.activations, &w = scheme.weights;
+  const bool isPlain =
+      x.scale.empty() && w.scale.empty() && x.element == w.element;
+  return isPlain ? x.element : std::string_view();
 }
 
 Result<void> applyParallel(ParallelDescription &parallel,
@@ -110,7 +109,7 @@ std::string moec::compiler::elementTypeOf(std::string_view spelled) {
     spelled.remove_prefix(6);
   for (const ElementType &row : kElementTypes)
     if (!row.spellings.empty() &&
-        (row.name == spelled || catalog::hasWord(row.spellings, spelled)))
+        (row.name == spelled || row.spellings.contains(spelled)))
       return std::string(row.name);
   return "";
 }
@@ -163,9 +162,9 @@ std::string moec::compiler::readName(JsonReader &reader, std::string_view key,
 }
 
 std::string moec::compiler::readWord(JsonReader &reader, std::string_view key,
-                                     std::string_view words,
+                                     WordList words,
                                      std::string_view otherwise) {
-  return readName(reader, key, wordsOf(words), otherwise);
+  return readName(reader, key, vectorOf(words), otherwise);
 }
 
 std::string moec::compiler::lowerCase(std::string_view text) {
@@ -175,19 +174,15 @@ std::string moec::compiler::lowerCase(std::string_view text) {
   return lower;
 }
 
-bool moec::compiler::hasPartOf(std::string_view key, std::string_view parts) {
+bool moec::compiler::hasPartOf(std::string_view key, WordList parts) {
   const std::string lower = lowerCase(key);
-  const std::vector<std::string_view> words = wordsOf(parts);
-  return std::ranges::any_of(words, [&](std::string_view part) {
+  return std::ranges::any_of(parts, [&](std::string_view part) {
     return lower.find(part) != std::string::npos;
   });
 }
 
-std::vector<std::string_view> moec::compiler::wordsOf(std::string_view list) {
-  std::vector<std::string_view> words;
-  for (size_t i = 0; i < catalog::countWords(list); ++i)
-    words.push_back(catalog::wordAt(list, i));
-  return words;
+std::vector<std::string_view> moec::compiler::vectorOf(WordList words) {
+  return {words.begin(), words.end()};
 }
 
 std::vector<std::string_view> moec::compiler::schemeNames() {

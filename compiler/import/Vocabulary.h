@@ -18,6 +18,7 @@
 #include "compiler/import/LayerDescription.h"
 #include "compiler/plan/LayerLimits.h"
 #include "runtime/support/JsonReader.h"
+#include "runtime/support/WordList.h"
 
 namespace moec::compiler {
 
@@ -37,18 +38,16 @@ std::string readFloatType(JsonReader &reader, std::string_view key,
 std::string readName(JsonReader &reader, std::string_view key,
                      std::span<const std::string_view> names,
                      std::string_view otherwise);
-/// The same of a list of words with blanks between.
-std::string readWord(JsonReader &reader, std::string_view key,
-                     std::string_view words, std::string_view otherwise);
+/// Likewise, with a list of words.
+std::string readWord(JsonReader &reader, std::string_view key, WordList words,
+                     std::string_view otherwise);
 
 std::string lowerCase(std::string_view text);
 
-/// Whether one of `parts`, words with blanks between, stands in `key`, in
-/// whatever case.
-bool hasPartOf(std::string_view key, std::string_view parts);
+/// Returns true if one of `parts` occurs in `key`, in upper or lower case.
+bool hasPartOf(std::string_view key, WordList parts);
 
-/// The words of a list with blanks between.
-std::vector<std::string_view> wordsOf(std::string_view list);
+std::vector<std::string_view> vectorOf(WordList words);
 
 /// Names of the catalog's tables, with what the importers add to them.
 std::vector<std::string_view> schemeNames();

@@ -258,7 +258,7 @@ void checkGroups(moe::LayerOp layer, Refuse refuse,
   const moe::RoutingAttr routing = layer.getRouting();
   const int64_t groups = routing.getGroups(), topK = layer.getTopK();
   const std::string method = "routing '" + routing.getMethod().str() + "' ";
-  if (catalog::hasWord(row.needs, "groups") && groups == 0)
+  if (row.needs.contains("groups") && groups == 0)
     return refuse("option_not_supported",
                   method +
                       "needs groups of experts, got none; accepted: up to " +
@@ -284,18 +284,18 @@ void checkParameters(moe::LayerOp layer, Refuse refuse) {
     return refuse("routing_not_supported",
                   "routing is still 'auto'; run moe-infer-routing first");
   const auto check = [&](StringRef what, StringRef name, StringRef parameter,
-                         bool isGiven, std::string_view accepted) {
-    if (!isGiven || catalog::hasWord(accepted, parameter))
+                         bool isGiven, WordList accepted) {
+    if (!isGiven || accepted.contains(parameter))
       return;
-    refuse("option_not_supported",
-           what + " '" + name + "' does not take '" + parameter +
-               "'; accepted: " +
-               (accepted.empty() ? "its name alone" : StringRef(accepted)));
+    refuse(
+        "option_not_supported",
+        what + " '" + name + "' does not take '" + parameter + "'; accepted: " +
+            (accepted.empty() ? "its name alone" : StringRef(accepted.text())));
   };
   const StringRef method = routing.getMethod();
   const catalog::RoutingMethod &row =
       *catalog::find(catalog::kRoutingMethods, method);
-  const std::string_view options = row.options;
+  const WordList options = row.options;
   check("routing", method, "groups", routing.getGroups() > 0, options);
   check("routing", method, "scale", bool(routing.getScale()), options);
   check("routing", method, "bias", routing.getBias(), options);
@@ -304,9 +304,9 @@ void checkParameters(moe::LayerOp layer, Refuse refuse) {
         options);
   checkGroups(layer, refuse, row);
   const StringRef function = activation.getFunction();
-  const std::string_view parameters = activation.getRow().parameters;
-  if (catalog::hasWord(activation.getRow().needs, "limit") &&
-      !activation.getLimit() && !activation.getPerExpert())
+  const WordList parameters = activation.getRow().parameters;
+  if (activation.getRow().needs.contains("limit") && !activation.getLimit() &&
+      !activation.getPerExpert())
     refuse("option_not_supported",
            "activation '" + function +
                "' needs a 'limit', got none; accepted: a number above 0");
@@ -349,13 +349,14 @@ void checkWeight(Refuse refuse, StringRef name, moe::DescriptorAttr weight) {
     return compiler::elementTypeName(type);
   };
   const Type element = weight.getElement(), scale = weight.getScale();
-  if (!catalog::hasWord(catalog::kCodes, spelled(element)))
-    because("weights of " + spelled(element) +
-            " are not dequantized; accepted: " + StringRef(catalog::kCodes));
-  constexpr std::string_view kScales = "f32 f16 bf16 f8E4M3FN f8E8M0FNU";
-  if (!catalog::hasWord(kScales, spelled(scale)))
+  if (!catalog::kCodes.contains(spelled(element)))
+    because(
+        "weights of " + spelled(element) +
+        " are not dequantized; accepted: " + StringRef(catalog::kCodes.text()));
+  constexpr WordList kScales = "f32 f16 bf16 f8E4M3FN f8E8M0FNU";
+  if (!kScales.contains(spelled(scale)))
     because("scales of " + spelled(scale) +
-            "; accepted: " + StringRef(kScales));
+            "; accepted: " + StringRef(kScales.text()));
   const int64_t rows = weight.getGroup()[0], columns = weight.getGroup()[1];
   if (columns != -1 && columns % kCodesOfChunk != 0)
     because("groups of " + Twine(columns) +
@@ -384,14 +385,14 @@ void checkActivation(Refuse refuse, StringRef name,
   const std::string element =
       compiler::elementTypeName(activation.getElement());
   const std::string scale = compiler::elementTypeName(activation.getScale());
-  constexpr std::string_view kElements =
+  constexpr WordList kElements =
       "f8E4M3FN f8E5M2 f6E3M2FN f6E2M3FN f4E2M1FN i8";
-  constexpr std::string_view kScales = "f32 f8E8M0FNU f8E4M3FN";
-  if (!catalog::hasWord(kElements, element))
+  constexpr WordList kScales = "f32 f8E8M0FNU f8E4M3FN";
+  if (!kElements.contains(element))
     because("activations of " + element +
-            " are not emulated; accepted: " + StringRef(kElements));
-  if (!catalog::hasWord(kScales, scale)) {
-    because("scales of " + scale + "; accepted: " + StringRef(kScales));
+            " are not emulated; accepted: " + StringRef(kElements.text()));
+  if (!kScales.contains(scale)) {
+    because("scales of " + scale + "; accepted: " + StringRef(kScales.text()));
     return;
   }
   if (activation.getZeroPoint())

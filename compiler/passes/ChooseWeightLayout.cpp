@@ -73,7 +73,6 @@ moe::LayoutAttr layoutFor(RankedTensorType weight, bool gated, bool changes,
 /// The layout of a weight, its scales or its zero points for an engine that
 /// reads fragments; null for what it reads as stored.
 moe::LayoutAttr fragmentLayout(BlockArgument value) {
-  constexpr int64_t kRows = 64;
   for (OpOperand &use : value.getUses()) {
     auto matmul = dyn_cast<moe::GroupedMatmulOp>(use.getOwner());
     if (!matmul)
@@ -87,7 +86,7 @@ moe::LayoutAttr fragmentLayout(BlockArgument value) {
     return moe::LayoutAttr::get(
         value.getContext(), isGated ? compiler::kGateUpRun : 0,
         isGated ? matmul.getGateUpOrder() : StringRef("gate_first"), "fragment",
-        {kRows, name == "rhs" ? columns : 1}, "", {});
+        {compiler::kSlabBlock, name == "rhs" ? columns : 1}, "", {});
   }
   return {};
 }

@@ -42,8 +42,8 @@ static StringRef stageWithoutKernel(moe::VariantOp stages) {
     const StringRef word = op.getName().stripDialect();
     const std::string optional = (word + "?").str();
     if (llvm::none_of(catalog::kKernelKinds, [&](const auto &kind) {
-          return kind.routesItself && (catalog::hasWord(kind.stages, word) ||
-                                       catalog::hasWord(kind.stages, optional));
+          return kind.routesItself &&
+                 (kind.stages.contains(word) || kind.stages.contains(optional));
         }))
       return word;
   }
@@ -114,7 +114,7 @@ FewTokens compiler::fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
                               "'dispatch' sends it quantized",
                               few.engine));
   const std::string_view missing =
-      catalog::firstMissing(target.getArchRow().features, engine->features);
+      target.getArchRow().features.firstMissing(engine->features);
   if (!missing.empty())
     return refuse("feature_missing",
                   fmt::format("engine '{}' needs {}, which {} lacks",
@@ -133,12 +133,12 @@ FewTokens compiler::fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   const std::string multiplied = elementTypeOf(first.getLhs());
   const std::string weight = elementTypeOf(first.getRhs());
   if (realization == moe::Realization::Native &&
-      !catalog::hasWord(engine->elements, multiplied))
+      !engine->elements.contains(multiplied))
     return refuse("dtype_not_supported",
                   fmt::format("engine '{}' does not multiply {}", few.engine,
                               multiplied));
   if (realization != moe::Realization::Native &&
-      (!converts || !catalog::hasWord(engine->weights, weight)))
+      (!converts || !engine->weights.contains(weight)))
     return refuse("dtype_not_supported",
                   fmt::format("engine '{}' does not convert weights of {} to "
                               "what it multiplies",
@@ -170,7 +170,7 @@ FewTokens compiler::fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   const auto *rule =
       llvm::find_if(kFewTokensRules, [&](const FewTokensRule &row) {
         return row.elementBytes == operandBytes(stages) &&
-               (converts ? catalog::hasWord(row.weights, weight)
+               (converts ? row.weights.contains(weight)
                          : row.weights.empty()) &&
                (row.groupK == 0 || row.groupK == groupK);
       });

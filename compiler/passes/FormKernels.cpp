@@ -180,7 +180,7 @@ static LogicalResult findKind(StageGroup &group) {
   for (Operation *op : group.stages)
     stages.append(stages.empty() ? "" : " ")
         .append(op->getName().stripDialect().str());
-  group.kind = catalog::kindOf(stages);
+  group.kind = catalog::kindOf(WordList(stages));
   if (!group.kind)
     return group.stages.front()->emitError()
            << "no kind of kernel holds the stages '" << stages << "'";

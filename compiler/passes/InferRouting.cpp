@@ -78,10 +78,10 @@ void infer(moe::LayerOp layer) {
   const catalog::RoutingMethod *row =
       catalog::find(catalog::kRoutingMethods, method);
   // What a method cannot do without needs no saying.
-  const bool bias = routing.getBias() || catalog::hasWord(row->needs, "bias");
-  if (catalog::hasWord(row->needs, "weight_on_input"))
+  const bool bias = routing.getBias() || row->needs.contains("bias");
+  if (row->needs.contains("weight_on_input"))
     layer.setApplyRouterWeightOnInput(true);
-  const bool keepsGroups = isGrouped || catalog::hasWord(row->needs, "groups");
+  const bool keepsGroups = isGrouped || row->needs.contains("groups");
   layer.setRoutingAttr(moe::RoutingAttr::get(
       layer.getContext(), method, StringRef(), false,
       keepsGroups ? routing.getGroups() : 0,

@@ -134,14 +134,14 @@ bool compiler::takesOfRank(moe::KernelOp kernel, StringRef operand) {
                       });
 }
 
-bool compiler::areOlder(moe::KernelOp kernel, StringRef fields) {
+bool compiler::areOlder(moe::KernelOp kernel, WordList fields) {
   bool older = true;
   kernel->getParentOfType<moe::ProgramOp>().walk([&](moe::LaunchOp launch) {
     if (launch.getKernel() != kernel.getSymName())
       return;
     for (auto [name, value] :
          llvm::zip(kernel.getFields(), launch.getArguments()))
-      if (catalog::hasWord(fields, cast<StringAttr>(name).getValue()))
+      if (fields.contains(cast<StringAttr>(name).getValue()))
         older &= value.getDefiningOp() != launch->getPrevNode();
   });
   return older;

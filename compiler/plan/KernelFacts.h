@@ -44,7 +44,7 @@ llvm::ArrayRef<llvm::StringRef> exchangeOperandsOf(moe::StageOpInterface stage);
 /// Whether, wherever the kernel is launched, the launch right before it wrote
 /// none of these fields, words separated by blanks: then they may be read while
 /// that launch still runs (templates/moe/core/pdl.cuh).
-bool areOlder(moe::KernelOp kernel, llvm::StringRef fields);
+bool areOlder(moe::KernelOp kernel, WordList fields);
 
 // The second of two persistent matmuls may begin while the first one ends: on
 // row tiles that it counts as stored (templates/moe/skeleton/tile_source.cuh).

@@ -70,9 +70,7 @@ std::vector<LayerFacts> compiler::factsOf(moe::LayerOp layer) {
   const moe::QuantAttr stored = layer.getUsersQuant();
   const Type computeType = layer.getComputeType();
   std::vector<LayerFacts> made;
-  const StringRef ways = stored.getRealizations();
-  for (size_t i = 0; i < catalog::countWords(ways); ++i) {
-    const std::string way(catalog::wordAt(ways, i));
+  for (const std::string_view way : stored.getRealizations()) {
     // Engines make this of what is native.
     if (way == "dequantized" && !made.empty())
       continue;

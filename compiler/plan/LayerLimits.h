@@ -13,14 +13,16 @@
 #ifndef MOEC_COMPILER_PLAN_LAYERLIMITS_H
 #define MOEC_COMPILER_PLAN_LAYERLIMITS_H
 
+#include "runtime/package/Limits.h"
+
 #include <algorithm>
 #include <cstdint>
 
 namespace moec::compiler {
 
-// Limits of a description. Beyond them products of sizes could overflow 64
-// bits, and no known layer comes near.
-inline constexpr int64_t kMaxDescribedExperts = 1 << 16;
+// Limits of a description: those of a manifest, or sizes that no known layer
+// comes near, whose products fit 64 bits.
+inline constexpr int64_t kMaxDescribedExperts = kMostExperts;
 inline constexpr int64_t kMaxDescribedHidden = 1 << 20;
 inline constexpr int64_t kMaxDescribedIntermediate = 1 << 24;
 inline constexpr int64_t kMaxDescribedRanks = 1 << 16;

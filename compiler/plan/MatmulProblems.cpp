@@ -48,11 +48,10 @@ std::vector<std::string> compiler::servingEngines(moe::ReportAttr report,
   for (const catalog::Engine &row : catalog::kEngines) {
     if (!report.getRefusalOf(row.name) &&
         report.getEngine() != StringRef(row.name) && backend &&
-        catalog::hasWord(backend->engines, row.name) &&
-        (!converts || catalog::hasWord(row.weights, rhs)) &&
-        catalog::hasWord(row.orders, order) &&
-        (!matmul.readsFragments() ||
-         catalog::hasWord(row.fragmentElements, lhs)))
+        backend->engines.contains(row.name) &&
+        (!converts || row.weights.contains(rhs)) &&
+        row.orders.contains(order) &&
+        (!matmul.readsFragments() || row.fragmentElements.contains(lhs)))
       engines.emplace_back(row.name);
   }
   return engines;

@@ -47,14 +47,6 @@ static int64_t bitsOf(const std::string &elementType) {
   return type ? type->bits : 0;
 }
 
-/// "f16, bf16" of "f16 bf16".
-static std::string commas(std::string_view words) {
-  std::string text;
-  for (char c : words)
-    c == ' ' ? text += ", " : text += c;
-  return text;
-}
-
 static std::optional<Reason> quantization(const LayerFacts &layer,
                                           const Architecture &,
                                           const Pair &candidate) {
@@ -72,13 +64,14 @@ static std::optional<Reason> elementTypes(const LayerFacts &layer,
                                           const Architecture &,
                                           const Pair &candidate) {
   for (const std::string &type : layer.elementTypes)
-    if (!catalog::hasWord(candidate.engine->elements, type))
+    if (!candidate.engine->elements.contains(type))
       return Reason{"dtype_not_supported",
                     fmt::format("engine '{}' multiplies {}, not {}",
                                 candidate.engine->name,
-                                commas(candidate.engine->elements), type)};
+                                fmt::join(candidate.engine->elements, ", "),
+                                type)};
   for (const std::string &type : layer.codes)
-    if (!catalog::hasWord(candidate.engine->weights, type))
+    if (!candidate.engine->weights.contains(type))
       return Reason{"dtype_not_supported",
                     fmt::format("engine '{}' multiplies weights as they are "
                                 "stored, and those of {} become another type",
@@ -86,8 +79,8 @@ static std::optional<Reason> elementTypes(const LayerFacts &layer,
   // Elements of 8 bits hold every code of i4, and e4m3 those of e2m1.
   for (const std::string &type : layer.codes)
     if (bitsOf(layer.elementTypes.front()) == 8 && type != "i4" &&
-        !catalog::hasWord(candidate.engine->fragmentElements,
-                          layer.elementTypes.front()))
+        !candidate.engine->fragmentElements.contains(
+            layer.elementTypes.front()))
       return Reason{"dtype_not_supported",
                     fmt::format("engine '{}' converts weights of {} to f16 or "
                                 "bf16, not to {}",
@@ -130,7 +123,7 @@ static std::optional<Reason> archFeatures(const LayerFacts &,
                                           const Architecture &arch,
                                           const Pair &candidate) {
   std::string_view missing =
-      catalog::firstMissing(arch.features, candidate.engine->features);
+      arch.features.firstMissing(candidate.engine->features);
   if (missing.empty())
     return std::nullopt;
   return Reason{"feature_missing",
@@ -204,7 +197,6 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
                   fmt::format("engine '{}' does not read weights that are "
                               "quantized when the layer is loaded",
                               name)};
-  constexpr int64_t kRows = 64;
   const int64_t columns = slabColumns(bits / 8);
   const bool ofIntegers = bits == 8 && layer.codes.front() == "i4";
   for (const auto &[rows, group] : layer.codeGroups)
@@ -225,7 +217,7 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
       return Reason{"size_not_supported",
                     fmt::format("engine '{}' reads weights in blocks of {} by "
                                 "{}: {} is no multiple of {}",
-                                name, kRows, columns, size, columns)};
+                                name, kSlabBlock, columns, size, columns)};
   return std::nullopt;
 }
 
@@ -233,7 +225,7 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
 static std::optional<Reason> fragments(const LayerFacts &layer,
                                        const Architecture &,
                                        const Pair &candidate) {
-  if (catalog::hasWord(candidate.engine->orders, "rows"))
+  if (candidate.engine->orders.contains("rows"))
     return std::nullopt;
   return whyNoFragments(layer, *candidate.engine);
 }
@@ -247,8 +239,7 @@ static bool haveFragments(const LayerFacts &layer, const Engine &engine) {
       !layer.elementTypes.empty() && bitsOf(layer.elementTypes.front()) == 8;
   return std::ranges::all_of(layer.elementTypes,
                              [&](const std::string &type) {
-                               return catalog::hasWord(engine.fragmentElements,
-                                                       type);
+                               return engine.fragmentElements.contains(type);
                              }) &&
          std::ranges::all_of(layer.codes, [&](const std::string &type) {
            return bitsOf(type) == 4 ||
@@ -259,8 +250,8 @@ static bool haveFragments(const LayerFacts &layer, const Engine &engine) {
 
 std::string_view compiler::orderOf(const LayerFacts &layer,
                                    const Engine &engine) {
-  return catalog::hasWord(engine.orders, "fragment") &&
-                 haveFragments(layer, engine) && !whyNoFragments(layer, engine)
+  return engine.orders.contains("fragment") && haveFragments(layer, engine) &&
+                 !whyNoFragments(layer, engine)
              ? "fragment"
              : "rows";
 }
@@ -313,10 +304,7 @@ static std::optional<Reason> whyImpossible(const LayerFacts &layer,
   if (!layer.instruction)
     return Reason{"engine_missing", layer.impossible};
   std::string features;
-  for (size_t i = 0; i < catalog::countWords(layer.instruction->features);
-       ++i) {
-    const std::string_view word =
-        catalog::wordAt(layer.instruction->features, i);
+  for (const std::string_view word : layer.instruction->features) {
     if (arch.has(word))
       return Reason{"engine_missing", layer.impossible};
     features += fmt::format("{}'{}'", features.empty() ? "" : " or ", word);
@@ -333,14 +321,13 @@ static std::vector<Pair> pairsFor(const LayerFacts &layer,
   // nothing of theirs, unless they are asked for.
   const auto isFor = [&](const Engine &e) {
     return e.name == choices.engine ||
-           (layer.codes.empty() ? catalog::hasWord(e.orders, "rows")
+           (layer.codes.empty() ? e.orders.contains("rows")
                                 : !e.weights.empty());
   };
   std::vector<Pair> pairs;
   for (const Backend &b : catalog::kBackends)
     for (const Engine &e : catalog::kEngines)
-      if (b.format == layer.format && catalog::hasWord(b.engines, e.name) &&
-          isFor(e))
+      if (b.format == layer.format && b.engines.contains(e.name) && isFor(e))
         pairs.push_back({&b, &e});
   std::ranges::stable_sort(pairs, [](const Pair &a, const Pair &b) {
     return std::pair(a.backend->priority, a.engine->priority) >
@@ -499,12 +486,11 @@ Result<Resolution> compiler::resolve(const std::vector<LayerFacts> &ways,
                    "is asked for",
                    layer.name, arch, choices.engine, row->mostTokens);
   if (const Backend *row = catalog::find(catalog::kBackends, choices.backend);
-      row && !choices.engine.empty() &&
-      !catalog::hasWord(row->engines, choices.engine))
+      row && !choices.engine.empty() && !row->engines.contains(choices.engine))
     return refused("no backend serves layer '{}' on {}: [engine_not_admitted]: "
                    "backend '{}' takes engine {}, not {}",
-                   layer.name, arch, choices.backend, commas(row->engines),
-                   choices.engine);
+                   layer.name, arch, choices.backend,
+                   fmt::join(row->engines, ", "), choices.engine);
 
   Resolution resolution;
   for (const LayerFacts &way : ways) {

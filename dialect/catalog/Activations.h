@@ -18,60 +18,92 @@
 
 namespace moec::catalog {
 
-struct Activation {
+/// What an activation applies to its gate, or to its one input.
+struct ActivationFunction {
   std::string_view name;
-  /// silu, gelu, gelu_tanh, relu2, swiglustep, situ: what is applied.
-  std::string_view function;
-  bool gated;
-  /// The C++ type of the function without a parameter; "" where it has always
-  /// some.
-  std::string_view policy;
-  /// The C++ template of gate and up that takes the parameters.
-  std::string_view numbersPolicy;
-  /// Which of kActivationParameters it takes.
-  std::string_view parameters;
-  /// Which of them must be said.
-  std::string_view needs;
-  /// What they are where nothing is said; a limit of 0 is none.
-  double alpha, beta, linearBeta, limit;
+  /// The C++ type without parameters; "" if the function always has some.
+  std::string_view policy = "";
+  /// The C++ template of gate and up that takes the parameters; "" if the
+  /// function has none.
+  std::string_view numbersPolicy = "";
 };
 
-inline constexpr Activation kActivations[] = {
-    {"silu", "silu", true, "moe::activation::Silu", "moe::activation::Swiglu",
-     "limit", "", 1, 0, 0, 0},
-    {"gelu", "gelu", true, "moe::activation::Gelu", "", "", "", 1, 0, 0, 0},
-    {"gelu_tanh", "gelu_tanh", true, "moe::activation::GeluTanh", "", "", "", 1,
-     0, 0, 0},
-    {"relu2", "relu2", true, "moe::activation::Relu2", "", "", "", 1, 0, 0, 0},
-    {"swigluoai", "silu", true, "", "moe::activation::Swiglu",
-     "alpha beta limit", "", 1.702, 1, 0, 7},
-    {"swigluoai_uninterleave", "silu", true, "", "moe::activation::Swiglu",
-     "alpha beta limit", "limit", 1, 0, 0, 0},
-    {"swiglustep", "swiglustep", true, "", "moe::activation::SwigluStep",
-     "limit", "", 1, 0, 0, 7},
-    {"situ", "situ", true, "", "moe::activation::Situ", "beta linear_beta", "",
-     1, 4, 25, 0},
-    {"silu_no_mul", "silu", false, "moe::activation::Silu", "", "", "", 1, 0, 0,
-     0},
-    {"gelu_no_mul", "gelu", false, "moe::activation::Gelu", "", "", "", 1, 0, 0,
-     0},
-    {"gelu_tanh_no_mul", "gelu_tanh", false, "moe::activation::GeluTanh", "",
-     "", "", 1, 0, 0, 0},
-    {"relu2_no_mul", "relu2", false, "moe::activation::Relu2", "", "", "", 1, 0,
-     0, 0},
+inline constexpr ActivationFunction kActivationFunctions[] = {
+    {.name = "silu",
+     .policy = "moe::activation::Silu",
+     .numbersPolicy = "moe::activation::Swiglu"},
+    {.name = "gelu", .policy = "moe::activation::Gelu"},
+    {.name = "gelu_tanh", .policy = "moe::activation::GeluTanh"},
+    {.name = "relu2", .policy = "moe::activation::Relu2"},
+    {.name = "swiglustep", .numbersPolicy = "moe::activation::SwigluStep"},
+    {.name = "situ", .numbersPolicy = "moe::activation::Situ"},
 };
 
 struct ActivationParameter {
   std::string_view name;
-  std::string_view weight; ///< where each expert has its own: f32 [experts]
+  std::string_view weight; ///< with a value per expert: f32 [experts]
 };
 
 inline constexpr ActivationParameter kActivationParameters[] = {
-    {"alpha", "activation_alpha"},
-    {"beta", "activation_beta"},
-    {"linear_beta", "activation_linear_beta"},
-    {"limit", "activation_limit"},
+    {.name = "alpha", .weight = "activation_alpha"},
+    {.name = "beta", .weight = "activation_beta"},
+    {.name = "linear_beta", .weight = "activation_linear_beta"},
+    {.name = "limit", .weight = "activation_limit"},
 };
+
+struct Activation {
+  std::string_view name;
+  std::string_view function; ///< a row of kActivationFunctions
+  bool gated;
+  WordList parameters = {}; ///< rows of kActivationParameters
+  WordList needs = {};      ///< parameters that have no default
+  /// The defaults; a limit of 0 is none.
+  double alpha = 1, beta = 0, linearBeta = 0, limit = 0;
+};
+
+inline constexpr Activation kActivations[] = {
+    {.name = "silu", .function = "silu", .gated = true, .parameters = "limit"},
+    {.name = "gelu", .function = "gelu", .gated = true},
+    {.name = "gelu_tanh", .function = "gelu_tanh", .gated = true},
+    {.name = "relu2", .function = "relu2", .gated = true},
+    {.name = "swigluoai",
+     .function = "silu",
+     .gated = true,
+     .parameters = "alpha beta limit",
+     .alpha = 1.702,
+     .beta = 1,
+     .limit = 7},
+    {.name = "swigluoai_uninterleave",
+     .function = "silu",
+     .gated = true,
+     .parameters = "alpha beta limit",
+     .needs = "limit"},
+    {.name = "swiglustep",
+     .function = "swiglustep",
+     .gated = true,
+     .parameters = "limit",
+     .limit = 7},
+    {.name = "situ",
+     .function = "situ",
+     .gated = true,
+     .parameters = "beta linear_beta",
+     .beta = 4,
+     .linearBeta = 25},
+    {.name = "silu_no_mul", .function = "silu", .gated = false},
+    {.name = "gelu_no_mul", .function = "gelu", .gated = false},
+    {.name = "gelu_tanh_no_mul", .function = "gelu_tanh", .gated = false},
+    {.name = "relu2_no_mul", .function = "relu2", .gated = false},
+};
+
+constexpr bool areActivationsWhole() {
+  for (const Activation &row : kActivations)
+    if (!find(kActivationFunctions, row.function) ||
+        !areNames(row.parameters, kActivationParameters) ||
+        !row.parameters.firstMissing(row.needs).empty())
+      return false;
+  return true;
+}
+static_assert(areActivationsWhole());
 
 /// The numbers of an activation, what was not said filled in. 0 for a limit
 /// that there is not.

@@ -24,18 +24,18 @@ namespace moec::catalog {
 struct Architecture {
   std::string_view name; ///< as -arch= takes it
   int major, minor;
+  /// Where its cubins run: "major" (same major, minor not smaller), "family"
+  /// (the family of an `f` arch), "exact" (an `a` arch: itself alone).
+  std::string_view compatibility;
   int sharedPerBlock; ///< the most that a kernel may ask for, dynamic + static
   int sharedPerSm;
   int threadsPerSm;
   int blocksPerSm;
-  /// Where its cubins run: "major" (same major, minor not smaller), "family"
-  /// (the family of an `f` arch), "exact" (an `a` arch: itself alone).
-  std::string_view compatibility;
-  std::string_view features;
-  std::string_view gpu; ///< the GPU assumed when none is named, or empty
+  std::string_view gpu = ""; ///< the GPU assumed when none is named
+  WordList features;
 
   constexpr bool has(std::string_view feature) const {
-    return hasWord(features, feature);
+    return features.contains(feature);
   }
 };
 
@@ -50,52 +50,102 @@ inline constexpr int kKib = 1024;
 #define MOEC_HOPPER                                                            \
   MOEC_ADA " programmatic_launch clusters tma mbarrier stmatrix"
 
+// clang-format off
 inline constexpr Architecture kArchitectures[] = {
-    {"sm_75", 7, 5, 64 * kKib, 64 * kKib, 1024, 16, "major", "ldmatrix", "t4"},
-    {"sm_80", 8, 0, 163 * kKib, 164 * kKib, 2048, 32, "major", MOEC_AMPERE,
-     "a100_sxm"},
-    {"sm_86", 8, 6, 99 * kKib, 100 * kKib, 1536, 16, "major", MOEC_AMPERE,
-     "a10"},
-    {"sm_87", 8, 7, 163 * kKib, 164 * kKib, 1536, 16, "major", MOEC_AMPERE,
-     "jetson_orin"},
-    {"sm_88", 8, 8, 99 * kKib, 100 * kKib, 1536, 16, "major", MOEC_AMPERE, ""},
-    {"sm_89", 8, 9, 99 * kKib, 100 * kKib, 1536, 24, "major",
-     MOEC_ADA " fp8_mma_sync", "l40s"},
-    {"sm_90", 9, 0, 227 * kKib, 228 * kKib, 2048, 32, "major", MOEC_HOPPER,
-     "h100_sxm"},
-    {"sm_90a", 9, 0, 227 * kKib, 228 * kKib, 2048, 32, "exact",
-     MOEC_HOPPER " setmaxnreg wgmma", "h100_sxm"},
-    {"sm_100", 10, 0, 227 * kKib, 228 * kKib, 2048, 32, "major", MOEC_HOPPER,
-     "b200"},
-    {"sm_100a", 10, 0, 227 * kKib, 228 * kKib, 2048, 32, "exact",
-     MOEC_HOPPER " setmaxnreg fp4 tcgen05", "b200"},
-    {"sm_100f", 10, 0, 227 * kKib, 228 * kKib, 2048, 32, "family",
-     MOEC_HOPPER " setmaxnreg fp4 tcgen05", "b200"},
-    {"sm_103", 10, 3, 227 * kKib, 228 * kKib, 2048, 32, "major", MOEC_HOPPER,
-     "b300"},
-    {"sm_103a", 10, 3, 227 * kKib, 228 * kKib, 2048, 32, "exact",
-     MOEC_HOPPER " setmaxnreg fp4 tcgen05", "b300"},
-    {"sm_103f", 10, 3, 227 * kKib, 228 * kKib, 2048, 32, "family",
-     MOEC_HOPPER " setmaxnreg fp4 tcgen05", "b300"},
-    {"sm_110", 11, 0, 227 * kKib, 228 * kKib, 1536, 24, "major", MOEC_HOPPER,
-     "jetson_thor"},
-    {"sm_110a", 11, 0, 227 * kKib, 228 * kKib, 1536, 24, "exact",
-     MOEC_HOPPER " setmaxnreg fp4 tcgen05", "jetson_thor"},
-    {"sm_110f", 11, 0, 227 * kKib, 228 * kKib, 1536, 24, "family",
-     MOEC_HOPPER " setmaxnreg fp4 tcgen05", "jetson_thor"},
-    {"sm_120", 12, 0, 99 * kKib, 100 * kKib, 1536, 24, "major",
-     MOEC_HOPPER " fp8_mma_sync", "rtx_5090"},
-    {"sm_120a", 12, 0, 99 * kKib, 100 * kKib, 1536, 24, "exact",
-     MOEC_HOPPER " fp8_mma_sync setmaxnreg fp4 block_scaled_mma", "rtx_5090"},
-    {"sm_120f", 12, 0, 99 * kKib, 100 * kKib, 1536, 24, "family",
-     MOEC_HOPPER " fp8_mma_sync setmaxnreg fp4 block_scaled_mma", "rtx_5090"},
-    {"sm_121", 12, 1, 99 * kKib, 100 * kKib, 1536, 24, "major",
-     MOEC_HOPPER " fp8_mma_sync", "dgx_spark"},
-    {"sm_121a", 12, 1, 99 * kKib, 100 * kKib, 1536, 24, "exact",
-     MOEC_HOPPER " fp8_mma_sync setmaxnreg fp4 block_scaled_mma", "dgx_spark"},
-    {"sm_121f", 12, 1, 99 * kKib, 100 * kKib, 1536, 24, "family",
-     MOEC_HOPPER " fp8_mma_sync setmaxnreg fp4 block_scaled_mma", "dgx_spark"},
+    {.name = "sm_75", .major = 7, .minor = 5, .compatibility = "major",
+     .sharedPerBlock = 64 * kKib, .sharedPerSm = 64 * kKib,
+     .threadsPerSm = 1024, .blocksPerSm = 16, .gpu = "t4",
+     .features = "ldmatrix"},
+    {.name = "sm_80", .major = 8, .minor = 0, .compatibility = "major",
+     .sharedPerBlock = 163 * kKib, .sharedPerSm = 164 * kKib,
+     .threadsPerSm = 2048, .blocksPerSm = 32, .gpu = "a100_sxm",
+     .features = MOEC_AMPERE},
+    {.name = "sm_86", .major = 8, .minor = 6, .compatibility = "major",
+     .sharedPerBlock = 99 * kKib, .sharedPerSm = 100 * kKib,
+     .threadsPerSm = 1536, .blocksPerSm = 16, .gpu = "a10",
+     .features = MOEC_AMPERE},
+    {.name = "sm_87", .major = 8, .minor = 7, .compatibility = "major",
+     .sharedPerBlock = 163 * kKib, .sharedPerSm = 164 * kKib,
+     .threadsPerSm = 1536, .blocksPerSm = 16, .gpu = "jetson_orin",
+     .features = MOEC_AMPERE},
+    {.name = "sm_88", .major = 8, .minor = 8, .compatibility = "major",
+     .sharedPerBlock = 99 * kKib, .sharedPerSm = 100 * kKib,
+     .threadsPerSm = 1536, .blocksPerSm = 16,
+     .features = MOEC_AMPERE},
+    {.name = "sm_89", .major = 8, .minor = 9, .compatibility = "major",
+     .sharedPerBlock = 99 * kKib, .sharedPerSm = 100 * kKib,
+     .threadsPerSm = 1536, .blocksPerSm = 24, .gpu = "l40s",
+     .features = MOEC_ADA " fp8_mma_sync"},
+    {.name = "sm_90", .major = 9, .minor = 0, .compatibility = "major",
+     .sharedPerBlock = 227 * kKib, .sharedPerSm = 228 * kKib,
+     .threadsPerSm = 2048, .blocksPerSm = 32, .gpu = "h100_sxm",
+     .features = MOEC_HOPPER},
+    {.name = "sm_90a", .major = 9, .minor = 0, .compatibility = "exact",
+     .sharedPerBlock = 227 * kKib, .sharedPerSm = 228 * kKib,
+     .threadsPerSm = 2048, .blocksPerSm = 32, .gpu = "h100_sxm",
+     .features = MOEC_HOPPER " setmaxnreg wgmma"},
+    {.name = "sm_100", .major = 10, .minor = 0, .compatibility = "major",
+     .sharedPerBlock = 227 * kKib, .sharedPerSm = 228 * kKib,
+     .threadsPerSm = 2048, .blocksPerSm = 32, .gpu = "b200",
+     .features = MOEC_HOPPER},
+    {.name = "sm_100a", .major = 10, .minor = 0, .compatibility = "exact",
+     .sharedPerBlock = 227 * kKib, .sharedPerSm = 228 * kKib,
+     .threadsPerSm = 2048, .blocksPerSm = 32, .gpu = "b200",
+     .features = MOEC_HOPPER " setmaxnreg fp4 tcgen05"},
+    {.name = "sm_100f", .major = 10, .minor = 0, .compatibility = "family",
+     .sharedPerBlock = 227 * kKib, .sharedPerSm = 228 * kKib,
+     .threadsPerSm = 2048, .blocksPerSm = 32, .gpu = "b200",
+     .features = MOEC_HOPPER " setmaxnreg fp4 tcgen05"},
+    {.name = "sm_103", .major = 10, .minor = 3, .compatibility = "major",
+     .sharedPerBlock = 227 * kKib, .sharedPerSm = 228 * kKib,
+     .threadsPerSm = 2048, .blocksPerSm = 32, .gpu = "b300",
+     .features = MOEC_HOPPER},
+    {.name = "sm_103a", .major = 10, .minor = 3, .compatibility = "exact",
+     .sharedPerBlock = 227 * kKib, .sharedPerSm = 228 * kKib,
+     .threadsPerSm = 2048, .blocksPerSm = 32, .gpu = "b300",
+     .features = MOEC_HOPPER " setmaxnreg fp4 tcgen05"},
+    {.name = "sm_103f", .major = 10, .minor = 3, .compatibility = "family",
+     .sharedPerBlock = 227 * kKib, .sharedPerSm = 228 * kKib,
+     .threadsPerSm = 2048, .blocksPerSm = 32, .gpu = "b300",
+     .features = MOEC_HOPPER " setmaxnreg fp4 tcgen05"},
+    {.name = "sm_110", .major = 11, .minor = 0, .compatibility = "major",
+     .sharedPerBlock = 227 * kKib, .sharedPerSm = 228 * kKib,
+     .threadsPerSm = 1536, .blocksPerSm = 24, .gpu = "jetson_thor",
+     .features = MOEC_HOPPER},
+    {.name = "sm_110a", .major = 11, .minor = 0, .compatibility = "exact",
+     .sharedPerBlock = 227 * kKib, .sharedPerSm = 228 * kKib,
+     .threadsPerSm = 1536, .blocksPerSm = 24, .gpu = "jetson_thor",
+     .features = MOEC_HOPPER " setmaxnreg fp4 tcgen05"},
+    {.name = "sm_110f", .major = 11, .minor = 0, .compatibility = "family",
+     .sharedPerBlock = 227 * kKib, .sharedPerSm = 228 * kKib,
+     .threadsPerSm = 1536, .blocksPerSm = 24, .gpu = "jetson_thor",
+     .features = MOEC_HOPPER " setmaxnreg fp4 tcgen05"},
+    {.name = "sm_120", .major = 12, .minor = 0, .compatibility = "major",
+     .sharedPerBlock = 99 * kKib, .sharedPerSm = 100 * kKib,
+     .threadsPerSm = 1536, .blocksPerSm = 24, .gpu = "rtx_5090",
+     .features = MOEC_HOPPER " fp8_mma_sync"},
+    {.name = "sm_120a", .major = 12, .minor = 0, .compatibility = "exact",
+     .sharedPerBlock = 99 * kKib, .sharedPerSm = 100 * kKib,
+     .threadsPerSm = 1536, .blocksPerSm = 24, .gpu = "rtx_5090",
+     .features = MOEC_HOPPER " fp8_mma_sync setmaxnreg fp4 block_scaled_mma"},
+    {.name = "sm_120f", .major = 12, .minor = 0, .compatibility = "family",
+     .sharedPerBlock = 99 * kKib, .sharedPerSm = 100 * kKib,
+     .threadsPerSm = 1536, .blocksPerSm = 24, .gpu = "rtx_5090",
+     .features = MOEC_HOPPER " fp8_mma_sync setmaxnreg fp4 block_scaled_mma"},
+    {.name = "sm_121", .major = 12, .minor = 1, .compatibility = "major",
+     .sharedPerBlock = 99 * kKib, .sharedPerSm = 100 * kKib,
+     .threadsPerSm = 1536, .blocksPerSm = 24, .gpu = "dgx_spark",
+     .features = MOEC_HOPPER " fp8_mma_sync"},
+    {.name = "sm_121a", .major = 12, .minor = 1, .compatibility = "exact",
+     .sharedPerBlock = 99 * kKib, .sharedPerSm = 100 * kKib,
+     .threadsPerSm = 1536, .blocksPerSm = 24, .gpu = "dgx_spark",
+     .features = MOEC_HOPPER " fp8_mma_sync setmaxnreg fp4 block_scaled_mma"},
+    {.name = "sm_121f", .major = 12, .minor = 1, .compatibility = "family",
+     .sharedPerBlock = 99 * kKib, .sharedPerSm = 100 * kKib,
+     .threadsPerSm = 1536, .blocksPerSm = 24, .gpu = "dgx_spark",
+     .features = MOEC_HOPPER " fp8_mma_sync setmaxnreg fp4 block_scaled_mma"},
 };
+// clang-format on
 
 #undef MOEC_AMPERE
 #undef MOEC_ADA

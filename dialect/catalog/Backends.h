@@ -19,22 +19,40 @@ namespace moec::catalog {
 
 struct Backend {
   std::string_view name;
-  std::string_view engines; ///< those it admits
-  int priority;             ///< higher is tried first
+  WordList engines; ///< the engines that it admits, rows of kEngines
+  int priority;     ///< higher is tried first
   std::string_view summary;
   std::string_view fewTokens = ""; ///< engine of variants of few tokens, if any
   std::string_view format = "standard"; ///< activation_format of its layers
 };
 
 inline constexpr Backend kBackends[] = {
-    {"grouped", kTileEngines, 10,
-     "rows sorted by expert, gather and activation fused into the matmuls",
-     "gemv"},
-    {"batched", kTileEngines, 10,
-     "rows come and go by expert, with counts; routing is the sender's", "",
-     "batched"},
-    {"unfused", "simt", 0, "one kernel a stage: the slow truth"},
+    {.name = "grouped",
+     .engines = kTileEngines,
+     .priority = 10,
+     .summary = "rows sorted by expert, gather and activation fused into the "
+                "matmuls",
+     .fewTokens = "gemv"},
+    {.name = "batched",
+     .engines = kTileEngines,
+     .priority = 10,
+     .summary = "rows come and go by expert, with counts; routing is the "
+                "sender's",
+     .format = "batched"},
+    {.name = "unfused",
+     .engines = "simt",
+     .priority = 0,
+     .summary = "one kernel a stage: the slow truth"},
 };
+
+constexpr bool areBackendsWhole() {
+  for (const Backend &row : kBackends)
+    if (!areNames(row.engines, kEngines) ||
+        !areNames(WordList(row.fewTokens), kEngines))
+      return false;
+  return true;
+}
+static_assert(areBackendsWhole());
 
 } // namespace moec::catalog
 

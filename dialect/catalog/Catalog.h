@@ -7,13 +7,14 @@
 //
 // The catalog is the vocabulary: plain constexpr tables, one row for each word
 // that a user can name. No enum mirrors a table; code asks a row for what it
-// needs. Lists inside a row (features, element types, engines) are words
-// separated by blanks, so that they can be searched and printed as they are.
+// needs. Lists inside a row (features, element types, engines) are WordLists.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOEC_DIALECT_CATALOG_CATALOG_H
 #define MOEC_DIALECT_CATALOG_CATALOG_H
+
+#include "runtime/support/WordList.h"
 
 #include <cstddef>
 #include <string>
@@ -41,47 +42,43 @@ template <typename Row, size_t N> std::string names(const Row (&table)[N]) {
   return result;
 }
 
-/// Whether `list`, words separated by single blanks, holds `word`.
-constexpr bool hasWord(std::string_view list, std::string_view word) {
-  while (!list.empty()) {
-    const size_t end = list.find(' ');
-    if (list.substr(0, end) == word)
-      return true;
-    if (end == std::string_view::npos)
+/// Returns true if each word is the name of a row.
+template <typename Row, size_t N>
+constexpr bool areNames(WordList words, const Row (&table)[N]) {
+  for (std::string_view word : words)
+    if (!find(table, word))
       return false;
-    list.remove_prefix(end + 1);
+  return true;
+}
+
+/// A list of words that owns its text.
+template <size_t Size> struct JoinedWords {
+  char text[Size];
+  size_t length;
+  constexpr WordList words() const {
+    return WordList(std::string_view(text, length));
   }
-  return false;
-}
+};
 
-/// How many words `list` has.
-constexpr size_t countWords(std::string_view list) {
-  size_t count = list.empty() ? 0 : 1;
-  for (char c : list)
-    count += c == ' ';
-  return count;
-}
-
-/// The word of `list` that stands behind `index` others.
-constexpr std::string_view wordAt(std::string_view list, size_t index) {
-  for (; index > 0; --index)
-    list.remove_prefix(list.find(' ') + 1);
-  return list.substr(0, list.find(' '));
-}
-
-/// The first word of `needed` that `list` lacks; empty if it has them all.
-constexpr std::string_view firstMissing(std::string_view list,
-                                        std::string_view needed) {
-  while (!needed.empty()) {
-    const size_t end = needed.find(' ');
-    const std::string_view word = needed.substr(0, end);
-    if (!hasWord(list, word))
-      return word;
-    if (end == std::string_view::npos)
-      return {};
-    needed.remove_prefix(end + 1);
+/// Returns the names of the rows for which `takes` holds, in their order.
+template <const auto &table, typename Takes>
+constexpr auto joinNames(Takes takes) {
+  constexpr size_t kSize = [] {
+    size_t size = 0;
+    for (const auto &row : table)
+      size += row.name.size() + 1;
+    return size;
+  }();
+  JoinedWords<kSize> joined = {};
+  for (const auto &row : table) {
+    if (!takes(row))
+      continue;
+    if (joined.length > 0)
+      joined.text[joined.length++] = ' ';
+    for (char c : row.name)
+      joined.text[joined.length++] = c;
   }
-  return {};
+  return joined;
 }
 
 } // namespace moec::catalog

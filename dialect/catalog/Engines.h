@@ -21,11 +21,11 @@ namespace moec::catalog {
 struct Engine {
   std::string_view name;
   /// Element types that it multiplies; both operands have the same.
-  std::string_view elements;
+  WordList elements;
   /// Features of the arch that it needs whatever the element type.
-  std::string_view features;
-  std::string_view policy; ///< the C++ template, over the element type
-  int priority;            ///< higher is tried first
+  WordList features = {};
+  std::string_view policy = ""; ///< the C++ template, over the element type
+  int priority;                 ///< higher is tried first
   /// Some warps copy and the others multiply, weight rows or tokens on the M
   /// side of the instruction: schedules have roles, not a grid of warps.
   bool warpSpecialized = false;
@@ -36,37 +36,64 @@ struct Engine {
   /// never a whole program (0: any number).
   int mostTokens = 0;
   /// Element types of weights that it converts to 16 bits before it multiplies.
-  std::string_view weights = "";
+  WordList weights = {};
   /// Each `order` of #moe.layout in which it reads weights, the better one
   /// first. In fragments it reads weights that it converts, where they are
   /// whole blocks (plan/Resolver.h).
-  std::string_view orders = "rows";
+  WordList orders = "rows";
   /// The template for weights in fragments, where it is not `policy`.
   std::string_view fragmentPolicy = "";
   /// Element types of activations by which it multiplies weights in fragments.
-  std::string_view fragmentElements = "f16 bf16";
+  WordList fragmentElements = "f16 bf16";
 };
 
 /// All that templates/moe/math/codes.cuh decodes.
-inline constexpr std::string_view kCodes =
+inline constexpr WordList kCodes =
     "f8E4M3FN f8E5M2 f6E3M2FN f6E2M3FN f4E2M1FN i8 i4";
 
-/// Engines that multiply tiles: what backends with tiles admit.
-inline constexpr std::string_view kTileEngines = "wgmma wgmma_rs mma_sync simt";
-
 inline constexpr Engine kEngines[] = {
-    {"wgmma", "f16 bf16 f8E4M3FN", "wgmma tma", "moe::mma::Wgmma", 20, true,
-     true},
-    {"wgmma_rs", "f16 bf16 f8E4M3FN", "wgmma tma", "moe::mma::WgmmaRs", 15,
-     true, false, 0, kCodes, "fragment", "", "f16 bf16 f8E4M3FN"},
-    {"mma_sync", "f16 bf16 f8E4M3FN i8", "mma_sync cp_async",
-     "moe::mma::MmaSync", 10, false, false, 0, kCodes, "fragment rows",
-     "moe::mma::MmaSyncSlabs"},
-    {"simt", "f32 f16 bf16 f8E4M3FN i8", "", "moe::mma::Simt", 0, false, false,
-     0, kCodes},
-    {"gemv", "f32 f16 bf16 f8E4M3FN", "mma_sync cp_async", "", -1, false, false,
-     8, "f8E4M3FN f8E5M2 f4E2M1FN i8 i4", "fragment"},
+    {.name = "wgmma",
+     .elements = "f16 bf16 f8E4M3FN",
+     .features = "wgmma tma",
+     .policy = "moe::mma::Wgmma",
+     .priority = 20,
+     .warpSpecialized = true,
+     .addsFast = true},
+    {.name = "wgmma_rs",
+     .elements = "f16 bf16 f8E4M3FN",
+     .features = "wgmma tma",
+     .policy = "moe::mma::WgmmaRs",
+     .priority = 15,
+     .warpSpecialized = true,
+     .weights = kCodes,
+     .orders = "fragment",
+     .fragmentElements = "f16 bf16 f8E4M3FN"},
+    {.name = "mma_sync",
+     .elements = "f16 bf16 f8E4M3FN i8",
+     .features = "mma_sync cp_async",
+     .policy = "moe::mma::MmaSync",
+     .priority = 10,
+     .weights = kCodes,
+     .orders = "fragment rows",
+     .fragmentPolicy = "moe::mma::MmaSyncSlabs"},
+    {.name = "simt",
+     .elements = "f32 f16 bf16 f8E4M3FN i8",
+     .policy = "moe::mma::Simt",
+     .priority = 0,
+     .weights = kCodes},
+    {.name = "gemv",
+     .elements = "f32 f16 bf16 f8E4M3FN",
+     .features = "mma_sync cp_async",
+     .priority = -1,
+     .mostTokens = 8,
+     .weights = "f8E4M3FN f8E5M2 f4E2M1FN i8 i4",
+     .orders = "fragment"},
 };
+
+/// The engines that multiply tiles, for any number of tokens.
+inline constexpr auto kTileEngineNames =
+    joinNames<kEngines>([](const Engine &row) { return row.mostTokens == 0; });
+inline constexpr WordList kTileEngines = kTileEngineNames.words();
 
 /// An element type that an engine multiplies as such only where the arch has a
 /// feature; elsewhere it converts it, exactly, to a wider one first.
@@ -75,16 +102,16 @@ struct NativeElement {
 };
 
 inline constexpr NativeElement kNativeElements[] = {
-    {"mma_sync", "f8E4M3FN", "fp8_mma_sync"},
+    {.engine = "mma_sync", .element = "f8E4M3FN", .feature = "fp8_mma_sync"},
 };
 
 /// Whether the engine has two ways to multiply the element type, and the arch
 /// the feature of the native one.
 constexpr bool choosesNative(const Engine *engine, std::string_view element,
-                             std::string_view features) {
+                             WordList features) {
   for (const NativeElement &row : kNativeElements)
     if (engine && row.engine == engine->name && row.element == element &&
-        hasWord(features, row.feature))
+        features.contains(row.feature))
       return true;
   return false;
 }
@@ -93,10 +120,10 @@ constexpr bool choosesNative(const Engine *engine, std::string_view element,
 /// arch with these features.
 constexpr std::string_view realizationOf(std::string_view engine,
                                          std::string_view element,
-                                         std::string_view features) {
+                                         WordList features) {
   for (const NativeElement &row : kNativeElements)
     if (row.engine == engine && row.element == element &&
-        !hasWord(features, row.feature))
+        !features.contains(row.feature))
       return "dequantized";
   return "native";
 }

@@ -28,10 +28,11 @@ struct GateUpOrder {
 };
 
 inline constexpr GateUpOrder kGateUpOrders[] = {
-    {"gate_first", "moe::GateFirst"},
-    {"up_first", "moe::UpFirst", 0, true},
-    {"interleaved", "moe::Alternating<1>", 1}, // gate 0, up 0, gate 1, ...
-    {"interleaved_8", "moe::Alternating<8>", 8},
+    {.name = "gate_first", .policy = "moe::GateFirst"},
+    {.name = "up_first", .policy = "moe::UpFirst", .upFirst = true},
+    // gate 0, up 0, gate 1, ...
+    {.name = "interleaved", .policy = "moe::Alternating<1>", .run = 1},
+    {.name = "interleaved_8", .policy = "moe::Alternating<8>", .run = 8},
 };
 
 } // namespace moec::catalog

@@ -6,10 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // A program of the build. It prints a line for each function of an activation,
-// each score and each normalization that a row of the catalog names, with the
-// types of templates/moe/math that compute them, and for each order of gate and
-// up rows. Files of runtime/host make their tables of it, so a new policy needs
-// its row and its type alone.
+// each score and each normalization, with the types of templates/moe/math that
+// compute them, and for each order of gate and up rows. Files of runtime/host
+// make their tables of it, so a new policy needs only its row and its type.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,77 +17,60 @@
 #include "dialect/catalog/RoutingMethods.h"
 
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <string>
 
+using namespace moec;
 using namespace moec::catalog;
 
-namespace {
-/// A function, of all rows that name it.
-struct Function {
-  std::string policy, numbersPolicy, parameters;
-};
-} // namespace
-
-/// The policy of `word`, which rows that name it agree on.
-static void setPolicy(std::string_view word, std::string_view policy,
-                      std::string &to) {
-  if (policy.empty())
-    return;
-  if (!to.empty() && to != policy) {
-    std::fprintf(stderr, "'%s' has two policies: %s, %s\n",
-                 std::string(word).c_str(), to.c_str(),
-                 std::string(policy).c_str());
-    std::exit(1);
+/// The parameters of a function: those of all activations that apply it.
+static std::string parametersOf(const ActivationFunction &function) {
+  std::string parameters;
+  for (const Activation &row : kActivations) {
+    if (row.function != function.name)
+      continue;
+    for (std::string_view parameter : row.parameters) {
+      if (WordList(parameters).contains(parameter))
+        continue;
+      parameters.append(parameters.empty() ? "" : " ").append(parameter);
+    }
   }
-  to = policy;
+  return parameters;
 }
 
-static void addWords(std::string &to, std::string_view words) {
-  for (size_t i = 0; i < countWords(words); ++i) {
-    if (hasWord(to, wordAt(words, i)))
-      continue;
-    if (!to.empty())
-      to += ' ';
-    to += wordAt(words, i);
-  }
+/// The rows of a table, sorted by their names, as messages list them.
+template <typename Row, size_t N>
+static std::map<std::string_view, Row> sorted(const Row (&table)[N]) {
+  std::map<std::string_view, Row> rows;
+  for (const Row &row : table)
+    rows[row.name] = row;
+  return rows;
 }
 
 static void printActivations() {
-  std::map<std::string_view, Function> functions;
-  for (const Activation &row : kActivations) {
-    Function &function = functions[row.function];
-    setPolicy(row.function, row.policy, function.policy);
-    setPolicy(row.function, row.numbersPolicy, function.numbersPolicy);
-    addWords(function.parameters, row.parameters);
-  }
   std::puts("#ifdef MOEC_ACTIVATION");
-  for (const auto &[name, function] : functions) {
+  for (const auto &[name, function] : sorted(kActivationFunctions)) {
     const std::string gated =
         function.numbersPolicy.empty()
-            ? "gated<" + function.policy + ">"
-            : "withNumbers<" + function.numbersPolicy + "<Numbers>>";
+            ? "gated<" + std::string(function.policy) + ">"
+            : "withNumbers<" + std::string(function.numbersPolicy) +
+                  "<Numbers>>";
     const std::string plain =
-        function.policy.empty() ? "nullptr" : "plain<" + function.policy + ">";
+        function.policy.empty() ? "nullptr"
+                                : "plain<" + std::string(function.policy) + ">";
     std::printf("MOEC_ACTIVATION(\"%s\", \"%s\", %s, %s)\n",
-                std::string(name).c_str(), function.parameters.c_str(),
+                std::string(name).c_str(), parametersOf(function).c_str(),
                 gated.c_str(), plain.c_str());
   }
   std::puts("#endif");
 }
 
-/// Policies by the words of a member of the rows of routing methods.
-static void printRouting(const char *macro,
-                         std::string_view RoutingMethod::*word,
-                         std::string_view RoutingMethod::*policy) {
-  std::map<std::string_view, std::string> policies;
-  for (const RoutingMethod &row : kRoutingMethods)
-    setPolicy(row.*word, row.*policy, policies[row.*word]);
+template <size_t N>
+static void printRouting(const char *macro, const RoutingStep (&table)[N]) {
   std::printf("#ifdef %s\n", macro);
-  for (const auto &[name, type] : policies)
+  for (const auto &[name, row] : sorted(table))
     std::printf("%s(\"%s\", %s)\n", macro, std::string(name).c_str(),
-                type.c_str());
+                std::string(row.policy).c_str());
   std::puts("#endif");
 }
 
@@ -104,8 +86,6 @@ static void printGateUpOrders() {
 int main() {
   printActivations();
   printGateUpOrders();
-  printRouting("MOEC_SCORE", &RoutingMethod::score,
-               &RoutingMethod::scorePolicy);
-  printRouting("MOEC_NORMALIZE", &RoutingMethod::normalize,
-               &RoutingMethod::normalizePolicy);
+  printRouting("MOEC_SCORE", kScores);
+  printRouting("MOEC_NORMALIZE", kNormalizations);
 }

@@ -23,29 +23,29 @@ struct KernelKind {
   std::string_view header;   ///< in templates/moe/kernel
   std::string_view function; ///< in namespace moe
   /// The stages in their order. A '?' follows one that may be absent.
-  std::string_view stages;
+  WordList stages;
   /// Fields that a programmatic launch reads before the launch in front of it
   /// has ended, where that one does not write them.
-  std::string_view early = "";
+  WordList early = {};
   /// Every CTA routes the few tokens for itself.
   bool routesItself = false;
   /// The argument block: operands and results by name, `x.stride` for the
   /// stride of the rows of x, `tokens` for their number, and what a rank has of
   /// its own (runtime/package/Stages.h). An operand that a stage lacks has no
   /// field. Empty: the emitter knows the block.
-  std::string_view arguments = "";
+  WordList arguments = {};
   /// Members of Config: `Type:operand` is the element type of an operand,
   /// `number` a fact of the kernel (compiler/plan/KernelFacts.h) as kNumber,
   /// `number=other` takes another fact, a number or a flag where that is
   /// absent.
-  std::string_view members = "";
+  WordList members = {};
   /// CTAs, with facts in braces. Empty: moe-plan-launches knows them.
   std::string_view grid = "";
   /// The sizes in the name of the entry, likewise.
   std::string_view label = "";
 };
 
-inline constexpr std::string_view kRoutingInputs =
+inline constexpr WordList kRoutingInputs =
     "logits given_ids given_weights valid_tokens";
 
 inline constexpr KernelKind kKernelKinds[] = {
@@ -222,26 +222,23 @@ inline constexpr KernelKind kKernelKinds[] = {
      .stages = "pack_codes"},
 };
 
-/// Whether a kernel of the kind holds these stages, words in their order.
-constexpr bool holds(const KernelKind &kind, std::string_view stages) {
-  std::string_view left = kind.stages;
-  while (!left.empty()) {
-    std::string_view word = wordAt(left, 0);
-    left.remove_prefix(word.size() < left.size() ? word.size() + 1
-                                                 : word.size());
-    const bool optional = word.ends_with('?');
-    word = optional ? word.substr(0, word.size() - 1) : word;
-    if (wordAt(stages, 0) == word)
-      stages.remove_prefix(word.size() < stages.size() ? word.size() + 1
-                                                       : word.size());
-    else if (!optional)
+/// Returns true if a kernel of the kind holds these stages, in this order.
+constexpr bool holds(const KernelKind &kind, WordList stages) {
+  auto next = stages.begin();
+  for (std::string_view word : kind.stages) {
+    const bool isOptional = word.ends_with('?');
+    if (isOptional)
+      word.remove_suffix(1);
+    if (next != stages.end() && *next == word)
+      ++next;
+    else if (!isOptional)
       return false;
   }
-  return stages.empty();
+  return next == stages.end();
 }
 
 /// The kind that holds these stages, or null.
-constexpr const KernelKind *kindOf(std::string_view stages) {
+constexpr const KernelKind *kindOf(WordList stages) {
   for (const KernelKind &kind : kKernelKinds)
     if (holds(kind, stages))
       return &kind;

@@ -19,88 +19,173 @@
 
 namespace moec::catalog {
 
+/// A step of routing, and the C++ type that does it.
+struct RoutingStep {
+  std::string_view name;
+  std::string_view policy;
+};
+
+/// sparsemixer: a softmax over the experts near the best, round by round.
+/// drawn: a random number for each token and expert. drawn_normal: one that is
+/// larger for experts in the middle.
+inline constexpr RoutingStep kScores[] = {
+    {.name = "identity", .policy = "moe::routing::Identity"},
+    {.name = "softmax", .policy = "moe::routing::Softmax"},
+    {.name = "sigmoid", .policy = "moe::routing::Sigmoid"},
+    {.name = "sqrtsoftplus", .policy = "moe::routing::SqrtSoftplus"},
+    {.name = "sparsemixer", .policy = "moe::routing::SparseMixer"},
+    {.name = "drawn", .policy = "moe::routing::Drawn"},
+    {.name = "drawn_normal", .policy = "moe::routing::DrawnNormal"},
+    {.name = "none", .policy = "moe::routing::Identity"},
+};
+
+/// top_k: with groups, of the best groups. given: the caller has selected.
+inline constexpr RoutingStep kSelections[] = {
+    {.name = "top_k", .policy = "moe::routing::TopK"},
+    {.name = "top_k_per_group", .policy = "moe::routing::TopKPerGroup"},
+    {.name = "given", .policy = "moe::routing::Given"},
+};
+
+/// softmax and sigmoid: of the selected logits. sum_epsilon: the sum + 1e-20.
+inline constexpr RoutingStep kNormalizations[] = {
+    {.name = "none", .policy = "moe::routing::None"},
+    {.name = "softmax", .policy = "moe::routing::SoftmaxSelected"},
+    {.name = "sigmoid", .policy = "moe::routing::SigmoidSelected"},
+    {.name = "sum", .policy = "moe::routing::Sum"},
+    {.name = "sum_epsilon", .policy = "moe::routing::SumEpsilon"},
+};
+
 struct RoutingMethod {
   std::string_view name;
-  /// identity, softmax, sigmoid, sqrtsoftplus, sparsemixer (a softmax over
-  /// those near the best, round by round), drawn (a number for each token and
-  /// expert), drawn_normal (one that is larger for experts in the middle),
-  /// none.
-  std::string_view score;
-  /// top_k (with groups: of the best of them), top_k_per_group, given.
-  std::string_view select;
-  /// none, softmax or sigmoid (of the selected), sum, sum_epsilon (+ 1e-20).
-  std::string_view normalize;
-  std::string_view scorePolicy, selectPolicy, normalizePolicy;
+  std::string_view score;     ///< a row of kScores
+  std::string_view select;    ///< a row of kSelections
+  std::string_view normalize; ///< a row of kNormalizations
   /// Which of #moe.routing's fields and of the layer's options the method
   /// takes: groups, bias, scale, expert_scale, table.
-  std::string_view options;
+  WordList options = {};
   /// Which of them it cannot do without, or weight_on_input: that weights
   /// multiply x. A bias and that need no saying.
-  std::string_view needs;
+  WordList needs = {};
 };
 
 inline constexpr RoutingMethod kRoutingMethods[] = {
-    {"default", "softmax", "top_k", "none", "moe::routing::Softmax",
-     "moe::routing::TopK", "moe::routing::None", "groups scale expert_scale",
-     ""},
-    {"renormalize", "identity", "top_k", "softmax", "moe::routing::Identity",
-     "moe::routing::TopK", "moe::routing::SoftmaxSelected",
-     "groups scale expert_scale", ""},
-    {"renormalize_naive", "softmax", "top_k", "sum", "moe::routing::Softmax",
-     "moe::routing::TopK", "moe::routing::Sum", "groups scale expert_scale",
-     ""},
-    {"topk", "identity", "top_k", "none", "moe::routing::Identity",
-     "moe::routing::TopK", "moe::routing::None", "groups scale expert_scale",
-     ""},
-    {"sigmoid", "sigmoid", "top_k", "none", "moe::routing::Sigmoid",
-     "moe::routing::TopK", "moe::routing::None", "groups scale expert_scale",
-     ""},
-    {"sigmoid_renorm", "sigmoid", "top_k", "sum_epsilon",
-     "moe::routing::Sigmoid", "moe::routing::TopK", "moe::routing::SumEpsilon",
-     "groups scale expert_scale", ""},
-    {"topk_sigmoid", "identity", "top_k", "sigmoid", "moe::routing::Identity",
-     "moe::routing::TopK", "moe::routing::SigmoidSelected",
-     "groups scale expert_scale", ""},
-    {"llama4", "identity", "top_k", "sigmoid", "moe::routing::Identity",
-     "moe::routing::TopK", "moe::routing::SigmoidSelected", "expert_scale",
-     "weight_on_input"},
-    {"sigmoid_bias", "sigmoid", "top_k", "none", "moe::routing::Sigmoid",
-     "moe::routing::TopK", "moe::routing::None",
-     "bias groups scale expert_scale", "bias"},
-    {"deepseek_v3", "sigmoid", "top_k", "sum_epsilon", "moe::routing::Sigmoid",
-     "moe::routing::TopK", "moe::routing::SumEpsilon",
-     "bias groups scale expert_scale", "bias"},
-    {"minimax2", "sigmoid", "top_k", "sum_epsilon", "moe::routing::Sigmoid",
-     "moe::routing::TopK", "moe::routing::SumEpsilon", "bias expert_scale",
-     "bias"},
-    {"deepseek_v4", "sqrtsoftplus", "top_k", "sum_epsilon",
-     "moe::routing::SqrtSoftplus", "moe::routing::TopK",
-     "moe::routing::SumEpsilon", "bias scale expert_scale table", ""},
-    {"sqrtsoftplus", "sqrtsoftplus", "top_k", "none",
-     "moe::routing::SqrtSoftplus", "moe::routing::TopK", "moe::routing::None",
-     "bias scale expert_scale table", ""},
-    {"ernie", "softmax", "top_k", "sum", "moe::routing::Softmax",
-     "moe::routing::TopK", "moe::routing::Sum",
-     "bias groups scale expert_scale", "bias"},
-    {"longcat", "softmax", "top_k", "none", "moe::routing::Softmax",
-     "moe::routing::TopK", "moe::routing::None",
-     "bias groups scale expert_scale", "bias"},
-    {"sparsemixer", "sparsemixer", "top_k", "none", "moe::routing::SparseMixer",
-     "moe::routing::TopK", "moe::routing::None", "scale expert_scale", ""},
-    {"intern_s1", "softmax", "top_k_per_group", "none", "moe::routing::Softmax",
-     "moe::routing::TopKPerGroup", "moe::routing::None",
-     "groups scale expert_scale", "groups"},
-    {"intern_s1_renorm", "softmax", "top_k_per_group", "sum",
-     "moe::routing::Softmax", "moe::routing::TopKPerGroup", "moe::routing::Sum",
-     "groups scale expert_scale", "groups"},
-    {"simulated", "drawn", "top_k", "sum", "moe::routing::Drawn",
-     "moe::routing::TopK", "moe::routing::Sum", "", ""},
-    {"simulated_normal", "drawn_normal", "top_k", "sum",
-     "moe::routing::DrawnNormal", "moe::routing::TopK", "moe::routing::Sum", "",
-     ""},
-    {"custom", "none", "given", "none", "moe::routing::Identity",
-     "moe::routing::Given", "moe::routing::None", "", ""},
+    {.name = "default",
+     .score = "softmax",
+     .select = "top_k",
+     .normalize = "none",
+     .options = "groups scale expert_scale"},
+    {.name = "renormalize",
+     .score = "identity",
+     .select = "top_k",
+     .normalize = "softmax",
+     .options = "groups scale expert_scale"},
+    {.name = "renormalize_naive",
+     .score = "softmax",
+     .select = "top_k",
+     .normalize = "sum",
+     .options = "groups scale expert_scale"},
+    {.name = "topk",
+     .score = "identity",
+     .select = "top_k",
+     .normalize = "none",
+     .options = "groups scale expert_scale"},
+    {.name = "sigmoid",
+     .score = "sigmoid",
+     .select = "top_k",
+     .normalize = "none",
+     .options = "groups scale expert_scale"},
+    {.name = "sigmoid_renorm",
+     .score = "sigmoid",
+     .select = "top_k",
+     .normalize = "sum_epsilon",
+     .options = "groups scale expert_scale"},
+    {.name = "topk_sigmoid",
+     .score = "identity",
+     .select = "top_k",
+     .normalize = "sigmoid",
+     .options = "groups scale expert_scale"},
+    {.name = "llama4",
+     .score = "identity",
+     .select = "top_k",
+     .normalize = "sigmoid",
+     .options = "expert_scale",
+     .needs = "weight_on_input"},
+    {.name = "sigmoid_bias",
+     .score = "sigmoid",
+     .select = "top_k",
+     .normalize = "none",
+     .options = "bias groups scale expert_scale",
+     .needs = "bias"},
+    {.name = "deepseek_v3",
+     .score = "sigmoid",
+     .select = "top_k",
+     .normalize = "sum_epsilon",
+     .options = "bias groups scale expert_scale",
+     .needs = "bias"},
+    {.name = "minimax2",
+     .score = "sigmoid",
+     .select = "top_k",
+     .normalize = "sum_epsilon",
+     .options = "bias expert_scale",
+     .needs = "bias"},
+    {.name = "deepseek_v4",
+     .score = "sqrtsoftplus",
+     .select = "top_k",
+     .normalize = "sum_epsilon",
+     .options = "bias scale expert_scale table"},
+    {.name = "sqrtsoftplus",
+     .score = "sqrtsoftplus",
+     .select = "top_k",
+     .normalize = "none",
+     .options = "bias scale expert_scale table"},
+    {.name = "ernie",
+     .score = "softmax",
+     .select = "top_k",
+     .normalize = "sum",
+     .options = "bias groups scale expert_scale",
+     .needs = "bias"},
+    {.name = "longcat",
+     .score = "softmax",
+     .select = "top_k",
+     .normalize = "none",
+     .options = "bias groups scale expert_scale",
+     .needs = "bias"},
+    {.name = "sparsemixer",
+     .score = "sparsemixer",
+     .select = "top_k",
+     .normalize = "none",
+     .options = "scale expert_scale"},
+    {.name = "intern_s1",
+     .score = "softmax",
+     .select = "top_k_per_group",
+     .normalize = "none",
+     .options = "groups scale expert_scale",
+     .needs = "groups"},
+    {.name = "intern_s1_renorm",
+     .score = "softmax",
+     .select = "top_k_per_group",
+     .normalize = "sum",
+     .options = "groups scale expert_scale",
+     .needs = "groups"},
+    {.name = "simulated",
+     .score = "drawn",
+     .select = "top_k",
+     .normalize = "sum"},
+    {.name = "simulated_normal",
+     .score = "drawn_normal",
+     .select = "top_k",
+     .normalize = "sum"},
+    {.name = "custom", .score = "none", .select = "given", .normalize = "none"},
 };
+
+constexpr bool areRoutingMethodsWhole() {
+  for (const RoutingMethod &row : kRoutingMethods)
+    if (!find(kScores, row.score) || !find(kSelections, row.select) ||
+        !find(kNormalizations, row.normalize))
+      return false;
+  return true;
+}
+static_assert(areRoutingMethodsWhole());
 
 /// What an importer that knows a scoring function and flags, but no method,
 /// writes instead of a method; moe-infer-routing replaces it.

@@ -23,7 +23,7 @@ namespace moec::catalog {
 struct StoredTensor {
   bool rowsLast = false;        ///< in memory it is [columns, rows]
   std::string_view packed = {}; ///< "rows" or "columns": i32 hold several
-  std::string_view slots = {};  ///< where the i-th of them is; empty: at i
+  WordList slots = {};          ///< where the i-th of them is; empty: at i
   int added = 0;                ///< to each element as it is read
   bool atoms = false; ///< elements of 8 bits in atoms of 128 x 4, the last ones
                       ///< filled up (templates/moe/math/scale_atoms.cuh)
@@ -38,21 +38,37 @@ struct StoredLayout {
 };
 
 /// The order of AWQ's nibbles.
-inline constexpr std::string_view kAwqSlots = "0 4 1 5 2 6 3 7";
+inline constexpr WordList kAwqSlots = "0 4 1 5 2 6 3 7";
+
+inline constexpr StoredTensor kRowsLast = {.rowsLast = true};
 
 inline constexpr StoredLayout kStoredLayouts[] = {
-    {"rows"},            // as kernels read them, but for gate and up rows
-    {"columns", {true}}, // weights alone
-    {"columns_with_scales", {true}, {true}, {true}},
+    {.name = "rows"}, // as kernels read them, except gate and up rows
+    {.name = "columns", .weights = kRowsLast},
+    {.name = "columns_with_scales",
+     .weights = kRowsLast,
+     .scales = kRowsLast,
+     .zeroPoints = kRowsLast},
     // cuBLAS's and CUTLASS's order of block scales, in which vLLM and
     // FlashInfer hold those of weights.
-    {"scales_128x4", {}, {.atoms = true}},
+    {.name = "scales_128x4", .scales = {.atoms = true}},
     // AutoGPTQ; its zero points are less by one, which gptq_v2 mended.
-    {"gptq", {true, "columns"}, {true}, {true, "rows", {}, 1}},
-    {"gptq_v2", {true, "columns"}, {true}, {true, "rows"}},
-    {"awq", {true, "rows", kAwqSlots}, {true}, {true, "rows", kAwqSlots}},
+    {.name = "gptq",
+     .weights = {.rowsLast = true, .packed = "columns"},
+     .scales = kRowsLast,
+     .zeroPoints = {.rowsLast = true, .packed = "rows", .added = 1}},
+    {.name = "gptq_v2",
+     .weights = {.rowsLast = true, .packed = "columns"},
+     .scales = kRowsLast,
+     .zeroPoints = {.rowsLast = true, .packed = "rows"}},
+    {.name = "awq",
+     .weights = {.rowsLast = true, .packed = "rows", .slots = kAwqSlots},
+     .scales = kRowsLast,
+     .zeroPoints = {.rowsLast = true, .packed = "rows", .slots = kAwqSlots}},
     // compressed-tensors.
-    {"pack_quantized", {false, "columns"}, {}, {false, "rows"}},
+    {.name = "pack_quantized",
+     .weights = {.packed = "columns"},
+     .zeroPoints = {.packed = "rows"}},
 };
 
 /// The names of the weights of shared experts begin so, where these have

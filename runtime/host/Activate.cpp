@@ -13,6 +13,7 @@
 
 #include "runtime/host/KernelRun.h"
 #include "runtime/host/Parallel.h"
+#include "runtime/support/WordList.h"
 #include "templates/moe/math/host.h"
 
 #include <algorithm>
@@ -52,7 +53,7 @@ float withNumbers(float gate, float up, const Numbers &numbers) {
 
 struct Function {
   std::string_view name;
-  std::string_view takes; ///< of kNumbers
+  WordList takes; ///< of kNumbers
   float (*gated)(float gate, float up, const Numbers &numbers);
   float (*plain)(float value); ///< null: always gated
 };
@@ -62,16 +63,6 @@ constexpr Function kFunctions[] = {
 #include "runtime/host/Policies.inc"
 #undef MOEC_ACTIVATION
 };
-
-bool hasWord(std::string_view list, std::string_view word) {
-  for (size_t at = 0; at < list.size();) {
-    size_t end = std::min(list.find(' ', at), list.size());
-    if (list.substr(at, end - at) == word)
-      return true;
-    at = end + 1;
-  }
-  return false;
-}
 
 Result<const Function *> functionOf(KernelRun &run) {
   std::string name = run.word("function"), known;
@@ -111,7 +102,7 @@ Result<AllNumbers> numbersOf(KernelRun &run, const Function &function,
         said != run.stage->attributes.end() && said->is_number();
     const bool ofExperts = run.has(weight);
     if ((isSaid || ofExperts) &&
-        (!gated || !hasWord(function.takes, kNumbers[i])))
+        (!gated || !function.takes.contains(kNumbers[i])))
       return run.fail("expected no {} with function {}{}", kNumbers[i],
                       function.name, gated ? "" : " without a gate");
     if (isSaid)

@@ -13,10 +13,9 @@
 #define MOEC_RUNTIME_HOST_HOSTDEVICEIMPL_H
 
 #include "runtime/host/HostDevice.h"
+#include "runtime/package/Limits.h"
 
 namespace moec::host {
-
-inline constexpr uint64_t kBaseAlignment = 256;
 
 inline uint64_t addressOf(const void *pointer) {
   return reinterpret_cast<uint64_t>(pointer);

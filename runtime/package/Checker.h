@@ -108,8 +108,6 @@ std::vector<Symbols> sampleSymbols(const Manifest &manifest, int64_t minTokens,
 
 /// The largest sum of sizes that the validator lets pass, 2^62.
 inline constexpr int64_t kMaxBytes = int64_t(1) << 62;
-/// Workspace, scratch and state begin at a multiple of this.
-inline constexpr int64_t kBaseAlignment = 256;
 
 } // namespace moec
 

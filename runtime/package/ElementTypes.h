@@ -18,6 +18,8 @@
 #ifndef MOEC_RUNTIME_PACKAGE_ELEMENTTYPES_H
 #define MOEC_RUNTIME_PACKAGE_ELEMENTTYPES_H
 
+#include "runtime/support/WordList.h"
+
 #include <cstdint>
 #include <iterator>
 #include <string>
@@ -31,9 +33,9 @@ struct ElementType {
   bool floating;
   std::string_view cpp;    ///< in kernels; "": none has it
   std::string_view stored; ///< in safetensors; "": as bytes
-  /// Words with blanks between: other names, PyTorch's (without "torch.") and
-  /// those of vLLM's FusedMoEQuantDesc. Only a type with one is a scheme's.
-  std::string_view spellings;
+  /// Other names: PyTorch's (without "torch.") and those of vLLM's
+  /// FusedMoEQuantDesc. Only a type with one is a scheme's.
+  WordList spellings;
 };
 
 inline constexpr ElementType kElementTypes[] = {

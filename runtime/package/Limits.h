@@ -25,6 +25,13 @@ inline constexpr int64_t kOperandBytes = int64_t(16) << 32;
 /// rounded up to whole tiles and blocks.
 inline constexpr int64_t kMostRows = (int64_t(1) << 31) - (1 << 16);
 
+/// Workspace, scratch and state begin at a multiple of this [bytes].
+inline constexpr int64_t kBaseAlignment = 256;
+
+/// Experts of a layer, and what is counted like them: a stage keeps something
+/// for each.
+inline constexpr int64_t kMostExperts = 1 << 16;
+
 /// Ranks that write into each other's memory: one CTA waits for all.
 inline constexpr int64_t kMostWindowRanks = 128;
 

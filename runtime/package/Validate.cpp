@@ -15,6 +15,7 @@
 
 #include "runtime/package/Checker.h"
 #include "runtime/package/ElementTypes.h"
+#include "runtime/package/Limits.h"
 #include "runtime/package/Stages.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Sha256.h"

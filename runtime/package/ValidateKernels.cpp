@@ -14,6 +14,7 @@
 #include "runtime/package/Checker.h"
 #include "runtime/package/ElementTypes.h"
 #include "runtime/package/KernelText.h"
+#include "runtime/package/Limits.h"
 #include "runtime/package/Stages.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/JsonReader.h"
@@ -229,15 +230,9 @@ Result<void> Checker::checkArguments(const std::string &path,
 // Stages
 //===----------------------------------------------------------------------===//
 
-static std::vector<std::string_view> wordsOf(std::string_view list) {
-  std::vector<std::string_view> words;
-  forEachWord(list, [&](std::string_view word) { words.push_back(word); });
-  return words;
-}
-
-/// Whether `names` has `name`; a trailing '?' of the row is ignored.
-static bool rowHas(std::string_view row, std::string_view name) {
-  return std::ranges::any_of(wordsOf(row), [&](std::string_view word) {
+/// Returns true if the list has `name`, optional or not.
+static bool rowHas(WordList row, std::string_view name) {
+  return std::ranges::any_of(row, [&](std::string_view word) {
     return word.substr(0, word.find('?')) == name;
   });
 }
@@ -351,16 +346,16 @@ Result<void> Checker::checkStages(const std::string &path, const Target &target,
     // The two maps, against the row and against the argument block.
     for (bool isResult : {false, true}) {
       const auto &names = isResult ? stage.results : stage.operands;
-      std::string_view row = isResult ? kind->results : kind->operands;
+      const WordList row = isResult ? kind->results : kind->operands;
       std::string_view what = isResult ? "results" : "operands";
-      for (std::string_view word : wordsOf(row))
+      for (std::string_view word : row)
         if (word.back() != '?' && !names.contains(std::string(word)))
           return fail(fmt::format("{}.{}", where, what),
                       "expected '{}' of {}, and it is missing", word, stage.op);
       for (const auto &[name, field] : names) {
         std::string at = fmt::format("{}.{}.{}", where, what, name);
         if (!rowHas(row, name))
-          return fail(at, "unknown; {} has {}", stage.op, row);
+          return fail(at, "unknown; {} has {}", stage.op, row.text());
         if (!field.empty() && field[0] == '%') {
           if (isResult && !locals.insert(field).second)
             return fail(at, "expected a new name, got '{}' again", field);
@@ -406,7 +401,7 @@ Result<void> Checker::checkStages(const std::string &path, const Target &target,
       }
     }
     std::set<std::string> known;
-    for (std::string_view word : wordsOf(kind->attributes)) {
+    for (std::string_view word : kind->attributes) {
       std::string name(word.substr(0, word.find(':')));
       known.insert(name);
       std::string at = fmt::format("{}.attributes", where);

@@ -12,6 +12,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/package/Checker.h"
+
+#include "runtime/package/Limits.h"
 #include "runtime/package/Stages.h"
 
 #include <algorithm>

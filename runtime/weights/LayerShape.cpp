@@ -13,6 +13,7 @@
 #include "runtime/weights/LoadWeights.h"
 
 #include "runtime/package/ElementTypes.h"
+#include "runtime/package/Limits.h"
 #include "runtime/package/Stages.h"
 #include "runtime/support/JsonReader.h"
 

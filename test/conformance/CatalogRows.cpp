@@ -20,15 +20,13 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
-#include <sstream>
 
 using namespace moec::catalog;
 using nlohmann::json;
 
-static json words(std::string_view list) {
+static json words(moec::WordList list) {
   json result = json::array();
-  std::istringstream stream{std::string(list)};
-  for (std::string word; stream >> word;)
+  for (std::string_view word : list)
     result.push_back(word);
   return result;
 }
@@ -37,13 +35,13 @@ int main() {
   json rows;
   for (const Scheme &row : kSchemes)
     rows["schemes"].push_back({{"name", row.name},
-                               {"a1", row.a1.element},
-                               {"a1_columns", row.a1.groupColumns},
-                               {"a2", row.a2.element},
-                               {"a2_rows", row.a2.groupRows},
-                               {"w1", row.w1.element},
-                               {"w1_columns", row.w1.groupColumns},
-                               {"w2", row.w2.element},
+                               {"a1", row.activations.element},
+                               {"a1_columns", row.activations.group.columns},
+                               {"a2", row.activations.element},
+                               {"a2_rows", row.activations.group.rows},
+                               {"w1", row.weights.element},
+                               {"w1_columns", row.weights.group.columns},
+                               {"w2", row.weights.element},
                                {"dequantizes", row.policy == kWeightOnly}});
   for (const RoutingMethod &row : kRoutingMethods)
     rows["routing"].push_back({{"name", row.name},

@@ -21,8 +21,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <set>
-#include <sstream>
+#include <string>
 
 using namespace moec;
 
@@ -33,14 +35,6 @@ void expectUniqueNames(const Row (&table)[N]) {
   std::set<std::string_view> seen;
   for (const Row &row : table)
     EXPECT_TRUE(seen.insert(row.name).second) << row.name << " stands twice";
-}
-
-std::vector<std::string> words(std::string_view list) {
-  std::istringstream stream{std::string(list)};
-  std::vector<std::string> result;
-  for (std::string word; stream >> word;)
-    result.push_back(word);
-  return result;
 }
 
 TEST(Catalog, NamesAreUnique) {
@@ -56,7 +50,7 @@ TEST(Catalog, NamesAreUnique) {
 
 TEST(Catalog, KindsOfKernelHoldTheirStagesInOrder) {
   const auto kind = [](std::string_view stages) {
-    const catalog::KernelKind *row = catalog::kindOf(stages);
+    const catalog::KernelKind *row = catalog::kindOf(WordList(stages));
     return row ? row->name : "";
   };
   EXPECT_EQ(kind("route count"), "route");
@@ -69,7 +63,7 @@ TEST(Catalog, KindsOfKernelHoldTheirStagesInOrder) {
   // No row holds what another one holds.
   for (const catalog::KernelKind &row : catalog::kKernelKinds) {
     std::string stages;
-    for (const std::string &word : words(row.stages))
+    for (std::string_view word : row.stages)
       if (!word.ends_with('?'))
         stages.append(stages.empty() ? "" : " ").append(word);
     EXPECT_EQ(kind(stages), row.name);
@@ -77,12 +71,15 @@ TEST(Catalog, KindsOfKernelHoldTheirStagesInOrder) {
 }
 
 TEST(Catalog, ListsOfWordsAreSearchedByWholeWords) {
-  EXPECT_TRUE(catalog::hasWord("mma_sync cp_async", "cp_async"));
-  EXPECT_FALSE(catalog::hasWord("fp8_mma_sync cp_async", "mma_sync"));
-  EXPECT_FALSE(catalog::hasWord("", "simt"));
-  EXPECT_EQ(catalog::firstMissing("a b c", "a c"), "");
-  EXPECT_EQ(catalog::firstMissing("a c", "a b c d"), "b");
-  EXPECT_EQ(catalog::firstMissing("a", ""), "");
+  EXPECT_TRUE(WordList("mma_sync cp_async").contains("cp_async"));
+  EXPECT_FALSE(WordList("fp8_mma_sync cp_async").contains("mma_sync"));
+  EXPECT_FALSE(WordList("").contains("simt"));
+  EXPECT_EQ(WordList("a b c").firstMissing("a c"), "");
+  EXPECT_EQ(WordList("a c").firstMissing("a b c d"), "b");
+  EXPECT_EQ(WordList("a").firstMissing(""), "");
+  EXPECT_EQ(WordList("").size(), 0u);
+  EXPECT_EQ(WordList("a b c").size(), 3u);
+  EXPECT_EQ(WordList("a b c")[2], "c");
 }
 
 TEST(Catalog, NamesListsEveryRow) {
@@ -93,7 +90,7 @@ TEST(Catalog, NamesListsEveryRow) {
 
 TEST(Catalog, BackendsAdmitEnginesThatExist) {
   for (const catalog::Backend &backend : catalog::kBackends)
-    for (const std::string &engine : words(backend.engines))
+    for (std::string_view engine : backend.engines)
       EXPECT_NE(catalog::find(catalog::kEngines, engine), nullptr) << engine;
 }
 
@@ -119,6 +116,30 @@ TEST(Catalog, GpusAndArchsNameEachOther) {
   }
 }
 
+TEST(Catalog, SomeArchHasEachFeatureThatIsNeeded) {
+  const auto expectKnown = [](WordList features) {
+    for (std::string_view feature : features)
+      EXPECT_TRUE(std::ranges::any_of(
+          catalog::kArchitectures,
+          [&](const catalog::Architecture &arch) { return arch.has(feature); }))
+          << feature;
+  };
+  for (const catalog::Engine &engine : catalog::kEngines)
+    expectKnown(engine.features);
+  for (const catalog::NativeElement &row : catalog::kNativeElements)
+    expectKnown(WordList(row.feature));
+  for (const catalog::BlockInstruction &row : catalog::kBlockInstructions)
+    expectKnown(row.features);
+}
+
+TEST(Catalog, RealizationsOfSchemesExist) {
+  for (const catalog::Scheme &scheme : catalog::kSchemes) {
+    EXPECT_FALSE(scheme.realizations.empty()) << scheme.name;
+    EXPECT_TRUE(catalog::areNames(scheme.realizations, catalog::kRealizations))
+        << scheme.name;
+  }
+}
+
 TEST(Catalog, FeaturesGrowWithinAMajorVersion) {
   for (const catalog::Architecture &arch : catalog::kArchitectures) {
     for (const catalog::Architecture &later : catalog::kArchitectures) {
@@ -126,7 +147,7 @@ TEST(Catalog, FeaturesGrowWithinAMajorVersion) {
           arch.compatibility == "major" && later.compatibility == "major" &&
           arch.major == later.major && arch.minor < later.minor;
       if (isLater) {
-        EXPECT_EQ(catalog::firstMissing(later.features, arch.features), "")
+        EXPECT_EQ(later.features.firstMissing(arch.features), "")
             << later.name << " lacks a feature of " << arch.name;
       }
     }

@@ -19,8 +19,8 @@ ANY = ("",)
 # (files that begin with this, what they may include with quotes, what they may not include at all); the first
 # row that fits a file holds.
 RULES = [
-    # The vocabulary: plain tables.
-    ("dialect/catalog/", ("dialect/catalog/",), LLVM),
+    # The vocabulary: plain tables. Those of manifests hold lists of words as well.
+    ("dialect/catalog/", ("dialect/catalog/", "runtime/support/WordList.h"), LLVM),
     ("dialect/", ("dialect/",) + LLVM, ()),
     # The C ABI of libmoec.so compiles kernels and loads layers, so it meets the whole runtime.
     ("compiler/capi/", ("compiler/", "dialect/", "runtime/", "moec/") + LLVM, ()),

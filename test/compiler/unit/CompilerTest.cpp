@@ -33,7 +33,9 @@ struct LayerText {
   /// The type of the input: quantized schemes take any float.
   std::string inputType() const {
     const catalog::Scheme *row = catalog::find(catalog::kSchemes, scheme);
-    return std::string(row && row->a1.scale.empty() ? row->a1.element : "bf16");
+    return std::string(row && row->activations.scale.empty()
+                           ? row->activations.element
+                           : "bf16");
   }
 
   std::string str() const {
@@ -111,7 +113,8 @@ TEST(Compiler, EveryLegalRowGivesAValidPackage) {
         layer.scheme = scheme.name;
         layer.activation = activation.name;
         if (!activation.needs.empty())
-          layer.activation += fmt::format(", {} = 1.5", activation.needs);
+          layer.activation +=
+              fmt::format(", {} = 1.5", activation.needs.text());
         layer.options = bias;
         for (const char *backend : {"", "grouped", "unfused"}) {
           CompileOptions options =
@@ -132,9 +135,9 @@ TEST(Compiler, EveryArchAndRoutingGivesAValidPackage) {
   for (const catalog::RoutingMethod &routing : catalog::kRoutingMethods) {
     LayerText layer = qwen();
     layer.routing = routing.name;
-    if (catalog::hasWord(routing.needs, "groups"))
+    if (routing.needs.contains("groups"))
       layer.routing += ", groups = 8, top_groups = 8";
-    if (catalog::hasWord(routing.needs, "weight_on_input"))
+    if (routing.needs.contains("weight_on_input"))
       layer.topK = 1;
     auto made = compileWithStops(layer.str(), optionsFor(archs), {});
     ASSERT_TRUE(made) << layer.routing << "\n" << errorOf(made);

@@ -23,10 +23,8 @@ using namespace moec;
 using testing::UnorderedElementsAreArray;
 
 namespace {
-std::vector<std::string> wordsOf(std::string_view list) {
-  std::vector<std::string> words;
-  forEachWord(list, [&](std::string_view word) { words.emplace_back(word); });
-  return words;
+std::vector<std::string> wordsOf(WordList list) {
+  return {list.begin(), list.end()};
 }
 
 std::vector<std::string> wordsOf(llvm::ArrayRef<llvm::StringRef> names) {

@@ -269,11 +269,11 @@ TEST(Docs, everyStageKindAndFieldIsExplained) {
     ASSERT_THAT(stages, HasSubstr(row));
     std::string line = stages.substr(stages.find(row));
     line = line.substr(0, line.find('\n'));
-    for (std::string_view list : {kind.operands, kind.results, kind.attributes})
-      forEachWord(list, [&](std::string_view word) {
+    for (WordList list : {kind.operands, kind.results, kind.attributes})
+      for (std::string_view word : list) {
         std::string name(word.substr(0, word.find_first_of("?:")));
         EXPECT_THAT(line, HasSubstr("`" + name)) << kind.op;
-      });
+      }
   }
   json document = json::parse(toJson(richManifest()));
   walk(document, "", [&](json &node, const std::string &path) {
