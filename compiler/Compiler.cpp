@@ -20,6 +20,7 @@
 #include "dialect/catalog/Gpus.h"
 #include "runtime/jit/CompilePool.h"
 
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -28,7 +29,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace moec;
 using namespace moec::compiler;

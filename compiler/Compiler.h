@@ -18,8 +18,6 @@
 #include "runtime/package/Package.h"
 #include "runtime/support/Result.h"
 
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/OwningOpRef.h"
 
 #include <map>
@@ -27,6 +25,12 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace mlir {
+class DialectRegistry;
+class MLIRContext;
+class ModuleOp;
+} // namespace mlir
 
 namespace moec::compiler {
 

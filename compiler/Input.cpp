@@ -15,6 +15,8 @@
 #include "runtime/cuda/DeviceInfo.h"
 #include "runtime/package/Ranks.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 
 using namespace moec;

@@ -9,7 +9,7 @@
 
 #include "runtime/jit/Nvrtc.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <random>

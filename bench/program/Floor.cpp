@@ -9,7 +9,8 @@
 
 #include "dialect/catalog/Gpus.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <string_view>

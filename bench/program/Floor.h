@@ -15,7 +15,7 @@
 
 #include "runtime/support/Result.h"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <string>
 

@@ -9,7 +9,8 @@
 
 #include "runtime/support/Json.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 

@@ -9,7 +9,8 @@
 
 #include "runtime/support/Json.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -101,7 +102,7 @@ Workload::load(const Device &device, const std::string &folder,
       parseJsonObject(text, folder, ErrorCode::InvalidManifest, {text.size()});
   if (!manifest)
     return manifest.takeError();
-  work->manifestJson = std::move(*manifest);
+  *work->manifestJson = std::move(*manifest);
   if (!work->manifestJson["layer"].is_object())
     return Error{ErrorCode::InvalidManifest,
                  folder + ": the manifest has no layer"};

@@ -19,7 +19,7 @@
 #include "moec/moec.h"
 #include "tools/device/Device.h"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <array>
 #include <memory>
@@ -62,7 +62,7 @@ public:
 
   Result<Measurement> measure(int64_t tokens);
 
-  const nlohmann::json &manifest() const { return manifestJson; }
+  const nlohmann::json &manifest() const { return *manifestJson; }
   std::string name() const;
   std::string arch() const;
   int64_t maxTokens() const;
@@ -99,7 +99,7 @@ private:
   std::vector<tools::Buffer> weights;
   tools::Buffer workspace;
   RandomData random;
-  nlohmann::json manifestJson;
+  BoxedJson manifestJson;
   int64_t numExperts = 0, topK = 0;
   int64_t localExperts = 0, localBegin = 0; ///< with the shared ones
   int64_t sharedExperts = 0; ///< of every token, ids behind the others

@@ -19,6 +19,10 @@
 
 #include "moec/compiler.h"
 
+#include "mlir/IR/BuiltinOps.h"
+
+#include <nlohmann/json.hpp>
+
 #include <memory>
 
 using namespace moec;

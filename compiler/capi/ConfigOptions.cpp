@@ -14,6 +14,8 @@
 #include "runtime/support/Json.h"
 #include "runtime/support/JsonReader.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <functional>
 #include <map>

@@ -10,6 +10,8 @@
 
 #include "moec/compiler.h"
 
+#include <nlohmann/json.hpp>
+
 using namespace moec;
 
 extern "C" int moec_main(int argc, char **argv) {

@@ -17,7 +17,8 @@
 #include "runtime/support/Files.h"
 #include "runtime/support/Guard.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <cstdio>

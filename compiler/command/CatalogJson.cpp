@@ -18,6 +18,8 @@
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 
+#include <nlohmann/json.hpp>
+
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::ordered_json;

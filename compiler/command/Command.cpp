@@ -22,7 +22,7 @@
 #include "runtime/support/ProgressDisplay.h"
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <sstream>

@@ -15,7 +15,10 @@
 #include "runtime/support/Files.h"
 #include "runtime/support/StagedFolder.h"
 
-#include <fmt/format.h>
+#include "mlir/IR/BuiltinOps.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <cstdio>
 

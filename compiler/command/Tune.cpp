@@ -11,7 +11,8 @@
 #include "compiler/tune/Tune.h"
 #include "runtime/support/Files.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <cstdio>
 

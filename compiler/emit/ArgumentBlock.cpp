@@ -14,7 +14,7 @@
 #include "runtime/package/ElementTypes.h"
 #include "runtime/package/Stages.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

@@ -22,7 +22,8 @@
 
 #include "llvm/ADT/MapVector.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
@@ -152,7 +153,7 @@ Result<void> PackageWriter::addTarget(moe::ProgramOp program) {
   Target target = beginTarget(program);
   target.values = targetValues(program);
   TRY(addWindow(program, target));
-  target.report = reportJson(program);
+  *target.report = reportJson(program);
 
   std::map<std::string, moe::LaunchOp> launches;
   program.walk([&](moe::LaunchOp launch) {

@@ -16,7 +16,8 @@
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/Schemes.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 

@@ -23,7 +23,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -20,6 +20,8 @@
 
 #include "llvm/ADT/DenseMap.h"
 
+#include <nlohmann/json.hpp>
+
 using mlir::cast;
 using mlir::dyn_cast;
 using mlir::StringAttr;

@@ -18,6 +18,8 @@
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/RoutingMethods.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 
 using mlir::cast;
@@ -303,7 +305,7 @@ void compiler::describeLayer(moe::ProgramOp program, Manifest &manifest) {
   moe::LayerOp layer = program.getLayerOp();
   manifest.name = wholeLayerOf(layer);
   manifest.ranks = rankFacts(layer);
-  manifest.layer = layerJson(layer);
+  *manifest.layer = layerJson(layer);
   // Of emulated activations: what codes become.
   program.walk([&](moe::GroupedMatmulOp matmul) {
     if (matmul.getRealization() == moe::Realization::Emulated)

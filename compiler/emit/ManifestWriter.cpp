@@ -20,6 +20,8 @@
 
 #include "mlir/IR/BuiltinAttributes.h"
 
+#include <nlohmann/json.hpp>
+
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;

@@ -14,6 +14,8 @@
 #include "compiler/emit/StoredWeights.h"
 #include "compiler/plan/ProgramValues.h"
 
+#include <nlohmann/json.hpp>
+
 #include <utility>
 
 using mlir::cast;
@@ -59,7 +61,7 @@ static void finish(EmittedKernel &out, const std::string &element,
                    int64_t rows, int64_t columns, int64_t bytes,
                    const std::string &order = {}) {
   out.text.config.number("kBytesPerCta", kPackBytesPerCta);
-  addStage(out, element, source, destination, order).attributes = {
+  *addStage(out, element, source, destination, order).attributes = {
       {"rows", rows}, {"columns", columns}};
   out.grid.ctas[0] = ceilDiv(Expression::symbol("experts") * Expression(bytes),
                              Expression(kPackBytesPerCta));
@@ -230,8 +232,9 @@ EmittedPack compiler::emitPackOrder(moe::PackOrderOp order) {
       begin(order->getParentOfType<moe::ProgramOp>(), "pack_order");
   out.text.config.number("kColumns", columns);
   out.text.config.number("kGroup", group);
-  addStage(out, "int", valueName(order.getIndex()), valueName(order.getOrder()))
-      .attributes = {{"columns", columns}, {"group", group}};
+  *addStage(out, "int", valueName(order.getIndex()),
+            valueName(order.getOrder()))
+       .attributes = {{"columns", columns}, {"group", group}};
   out.grid.ctas[0] = Expression::symbol("experts");
   EmittedPack made;
   made.result = valueName(order.getOrder());

@@ -14,7 +14,7 @@
 
 #include "compiler/plan/ProgramValues.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using mlir::cast;
 using mlir::RankedTensorType;

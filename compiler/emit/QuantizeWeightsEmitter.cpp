@@ -17,6 +17,8 @@
 #include "compiler/emit/StoredWeights.h"
 #include "compiler/plan/ProgramValues.h"
 
+#include <nlohmann/json.hpp>
+
 using mlir::cast;
 using mlir::dyn_cast_or_null;
 using mlir::RankedTensorType;
@@ -104,10 +106,10 @@ EmittedKernel Emitter::begin(const char *kind) {
   config.flag("kAlternate", alternate());
   Stage stage;
   stage.op = kind;
-  stage.attributes = {{"rows", rows},           {"columns", columns},
-                      {"parts", parts},         {"alternate", alternate()},
-                      {"element", code},        {"scale_type", scale},
-                      {"zero_points", hasZeros}};
+  *stage.attributes = {{"rows", rows},           {"columns", columns},
+                       {"parts", parts},         {"alternate", alternate()},
+                       {"element", code},        {"scale_type", scale},
+                       {"zero_points", hasZeros}};
   if (isFloat && scale == "f8E8M0FNU")
     stage.attributes["scale_rule"] = isHalf ? "even" : "ceil";
   out.stages.push_back(std::move(stage));

@@ -11,7 +11,7 @@
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/catalog/RoutingMethods.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using mlir::FloatAttr;
 using mlir::StringRef;

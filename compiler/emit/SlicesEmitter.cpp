@@ -18,7 +18,7 @@
 #include "compiler/plan/Schedules.h"
 #include "dialect/catalog/Engines.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using mlir::StringRef;
 using namespace moec;

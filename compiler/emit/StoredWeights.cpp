@@ -9,6 +9,8 @@
 
 #include "compiler/plan/ProgramValues.h"
 
+#include <nlohmann/json.hpp>
+
 #include <utility>
 
 using mlir::RankedTensorType;

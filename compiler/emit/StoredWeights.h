@@ -16,7 +16,7 @@
 
 #include "dialect/Moe.h"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <optional>
 #include <string>

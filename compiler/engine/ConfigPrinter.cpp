@@ -12,7 +12,7 @@
 
 #include "compiler/engine/ConfigPrinter.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace moec;
 using namespace moec::compiler;

@@ -11,7 +11,7 @@
 
 #include "compiler/engine/Engine.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

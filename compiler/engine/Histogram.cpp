@@ -10,7 +10,8 @@
 #include "runtime/support/Files.h"
 #include "runtime/support/Json.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -16,7 +16,8 @@
 #include "compiler/engine/Slabs.h"
 #include "runtime/support/JsonReader.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,7 @@
 
 #include "compiler/engine/Slabs.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace moec;
 using namespace moec::compiler;

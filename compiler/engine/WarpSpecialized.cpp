@@ -14,7 +14,8 @@
 
 #include "runtime/support/JsonReader.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 

@@ -11,7 +11,7 @@
 
 #include "compiler/engine/WarpSpecialized.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

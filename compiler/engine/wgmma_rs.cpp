@@ -14,7 +14,7 @@
 #include "compiler/engine/Slabs.h"
 #include "compiler/engine/WarpSpecialized.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

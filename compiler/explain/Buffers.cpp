@@ -7,6 +7,8 @@
 
 #include "compiler/explain/Parts.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 
 using namespace moec;

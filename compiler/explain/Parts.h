@@ -12,7 +12,7 @@
 #include "dialect/Moe.h"
 #include "runtime/package/Manifest.h"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace moec::compiler {
 

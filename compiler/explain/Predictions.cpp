@@ -11,6 +11,9 @@
 #include "compiler/plan/Prediction.h"
 #include "compiler/plan/ProgramValues.h"
 
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 

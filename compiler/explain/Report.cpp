@@ -14,7 +14,10 @@
 #include "dialect/Moe.h"
 #include "runtime/package/ElementTypes.h"
 
-#include <fmt/format.h>
+#include "mlir/IR/BuiltinOps.h"
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -338,9 +341,10 @@ ordered_json enginesOf(const ordered_json &variant) {
 ordered_json summaryOf(const ordered_json &target, const Manifest &manifest,
                        const Target &compiled, int64_t sms) {
   ordered_json summary;
-  summary["scheme"] = schemeText(manifest.layer.value("quant", ordered_json()));
-  if (const auto stored = manifest.layer.find("stored_quant");
-      stored != manifest.layer.end())
+  summary["scheme"] =
+      schemeText(manifest.layer->value("quant", ordered_json()));
+  if (const auto stored = manifest.layer->find("stored_quant");
+      stored != manifest.layer->end())
     summary["scheme"] = fmt::format("{} as {}", schemeText(*stored),
                                     summary["scheme"].get<std::string>());
   const std::string realization = target.value("realization", "");
@@ -398,7 +402,7 @@ moec::compiler::explainJson(mlir::ModuleOp scheduled, const Manifest &manifest,
   report["served"] = true;
   report["name"] = manifest.name;
   report["max_tokens"] = manifest.maxTokens;
-  report["layer"] = manifest.layer;
+  report["layer"] = *manifest.layer;
   report["targets"] = ordered_json::array();
   for (const Target &target : manifest.targets) {
     moe::ProgramOp program = programOf(scheduled, target);

@@ -19,12 +19,14 @@
 #include "compiler/CompileOptions.h"
 #include "runtime/package/Manifest.h"
 
-#include "mlir/IR/BuiltinOps.h"
-
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <string>
 #include <string_view>
+
+namespace mlir {
+class ModuleOp;
+} // namespace mlir
 
 namespace moec::compiler {
 

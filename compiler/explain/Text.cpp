@@ -10,7 +10,8 @@
 #include "compiler/html/Numbers.h"
 #include "compiler/plan/Resolver.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <map>

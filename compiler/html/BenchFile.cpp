@@ -11,6 +11,8 @@
 #include "dialect/catalog/Gpus.h"
 #include "runtime/support/JsonReader.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 
 using namespace moec;
@@ -144,7 +146,7 @@ Result<Bench> html::readBench(const NamedText &file, const Report &report) {
   if (const catalog::Gpu *gpu = catalog::findGpuByDevice(bench.device))
     bench.gpu = gpu->name;
   std::string others;
-  const nlohmann::json ours = bare(report.layer);
+  const nlohmann::json ours = bare(*report.layer);
   const std::vector<const nlohmann::json *> rows =
       objectsOf(reader, "packages");
   for (size_t i = 0; i < rows.size(); ++i) {

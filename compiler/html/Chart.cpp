@@ -9,7 +9,7 @@
 
 #include "compiler/html/Markup.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

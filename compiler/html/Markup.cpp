@@ -7,7 +7,7 @@
 
 #include "compiler/html/Markup.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace moec::compiler;
 

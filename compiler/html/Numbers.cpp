@@ -9,7 +9,7 @@
 
 #include "runtime/support/JsonReader.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <utility>

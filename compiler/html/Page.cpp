@@ -13,6 +13,8 @@
 #include "runtime/support/JsonReader.h"
 #include "runtime/support/Sha256.h"
 
+#include <nlohmann/json.hpp>
+
 #include <array>
 
 using namespace moec;
@@ -86,7 +88,7 @@ std::string nameIn(JsonReader &layer, std::string_view key) {
 std::string layerFacts(const Report &report) {
   // The report's reader has checked that this is an object.
   JsonErrors ignored;
-  JsonReader layer(report.layer, "layer", ignored);
+  JsonReader layer(*report.layer, "layer", ignored);
   Facts facts;
   const std::string experts = wordOf(layer, "num_experts");
   if (!experts.empty())

@@ -10,6 +10,8 @@
 #include "compiler/html/Numbers.h"
 #include "runtime/support/JsonReader.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <functional>
 
@@ -284,9 +286,8 @@ Result<Report> html::readReport(std::string_view text) {
   report.message = textOf(reader, "message");
   report.name = textOf(reader, "name");
   report.maxTokens = count(reader, "max_tokens");
-  report.layer = nlohmann::json::object();
   if (std::optional<JsonReader> layer = reader.object("layer"))
-    report.layer = layer->value();
+    *report.layer = layer->value();
   forEach(reader, "targets", [&](JsonReader &target) {
     report.targets.push_back(targetOf(target));
   });
@@ -313,7 +314,7 @@ double html::matmulRate(const Report &report, const Target &target) {
     const auto found = target.hardware->rates.find(operand);
     return found == target.hardware->rates.end() ? 0.0 : found->second;
   };
-  const auto [activation, weight] = operandsOf(report.layer);
+  const auto [activation, weight] = operandsOf(*report.layer);
   double rate = 0;
   // Converted and emulated operands are multiplied as 16 bits.
   if (target.realization.empty() || target.realization == "native") {

@@ -13,9 +13,8 @@
 #ifndef MOEC_COMPILER_HTML_REPORT_H
 #define MOEC_COMPILER_HTML_REPORT_H
 
+#include "runtime/support/Json.h"
 #include "runtime/support/Result.h"
-
-#include <nlohmann/json.hpp>
 
 #include <cstdint>
 #include <map>
@@ -114,7 +113,7 @@ struct Report {
   std::string name, message;
   bool served = false;
   int64_t maxTokens = 0;
-  nlohmann::json layer; ///< an object; empty of a layer that is refused
+  BoxedJson layer; ///< an object; empty of a layer that is refused
   std::vector<Target> targets;
 };
 

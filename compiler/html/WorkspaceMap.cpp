@@ -10,7 +10,7 @@
 #include "compiler/html/Markup.h"
 #include "compiler/html/Numbers.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

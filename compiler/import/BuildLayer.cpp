@@ -13,11 +13,13 @@
 #include "dialect/catalog/Schemes.h"
 #include "runtime/support/Json.h"
 
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/Sequence.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <cctype>
 

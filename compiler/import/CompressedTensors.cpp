@@ -15,7 +15,8 @@
 #include "compiler/import/QuantizationReaders.h"
 #include "compiler/import/Vocabulary.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <charconv>

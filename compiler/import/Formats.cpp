@@ -9,6 +9,8 @@
 
 #include "runtime/support/JsonReader.h"
 
+#include <nlohmann/json.hpp>
+
 using namespace moec;
 using namespace moec::compiler;
 

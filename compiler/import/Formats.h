@@ -18,7 +18,7 @@
 #include "compiler/import/LayerDescription.h"
 #include "runtime/support/Result.h"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <string_view>
 

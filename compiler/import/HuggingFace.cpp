@@ -13,7 +13,8 @@
 #include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Catalog.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -11,6 +11,7 @@
 #include "compiler/import/InputText.h"
 #include "dialect/Moe.h"
 
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
 
@@ -18,7 +19,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace mlir;
 using namespace moec;

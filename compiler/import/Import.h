@@ -23,11 +23,14 @@
 #include "compiler/import/LayerDescription.h"
 #include "runtime/support/Result.h"
 
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 
 #include <string_view>
+
+namespace mlir {
+class MLIRContext;
+class ModuleOp;
+} // namespace mlir
 
 namespace moec::compiler {
 

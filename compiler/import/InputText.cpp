@@ -12,7 +12,7 @@
 
 #include "compiler/import/InputText.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -11,6 +11,8 @@
 #include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Activations.h"
 
+#include <nlohmann/json.hpp>
+
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;

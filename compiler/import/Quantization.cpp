@@ -17,7 +17,8 @@
 #include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Schemes.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cctype>

@@ -10,7 +10,8 @@
 #include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Schemes.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 using namespace moec;
 using namespace moec::compiler;

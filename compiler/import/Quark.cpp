@@ -14,7 +14,8 @@
 #include "compiler/import/QuantizationReaders.h"
 #include "compiler/import/Vocabulary.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 using namespace moec;
 using namespace moec::compiler;

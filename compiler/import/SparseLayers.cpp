@@ -7,7 +7,8 @@
 
 #include "compiler/import/SparseLayers.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <charconv>

@@ -14,7 +14,8 @@
 #include "dialect/catalog/StoredLayouts.h"
 #include "runtime/package/ElementTypes.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cctype>

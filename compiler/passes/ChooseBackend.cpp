@@ -20,7 +20,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace moec::compiler {
 #define GEN_PASS_DEF_CHOOSEBACKENDPASS

@@ -17,7 +17,7 @@
 #include "dialect/catalog/Kernels.h"
 #include "runtime/package/Limits.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace mlir;
 using namespace moec;

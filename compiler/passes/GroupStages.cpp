@@ -13,7 +13,7 @@
 
 #include "mlir/IR/IRMapping.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace mlir;
 using namespace moec;

@@ -30,7 +30,7 @@
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/MathExtras.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace moec::compiler {
 #define GEN_PASS_DEF_MAKEVARIANTSPASS

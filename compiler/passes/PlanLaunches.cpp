@@ -21,7 +21,7 @@
 
 #include "llvm/Support/MathExtras.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -12,7 +12,7 @@
 #include "dialect/catalog/Realizations.h"
 #include "runtime/support/Env.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 
 #include "compiler/plan/ProgramValues.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace mlir;
 using namespace moec;

@@ -15,7 +15,7 @@
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -16,7 +16,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using llvm::StringRef;
 using namespace moec;

@@ -14,6 +14,8 @@
 
 #include "compiler/engine/CostModel.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <set>

@@ -15,7 +15,7 @@
 
 #include "compiler/engine/Engine.h"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <vector>
 

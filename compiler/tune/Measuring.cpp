@@ -13,7 +13,8 @@
 
 #include "runtime/support/Files.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -84,12 +85,12 @@ Result<void> Measuring::warmUp(int64_t tokens) {
     const size_t before = printed();
     const JobResult first = process->run(jobOf(baseline, tokens, 1, 0),
                                          kWeights + options.deadline);
-    if (first.answer.is_object() && first.answer.value("ok", false)) {
+    if (first.answer && (*first.answer)->value("ok", false)) {
       warm = true;
       break;
     }
-    const std::string why = first.answer.is_object()
-                                ? first.answer.value("text", std::string())
+    const std::string why = first.answer
+                                ? (*first.answer)->value("text", std::string())
                             : first.hung ? std::string("it does not end")
                                          : first.ended;
     end();
@@ -106,16 +107,16 @@ Result<JobOutcome> Measuring::once(const std::string &folder, int64_t tokens,
   const JobResult result =
       process->run(jobOf(folder, tokens, rounds, worse), options.deadline);
   JobOutcome made;
-  if (result.answer.is_object() && result.answer.value("ok", false)) {
+  if (result.answer && (*result.answer)->value("ok", false)) {
     made.ok = true;
     for (const char *name : {"us", "baseline_us", "noise", "rounds", "check"})
-      made.answer[name] = result.answer.value(name, nlohmann::json());
+      made.answer[name] = (*result.answer)->value(name, nlohmann::json());
     return made;
   }
   std::string kind = "ended", text;
-  if (result.answer.is_object()) {
-    kind = result.answer.value("kind", "refused");
-    text = result.answer.value("text", std::string());
+  if (result.answer) {
+    kind = (*result.answer)->value("kind", "refused");
+    text = (*result.answer)->value("text", std::string());
     made.transient = kind == "transient" || kind == "baseline";
   } else if (result.hung) {
     kind = "hang";
@@ -125,11 +126,11 @@ Result<JobOutcome> Measuring::once(const std::string &folder, int64_t tokens,
                        result.ended);
     made.transient = result.ended.starts_with("signal 9,");
   }
-  if (!result.answer.is_object() || kind == "fault" || made.transient) {
+  if (!result.answer || kind == "fault" || made.transient) {
     text += errorsSince(before);
     end();
   }
-  made.answer = {{"kind", kind}, {"text", text}};
+  *made.answer = {{"kind", kind}, {"text", text}};
   return made;
 }
 
@@ -138,7 +139,7 @@ Result<JobOutcome> Measuring::measure(const std::string &folder, int64_t tokens,
   JobOutcome made = TRY(once(folder, tokens, rounds, worse));
   if (made.transient)
     made = TRY(once(folder, tokens, rounds, worse));
-  if (made.answer.value("kind", "") == "baseline")
-    return cannotMeasure(tokens, made.answer.value("text", ""));
+  if (made.answer->value("kind", "") == "baseline")
+    return cannotMeasure(tokens, made.answer->value("text", ""));
   return made;
 }

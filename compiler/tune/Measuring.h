@@ -26,7 +26,7 @@ struct JobOutcome {
   /// The machine failed, not the package: it is out of memory, say.
   bool transient = false;
   /// Times if ok, else "kind" and "text".
-  nlohmann::ordered_json answer = nlohmann::ordered_json::object();
+  BoxedOrderedJson answer;
 };
 
 /// Whether the same may come out well on a second try: the machine failed, and

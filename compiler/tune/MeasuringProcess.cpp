@@ -18,7 +18,8 @@
 #include "runtime/support/Files.h"
 #include "runtime/support/Json.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <cerrno>
 #include <chrono>
@@ -43,12 +44,14 @@ Result<std::string> compiler::findMeasure() {
   return runtime::programBeside(runtime::pathOfOwnBinary(), "moec-measure");
 }
 
-/// The object of a line, or null.
-static nlohmann::json objectOf(const std::string &line) {
+/// The object of a line, if it is one.
+static std::optional<BoxedJson> objectOf(const std::string &line) {
   constexpr size_t kMostBytes = size_t(1) << 20;
   auto parsed =
       parseJsonObject(line, "an answer", ErrorCode::FileSystem, {kMostBytes});
-  return parsed ? *std::move(parsed) : nlohmann::json();
+  if (!parsed)
+    return std::nullopt;
+  return BoxedJson(parsed.take());
 }
 
 Result<MeasuringProcess> MeasuringProcess::start(const std::string &program,
@@ -103,17 +106,17 @@ Result<MeasuringProcess> MeasuringProcess::start(const std::string &program,
   constexpr double kPatience = 120;
   std::string line;
   made.readLine(kPatience, line);
-  const nlohmann::json greeting = objectOf(line);
-  if (!greeting.is_object() || greeting.value("moec_measure", 0) != 1) {
+  const std::optional<BoxedJson> greeting = objectOf(line);
+  if (!greeting || (*greeting)->value("moec_measure", 0) != 1) {
     made.end(/*kill=*/true);
     return Error(ErrorCode::FileSystem,
                  "'{}' says '{}' first; expected the greeting of moec-measure",
                  program, shortText(line));
   }
-  if (greeting.contains("error"))
+  if ((*greeting)->contains("error"))
     return Error(ErrorCode::DriverFailed, "{}",
-                 greeting.value("error", std::string()));
-  made.device = greeting.value("device", std::string());
+                 (*greeting)->value("error", std::string()));
+  made.device = (*greeting)->value("device", std::string());
   return made;
 }
 
@@ -165,9 +168,8 @@ JobResult MeasuringProcess::run(const nlohmann::ordered_json &job,
   const bool open = sent && readLine(seconds, line);
   if (open && !line.empty())
     result.answer = objectOf(line);
-  if (result.answer.is_object())
+  if (result.answer)
     return result;
-  result.answer = nullptr;
   result.hung = open && line.empty();
   result.ended = end(/*kill=*/open);
   if (open && !result.hung)

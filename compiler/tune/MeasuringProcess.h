@@ -15,10 +15,10 @@
 #define MOEC_COMPILER_TUNE_MEASURINGPROCESS_H
 
 #include "runtime/support/Descriptor.h"
+#include "runtime/support/Json.h"
 #include "runtime/support/Result.h"
 
-#include <nlohmann/json.hpp>
-
+#include <optional>
 #include <string>
 
 #include <sys/types.h>
@@ -30,9 +30,9 @@ Result<std::string> findMeasure();
 
 /// The result of a job.
 struct JobResult {
-  nlohmann::json answer; ///< an object; null where the process gave none
-  bool hung = false;     ///< it gave none in time, and was killed
-  std::string ended;     ///< or how it ended
+  std::optional<BoxedJson> answer; ///< an object, if the process gave one
+  bool hung = false;               ///< it gave none in time, and was killed
+  std::string ended;               ///< or how it ended
 };
 
 class MeasuringProcess {

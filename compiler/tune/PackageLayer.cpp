@@ -18,8 +18,11 @@
 #include "runtime/support/Files.h"
 #include "runtime/support/JsonReader.h"
 
+#include "mlir/IR/BuiltinOps.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
@@ -56,7 +59,7 @@ static Result<void> readChoices(const std::string &path, const Target &target,
   JsonErrors errors{
       fmt::format("package '{}', report of {}", path, target.arch),
       std::nullopt};
-  JsonReader report(target.report, "", errors);
+  JsonReader report(*target.report, "", errors);
   if (std::optional<JsonReader> choices = report.object("choices")) {
     const auto read = [&](const char *option) -> std::string {
       std::optional<JsonReader> choice = choices->object(option);
@@ -87,13 +90,13 @@ static Result<void> checkLayer(const std::string &path, const std::string &text,
   Manifest its;
   for (moe::ProgramOp program : input.get().getOps<moe::ProgramOp>())
     describeLayer(program, its);
-  nlohmann::json said = manifest.layer;
+  nlohmann::json said = *manifest.layer;
   // The manifest has the compute type of its first target.
   if (&target != &manifest.targets.front())
-    for (nlohmann::json *layer : {&said, &its.layer})
+    for (nlohmann::json *layer : {&said, &*its.layer})
       if (layer->is_object())
         layer->erase("compute_type");
-  if (its.name == manifest.name && its.layer == said)
+  if (its.name == manifest.name && *its.layer == said)
     return {};
   return refused("package '{}' holds another layer ({}) than its manifest "
                  "describes; expected a package as the compiler wrote it",

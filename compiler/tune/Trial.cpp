@@ -11,7 +11,8 @@
 
 #include "compiler/tune/Trial.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 

@@ -23,7 +23,7 @@
 #include "compiler/import/ImportOptions.h"
 #include "runtime/support/Result.h"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <optional>
 #include <string>

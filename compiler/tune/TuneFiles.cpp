@@ -14,7 +14,7 @@
 #include "compiler/plan/TunedStore.h"
 #include "runtime/support/Files.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <filesystem>
 

@@ -14,6 +14,8 @@
 #include "runtime/support/Files.h"
 #include "runtime/support/Json.h"
 
+#include <nlohmann/json.hpp>
+
 #include <cerrno>
 
 #include <fcntl.h>
@@ -66,7 +68,7 @@ Result<TuneLog> TuneLog::open(const std::string &path) {
       ++log.damaged;
       continue;
     }
-    log.lines[(*parsed)["key"].get<std::string>()] = *parsed;
+    *log.lines[(*parsed)["key"].get<std::string>()] = *parsed;
   }
   if (torn)
     TRY(writeAll(log.file.get(), "\n", path));
@@ -75,7 +77,7 @@ Result<TuneLog> TuneLog::open(const std::string &path) {
 
 const ordered_json *TuneLog::find(const std::string &key) const {
   const auto found = lines.find(key);
-  return found == lines.end() ? nullptr : &found->second;
+  return found == lines.end() ? nullptr : &*found->second;
 }
 
 Result<void> TuneLog::add(const ordered_json &line) {
@@ -84,6 +86,6 @@ Result<void> TuneLog::add(const ordered_json &line) {
   TRY(writeAll(file.get(), text, where));
   if (::fsync(file.get()) != 0)
     return fileError("cannot write", where);
-  lines[line["key"].get<std::string>()] = line;
+  *lines[line["key"].get<std::string>()] = line;
   return {};
 }

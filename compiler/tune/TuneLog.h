@@ -15,9 +15,8 @@
 #define MOEC_COMPILER_TUNE_TUNELOG_H
 
 #include "runtime/support/Descriptor.h"
+#include "runtime/support/Json.h"
 #include "runtime/support/Result.h"
-
-#include <nlohmann/json.hpp>
 
 #include <map>
 #include <string>
@@ -43,7 +42,7 @@ private:
   std::string where;
   Descriptor file;
   int64_t damaged = 0;
-  std::map<std::string, nlohmann::ordered_json> lines;
+  std::map<std::string, BoxedOrderedJson> lines;
 };
 
 } // namespace moec::compiler

@@ -11,7 +11,8 @@
 
 #include "compiler/tune/Tune.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 using namespace moec;
 using namespace moec::compiler;

@@ -20,7 +20,10 @@
 #include "runtime/support/Progress.h"
 #include "runtime/support/Sha256.h"
 
+#include "mlir/IR/BuiltinOps.h"
+
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <ctime>
@@ -250,7 +253,7 @@ Result<void> compiler::keepVariant(PackageFiles &files, size_t index) {
 static Result<void> checkTaken(const PackageFiles &files,
                                const std::vector<TunedRow> &rows) {
   const Target &target = files.manifest.targets.front();
-  const auto &schedules = target.report.at("schedules");
+  const auto &schedules = target.report->at("schedules");
   size_t taken = 0;
   for (const Launch &launch : target.variants.front().launches) {
     const auto &its = schedules.value(launch.kernel, nlohmann::json::object());

@@ -30,7 +30,8 @@
 #include "runtime/support/Sha256.h"
 #include "runtime/support/StagedFolder.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -152,7 +153,7 @@ Result<void> Tuning::measure(const ordered_json &about,
   const JobOutcome done = TRY(measuring.measure(folder, tokens, rounds, worse));
   line = about;
   line["ok"] = done.ok;
-  line.update(done.answer);
+  line.update(*done.answer);
   if (done.transient) {
     unmeasured.push_back(verdict(line));
     return {};

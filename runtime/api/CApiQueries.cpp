@@ -11,7 +11,7 @@
 
 #include "runtime/api/Handles.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstring>
 

@@ -7,7 +7,7 @@
 
 #include "runtime/api/CallerStructs.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace moec;
 using namespace moec::runtime;

@@ -17,6 +17,8 @@
 #include "runtime/support/Env.h"
 #include "runtime/support/Log.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 
 using namespace moec;

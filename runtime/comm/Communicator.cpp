@@ -14,6 +14,8 @@
 #include "runtime/package/ElementTypes.h"
 #include "runtime/support/Sha256.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <array>
 
@@ -127,7 +129,7 @@ listFacts(const Manifest &manifest) {
   std::vector<std::pair<std::string, std::string>> facts = {
       {"package", manifest.name},
       {"max_tokens", std::to_string(manifest.maxTokens)}};
-  for (const auto &[name, value] : manifest.layer.items())
+  for (const auto &[name, value] : manifest.layer->items())
     if (std::ranges::find(kOfRank, name) == kOfRank.end())
       facts.emplace_back(name, value.dump());
   for (const Target &target : manifest.targets) {

@@ -19,7 +19,7 @@
 #include "runtime/comm/MappedMark.h"
 #include "runtime/support/PerProcess.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

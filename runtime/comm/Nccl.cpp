@@ -17,7 +17,7 @@
 #include "runtime/comm/StreamWatch.h"
 #include "runtime/cuda/CudaCode.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <atomic>

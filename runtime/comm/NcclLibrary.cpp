@@ -8,7 +8,7 @@
 #include "runtime/comm/NcclLibrary.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace moec;
 using namespace moec::comm;

@@ -12,7 +12,7 @@
 #include "runtime/comm/Window.h"
 
 #include <atomic>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace moec;
 using namespace moec::comm;

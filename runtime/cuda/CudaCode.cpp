@@ -13,7 +13,7 @@
 
 #include "runtime/support/Log.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

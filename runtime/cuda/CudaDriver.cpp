@@ -14,7 +14,7 @@
 #include "runtime/support/Clock.h"
 #include "runtime/support/Env.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <dlfcn.h>
 

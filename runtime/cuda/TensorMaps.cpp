@@ -11,7 +11,7 @@
 
 #include "runtime/cuda/TensorMaps.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <span>
 

@@ -97,16 +97,14 @@ Result<AllNumbers> numbersOf(KernelRun &run, const Function &function,
   AllNumbers all;
   for (size_t i = 0; i < kNumbers.size(); ++i) {
     std::string weight = std::string("activation_") + kNumbers[i];
-    auto said = run.stage->attributes.find(kNumbers[i]);
-    const bool isSaid =
-        said != run.stage->attributes.end() && said->is_number();
+    const std::optional<float> number = run.number(kNumbers[i]);
     const bool ofExperts = run.has(weight);
-    if ((isSaid || ofExperts) &&
+    if ((number || ofExperts) &&
         (!gated || !function.takes.contains(kNumbers[i])))
       return run.fail("expected no {} with function {}{}", kNumbers[i],
                       function.name, gated ? "" : " without a gate");
-    if (isSaid)
-      all.ofLayer.*kNumberFields[i] = said->get<float>();
+    if (number)
+      all.ofLayer.*kNumberFields[i] = *number;
     if (!ofExperts)
       continue;
     int64_t experts = TRY(run.columnsOf(weight));
@@ -142,7 +140,7 @@ Result<std::vector<int64_t>> expertsOf(KernelRun &run, const View &offsets,
 
 Result<void> stages::activate(KernelRun &run) {
   const Function *function = TRY(functionOf(run));
-  bool gated = run.stage->attributes.value("gated", true);
+  bool gated = run.flag("gated", true);
   int64_t interleave = run.integer("interleave");
   if (!gated && !function->plain)
     return run.fail("expected function {} with a gate", function->name);

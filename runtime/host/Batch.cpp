@@ -40,8 +40,7 @@ Result<void> moec::host::writeTiles(KernelRun &run,
   for (int64_t count : counts)
     total += (count + tileRows - 1) / tileRows;
   View tiles = TRY(run.neededResult("tiles", total, 4, Storage::I32));
-  int64_t counters =
-      run.stage->attributes.contains("counters") ? run.integer("counters") : 2;
+  int64_t counters = run.integer("counters", 2);
   View tileCount =
       TRY(run.neededResult("tile_count", 1, 1 + counters, Storage::I32));
   int64_t tile = 0;

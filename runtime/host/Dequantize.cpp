@@ -38,7 +38,7 @@ Result<void> stages::dequantize(KernelRun &run) {
   const int64_t rows = std::min(count.rows, (covered + columns - 1) / columns);
   const int64_t group = groupColumns == -1 ? columns : groupColumns;
   const int64_t groups = (columns + group - 1) / group;
-  const bool secondOfRow = run.stage->attributes.value("second_per_row", false);
+  const bool secondOfRow = run.flag("second_per_row");
   View input = TRY(run.needed("input", rows, columns));
   View scales =
       TRY(run.needed("scale", ofTensor ? 1 : rows, ofTensor ? 1 : groups));

@@ -38,8 +38,8 @@ template <class Scaling> void Emulation::take() {
 
 /// False where no scaling has these codes with the stage's rule.
 template <class Element> bool Emulation::choose(const KernelRun &run) {
-  const std::string rule = run.stage->attributes.value("scale_rule", "");
-  const bool isDynamic = run.stage->attributes.value("dynamic", false);
+  const std::string rule = run.word("scale_rule");
+  const bool isDynamic = run.flag("dynamic");
   // A group of 128 has a rule of its own.
   const auto powers = [&]<class Rule>(Rule) {
     if constexpr (!moe::kSame<Element, moe::i8>) {
@@ -51,8 +51,8 @@ template <class Element> bool Emulation::choose(const KernelRun &run) {
   };
   if (!rule.empty() && rule != "even" && rule != "ceil" && rule != "floor")
     return false;
-  if (run.stage->attributes.contains("second_per_row")) {
-    if (run.stage->attributes.value("second_per_row", false))
+  if (run.hasAttribute("second_per_row")) {
+    if (run.flag("second_per_row"))
       take<quant::TwoLevels<Element, 16, true>>();
     else
       take<quant::TwoLevels<Element, 16, false>>();
@@ -78,7 +78,7 @@ template <class Element> bool Emulation::choose(const KernelRun &run) {
 Result<Emulation> Emulation::read(const KernelRun &run) {
   Emulation made;
   made.group = run.integer("group_columns");
-  const std::string name = run.stage->attributes.value("emulates", "");
+  const std::string name = run.word("emulates");
   const auto choose = [&] {
     switch (storageOf(name)) {
     case Storage::E4M3:
@@ -100,6 +100,6 @@ Result<Emulation> Emulation::read(const KernelRun &run) {
   if (!choose())
     return run.fail("expected the name of an element type and scale_rule even, "
                     "ceil or floor, got '{}' and '{}'",
-                    name, run.stage->attributes.value("scale_rule", ""));
+                    name, run.word("scale_rule"));
   return made;
 }

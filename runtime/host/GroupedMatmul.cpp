@@ -120,7 +120,7 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
     return run.fail(
         "expected scales of both operands, of the weight or of none");
   scales.ofWeights = ofRhs && !scales.given;
-  scales.fragments = run.stage->attributes.value("fragments", false);
+  scales.fragments = run.flag("fragments");
   if (scales.fragments && !ofRhs)
     return run.fail("expected scales of the weight with fragments");
   if (!ofRhs)
@@ -131,7 +131,7 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   };
   scales.lhsRows = run.integer("lhs_group_rows");
   scales.lhsColumns = scales.given ? extent("lhs_group_columns", k) : k;
-  scales.parts = run.stage->attributes.value("gate_up", false) ? 2 : 1;
+  scales.parts = run.flag("gate_up") ? 2 : 1;
   scales.partRows = n / scales.parts;
   scales.rhsRows = extent("rhs_group_rows", scales.partRows);
   scales.rhsColumns = extent("rhs_group_columns", k);
@@ -168,8 +168,7 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   };
   scales.rhs = TRY(ofWeight("rhs_scale"));
   scales.zeroPoint = TRY(ofWeight("rhs_zero_point"));
-  scales.secondPerRow =
-      run.stage->attributes.value("rhs_second_per_row", false);
+  scales.secondPerRow = run.flag("rhs_second_per_row");
   scales.second = TRY(run.neededIfNamed(
       "rhs_second_scale", experts, scales.secondPerRow ? n : scales.parts));
   return scales;
@@ -180,7 +179,7 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
 Result<void> stages::grouped_matmul(KernelRun &run) {
   int64_t n = run.integer("n"), k = run.integer("k");
   int64_t experts = run.integer("experts");
-  bool gather = run.stage->attributes.value("gather", false);
+  bool gather = run.flag("gather");
   int64_t pairs = gather ? run.integer("pairs") : 1;
   if (n < 1 || k < 1 || experts < 1 || pairs < 1)
     return run.fail(

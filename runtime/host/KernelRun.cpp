@@ -21,6 +21,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 using namespace moec;
@@ -79,18 +80,37 @@ Result<int64_t> KernelRun::ofRank(const std::string &operand,
   return size(found->second);
 }
 
-int64_t KernelRun::integer(const Stage &stage, const std::string &attribute) {
-  auto found = stage.attributes.find(attribute);
-  return found != stage.attributes.end() && found->is_number_integer()
-             ? found->get<int64_t>()
-             : 0;
+static const nlohmann::json &attributeOf(const Stage &stage,
+                                         const std::string &attribute) {
+  static const nlohmann::json absent;
+  const auto found = stage.attributes->find(attribute);
+  return found == stage.attributes->end() ? absent : *found;
 }
 
-std::string KernelRun::word(const std::string &attribute) const {
-  auto found = stage->attributes.find(attribute);
-  return found != stage->attributes.end() && found->is_string()
-             ? found->get<std::string>()
-             : "";
+int64_t KernelRun::integer(const Stage &stage, const std::string &attribute,
+                           int64_t otherwise) {
+  const nlohmann::json &value = attributeOf(stage, attribute);
+  return value.is_number_integer() ? value.get<int64_t>() : otherwise;
+}
+
+bool KernelRun::flag(const std::string &attribute, bool otherwise) const {
+  const nlohmann::json &value = attributeOf(*stage, attribute);
+  return value.is_boolean() ? value.get<bool>() : otherwise;
+}
+
+std::string KernelRun::word(const std::string &attribute,
+                            const std::string &otherwise) const {
+  const nlohmann::json &value = attributeOf(*stage, attribute);
+  return value.is_string() ? value.get<std::string>() : otherwise;
+}
+
+std::optional<float> KernelRun::number(const std::string &attribute) const {
+  const nlohmann::json &value = attributeOf(*stage, attribute);
+  return value.is_number() ? std::optional(value.get<float>()) : std::nullopt;
+}
+
+bool KernelRun::hasAttribute(const std::string &attribute) const {
+  return stage->attributes->contains(attribute);
 }
 
 /// What does not fit 64 bits is more than there is of anything.
@@ -320,8 +340,7 @@ Result<RowOrder> RowOrder::of(KernelRun &run, int64_t size) {
   RowOrder order;
   order.size = size;
   order.interleave = run.integer("interleave");
-  const std::string stored =
-      run.stage->attributes.value("gate_up_order", "gate_first");
+  const std::string stored = run.word("gate_up_order", "gate_first");
   const GateUpOrder *row = findGateUpOrder(stored);
   if (!row)
     return run.fail("expected one of gate_up_order {}, got '{}'",

@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -103,12 +104,17 @@ public:
   /// A number of the rank that the stage names as an operand, or `otherwise`
   /// where it does not.
   Result<int64_t> ofRank(const std::string &operand, int64_t otherwise) const;
-  /// Attributes of a stage; without them 0 and "".
-  static int64_t integer(const Stage &stage, const std::string &attribute);
-  int64_t integer(const std::string &name) const {
-    return integer(*stage, name);
+  /// Attributes of a stage, or `otherwise` without them.
+  static int64_t integer(const Stage &stage, const std::string &attribute,
+                         int64_t otherwise = 0);
+  int64_t integer(const std::string &attribute, int64_t otherwise = 0) const {
+    return integer(*stage, attribute, otherwise);
   }
-  std::string word(const std::string &attribute) const;
+  bool flag(const std::string &attribute, bool otherwise = false) const;
+  std::string word(const std::string &attribute,
+                   const std::string &otherwise = "") const;
+  std::optional<float> number(const std::string &attribute) const;
+  bool hasAttribute(const std::string &attribute) const;
 
   /// All CTAs of the grid.
   int64_t ctas() const;

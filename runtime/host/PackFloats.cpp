@@ -55,7 +55,7 @@ Result<Groups> Groups::of(KernelRun &run) {
   made.rows = run.integer("rows");
   made.columns = run.integer("columns");
   made.parts = run.integer("parts");
-  made.alternate = run.stage->attributes.at("alternate").get<bool>();
+  made.alternate = run.flag("alternate");
   made.groupRows = run.integer("group_rows");
   made.groupColumns = run.integer("group_columns");
   made.firstExpert = TRY(run.size("first_expert"));
@@ -75,8 +75,8 @@ Result<Groups> Groups::of(KernelRun &run) {
   made.format.element = run.word("element");
   made.format.scale = run.word("scale_type");
   made.format.second = made.format.scale == "f8E4M3FN";
-  made.format.zeroPoint = run.stage->attributes.at("zero_points").get<bool>();
-  made.format.scaleRule = run.stage->attributes.value("scale_rule", "");
+  made.format.zeroPoint = run.flag("zero_points");
+  made.format.scaleRule = run.word("scale_rule");
   Result<WeightRules> rules = WeightRules::of(made.format);
   if (!rules)
     return run.fail("{}", rules.error().message);

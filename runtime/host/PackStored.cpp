@@ -132,29 +132,27 @@ struct StoredMatrix {
 
 Result<StoredMatrix> storedMatrix(KernelRun &run, const PackStep &step) {
   StoredMatrix made;
-  const nlohmann::json &attributes = run.stage->attributes;
   Repeat &repeat = made.repeat;
-  repeat.parts = attributes.value("parts", int64_t(1));
-  repeat.rows = attributes.value("repeat_rows", int64_t(1));
-  repeat.columns = attributes.value("repeat_columns", int64_t(1));
-  const bool alternate = attributes.value("alternate", false);
+  repeat.parts = run.integer("parts", 1);
+  repeat.rows = run.integer("repeat_rows", 1);
+  repeat.columns = run.integer("repeat_columns", 1);
+  const bool alternate = run.flag("alternate");
   if (repeat.parts < 1 || repeat.rows < 1 || repeat.columns < 1 ||
       step.rows % repeat.parts)
     return run.fail("expected numbers that are repeated over parts of equal "
                     "rows, got {} parts of {} rows, repeated {} x {}",
                     repeat.parts, step.rows, repeat.rows, repeat.columns);
   repeat.partRows = step.rows / repeat.parts;
-  repeat.run = alternate ? attributes.value("run", int64_t(1))
-                         : std::max<int64_t>(repeat.partRows, 1);
+  repeat.run =
+      alternate ? run.integer("run", 1) : std::max<int64_t>(repeat.partRows, 1);
   if (repeat.run < 1 || repeat.partRows % repeat.run)
     return run.fail("expected parts of {} rows to take turns after a divisor "
                     "of that, got {}",
                     repeat.partRows, repeat.run);
   const int64_t leastColumns =
       (step.columns + repeat.columns - 1) / repeat.columns;
-  made.rows =
-      attributes.value("stored_rows", repeat.parts * repeat.leastPartRows());
-  made.columns = attributes.value("stored_columns", leastColumns);
+  made.rows = run.integer("stored_rows", repeat.parts * repeat.leastPartRows());
+  made.columns = run.integer("stored_columns", leastColumns);
   repeat.storedPartRows = made.rows / repeat.parts;
   // So that no count of bits is beyond 64 bits.
   constexpr int64_t kMostExtent = 1 << 30, kMostElements = int64_t(1) << 40;
@@ -166,14 +164,14 @@ Result<StoredMatrix> storedMatrix(KernelRun &run, const PackStep &step) {
                     "columns, got {} stored rows and {} stored columns",
                     repeat.parts, repeat.leastPartRows(), leastColumns,
                     made.rows, made.columns);
-  made.atoms = attributes.value("atoms", false);
+  made.atoms = run.flag("atoms");
   made.bits = run.integer("bits");
-  made.rowsLast = run.stage->attributes.at("rows_last").get<bool>();
+  made.rowsLast = run.flag("rows_last");
   made.rowsPerWord = run.integer("rows_per_word");
   made.columnsPerWord = run.integer("columns_per_word");
   made.added = static_cast<uint32_t>(run.integer("added"));
   made.flipped = static_cast<uint32_t>(run.integer("flipped"));
-  made.powers = run.stage->attributes.value("powers", false);
+  made.powers = run.flag("powers");
   std::istringstream words(run.word("slots"));
   for (int64_t slot = 0; words >> slot;)
     made.slots.push_back(slot);
@@ -281,7 +279,7 @@ Result<Packing> Packing::of(KernelRun &run) {
   made.bits = storageBits(weight.storage);
   made.packed = weight.at(step.firstExpert);
   made.stored = scratch.data;
-  if (!run.stage->attributes.contains("fragment_columns"))
+  if (!run.hasAttribute("fragment_columns"))
     return made;
   const int64_t block = run.integer("fragment_columns");
   std::optional<FragmentKind> kind;

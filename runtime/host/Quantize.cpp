@@ -233,16 +233,16 @@ static Result<void> runEmulated(KernelRun &run) {
 }
 
 Result<void> stages::quantize(KernelRun &run) {
-  if (run.stage->attributes.contains("emulates"))
+  if (run.hasAttribute("emulates"))
     return runEmulated(run);
   int64_t groupRows = run.integer("group_rows");
   int64_t groupColumns = run.integer("group_columns");
   int64_t blockRows = run.integer("block_rows");
-  bool isDynamic = run.stage->attributes.value("dynamic", false);
+  bool isDynamic = run.flag("dynamic");
   bool isScaled = run.stage->results.contains("scale");
   // Without a scale there are no groups.
   bool ofTensor = groupRows < 1 && groupColumns < 1;
-  const std::string rule = run.stage->attributes.value("scale_rule", "");
+  const std::string rule = run.word("scale_rule");
   if (!rule.empty() && (rule != "ceil" || groupColumns < 1))
     return run.fail("expected scale_rule ceil of groups of columns, got '{}' "
                     "of groups of {} x {}",

@@ -20,7 +20,7 @@
 #include <array>
 #include <condition_variable>
 #include <cstring>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <map>
 #include <mutex>
 #include <new>

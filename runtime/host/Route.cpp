@@ -281,9 +281,7 @@ Result<Method> readMethod(KernelRun &run) {
                     "them, got {} of {} for {} experts",
                     method.topGroups, method.groups, method.experts);
   auto factor = [&](const char *name, float &value) {
-    auto found = run.stage->attributes.find(name);
-    if (found != run.stage->attributes.end() && found->is_number())
-      value = found->get<float>();
+    value = run.number(name).value_or(value);
   };
   factor("scale", method.scale);
   factor("output_scale", method.outputScale);

@@ -17,7 +17,7 @@
 #include "runtime/support/Files.h"
 #include "runtime/support/Sha256.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <elf.h>
 

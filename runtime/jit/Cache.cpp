@@ -20,7 +20,8 @@
 #include "runtime/support/Sha256.h"
 #include "runtime/support/StagedFolder.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <fcntl.h>
 #include <unistd.h>

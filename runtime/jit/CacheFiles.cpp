@@ -16,7 +16,7 @@
 #include "runtime/support/Log.h"
 #include "runtime/support/PerProcess.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <atomic>

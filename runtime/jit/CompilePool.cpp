@@ -21,7 +21,7 @@
 #include "runtime/support/Progress.h"
 #include "runtime/support/Sha256.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <unistd.h>
 

@@ -13,7 +13,7 @@
 
 #include "moec/moec.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <sys/socket.h>
 

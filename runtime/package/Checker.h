@@ -16,7 +16,7 @@
 #include "runtime/package/Arguments.h"
 #include "runtime/package/Manifest.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <set>
 #include <string>

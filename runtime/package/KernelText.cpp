@@ -12,7 +12,7 @@
 
 #include "runtime/package/KernelText.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -19,9 +19,8 @@
 #define MOEC_RUNTIME_PACKAGE_MANIFEST_H
 
 #include "runtime/package/Expression.h"
+#include "runtime/support/Json.h"
 #include "runtime/support/Result.h"
-
-#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cstdint>
@@ -116,7 +115,7 @@ struct Stage {
   std::string op; ///< route, count, permute, quantize, grouped_matmul, ...
   std::map<std::string, std::string> operands;
   std::map<std::string, std::string> results;
-  nlohmann::json attributes = nlohmann::json::object();
+  BoxedJson attributes; ///< an object
 };
 
 struct Kernel {
@@ -264,7 +263,7 @@ struct Target {
   int64_t windowBytes = 0; ///< of each rank's
   std::vector<WindowRegion> windowRegions;
   /// The resolver's: winner, refused candidates, degradations, schedules.
-  nlohmann::json report = nlohmann::json::object();
+  BoxedJson report;
 };
 
 /// A rank has these of its own. All else is equal for the ranks of a package.
@@ -285,7 +284,7 @@ struct Manifest {
   std::vector<RankFacts> ranks = {RankFacts()};
   /// Every name expanded into structure: what the reference reads. What `ranks`
   /// says is in it once the manifest is that of one rank (ofRank).
-  nlohmann::json layer = nlohmann::json::object();
+  BoxedJson layer;
   int64_t maxTokens = 0;
   /// `tokens` are of so many ranks together, each of which brings `own_tokens`
   /// of them to a run, as many as any other.

@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -290,7 +291,7 @@ public:
   static ordered_json write(int64_t number) { return number; }
   static ordered_json write(double number) { return number; }
   static ordered_json write(bool flag) { return flag; }
-  static ordered_json write(json &any) { return ordered_json(any); }
+  static ordered_json write(BoxedJson &any) { return ordered_json(*any); }
   static ordered_json write(Expression &expression) {
     if (std::optional<int64_t> constant = expression.constant())
       return *constant;
@@ -397,10 +398,10 @@ private:
       return mistyped(where, "true or false", in);
     flag = in.get<bool>();
   }
-  void read(const json &in, const std::string &where, json &any) {
+  void read(const json &in, const std::string &where, BoxedJson &any) {
     if (!in.is_object())
       return mistyped(where, "an object", in);
-    any = in;
+    *any = in;
   }
   void read(const json &in, const std::string &where, Expression &expression) {
     int64_t constant = 0;

@@ -21,7 +21,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <set>
 #include <sys/stat.h>
 

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
@@ -57,7 +58,7 @@ Result<Manifest> moec::ofRank(Manifest manifest, std::optional<int64_t> rank) {
   const RankFacts facts =
       manifest.ranks[static_cast<size_t>(found - known.begin())];
   manifest.ranks = {facts};
-  json &layer = manifest.layer;
+  json &layer = *manifest.layer;
   object(layer, "local_experts")["begin"] = facts.localBegin;
   layer["intermediate_begin"] = facts.intermediateBegin;
   if (layer.contains("shared_intermediate_size_per_partition"))

@@ -20,6 +20,9 @@
 #include "runtime/support/Files.h"
 #include "runtime/support/Sha256.h"
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -318,7 +321,7 @@ static std::vector<std::string> storedInputScales(const nlohmann::json &quant) {
 
 /// A layer that is computed otherwise than its scheme says names both.
 Result<void> Checker::checkRealization() {
-  const nlohmann::json &layer = manifest.layer;
+  const nlohmann::json &layer = *manifest.layer;
   const bool hasStored = layer.is_object() && layer.contains("stored_quant");
   const std::string realization = layer.is_object() &&
                                           layer.contains("realization") &&

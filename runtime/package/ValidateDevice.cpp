@@ -15,7 +15,7 @@
 #include "runtime/package/Package.h"
 
 #include <algorithm>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace moec;
 

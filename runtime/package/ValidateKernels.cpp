@@ -19,6 +19,9 @@
 #include "runtime/support/Files.h"
 #include "runtime/support/JsonReader.h"
 
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 
 using namespace moec;
@@ -301,8 +304,8 @@ Result<void> Checker::checkLocalExperts(const std::string &path,
                                         const Stage &stage) {
   if (stage.op != "permute" && stage.op != "pair_rows")
     return {};
-  const auto experts = stage.attributes.at("experts").get<int64_t>();
-  const auto local = stage.attributes.at("local_experts").get<int64_t>();
+  const auto experts = stage.attributes->at("experts").get<int64_t>();
+  const auto local = stage.attributes->at("local_experts").get<int64_t>();
   const bool takesBegin = stage.operands.contains("local_begin");
   if (local < experts && !takesBegin)
     return fail(path + ".operands",
@@ -405,11 +408,11 @@ Result<void> Checker::checkStages(const std::string &path, const Target &target,
       std::string name(word.substr(0, word.find(':')));
       known.insert(name);
       std::string at = fmt::format("{}.attributes", where);
-      auto found = stage.attributes.find(name);
+      auto found = stage.attributes->find(name);
       bool mayMiss = word.ends_with('~');
       if (mayMiss)
         word.remove_suffix(1);
-      if (found == stage.attributes.end()) {
+      if (found == stage.attributes->end()) {
         if (mayMiss)
           continue;
         return fail(at, "expected '{}' of {}, and it is missing", name,
@@ -437,7 +440,7 @@ Result<void> Checker::checkStages(const std::string &path, const Target &target,
         return fail(at, "expected 0 to {}, got {}", kMostExperts,
                     found->dump());
     }
-    for (const auto &item : stage.attributes.items())
+    for (const auto &item : stage.attributes->items())
       if (!known.count(item.key()))
         return fail(fmt::format("{}.attributes.{}", where, item.key()),
                     "unknown; {} has {}", stage.op, fmt::join(known, ", "));

@@ -12,7 +12,7 @@
 #ifndef MOEC_RUNTIME_SUPPORT_COUNTS_H
 #define MOEC_RUNTIME_SUPPORT_COUNTS_H
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <charconv>
 #include <cstdint>

@@ -16,7 +16,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <random>
 #include <sys/stat.h>
 #include <system_error>

@@ -12,7 +12,8 @@
 
 #include "runtime/support/Json.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -250,6 +251,29 @@ void appendJson(const json &value, size_t longest, std::string &to) {
 }
 
 } // namespace
+
+template <typename Json>
+Boxed<Json>::Boxed() : value(std::make_unique<Json>(Json::object())) {}
+template <typename Json>
+Boxed<Json>::Boxed(Json value)
+    : value(std::make_unique<Json>(std::move(value))) {}
+template <typename Json>
+Boxed<Json>::Boxed(const Boxed &other)
+    : value(other.value ? std::make_unique<Json>(*other.value) : nullptr) {}
+template <typename Json> Boxed<Json>::Boxed(Boxed &&other) noexcept = default;
+template <typename Json>
+Boxed<Json> &Boxed<Json>::operator=(const Boxed &other) {
+  return *this = Boxed(other);
+}
+template <typename Json>
+Boxed<Json> &Boxed<Json>::operator=(Boxed &&other) noexcept = default;
+template <typename Json> Boxed<Json>::~Boxed() = default;
+template <typename Json> Json &Boxed<Json>::operator[](const std::string &key) {
+  return (*value)[key];
+}
+
+template class moec::Boxed<json>;
+template class moec::Boxed<nlohmann::ordered_json>;
 
 Result<json> moec::parseJsonObject(std::string_view text, std::string_view name,
                                    ErrorCode code, JsonBounds bounds) {

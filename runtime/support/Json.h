@@ -18,13 +18,42 @@
 
 #include "runtime/support/Result.h"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 
 namespace moec {
+
+/// A JSON value on the heap, so that a header can hold one without json.hpp. It
+/// begins as {}. A copy is deep. After a move the source has no value.
+template <typename Json> class Boxed {
+public:
+  Boxed();
+  explicit Boxed(Json value);
+  Boxed(const Boxed &other);
+  Boxed(Boxed &&other) noexcept;
+  Boxed &operator=(const Boxed &other);
+  Boxed &operator=(Boxed &&other) noexcept;
+  ~Boxed();
+
+  Json &operator*() { return *value; }
+  const Json &operator*() const { return *value; }
+  Json *operator->() { return value.get(); }
+  const Json *operator->() const { return value.get(); }
+  /// The member of an object; null if it was absent.
+  Json &operator[](const std::string &key);
+
+private:
+  std::unique_ptr<Json> value;
+};
+
+extern template class Boxed<nlohmann::json>;
+extern template class Boxed<nlohmann::ordered_json>;
+using BoxedJson = Boxed<nlohmann::json>;
+using BoxedOrderedJson = Boxed<nlohmann::ordered_json>;
 
 struct JsonBounds {
   size_t bytes;

@@ -7,7 +7,8 @@
 
 #include "runtime/support/JsonReader.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -14,7 +14,7 @@
 #ifndef MOEC_RUNTIME_SUPPORT_LOG_H
 #define MOEC_RUNTIME_SUPPORT_LOG_H
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <functional>
 #include <string_view>

@@ -16,7 +16,7 @@
 #define MOEC_RUNTIME_SUPPORT_RESULT_H
 
 #include <cassert>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -7,7 +7,7 @@
 
 #include "runtime/support/RoutingPattern.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

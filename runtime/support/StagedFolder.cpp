@@ -16,7 +16,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <stdio.h> // renameat2
 #include <sys/file.h>
 #include <sys/stat.h>

@@ -13,14 +13,13 @@
 
 #include "runtime/weights/LoadWeights.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <set>
 
 using namespace moec;
 using namespace moec::weights;
-using nlohmann::json;
 
 namespace {
 
@@ -105,9 +104,7 @@ bool WeightLoader::isOfThisRank(const TensorRole &role) const {
 Result<void> WeightLoader::checkSymmetric(const Found &found) {
   const StoredTensor *known = TRY(tensorOf(found));
   const StoredTensor &tensor = *known;
-  const json layout =
-      stored.is_object() ? stored.value("zero_points", json::object()) : json();
-  const int64_t added = layout.is_object() ? layout.value("added", 0) : 0;
+  const int64_t added = stored ? stored->zeroPoints.added : 0;
   // Codes without a sign have their zero in the middle; i8 has it at 0.
   const bool areWords = tensor.type == "I32";
   const bool isSigned = tensor.type == "I8" && shape.codeBits == 8;
@@ -128,9 +125,7 @@ Result<void> WeightLoader::checkSymmetric(const Found &found) {
             "expected {} everywhere{}; accepted: a layer with zero points "
             "(quant_config int{}_zp_w{}a16)",
             checkpoint.path(), found.name, got, shape.name, expected,
-            stored.is_object()
-                ? fmt::format(" in stored_layout {}", stored.value("name", ""))
-                : "",
+            stored ? fmt::format(" in stored_layout {}", stored->name) : "",
             shape.codeBits, shape.codeBits);
     }
   return {};

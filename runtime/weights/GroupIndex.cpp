@@ -13,7 +13,7 @@
 
 #include "runtime/weights/LoadWeights.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

@@ -18,7 +18,8 @@
 #include "runtime/support/JsonReader.h"
 
 #include <algorithm>
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 using namespace moec;
 using namespace moec::weights;
@@ -225,7 +226,7 @@ LayerShape LayerShape::ofSharedMlp() const {
   return made;
 }
 
-Result<json> weights::readStoredLayout(const json &described) {
+Result<StoredLayout> weights::readStoredLayout(const json &described) {
   JsonErrors errors{"manifest", std::nullopt, ErrorCode::InvalidManifest};
   const std::string path = "layer.stored_layout";
   if (!described.is_object()) {
@@ -234,13 +235,16 @@ Result<json> weights::readStoredLayout(const json &described) {
     return *std::move(errors.first);
   }
   JsonReader reader(described, path, errors);
-  json layout = {{"name", reader.textOr("name", "")}};
-  for (const char *unit : {"weights", "scales", "zero_points"})
-    if (std::optional<JsonReader> part = reader.object(unit))
-      layout[unit] = {{"packed", part->textOr("packed", "")},
-                      {"rows_last", part->booleanOr("rows_last", false)},
-                      {"added", part->integerOr("added", 0, 0, 1)},
-                      {"atoms", part->booleanOr("atoms", false)}};
+  StoredLayout layout;
+  layout.name = reader.textOr("name", "");
+  for (auto [key, unit] : {std::pair{"weights", &layout.weights},
+                           {"scales", &layout.scales},
+                           {"zero_points", &layout.zeroPoints}})
+    if (std::optional<JsonReader> part = reader.object(key))
+      *unit = {.packed = part->textOr("packed", ""),
+               .rowsLast = part->booleanOr("rows_last", false),
+               .added = part->integerOr("added", 0, 0, 1),
+               .atoms = part->booleanOr("atoms", false)};
   if (errors.first)
     return *std::move(errors.first);
   return layout;

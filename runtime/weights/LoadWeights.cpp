@@ -18,7 +18,8 @@
 #include "runtime/support/Env.h"
 #include "runtime/support/Progress.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -26,7 +27,6 @@
 
 using namespace moec;
 using namespace moec::weights;
-using nlohmann::json;
 
 struct WeightLoader::Piece {
   Source from;
@@ -78,13 +78,13 @@ Result<WeightLoader> WeightLoader::create(Checkpoint &checkpoint,
   WeightPlan plan = TRY(WeightPlan::create(manifest));
   WeightLoader made(std::move(plan), checkpoint, options.names);
   // Most of the layer's tensors are none of a part's, so none can be missed.
-  if (const auto part = manifest.layer.find("part");
-      part != manifest.layer.end() && part->is_string())
+  if (const auto part = manifest.layer->find("part");
+      part != manifest.layer->end() && part->is_string())
     return refused("package '{}' is part '{}' of a layer, and a checkpoint is "
                    "held against a whole one; accepted: the package of the "
                    "layer, whose weights have the same names",
                    made.shape.name, part->get<std::string>());
-  if (options.quantize && manifest.layer.contains("weights_type"))
+  if (options.quantize && manifest.layer->contains("weights_type"))
     return refused("layer '{}' takes its weights as floats and quantizes them "
                    "itself; accepted: no {}",
                    made.shape.name, options.names.quantize);

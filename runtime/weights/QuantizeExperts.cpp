@@ -17,7 +17,7 @@
 #include "runtime/support/Progress.h"
 #include "runtime/weights/LoadWeights.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstring>
 #include <mutex>
@@ -76,7 +76,7 @@ void WeightLoader::keep(const TensorRole &role, std::string_view type,
 }
 
 Result<void> WeightLoader::quantizeExperts() {
-  if (stored.is_object())
+  if (stored)
     return refused("layer '{}' has weights in the layout of another program, "
                    "which quantized ones do not have; accepted: a layer whose "
                    "stored_layout is rows",

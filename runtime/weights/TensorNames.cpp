@@ -12,7 +12,7 @@
 
 #include "runtime/weights/TensorNames.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>

@@ -13,6 +13,8 @@
 #include "runtime/package/Arguments.h"
 #include "runtime/weights/LoadWeights.h"
 
+#include <nlohmann/json.hpp>
+
 using namespace moec;
 using namespace moec::weights;
 using nlohmann::json;
@@ -180,7 +182,7 @@ Result<std::string> WeightPlan::mapJson(const Manifest &manifest,
       {"layer", shape.name},
       {"experts", writer.experts()},
       {"values", std::move(values)},
-      {"left_out", manifest.layer.value("left_out", json::array())}}
+      {"left_out", manifest.layer->value("left_out", json::array())}}
       .dump();
 }
 

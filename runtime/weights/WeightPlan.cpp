@@ -14,6 +14,8 @@
 
 #include "runtime/package/ElementTypes.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 
 using namespace moec;
@@ -21,18 +23,18 @@ using namespace moec::weights;
 using nlohmann::json;
 
 Result<WeightPlan> WeightPlan::create(const Manifest &manifest) {
-  const json &described = manifest.layer;
+  const json &described = *manifest.layer;
   WeightPlan made;
   made.shape = TRY(LayerShape::read(described));
   made.mlp = made.shape.ofSharedMlp();
   if (auto it = described.find("stored_layout");
       it != described.end() && !it->is_null()) {
     made.stored = TRY(readStoredLayout(*it));
-    if (made.stored.value("/scales/atoms"_json_pointer, false))
+    if (made.stored->scales.atoms)
       return refused("layer '{}' has scales in atoms (stored_layout {}), which "
                      "an engine makes and no checkpoint holds; accepted: a "
                      "layer whose stored_layout is rows",
-                     made.shape.name, made.stored.value("name", ""));
+                     made.shape.name, made.stored->name);
   }
   return made;
 }
@@ -133,7 +135,7 @@ Result<Wanted> WeightPlan::wantedOf(const Value &value) const {
   made.ofSharedMlp = isOfSharedMlp(value.name);
   made.first = rest.starts_with("w13") || rest == "b13";
   const LayerShape::Group group = made.first ? shape.w1 : shape.w2;
-  const char *unit = nullptr;
+  StoredLayout::Unit StoredLayout::*unit = nullptr;
   rest.remove_prefix(made.first ? 3 : 2);
   if (value.name == "b13" || value.name == "b2") {
     made.kinds = {Kind::Bias};
@@ -142,15 +144,15 @@ Result<Wanted> WeightPlan::wantedOf(const Value &value) const {
     made.kinds = {Kind::Weight, Kind::Packed};
     made.group = {1, 1};
     made.packed = true;
-    unit = "weights";
+    unit = &StoredLayout::weights;
   } else if (rest == "_scale") {
     made.kinds = {Kind::Scale};
     made.group = group;
-    unit = "scales";
+    unit = &StoredLayout::scales;
   } else if (rest == "_zero_point") {
     made.kinds = {Kind::ZeroPoint};
     made.group = group;
-    unit = "zero_points";
+    unit = &StoredLayout::zeroPoints;
   } else if (rest == "_second_scale") {
     made.kinds = {Kind::SecondScale, Kind::SecondDivisor};
     made.group = {group.secondPerRow ? 1 : -1, -1};
@@ -164,18 +166,17 @@ Result<Wanted> WeightPlan::wantedOf(const Value &value) const {
                    "got none; accepted: a layer without '{}', or with groups",
                    value.name, made.first ? "w1" : "w2", value.name);
   made.rowsInOrder = made.group.rows == 1;
-  if (!unit || !stored.is_object())
+  if (!unit || !stored)
     return made;
   // Codes of 32 bits a word, and matrices whose rows are its columns.
-  const std::string name = stored.value("name", "");
+  const std::string &name = stored->name;
   if (made.packed && (name.starts_with("gptq") || name == "awq"))
     made.kinds = {Kind::ColumnsPacked};
-  const json layout = stored.value(unit, json::object());
-  const std::string packed = layout.value("packed", "");
+  const StoredLayout::Unit &layout = (*stored).*unit;
   const int64_t codes = std::max<int64_t>(32 / shape.codeBits, 1);
-  made.rowAxis = layout.value("rows_last", false) ? 2 : 1;
-  made.rowsPerElement = packed == "rows" ? codes : 1;
-  made.columnsPerElement = packed == "columns" ? codes : 1;
+  made.rowAxis = layout.rowsLast ? 2 : 1;
+  made.rowsPerElement = layout.packed == "rows" ? codes : 1;
+  made.columnsPerElement = layout.packed == "columns" ? codes : 1;
   return made;
 }
 

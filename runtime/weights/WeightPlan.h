@@ -64,9 +64,18 @@ struct LayerShape {
   static Result<LayerShape> read(const nlohmann::json &layer);
 };
 
-/// How a manifest's layer says that stored values lie: its fields, with the
-/// types that they must have.
-Result<nlohmann::json> readStoredLayout(const nlohmann::json &described);
+/// Layer.stored_layout of a manifest: how the values of a checkpoint lie.
+struct StoredLayout {
+  struct Unit {
+    std::string packed; ///< what a word of 32 bits holds: rows or columns
+    bool rowsLast = false;
+    int64_t added = 0; ///< 1 if a code is stored as one less
+    bool atoms = false;
+  };
+  std::string name;
+  Unit weights, scales, zeroPoints;
+};
+Result<StoredLayout> readStoredLayout(const nlohmann::json &described);
 
 /// How many groups there are; all of the extent is one where it is -1.
 inline int64_t groupsIn(int64_t extent, int64_t group) {
@@ -155,7 +164,7 @@ public:
 
 protected:
   LayerShape shape, mlp;
-  nlohmann::json stored; ///< the layer's stored layout, if it has another one
+  std::optional<StoredLayout> stored; ///< if the layer has one
 };
 
 } // namespace moec::weights

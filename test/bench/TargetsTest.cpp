@@ -11,6 +11,8 @@
 
 #include "bench/program/Targets.h"
 
+#include <nlohmann/json.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

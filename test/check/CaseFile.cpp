@@ -18,7 +18,7 @@
 #include "test/check/CheckHooks.h"
 #include "tools/moec-run/Runner.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -14,7 +14,7 @@
 
 #include "test/check/PackedWeights.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace moec;
 using namespace moec::check;

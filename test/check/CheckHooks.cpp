@@ -11,7 +11,7 @@
 #include "test/check/PackedWeights.h"
 #include "tools/moec-run/Report.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

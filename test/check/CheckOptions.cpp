@@ -10,7 +10,7 @@
 #include "runtime/support/Counts.h"
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace moec;
 using namespace moec::check;

@@ -7,7 +7,7 @@
 
 #include "test/check/FurtherRuns.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>

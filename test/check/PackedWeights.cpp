@@ -7,7 +7,8 @@
 
 #include "test/check/PackedWeights.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -20,8 +21,8 @@ using namespace moec::runtime;
 /// Rows of codes in the order in which a stage packs them.
 static HostArray inOrder(const reference::Layer &layer, const Stage &stage,
                          const HostArray &rows) {
-  const int64_t interleave = stage.attributes.value("interleave", 0);
-  const int64_t perExpert = stage.attributes.value("rows", 0);
+  const int64_t interleave = stage.attributes->value("interleave", 0);
+  const int64_t perExpert = stage.attributes->value("rows", 0);
   const int64_t rowBytes = rows.bytes / layer.localExperts / perExpert;
   HostArray made(rows.bytes);
   for (int64_t i = 0; i < rows.bytes / rowBytes; ++i) {
@@ -75,7 +76,7 @@ Result<std::string> moec::check::checkQuantized(LoadedLayer &layer,
     // Powers of two may be kept as f32.
     const Value &value = valueAt(manifest, target, static_cast<size_t>(index));
     const bool areFloats =
-        stage.attributes.value("scale_type", "") == "f8E8M0FNU" &&
+        stage.attributes->value("scale_type", "") == "f8E8M0FNU" &&
         value.elementTypes.front() == "f32";
     const HostArray made = areCodes ? inOrder(described, stage, known->second)
                            : areFloats ? asFloats(known->second)

@@ -7,8 +7,9 @@
 
 #include "test/check/PackedWeights.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
+#include <algorithm>
 #include <cstring>
 
 using namespace moec;
@@ -33,7 +34,7 @@ static Result<std::string> difference(const LoadedLayer &layer,
                                       const std::string &name,
                                       const void *memory) {
   const auto described =
-      TRY(reference::parseLayer(layer.package().manifest().layer));
+      TRY(reference::parseLayer(*layer.package().manifest().layer));
   const HostArray expected = weights.unpacked(described, name);
   HostArray got(expected.bytes);
   if (auto ok = layer.device().download(got.data.get(), memory, got.bytes); !ok)

@@ -19,11 +19,13 @@
 #include "test/reference/Check.h"
 #include "test/reference/TestData.h"
 
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -167,11 +169,11 @@ struct Rank {
     auto one = ofRank(files.manifest, std::nullopt);
     EXPECT_TRUE(one) << (one ? "" : one.error().message);
     files.manifest = std::move(*one);
-    auto parsed = reference::parseLayer(files.manifest.layer);
+    auto parsed = reference::parseLayer(*files.manifest.layer);
     EXPECT_TRUE(parsed) << (parsed ? "" : parsed.error().message);
     layer = *parsed;
     column = files.manifest.layer["intermediate_begin"];
-    sharedColumn = files.manifest.layer.value("shared_intermediate_begin", 0);
+    sharedColumn = files.manifest.layer->value("shared_intermediate_begin", 0);
     stride = files.manifest.layer["local_experts"]["stride"];
   }
 

@@ -18,10 +18,11 @@
 #include "test/fuzz/Fuzz.h"
 #include "test/fuzz/Mutators.h"
 
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

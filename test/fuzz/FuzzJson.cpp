@@ -13,6 +13,8 @@
 #include "runtime/support/Json.h"
 #include "test/fuzz/Fuzz.h"
 
+#include <nlohmann/json.hpp>
+
 using namespace moec;
 using nlohmann::json;
 

@@ -14,6 +14,8 @@
 #include "runtime/support/Json.h"
 #include "test/fuzz/Fuzz.h"
 
+#include <nlohmann/json.hpp>
+
 using namespace moec;
 using namespace moec::compiler;
 

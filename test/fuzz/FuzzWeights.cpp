@@ -15,6 +15,8 @@
 #include "runtime/weights/LoadWeights.h"
 #include "test/fuzz/Fuzz.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <sys/stat.h>
 
@@ -117,7 +119,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     options.quantize = input["quantize"] == true;
     options.noSharedExperts = input["no_shared_experts"] == true;
     Manifest manifest;
-    manifest.layer = input["layer"];
+    *manifest.layer = input["layer"];
     manifest.values = valuesOf(input["values"]);
     Result<WeightLoader> loader =
         WeightLoader::create(*checkpoint, manifest, options);

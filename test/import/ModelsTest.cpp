@@ -13,7 +13,7 @@
 
 #include "test/import/ImportTesting.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>

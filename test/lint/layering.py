@@ -5,7 +5,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""Quoted includes are spelled from the root of the tree and go only where RULES lets them; see docs/architecture.md."""
+"""Quoted includes are spelled from the root of the tree and go only where RULES lets them; see docs/architecture.md.
+No header of a product needs a library header that takes a second to parse."""
 
 import re
 import sys
@@ -83,6 +84,9 @@ ALLOWED = {
 ACYCLIC = ("dialect/", "compiler/", "runtime/", "tools/")
 # Opened with dlopen; their headers would make a build need a toolkit.
 TOOLKIT = re.compile(r"^(cuda(_\w+)?\.h|nvrtc\.h|nccl\.h|nvJitLink\.h|cuda/.*)$")
+# A header that needs one of these costs every source a second; the light header suffices for declarations.
+HEAVY = {"nlohmann/json.hpp": "nlohmann/json_fwd.hpp", "fmt/format.h": "fmt/core.h", "fmt/ranges.h": "fmt/core.h"}
+LIGHT_HEADERS = ("dialect/", "compiler/", "runtime/", "tools/", "bench/", "test/reference/")
 ROOMS = ("dialect/", "compiler/", "runtime/", "templates/", "test/", "bench/", "examples/", "tools/")
 
 
@@ -110,7 +114,32 @@ def circles(root, files):
                 yield Finding(path, number, f'includes "{name}.h", which needs {start}: two files that need each other are one, or three')
 
 
+def heavy_headers(root, files):
+    """Headers that include one of HEAVY, directly or through other headers."""
+    headers = [path for path in files if path.endswith(".h")]
+    includes = {}  # of a header: (line, quote, name)
+    for path in headers:
+        matches = ((number, INCLUDE.match(line)) for number, line in enumerate(read_lines(root, path), 1))
+        includes[path] = [(number, *match.groups()) for number, match in matches if match]
+
+    def reached(path, seen):
+        """(line of path, heavy header) for each include that leads to one."""
+        for number, quote, name in includes.get(path, ()):
+            if quote == "<" and name in HEAVY:
+                yield number, name
+            elif quote == '"' and name not in seen:
+                seen.add(name)
+                for _, heavy in reached(name, seen):
+                    yield number, heavy
+
+    for path in headers:
+        if path.startswith(LIGHT_HEADERS):
+            for number, heavy in reached(path, {path}):
+                yield Finding(path, number, f"needs <{heavy}>, which every source that includes it then parses; declare with <{HEAVY[heavy]}>")
+
+
 def check(root, files):
+    yield from heavy_headers(root, files)
     yield from circles(root, files)
     existing = set(files)
     for path in files:

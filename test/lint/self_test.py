@@ -308,10 +308,21 @@ class Layering(LintTest):
         self.red("layering.py", tree, 'compiler/A.cpp:2: includes "compiler/B.h", which needs compiler/A')
         self.green("layering.py", dict(tree, **{"compiler/C.h": ""}))
 
+    def test_header_that_needs_a_heavy_one(self):
+        tree = {"runtime/A.h": "#include <nlohmann/json.hpp>\n"}
+        self.red("layering.py", tree, "runtime/A.h:1: needs <nlohmann/json.hpp>")
+
+    def test_header_that_needs_a_heavy_one_through_others(self):
+        tree = {"compiler/A.h": '#include <string>\n#include "runtime/support/B.h"\n',
+                "runtime/support/B.h": '#include "runtime/support/C.h"\n', "runtime/support/C.h": "#include <fmt/format.h>\n"}
+        self.red("layering.py", tree, "compiler/A.h:2: needs <fmt/format.h>")
+        self.green("layering.py", dict(tree, **{"runtime/support/C.h": "#include <fmt/core.h>\n"}))
+
     def test_good_includes(self):
         tree = {
-            "compiler/A.cpp": '#include "runtime/package/M.h"\n#include "mlir/IR/Types.h"\n#include <vector>\n',
-            "runtime/package/M.h": "#include <nlohmann/json.hpp>\n",
+            "compiler/A.cpp": '#include "runtime/package/M.h"\n#include "mlir/IR/Types.h"\n#include <nlohmann/json.hpp>\n',
+            "runtime/package/M.h": "#include <nlohmann/json_fwd.hpp>\n",
+            "test/T.h": "#include <fmt/format.h>\n",
             "templates/moe/a.cuh": '#include "moe/b.cuh"\n',
             "tools/moec-run/moec-run.cpp": '#include "test/reference/R.h"\n',
             "test/reference/R.h": "",

@@ -12,6 +12,8 @@
 
 #include "test/reference/Reference.h"
 
+#include <nlohmann/json.hpp>
+
 #include <initializer_list>
 #include <sstream>
 

@@ -21,7 +21,7 @@
 #include "runtime/support/Result.h"
 #include "test/reference/Element.h"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <array>
 #include <cstdint>

@@ -13,6 +13,8 @@
 #include "test/reference/Reference.h"
 #include "test/reference/TestData.h"
 
+#include <nlohmann/json.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

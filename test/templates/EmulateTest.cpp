@@ -17,6 +17,8 @@
 #include "test/reference/FirstHalf.h"
 #include "test/reference/TestData.h"
 
+#include <nlohmann/json.hpp>
+
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -105,10 +107,10 @@ struct Kind {
   host::Emulation onHost() const {
     Stage stage;
     stage.op = "quantize";
-    stage.attributes = {{"emulates", element},
-                        {"group_rows", rows},
-                        {"group_columns", columns},
-                        {"dynamic", dynamic}};
+    *stage.attributes = {{"emulates", element},
+                         {"group_rows", rows},
+                         {"group_columns", columns},
+                         {"dynamic", dynamic}};
     if (*rule)
       stage.attributes["scale_rule"] = rule;
     if (second)

@@ -14,7 +14,7 @@
 #include "test/reference/FirstHalf.h"
 #include "test/templates/GpuKernel.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 #include "test/templates/GpuKernel.h"
 
 #include <cstdlib>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <memory>
 
 using namespace moec;

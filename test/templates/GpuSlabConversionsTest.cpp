@@ -13,7 +13,7 @@
 #include "test/templates/GpuKernel.h"
 #include "test/templates/SlabConversions.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace moec;
 using namespace moec::gpu_test;

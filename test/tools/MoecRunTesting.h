@@ -81,7 +81,7 @@ protected:
     char name[] = "/tmp/moec-run-XXXXXX";
     root = mkdtemp(name);
     package = tinyPackage();
-    package.manifest.layer = tinyLayer({});
+    *package.manifest.layer = tinyLayer({});
     ASSERT_TRUE(writePackage(package, root + "/package"));
   }
   void TearDown() override { (void)removeAll(root); }

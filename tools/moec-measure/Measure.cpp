@@ -16,6 +16,8 @@
 #include "tools/moec-run/RunCase.h"
 #include "tools/moec-run/RunHooks.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 
@@ -63,7 +65,7 @@ std::string Answer::print() const {
 
 /// The results of packing, for comparison.
 static std::string packingOf(const runtime::Package &package) {
-  std::string text = package.manifest().layer.dump();
+  std::string text = package.manifest().layer->dump();
   for (const Pack &pack : package.target().pack) {
     text += "\n" + pack.result + (pack.inPlace ? " in place" : "");
     const Value *value =

@@ -19,7 +19,7 @@
 #include "tools/moec-run/LoadedLayer.h"
 #include "tools/moec-run/RunBuffers.h"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <map>
 #include <memory>

@@ -13,7 +13,8 @@
 #include "runtime/support/Guard.h"
 #include "tools/moec-measure/Measure.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <cstdio>
 #include <iostream>

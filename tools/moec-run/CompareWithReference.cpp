@@ -7,7 +7,8 @@
 
 #include "tools/moec-run/CompareWithReference.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -61,7 +62,7 @@ static double errorOfSums(const LoadedLayer &layer, const Variant &variant) {
   // and whose sums are f32's. Fast sums have a bound of their own.
   if (described.accumulatesFast)
     return 0;
-  const nlohmann::json &report = target.report;
+  const nlohmann::json &report = *target.report;
   if (layer.device().onHost() || !described.a1Scaling.given ||
       report.value("realization", "") != "native")
     return reference::kFloatError;

@@ -9,7 +9,7 @@
 
 #include "test/reference/Check.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace moec;
 using namespace moec::run;

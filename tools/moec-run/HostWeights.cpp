@@ -327,7 +327,7 @@ Result<HostWeights> HostWeights::load(const runtime::Package &package,
                     {array.data.get(), static_cast<size_t>(array.bytes)}));
     result.arrays.emplace(value.name, std::move(array));
   }
-  auto layer = TRY(reference::parseLayer(manifest.layer));
+  auto layer = TRY(reference::parseLayer(*manifest.layer));
   result.read(layer);
   return result;
 }

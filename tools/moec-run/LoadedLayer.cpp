@@ -13,7 +13,7 @@
 
 #include "runtime/support/Clock.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 using namespace moec;
 using namespace moec::run;
@@ -33,7 +33,7 @@ LoadedLayer::open(const Device &device, const Options &options,
   std::unique_ptr<LoadedLayer> loaded(new LoadedLayer(device, options.poison));
   loaded->code = TRY(Package::load(folder, load));
   loaded->described =
-      TRY(reference::parseLayer(loaded->code->manifest().layer));
+      TRY(reference::parseLayer(*loaded->code->manifest().layer));
   return loaded;
 }
 

@@ -11,7 +11,7 @@
 
 #include "tools/moec-run/Report.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

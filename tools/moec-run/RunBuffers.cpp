@@ -7,7 +7,7 @@
 
 #include "tools/moec-run/RunBuffers.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

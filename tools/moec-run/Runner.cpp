@@ -10,7 +10,7 @@
 #include "runtime/support/Clock.h"
 #include "tools/moec-run/RunCase.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 

@@ -11,7 +11,7 @@
 
 #include "compiler/plan/Resolver.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 using namespace moec;

@@ -13,7 +13,7 @@
 #include "test/runtime/api/ApiTesting.h"
 #include "test/runtime/weights/CheckpointTesting.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <thread>
@@ -28,7 +28,7 @@ namespace {
 /// The tiny package, whose layer says all that a checkpoint is read by.
 PackageFiles packageWith(const json &more = json::object()) {
   PackageFiles files = tinyPackage();
-  json &layer = files.manifest.layer;
+  json &layer = *files.manifest.layer;
   const json weight = {{"group", json::array()}, {"element_type", "bf16"}};
   layer["intermediate_size_per_partition"] = 16;
   layer["local_experts"] = {{"begin", 0}, {"count", 4}};

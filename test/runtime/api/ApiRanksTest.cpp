@@ -13,6 +13,8 @@
 #include "runtime/support/StagedFolder.h"
 #include "test/runtime/api/ApiTesting.h"
 
+#include <nlohmann/json.hpp>
+
 #include <gmock/gmock.h>
 
 using namespace moec;

@@ -12,6 +12,8 @@
 
 #include "test/runtime/api/ApiTesting.h"
 
+#include <nlohmann/json.hpp>
+
 #include <gmock/gmock.h>
 
 using namespace moec;
@@ -152,14 +154,14 @@ TEST_F(ApiUnpack, WhatIsQuantizedIsRefused) {
       Stage &stage = kernel.stages[0];
       stage.op = "pack_codes";
       stage.operands["scale"] = "source";
-      stage.attributes.update({{"parts", 2},
-                               {"alternate", false},
-                               {"group_rows", -1},
-                               {"group_columns", -1},
-                               {"element", "i8"},
-                               {"scale_type", "f32"},
-                               {"zero_points", false},
-                               {"stored", "bf16"}});
+      stage.attributes->update({{"parts", 2},
+                                {"alternate", false},
+                                {"group_rows", -1},
+                                {"group_columns", -1},
+                                {"element", "i8"},
+                                {"scale_type", "f32"},
+                                {"zero_points", false},
+                                {"stored", "bf16"}});
     }
   const TinyLayer quantizing(files);
   ASSERT_EQ(quantizing.status, MOEC_OK) << moec_last_error();

@@ -88,7 +88,7 @@ TEST(Wrapper, LoadCreateRun) {
 
 TEST(Wrapper, Checkpoints) {
   auto files = tinyPackage();
-  files.manifest.layer.update(nlohmann::json::parse(R"({
+  files.manifest.layer->update(nlohmann::json::parse(R"({
     "intermediate_size_per_partition": 16, "activation": {"gated": true},
     "local_experts": {"begin": 0, "count": 4},
     "quant": {"w1": {"group": []}, "w2": {"group": []}}})"));

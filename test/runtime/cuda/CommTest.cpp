@@ -18,6 +18,8 @@
 #include "test/runtime/cuda/CudaTesting.h"
 #include "test/runtime/cuda/FakeNccl.h"
 
+#include <nlohmann/json.hpp>
+
 #include <barrier>
 #include <cmath>
 #include <dlfcn.h>

@@ -15,6 +15,8 @@
 #include "runtime/api/Package.h"
 #include "test/runtime/jit/JitTesting.h"
 
+#include <nlohmann/json.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

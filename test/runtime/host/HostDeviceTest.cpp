@@ -12,6 +12,8 @@
 
 #include "test/runtime/host/TinyLayer.h"
 
+#include <nlohmann/json.hpp>
+
 #include <array>
 #include <cstring>
 #include <gmock/gmock.h>
@@ -230,7 +232,7 @@ TEST(HostDevice, stepsOfRowsMakeTilesAlike) {
   for (int64_t step : {0, 4, 8, 16}) {
     Case c(40);
     nlohmann::json &attributes =
-        c.manifest.targets[0].kernels[2].stages[0].attributes;
+        *c.manifest.targets[0].kernels[2].stages[0].attributes;
     if (step > 0)
       attributes["row_step"] = step;
     Result<void> done = c.run();

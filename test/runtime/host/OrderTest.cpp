@@ -8,6 +8,8 @@
 #include "runtime/host/HostDevice.h"
 #include "test/runtime/TinyManifest.h"
 
+#include <nlohmann/json.hpp>
+
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -42,7 +44,7 @@ Result<std::vector<int32_t>> orderOf(std::vector<int32_t> groups) {
     if (field.name == "source" || field.name == "destination")
       field.value = field.name == "source" ? "index" : "index_packed";
   kernel.stages[0].op = "pack_order";
-  kernel.stages[0].attributes = {{"columns", kColumns}, {"group", 3}};
+  *kernel.stages[0].attributes = {{"columns", kColumns}, {"group", 3}};
   target.kernels.push_back(kernel);
   Pack pack;
   pack.result = "index_packed";

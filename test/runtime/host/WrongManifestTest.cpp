@@ -14,6 +14,8 @@
 #include "runtime/package/ElementTypes.h"
 #include "test/runtime/host/TinyLayer.h"
 
+#include <nlohmann/json.hpp>
+
 #include <gmock/gmock.h>
 
 using namespace moec;

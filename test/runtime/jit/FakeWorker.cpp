@@ -14,7 +14,7 @@
 
 #include "runtime/jit/WorkerMessages.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <filesystem>
 #include <fstream>

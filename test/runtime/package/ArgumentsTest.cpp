@@ -15,7 +15,7 @@
 #include "test/runtime/TinyManifest.h"
 
 #include <cstring>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 using namespace moec;

@@ -16,6 +16,8 @@
 #include "runtime/support/Files.h"
 #include "test/runtime/RichManifest.h"
 
+#include <nlohmann/json.hpp>
+
 #include <chrono>
 #include <cstdlib>
 #include <gmock/gmock.h>

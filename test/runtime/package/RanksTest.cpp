@@ -18,6 +18,8 @@
 #include "runtime/support/StagedFolder.h"
 #include "test/runtime/TinyManifest.h"
 
+#include <nlohmann/json.hpp>
+
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -100,7 +102,7 @@ TEST(Ranks, aManifestIsNarrowedToTheRankThatIsAskedFor) {
   EXPECT_EQ(ofRank(withZero, 0)->layer["routing"]["add_zero_experts"], true);
   EXPECT_EQ(ofRank(withZero, 1)->layer["routing"]["add_zero_experts"], false);
   // Foreign layers are anything.
-  withZero.layer = {{"local_experts", 7}, {"routing", "none"}};
+  *withZero.layer = {{"local_experts", 7}, {"routing", "none"}};
   EXPECT_EQ(ofRank(withZero, 1)->layer["local_experts"]["begin"], 4);
 }
 

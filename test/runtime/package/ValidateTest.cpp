@@ -13,6 +13,8 @@
 
 #include "test/runtime/package/ValidateCases.h"
 
+#include <nlohmann/json.hpp>
+
 using namespace moec;
 using namespace moec::test;
 using testing::HasSubstr;
@@ -208,7 +210,7 @@ static std::vector<Row> rows() {
       {"targets[0].kernels[3].stages[1].results.result", "may be written",
        CHANGE(t.kernels[3].stages[1].results["result"] = "lhs")},
       {"targets[0].kernels[3].stages[0].attributes", "expected 'n'",
-       CHANGE(t.kernels[3].stages[0].attributes.erase("n"))},
+       CHANGE(t.kernels[3].stages[0].attributes->erase("n"))},
       {"targets[0].kernels[3].stages[0].attributes.n", "an integer, got \"32\"",
        CHANGE(t.kernels[3].stages[0].attributes["n"] = "32")},
       {"targets[0].kernels[3].stages[0].attributes.experts", "0 to 65536",

@@ -12,6 +12,8 @@
 
 #include "runtime/support/JsonReader.h"
 
+#include <nlohmann/json.hpp>
+
 #include <chrono>
 #include <gmock/gmock.h>
 

@@ -19,7 +19,7 @@
 
 #include <cstdlib>
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <set>
 #include <sys/stat.h>

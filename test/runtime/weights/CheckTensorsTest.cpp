@@ -13,7 +13,7 @@
 #include "runtime/weights/LoadWeights.h"
 #include "test/runtime/weights/CheckpointTesting.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -39,14 +39,14 @@ struct Model {
   explicit Model(const std::string &element = "bf16",
                  const std::string &type = "BF16") {
     const json weight = {{"group", json::array()}, {"element_type", element}};
-    manifest.layer = {{"name", "l"},
-                      {"num_experts", kExperts},
-                      {"hidden_size", kHidden},
-                      {"intermediate_size", kInner},
-                      {"intermediate_size_per_partition", kInner},
-                      {"local_experts", {{"begin", 0}, {"count", kExperts}}},
-                      {"activation", {{"gated", true}}},
-                      {"quant", {{"w1", weight}, {"w2", weight}}}};
+    *manifest.layer = {{"name", "l"},
+                       {"num_experts", kExperts},
+                       {"hidden_size", kHidden},
+                       {"intermediate_size", kInner},
+                       {"intermediate_size_per_partition", kInner},
+                       {"local_experts", {{"begin", 0}, {"count", kExperts}}},
+                       {"activation", {{"gated", true}}},
+                       {"quant", {{"w1", weight}, {"w2", weight}}}};
     value("w13", element, {kExperts, 2 * kInner, kHidden});
     value("w2", element, {kExperts, kHidden, kInner});
     value("logits", "bf16", {1, kExperts}, ValueRole::OptionalInput);

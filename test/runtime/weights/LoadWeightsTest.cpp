@@ -12,6 +12,8 @@
 
 #include "runtime/weights/LoadWeights.h"
 
+#include <nlohmann/json.hpp>
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -109,7 +111,7 @@ TEST(WeightLoader, FloatsAreQuantizedOnce) {
   Result<Checkpoint> checkpoint = withoutTensors("floats.safetensors");
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   Manifest manifest;
-  manifest.layer = layer();
+  *manifest.layer = layer();
   manifest.layer["weights_type"] = "bf16";
   LoadOptions options;
   options.quantize = true;
@@ -125,7 +127,7 @@ TEST(WeightLoader, PartsAreRefused) {
   Result<Checkpoint> checkpoint = withoutTensors("parts.safetensors");
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   Manifest manifest;
-  manifest.layer = layer();
+  *manifest.layer = layer();
   manifest.layer["part"] = "route";
   Result<WeightLoader> made = WeightLoader::create(*checkpoint, manifest, {});
   ASSERT_FALSE(made);
@@ -144,7 +146,7 @@ TEST(WeightLoader, LayoutsOfWrongTypesAreRefused) {
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   const auto said = [&](const json &layout) {
     Manifest manifest;
-    manifest.layer = layer();
+    *manifest.layer = layer();
     manifest.layer["stored_layout"] = layout;
     Result<WeightLoader> made = WeightLoader::create(*checkpoint, manifest);
     return made ? "made" : made.error().message;
@@ -179,7 +181,7 @@ TEST(WeightLoader, StoredFormsOfEnginesAreRefused) {
                   "stored_intermediate_size_per_partition");
   }
   Manifest manifest;
-  manifest.layer = layer();
+  *manifest.layer = layer();
   manifest.layer["stored_layout"] = {{"name", "scales_128x4"},
                                      {"scales", {{"atoms", true}}}};
   Result<WeightPlan> made = WeightPlan::create(manifest);
@@ -285,7 +287,7 @@ TEST(WeightLoader, ScalesNeedGroups) {
   scales.elementTypes = {"f32"};
   scales.shape = {Expression(2), Expression(1)};
   Manifest manifest;
-  manifest.layer = layer();
+  *manifest.layer = layer();
   manifest.values = {scales};
   Result<WeightLoader> loader = WeightLoader::create(*checkpoint, manifest);
   ASSERT_FALSE(loader);
