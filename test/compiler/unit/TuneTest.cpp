@@ -20,6 +20,7 @@
 #include "test/compiler/unit/ScheduleTesting.h"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <atomic>
