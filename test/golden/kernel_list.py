@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """kernels.txt: the kernel texts that passed, so that nobody compiles them again.
 
-The first line names the release of NVRTC that compiled them. Each other line has a digest, the archs and a name. A digest is of
+The first line names the release of NVRTC that compiled them. Another line has the texts of one folder or of one layer: the folder, then
+`name:archs:digest` of each text, so that the difference of two lists names the layers and kernels that a change reaches. A digest is of
 what the compiler sees: the options, the text and the headers that it includes, without comments and empty lines, beside the version of
 the rules by which a test judges its kernels. A text belongs to a part, which one test owns: `layers` conformance/compile_all.py,
 `configs` templates/compile.py, `headers` lint/headers.py.
@@ -60,8 +61,10 @@ class KernelList:
             elif line.startswith("["):
                 part = line.strip("[]")
             elif line and not line.startswith("#"):
-                digest, archs, name = line.split()
-                self.parts.setdefault(part, {})[digest] = (archs.split(","), name)
+                folder, *texts = line.split()
+                for text in texts:
+                    name, archs, digest = text.split(":")
+                    self.parts.setdefault(part, {})[digest] = (archs.split(","), str(pathlib.PurePath(folder, name)))
         # Another NVRTC may spill where this one does not.
         self.is_valid = self.of_version == version
 
@@ -101,8 +104,13 @@ class KernelList:
         self.parts[self.part] = self.seen
         text = f"nvrtc {self.version}\n# Kernel texts that passed. {UPDATE} writes this file.\n"
         for part in sorted(self.parts):
-            lines = sorted((name, sorted(archs, key=order_of), digest) for digest, (archs, name) in self.parts[part].items())
-            text += f"[{part}]\n" + "".join(f"{digest} {','.join(archs)} {name}\n" for name, archs, digest in lines)
+            folders = {}
+            for digest, (archs, name) in self.parts[part].items():
+                path = pathlib.PurePath(name)
+                folders.setdefault(str(path.parent), []).append((path.name, sorted(archs, key=order_of), digest))
+            text += f"[{part}]\n"
+            for folder, texts in sorted(folders.items()):
+                text += " ".join([folder, *(f"{name}:{','.join(archs)}:{digest}" for name, archs, digest in sorted(texts))]) + "\n"
         self.path.write_text(text)
 
 

@@ -73,7 +73,7 @@ class Lines(unittest.TestCase):
         return listed
 
     def test_written(self):
-        self.assertRegex(self.path.read_text(), r"\Anvrtc 13\.0\.1\n# .*\n\[configs\]\n\w+ sm_80 name\n\[layers\]\n\w+ sm_80,sm_90a name\n\Z")
+        self.assertRegex(self.path.read_text(), r"\Anvrtc 13\.0\.1\n# .*\n\[configs\]\n\. name:sm_80:\w+\n\[layers\]\n\. name:sm_80,sm_90a:\w+\n\Z")
 
     def test_listed(self):
         self.assertEqual(list(self.see(self.read("layers"), "k", "sm_80", "sm_90a").stale()), [])
