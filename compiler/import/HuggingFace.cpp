@@ -409,7 +409,8 @@ void ConfigReader::readActivation(ActivationDescription &activation) {
         theirs.push_back(name.theirs);
         ours[name.theirs] = our;
       }
-    activation.function = ours[get(row.function, theirs)];
+    const auto word = get(row.function, theirs);
+    activation.function = ours[word];
   }
   activation.alpha = get(row.alpha);
   activation.beta = get(row.beta);

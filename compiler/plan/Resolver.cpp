@@ -16,7 +16,7 @@
 #include "dialect/catalog/Backends.h"
 #include "runtime/package/ElementTypes.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>

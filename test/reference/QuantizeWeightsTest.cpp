@@ -17,8 +17,8 @@
 namespace moec::reference {
 namespace {
 
-Layer layerOf(const char *code, const char *scale, int64_t rows,
-              int64_t columns) {
+Layer quantizedLayer(const char *code, const char *scale, int64_t rows,
+                     int64_t columns) {
   Layer layer;
   layer.hidden = 4;
   layer.intermediate = 2;
@@ -42,7 +42,7 @@ constexpr float kFloats[] = {254,   -254, 2, 127, 127, 1, -1, 0.5,
                              63.5f, 32,   0, -1,  0,   0, 0,  0};
 
 TEST(QuantizeWeights, ChannelsOfBytes) {
-  const Layer layer = layerOf("i8", "f32", 1, -1);
+  const Layer layer = quantizedLayer("i8", "f32", 1, -1);
   const QuantizedWeight made = quantizeWeight(layer, true, kFloats);
   EXPECT_EQ(as<int8_t>(made.codes),
             (std::vector<int8_t>{127, -127, 1, 64, 127, 1, -1, 0, 127, 64, 0,
@@ -52,7 +52,7 @@ TEST(QuantizeWeights, ChannelsOfBytes) {
 }
 
 TEST(QuantizeWeights, PartsHaveScalesOfTheirOwn) {
-  Layer layer = layerOf("i8", "f32", -1, -1);
+  Layer layer = quantizedLayer("i8", "f32", -1, -1);
   EXPECT_EQ(as<float>(quantizeWeight(layer, true, kFloats).scales),
             (std::vector<float>{2, 0.5f}));
   // Row by row the second is the first up.
@@ -62,7 +62,7 @@ TEST(QuantizeWeights, PartsHaveScalesOfTheirOwn) {
 }
 
 TEST(QuantizeWeights, ScalesOfScales) {
-  Layer layer = layerOf("f4E2M1FN", "f8E4M3FN", 1, 2);
+  Layer layer = quantizedLayer("f4E2M1FN", "f8E4M3FN", 1, 2);
   layer.gated = false;
   layer.w1Scaling.second = true;
   constexpr float kRows[] = {2688, -1344, 6, 3, 0, 0, 1e-9f, 0};
@@ -74,7 +74,7 @@ TEST(QuantizeWeights, ScalesOfScales) {
 }
 
 TEST(QuantizeWeights, ZeroPoints) {
-  Layer layer = layerOf("i4", "f32", 1, -1);
+  Layer layer = quantizedLayer("i4", "f32", 1, -1);
   layer.gated = false;
   layer.w1Scaling.zeroPoint = true;
   constexpr float kRows[] = {-5, 10, 0, 2.4f, 3, 30, 0, 1};

@@ -17,7 +17,7 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <functional>
 #include <map>
 #include <mutex>
