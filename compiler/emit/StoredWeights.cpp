@@ -149,7 +149,7 @@ json compiler::storedLayoutJson(moe::LayerOp layer) {
         std::pair("zero_points", &row.zeroPoints)})
     made[name] = {{"rows_last", tensor->rowsLast},
                   {"packed", tensor->packed},
-                  {"slots", tensor->slots},
+                  {"slots", tensor->slots.text()},
                   {"added", tensor->added}};
   // Written where there are some, so that older packages stay as they are.
   if (row.scales.atoms)

@@ -114,6 +114,10 @@ private:
   std::string_view words;
 };
 
+/// Deleted, since JSON would take the list for an array: pass text().
+template <typename Json>
+void to_json(Json &json, const WordList &list) = delete;
+
 } // namespace moec
 
 #endif // MOEC_RUNTIME_SUPPORT_WORDLIST_H
