@@ -28,16 +28,16 @@ struct ActivationFunction {
   std::string_view numbersPolicy = "";
 };
 
+// clang-format off
 inline constexpr ActivationFunction kActivationFunctions[] = {
-    {.name = "silu",
-     .policy = "moe::activation::Silu",
-     .numbersPolicy = "moe::activation::Swiglu"},
+    {.name = "silu", .policy = "moe::activation::Silu", .numbersPolicy = "moe::activation::Swiglu"},
     {.name = "gelu", .policy = "moe::activation::Gelu"},
     {.name = "gelu_tanh", .policy = "moe::activation::GeluTanh"},
     {.name = "relu2", .policy = "moe::activation::Relu2"},
     {.name = "swiglustep", .numbersPolicy = "moe::activation::SwigluStep"},
     {.name = "situ", .numbersPolicy = "moe::activation::Situ"},
 };
+// clang-format on
 
 struct ActivationParameter {
   std::string_view name;
@@ -61,39 +61,22 @@ struct Activation {
   double alpha = 1, beta = 0, linearBeta = 0, limit = 0;
 };
 
+// clang-format off
 inline constexpr Activation kActivations[] = {
     {.name = "silu", .function = "silu", .gated = true, .parameters = "limit"},
     {.name = "gelu", .function = "gelu", .gated = true},
     {.name = "gelu_tanh", .function = "gelu_tanh", .gated = true},
     {.name = "relu2", .function = "relu2", .gated = true},
-    {.name = "swigluoai",
-     .function = "silu",
-     .gated = true,
-     .parameters = "alpha beta limit",
-     .alpha = 1.702,
-     .beta = 1,
-     .limit = 7},
-    {.name = "swigluoai_uninterleave",
-     .function = "silu",
-     .gated = true,
-     .parameters = "alpha beta limit",
-     .needs = "limit"},
-    {.name = "swiglustep",
-     .function = "swiglustep",
-     .gated = true,
-     .parameters = "limit",
-     .limit = 7},
-    {.name = "situ",
-     .function = "situ",
-     .gated = true,
-     .parameters = "beta linear_beta",
-     .beta = 4,
-     .linearBeta = 25},
+    {.name = "swigluoai", .function = "silu", .gated = true, .parameters = "alpha beta limit", .alpha = 1.702, .beta = 1, .limit = 7},
+    {.name = "swigluoai_uninterleave", .function = "silu", .gated = true, .parameters = "alpha beta limit", .needs = "limit"},
+    {.name = "swiglustep", .function = "swiglustep", .gated = true, .parameters = "limit", .limit = 7},
+    {.name = "situ", .function = "situ", .gated = true, .parameters = "beta linear_beta", .beta = 4, .linearBeta = 25},
     {.name = "silu_no_mul", .function = "silu", .gated = false},
     {.name = "gelu_no_mul", .function = "gelu", .gated = false},
     {.name = "gelu_tanh_no_mul", .function = "gelu_tanh", .gated = false},
     {.name = "relu2_no_mul", .function = "relu2", .gated = false},
 };
+// clang-format on
 
 constexpr bool areActivationsWhole() {
   for (const Activation &row : kActivations)

@@ -26,24 +26,15 @@ struct Backend {
   std::string_view format = "standard"; ///< activation_format of its layers
 };
 
+// clang-format off
 inline constexpr Backend kBackends[] = {
-    {.name = "grouped",
-     .engines = kTileEngines,
-     .priority = 10,
-     .summary = "rows sorted by expert, gather and activation fused into the "
-                "matmuls",
-     .fewTokens = "gemv"},
-    {.name = "batched",
-     .engines = kTileEngines,
-     .priority = 10,
-     .summary = "rows come and go by expert, with counts; routing is the "
-                "sender's",
-     .format = "batched"},
-    {.name = "unfused",
-     .engines = "simt",
-     .priority = 0,
-     .summary = "one kernel a stage: the slow truth"},
+    {.name = "grouped", .engines = kTileEngines, .priority = 10,
+     .summary = "rows sorted by expert, gather and activation fused into the matmuls", .fewTokens = "gemv"},
+    {.name = "batched", .engines = kTileEngines, .priority = 10,
+     .summary = "rows come and go by expert, with counts; routing is the sender's", .format = "batched"},
+    {.name = "unfused", .engines = "simt", .priority = 0, .summary = "one kernel a stage: the slow truth"},
 };
+// clang-format on
 
 constexpr bool areBackendsWhole() {
   for (const Backend &row : kBackends)

@@ -51,44 +51,19 @@ struct Engine {
 inline constexpr WordList kCodes =
     "f8E4M3FN f8E5M2 f6E3M2FN f6E2M3FN f4E2M1FN i8 i4";
 
+// clang-format off
 inline constexpr Engine kEngines[] = {
-    {.name = "wgmma",
-     .elements = "f16 bf16 f8E4M3FN",
-     .features = "wgmma tma",
-     .policy = "moe::mma::Wgmma",
-     .priority = 20,
-     .warpSpecialized = true,
-     .addsFast = true},
-    {.name = "wgmma_rs",
-     .elements = "f16 bf16 f8E4M3FN",
-     .features = "wgmma tma",
-     .policy = "moe::mma::WgmmaRs",
-     .priority = 15,
-     .warpSpecialized = true,
-     .weights = kCodes,
-     .orders = "fragment",
-     .fragmentElements = "f16 bf16 f8E4M3FN"},
-    {.name = "mma_sync",
-     .elements = "f16 bf16 f8E4M3FN i8",
-     .features = "mma_sync cp_async",
-     .policy = "moe::mma::MmaSync",
-     .priority = 10,
-     .weights = kCodes,
-     .orders = "fragment rows",
-     .fragmentPolicy = "moe::mma::MmaSyncSlabs"},
-    {.name = "simt",
-     .elements = "f32 f16 bf16 f8E4M3FN i8",
-     .policy = "moe::mma::Simt",
-     .priority = 0,
-     .weights = kCodes},
-    {.name = "gemv",
-     .elements = "f32 f16 bf16 f8E4M3FN",
-     .features = "mma_sync cp_async",
-     .priority = -1,
-     .mostTokens = 8,
-     .weights = "f8E4M3FN f8E5M2 f4E2M1FN i8 i4",
-     .orders = "fragment"},
+    {.name = "wgmma", .elements = "f16 bf16 f8E4M3FN", .features = "wgmma tma", .policy = "moe::mma::Wgmma", .priority = 20,
+     .warpSpecialized = true, .addsFast = true},
+    {.name = "wgmma_rs", .elements = "f16 bf16 f8E4M3FN", .features = "wgmma tma", .policy = "moe::mma::WgmmaRs", .priority = 15,
+     .warpSpecialized = true, .weights = kCodes, .orders = "fragment", .fragmentElements = "f16 bf16 f8E4M3FN"},
+    {.name = "mma_sync", .elements = "f16 bf16 f8E4M3FN i8", .features = "mma_sync cp_async", .policy = "moe::mma::MmaSync", .priority = 10,
+     .weights = kCodes, .orders = "fragment rows", .fragmentPolicy = "moe::mma::MmaSyncSlabs"},
+    {.name = "simt", .elements = "f32 f16 bf16 f8E4M3FN i8", .policy = "moe::mma::Simt", .priority = 0, .weights = kCodes},
+    {.name = "gemv", .elements = "f32 f16 bf16 f8E4M3FN", .features = "mma_sync cp_async", .priority = -1, .mostTokens = 8,
+     .weights = "f8E4M3FN f8E5M2 f4E2M1FN i8 i4", .orders = "fragment"},
 };
+// clang-format on
 
 /// The engines that multiply tiles, for any number of tokens.
 inline constexpr auto kTileEngineNames =

@@ -25,20 +25,14 @@ struct Realization {
   std::string_view summary;
 };
 
+// clang-format off
 inline constexpr Realization kRealizations[] = {
-    {.name = "native",
-     .summary = "the operands as stored, or exactly equal numbers"},
-    {.name = "dequantized",
-     .summary = "16-bit numbers that the kernel converts from the stored "
-                "operands"},
-    {.name = "weight_only",
-     .isAnotherLayer = true,
-     .summary = "as dequantized, with activations that are not quantized: "
-                "another layer"},
-    {.name = "emulated",
-     .summary = "16-bit numbers that stand for quantized activations and "
-                "weights"},
+    {.name = "native", .summary = "the operands as stored, or exactly equal numbers"},
+    {.name = "dequantized", .summary = "16-bit numbers that the kernel converts from the stored operands"},
+    {.name = "weight_only", .isAnotherLayer = true, .summary = "as dequantized, with activations that are not quantized: another layer"},
+    {.name = "emulated", .summary = "16-bit numbers that stand for quantized activations and weights"},
 };
+// clang-format on
 
 // The orders that there are. An engine is native or dequantized, as
 // kNativeElements says.
@@ -59,16 +53,13 @@ struct BlockInstruction {
   std::string_view noun; ///< what an arch without it lacks
 };
 
+// clang-format off
 inline constexpr BlockInstruction kBlockInstructions[] = {
-    {.elements = "f4E2M1FN",
-     .scales = "f8E4M3FN f8E8M0FNU",
-     .features = "fp4",
-     .noun = "fp4 tensor core"},
-    {.elements = "f8E4M3FN f8E5M2 f6E3M2FN f6E2M3FN f4E2M1FN",
-     .scales = "f8E8M0FNU",
-     .features = "tcgen05 block_scaled_mma",
+    {.elements = "f4E2M1FN", .scales = "f8E4M3FN f8E8M0FNU", .features = "fp4", .noun = "fp4 tensor core"},
+    {.elements = "f8E4M3FN f8E5M2 f6E3M2FN f6E2M3FN f4E2M1FN", .scales = "f8E8M0FNU", .features = "tcgen05 block_scaled_mma",
      .noun = "tensor core with scales of blocks"},
 };
+// clang-format on
 
 /// The row for operands whose scales are of blocks in one row; null for none.
 constexpr const BlockInstruction *

@@ -42,34 +42,25 @@ inline constexpr WordList kAwqSlots = "0 4 1 5 2 6 3 7";
 
 inline constexpr StoredTensor kRowsLast = {.rowsLast = true};
 
+// clang-format off
 inline constexpr StoredLayout kStoredLayouts[] = {
     {.name = "rows"}, // as kernels read them, except gate and up rows
     {.name = "columns", .weights = kRowsLast},
-    {.name = "columns_with_scales",
-     .weights = kRowsLast,
-     .scales = kRowsLast,
-     .zeroPoints = kRowsLast},
+    {.name = "columns_with_scales", .weights = kRowsLast, .scales = kRowsLast, .zeroPoints = kRowsLast},
     // cuBLAS's and CUTLASS's order of block scales, in which vLLM and
     // FlashInfer hold those of weights.
     {.name = "scales_128x4", .scales = {.atoms = true}},
     // AutoGPTQ; its zero points are less by one, which gptq_v2 mended.
-    {.name = "gptq",
-     .weights = {.rowsLast = true, .packed = "columns"},
-     .scales = kRowsLast,
+    {.name = "gptq", .weights = {.rowsLast = true, .packed = "columns"}, .scales = kRowsLast,
      .zeroPoints = {.rowsLast = true, .packed = "rows", .added = 1}},
-    {.name = "gptq_v2",
-     .weights = {.rowsLast = true, .packed = "columns"},
-     .scales = kRowsLast,
+    {.name = "gptq_v2", .weights = {.rowsLast = true, .packed = "columns"}, .scales = kRowsLast,
      .zeroPoints = {.rowsLast = true, .packed = "rows"}},
-    {.name = "awq",
-     .weights = {.rowsLast = true, .packed = "rows", .slots = kAwqSlots},
-     .scales = kRowsLast,
+    {.name = "awq", .weights = {.rowsLast = true, .packed = "rows", .slots = kAwqSlots}, .scales = kRowsLast,
      .zeroPoints = {.rowsLast = true, .packed = "rows", .slots = kAwqSlots}},
     // compressed-tensors.
-    {.name = "pack_quantized",
-     .weights = {.packed = "columns"},
-     .zeroPoints = {.packed = "rows"}},
+    {.name = "pack_quantized", .weights = {.packed = "columns"}, .zeroPoints = {.packed = "rows"}},
 };
+// clang-format on
 
 /// The names of the weights of shared experts begin so, where these have
 /// weights of their own.
