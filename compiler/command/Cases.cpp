@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Cases are independent but for the context, which keeps types and attributes.
+// Cases share only the MLIR context, which keeps types and attributes.
 // Each line is written before the next case begins, so that what ends the
 // process is the first case without an answer.
 //

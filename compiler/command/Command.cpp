@@ -225,7 +225,7 @@ namespace {
 class CommandLine {
 public:
   CommandLine();
-  /// The exit status where there is nothing to run.
+  /// Returns the exit status if there is nothing to run.
   std::optional<int> parse(int argc, char **argv);
   Result<void> run();
 
@@ -345,7 +345,7 @@ Result<void> CommandLine::run() {
                     : runCompile(options, *context);
 }
 
-/// The cases of a file. A line's words stand behind those of the command line.
+/// Reads the cases of a file. Words of a line follow those of the command line.
 static Result<std::vector<Case>> readCases(const std::string &path, int argc,
                                            char **argv) {
   std::istringstream file(TRY(readFile(path)));

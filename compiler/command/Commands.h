@@ -31,7 +31,7 @@ struct CommandOptions {
   std::string html;   ///< explain writes a page here; "" = none
   std::string bench;  ///< measured times for the page; "" = none
   std::string cases;  ///< a file whose lines are cases; "" = one input
-  /// Gets what else goes to standard output, where it is not null.
+  /// Receives what would go to standard output, unless null.
   std::string *printed = nullptr;
 };
 
