@@ -27,8 +27,8 @@ namespace moec::compiler {
 
 using BoundTo = llvm::function_ref<std::string(llvm::StringRef)>;
 
-/// A kernel with the values that `launch` binds to its fields. Every launch
-/// of one kernel binds the same (moe-merge-kernels sees to it).
+/// Emits a kernel with the values that `launch` binds to its fields. All
+/// launches of a kernel bind the same values: moe-merge-kernels requires it.
 Result<EmittedKernel> emitKernel(moe::KernelOp kernel, moe::LaunchOp launch);
 
 /// The stages in a kernel that `launch` runs, as its argument block calls what
@@ -45,8 +45,8 @@ void emitFewTokens(moe::KernelOp kernel, BoundTo boundTo, EmittedKernel &out);
 /// a token's experts (engine/Slices.h).
 void emitSlices(moe::KernelOp kernel, BoundTo boundTo, EmittedKernel &out);
 
-/// A kernel that holds one moe.amax or moe.quantize, by itself or beside
-/// routing (templates/moe/kernel/quantize.cuh).
+/// Emits a kernel with one moe.amax or moe.quantize, with or without routing
+/// (templates/moe/kernel/quantize.cuh).
 void emitQuantization(moe::KernelOp kernel, BoundTo boundTo,
                       EmittedKernel &out);
 
@@ -58,7 +58,7 @@ void emitQuantizedResult(moe::KernelOp kernel, BoundTo boundTo,
 
 /// The C++ policy: which values share a scale, and where it comes from.
 llvm::StringRef scalingPolicy(moe::DescriptorAttr descriptor);
-/// The same of a stage, whose data may be emulated.
+/// Returns the policy of a stage, which may emulate its data.
 std::string scalingPolicy(moe::QuantizeOp quantize);
 
 /// The numbers in a scale that is given; 1 for null.
@@ -82,11 +82,11 @@ void addPlacement(moe::KernelOp kernel, moe::RouteOp route,
 
 /// An entry of the manifest's `pack`.
 struct EmittedPack {
-  std::string name; ///< with which those of its kernels begin
+  std::string name; ///< prefix of its kernels' names
   std::string result;
   std::vector<std::string> from;
   bool inPlace = false;
-  int64_t scratchBytes = 0; ///< of an expert; 0: none
+  int64_t scratchBytes = 0; ///< bytes per expert; 0 if none are needed
   std::vector<EmittedKernel> kernels;
 };
 
