@@ -31,7 +31,8 @@ def ResolveParallelPass : Moe_Pass<"moe-resolve-parallel"> {
     Flattens dp, pcp and tp into one size and rank; splits the intermediate by
     it, or with `ep` the experts, of which the first ranks hold the remainder.
     An intermediate that does not divide into whole runs of rows is split
-    unevenly, not padded; `moe.first_column` says where a shard begins. Without
+    unevenly, not padded; `moe.first_column` says where a shard begins. Where
+    blocks with a scale are fewer than shards, each shard lies in one. Without
     `ep` rank 0 alone adds the bias b2, since the ranks' outputs are summed.
 
     A layer may be for several ranks (`ranks`). Their shares have equal sizes, or

@@ -135,15 +135,15 @@ LogicalResult resolveCommunication(moe::LayerOp layer) {
 LogicalResult checkSizes(moe::LayerOp layer) {
   const moe::ParallelAttr parallel = layer.getParallel();
   const int64_t shards = parallel.getShardSize();
-  const int64_t unit = compiler::shardUnit(layer);
+  const compiler::ShardUnits units = compiler::shardUnitsOf(layer);
   const int64_t whole = layer.getIntermediate();
-  if (const int64_t units = llvm::divideCeil(whole, unit);
-      shards > 1 && whole % (shards * unit) != 0 && units < shards)
+  if (const int64_t most = compiler::mostShards(whole, units);
+      shards > 1 && most < shards)
     return compiler::refuse(
         layer, "size_not_supported",
         "intermediate " + Twine(whole) + " does not give each of " +
-            Twine(shards) + " shards (dp * pcp * tp) " + Twine(unit) +
-            " columns; accepted: at most " + Twine(units) + " shards");
+            Twine(shards) + " shards (dp * pcp * tp) " + Twine(units.piece) +
+            " columns; accepted: at most " + Twine(most) + " shards");
   if (const int64_t ranks = parallel.getExpertSize();
       ranks > layer.getPhysicalExperts())
     return compiler::refuse(layer, "size_not_supported",
@@ -151,15 +151,15 @@ LogicalResult checkSizes(moe::LayerOp layer) {
                                 " experts do not give each of " + Twine(ranks) +
                                 " ranks one; accepted: at most as many ranks "
                                 "(dp * pcp * tp) as experts");
-  if (const int64_t units = llvm::divideCeil(layer.getSharedWidth(), unit),
+  if (const int64_t most = compiler::mostShards(layer.getSharedWidth(), units),
       parts = compiler::sharedShards(layer);
-      !compiler::whySharedMlp(layer).empty() && units < parts)
+      !compiler::whySharedMlp(layer).empty() && most < parts)
     return compiler::refuse(
         layer, "size_not_supported",
         "the shared experts' intermediate of " + Twine(layer.getSharedWidth()) +
             " does not give each of " + Twine(parts) +
-            " ranks that have the same tokens " + Twine(unit) +
-            " columns; accepted: at most " + Twine(units) + " such ranks");
+            " ranks that have the same tokens " + Twine(units.piece) +
+            " columns; accepted: at most " + Twine(most) + " such ranks");
   if (const std::optional<int64_t> stored = layer.getStoredIntermediate())
     for (const int64_t rank : layer.getRanksOfPackage())
       if (const int64_t columns = compiler::shareOf(layer, rank).columns;

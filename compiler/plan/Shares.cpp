@@ -14,23 +14,28 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-int64_t compiler::shardUnit(moe::LayerOp layer) {
+ShardUnits compiler::shardUnitsOf(moe::LayerOp layer) {
   // A realization leaves the shares as they are.
   const moe::QuantAttr quant = layer.getUsersQuant();
   const Type multiplied = quant.dequantizesWeights()
                               ? layer.getComputeType()
                               : quant.getA2().getElement();
-  int64_t unit = elementsPerPiece(multiplied.getIntOrFloatBitWidth());
+  int64_t piece = elementsPerPiece(multiplied.getIntOrFloatBitWidth());
   if (layer.isGated())
-    unit = std::lcm(unit, kGateUpRun);
+    piece = std::lcm(piece, kGateUpRun);
+  int64_t group = piece;
   if (!quant.getW1().isPlain() && quant.getW1().getGroup()[0] > 1)
-    unit = std::lcm(unit, quant.getW1().getGroup()[0]);
+    group = std::lcm(group, quant.getW1().getGroup()[0]);
   if (!quant.getW2().isPlain() && quant.getW2().getGroup()[1] > 1)
-    unit = std::lcm(unit, quant.getW2().getGroup()[1]);
+    group = std::lcm(group, quant.getW2().getGroup()[1]);
   // Shards of the intermediate are quantized as the whole of it.
   if (!quant.getA2().isPlain() && quant.getA2().getGroup()[1] > 1)
-    unit = std::lcm(unit, quant.getA2().getGroup()[1]);
-  return unit;
+    group = std::lcm(group, quant.getA2().getGroup()[1]);
+  return {piece, group};
+}
+
+int64_t compiler::mostShards(int64_t whole, const ShardUnits &units) {
+  return llvm::divideCeil(whole, units.piece);
 }
 
 /// The remainder goes to the first ranks, whatever the placement.
@@ -54,18 +59,53 @@ struct Columns {
 };
 } // namespace
 
-/// Equal shards where they consist of whole units. Else units are dealt out, of
-/// which the first ranks get the remainder and the last one may be cut: shards
-/// of several sizes, but no padding.
-static Columns placeColumns(int64_t whole, int64_t unit, int64_t shards,
-                            int64_t shard) {
-  if (shards == 1 || whole % (shards * unit) == 0)
-    return {shard * (whole / shards), whole / shards};
+/// Units are dealt out, of which the first shards get the remainder and the
+/// last one may be cut: shards of several sizes, but no padding.
+static Columns dealOut(int64_t whole, int64_t unit, int64_t shards,
+                       int64_t shard) {
   const int64_t units = llvm::divideCeil(whole, unit);
   const int64_t base = units / shards, rest = units % shards;
   const int64_t first = unit * (shard * base + std::min(shard, rest));
   return {first,
           std::min(unit * (base + (shard < rest ? 1 : 0)), whole - first)};
+}
+
+/// Fewer groups than shards: several shards share a group, and each lies in
+/// one, so that its columns have one scale. The next shard goes to the first
+/// group whose largest shard is largest.
+static Columns placeInGroups(int64_t whole, const ShardUnits &units,
+                             int64_t shards, int64_t shard) {
+  const int64_t groups = llvm::divideCeil(whole, units.group);
+  const auto columnsOf = [&](int64_t group) {
+    return std::min(units.group, whole - group * units.group);
+  };
+  SmallVector<int64_t> shardsOf(groups, 1);
+  const auto largestOf = [&](int64_t group) {
+    return dealOut(columnsOf(group), units.piece, shardsOf[group], 0).count;
+  };
+  for (int64_t i = groups; i < shards; ++i) {
+    int64_t largest = 0;
+    for (int64_t group = 1; group < groups; ++group)
+      if (largestOf(group) > largestOf(largest))
+        largest = group;
+    ++shardsOf[largest];
+  }
+  int64_t group = 0;
+  for (; shard >= shardsOf[group]; ++group)
+    shard -= shardsOf[group];
+  Columns made = dealOut(columnsOf(group), units.piece, shardsOf[group], shard);
+  made.first += group * units.group;
+  return made;
+}
+
+/// Equal shards where they consist of whole groups.
+static Columns placeColumns(int64_t whole, const ShardUnits &units,
+                            int64_t shards, int64_t shard) {
+  if (shards == 1 || whole % (shards * units.group) == 0)
+    return {shard * (whole / shards), whole / shards};
+  if (llvm::divideCeil(whole, units.group) >= shards)
+    return dealOut(whole, units.group, shards, shard);
+  return placeInGroups(whole, units, shards, shard);
 }
 
 /// Ranks that have tokens of their own, whose tokens the package brings
@@ -102,9 +142,9 @@ Share compiler::shareOf(moe::LayerOp layer, int64_t rank) {
   const bool spreads = layer.getParallel().usesExpertParallelism();
   Share share;
   placeExperts(layer, spreads ? rank : 0, share);
-  const int64_t unit = shardUnit(layer);
+  const ShardUnits units = shardUnitsOf(layer);
   const Columns columns =
-      placeColumns(layer.getIntermediate(), unit,
+      placeColumns(layer.getIntermediate(), units,
                    layer.getParallel().getShardSize(), spreads ? 0 : rank);
   share.firstColumn = columns.first, share.columns = columns.count;
   if (whySharedMlp(layer).empty()) {
@@ -114,7 +154,7 @@ Share compiler::shareOf(moe::LayerOp layer, int64_t rank) {
     // Ranks that have the same tokens follow each other.
     const int64_t shards = sharedShards(layer);
     const Columns own =
-        placeColumns(layer.getSharedWidth(), unit, shards, rank % shards);
+        placeColumns(layer.getSharedWidth(), units, shards, rank % shards);
     share.firstSharedColumn = own.first, share.sharedColumns = own.count;
   }
   // The ranks' outputs are summed, and these must be in the sum once.

@@ -35,10 +35,18 @@ struct Share {
   }
 };
 
-/// Columns that a shard of the intermediate has a whole number of: those of 16
-/// bytes of the second matmul's operands, of runs of gate rows, and of rows or
-/// columns that share a weight scale.
-int64_t shardUnit(moe::LayerOp layer);
+/// What the shards of an intermediate consist of [columns].
+struct ShardUnits {
+  /// 16 bytes of the second matmul's operands, and a run of gate rows.
+  int64_t piece;
+  /// Whole pieces, rows and columns that share a weight scale, and columns that
+  /// are quantized together.
+  int64_t group;
+};
+ShardUnits shardUnitsOf(moe::LayerOp layer);
+
+/// The largest number of shards of an intermediate of `whole` columns.
+int64_t mostShards(int64_t whole, const ShardUnits &units);
 
 /// Why the shared experts of a layer are an MLP with weights of its own, as the
 /// end of a sentence. "" where they are rows of the others' weights, which
@@ -49,8 +57,8 @@ std::string whySharedMlp(moe::LayerOp layer);
 /// of the columns, and adds its part before they sum.
 int64_t sharedShards(moe::LayerOp layer);
 
-/// The share of a flattened rank. There are at most as many shards as units,
-/// and ranks as experts.
+/// The share of a flattened rank. There are at most `mostShards` shards, and as
+/// many ranks as experts.
 Share shareOf(moe::LayerOp layer, int64_t rank);
 
 } // namespace moec::compiler

@@ -61,6 +61,29 @@ moe.layer @uneven {experts = 7, top_k = 2, hidden = 64, intermediate = 96, input
 // CHECK: moe.first_column = 384
 moe.layer @cut {experts = 8, top_k = 2, hidden = 256, intermediate = 424, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 3>, ranks = array<i64: 0, 1, 2>}
 
+// Three blocks for four ranks: two share the first, and each lies inside a
+// block.
+
+// CHECK-LABEL: moe.layer @blocks_share0 {
+// CHECK: local_intermediate = 64,
+// CHECK-NEXT: ranks = array<i64: 0, 1, 3>,
+// CHECK-LABEL: moe.layer @blocks_share1 {
+// CHECK: local_intermediate = 128,
+// CHECK-NEXT: ranks = array<i64: 2>,
+// CHECK: moe.first_column = 128
+moe.layer @blocks {experts = 8, top_k = 2, hidden = 256, intermediate = 320, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 4>, ranks = array<i64: 0, 1, 2, 3>}
+
+// Of the eight ranks those of the last block have half of its 64 columns.
+
+// CHECK-LABEL: moe.layer @narrow_share0 {
+// CHECK: local_intermediate = 48,
+// CHECK-NEXT: ranks = array<i64: 0, 1, 3, 4>,
+// CHECK-LABEL: moe.layer @narrow_share1 {
+// CHECK: local_intermediate = 32,
+// CHECK-NEXT: ranks = array<i64: 2, 5, 6, 7>,
+// CHECK: moe.first_column = 96
+moe.layer @narrow {experts = 8, top_k = 2, hidden = 256, intermediate = 320, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 8>, ranks = array<i64: 0, 1, 2, 3, 4, 5, 6, 7>}
+
 // Some ranks of a layout.
 
 // CHECK-LABEL: moe.layer @some {

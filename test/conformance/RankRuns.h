@@ -49,6 +49,9 @@ struct Layout {
   const char *more = "";    ///< options of the layer of ranks
   const char *options = ""; ///< and of the whole layer
   int64_t maxTokens = 64;
+  /// Of the ranks' sum from the whole layer. Only sums in f32 differ where a
+  /// rank rounds what the whole layer rounds, too.
+  double tolerance = 1e-5;
 
   /// Shared experts have no biases.
   bool hasShared() const {
@@ -64,6 +67,18 @@ inline Layout quantized(const char *name, const char *parallel, int64_t ranks,
                         int64_t intermediate) {
   return {name,       parallel, ranks, experts,      scheme, backend,
           activation, 0,        176,   intermediate, "bf16"};
+}
+
+/// The same, where ranks share a block of columns whose scale is dynamic: each
+/// rank makes it from columns of its own.
+inline Layout quantizedInBlocks(const char *name, const char *parallel,
+                                int64_t ranks, int64_t experts,
+                                const char *scheme, const char *backend,
+                                int64_t intermediate) {
+  Layout made = quantized(name, parallel, ranks, experts, scheme, backend,
+                          "silu", intermediate);
+  made.tolerance = 0.03;
+  return made;
 }
 
 /// With shared experts, of another width.

@@ -123,11 +123,9 @@ TEST_P(OfLayouts, SumToTheLayer) {
       std::vector<int64_t> list(tokens);
       for (int64_t token = 0; token < tokens; ++token)
         list[token] = token;
-      // Only sums in f32 differ, whatever the scheme: what a rank rounds, the
-      // whole layer rounds alike.
-      reference::Report report =
-          reference::compareRows(sum, list, hidden, wholeOut,
-                                 *reference::findElement("f32"), hidden, 1e-5);
+      reference::Report report = reference::compareRows(
+          sum, list, hidden, wholeOut, *reference::findElement("f32"), hidden,
+          layout.tolerance);
       EXPECT_TRUE(report.passed) << report.text;
     }
 }
@@ -181,7 +179,7 @@ TEST_P(OfLayouts, RowsSentByExpertSumToTheLayer) {
   std::iota(list.begin(), list.end(), 0);
   reference::Report report = reference::compareRows(
       sum, list, hidden, reinterpret_cast<const float *>(whole.out.span.data()),
-      *reference::findElement("f32"), hidden, 1e-5);
+      *reference::findElement("f32"), hidden, layout.tolerance);
   EXPECT_TRUE(report.passed) << report.text;
 }
 
@@ -235,7 +233,16 @@ INSTANTIATE_TEST_SUITE_P(
         quantized("int4_tp3_uneven", "tp = 3", 3, 4, "int4_w4a16", "grouped",
                   "silu", 640),
         quantized("mxfp4_ep2", "tp = 2, ep", 2, 5, "mxfp4_w4a16", "grouped",
-                  "silu", 160)),
+                  "silu", 160),
+        // More ranks than blocks of columns with a scale: 3, 2 and 5 of them.
+        quantizedInBlocks("fp8_block_tp4_in_blocks", "tp = 4", 4, 4,
+                          "fp8_block", "grouped", 320),
+        quantizedInBlocks("fp8_block_tp8_in_blocks", "tp = 4, dp = 2", 8, 3,
+                          "fp8_block", "unfused", 320),
+        quantized("int4_tp5_in_groups", "tp = 5", 5, 4, "int4_w4a16", "grouped",
+                  "silu", 256),
+        quantized("mxfp4_tp7_in_groups", "tp = 7", 7, 4, "mxfp4_w4a16",
+                  "unfused", "gelu_no_mul", 160)),
     [](const auto &info) { return info.param.name; });
 
 } // namespace
