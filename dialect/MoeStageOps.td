@@ -59,7 +59,8 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments], [
     operand, a dynamic one is a result. A static scale of the whole tensor may be given per expert: the
     largest is used, and is a result. A dynamic one needs the block maxima of
     `moe.amax`. The leading `?` is tokens or rows, the same for all; of sorted
-    rows `offsets` says how many there are, of batched ones `counts`.
+    rows `offsets` says how many there are, of batched ones `counts`; in a kernel
+    with the matmul that makes the input `tiles` says which rows there are.
 
     Data of 16 bits are emulated: what the codes of the descriptor's element stand
     for, dequantized at once, so that there is no scale as a result. They alone
@@ -89,17 +90,20 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments], [
     Optional<AnyRankedTensor>:$block_amax,
     Optional<AnyRankedTensor>:$valid_tokens,
     Optional<AnyRankedTensor>:$offsets,
-    Optional<AnyRankedTensor>:$expert_num_tokens
+    Optional<AnyRankedTensor>:$expert_num_tokens,
+    Optional<AnyRankedTensor>:$tiles,
+    Optional<AnyRankedTensor>:$tile_count
   );
   let results = (outs AnyRankedTensor:$data, Optional<AnyRankedTensor>:$scale);
   let assemblyFormat = [{
     $descriptor $input (`weights` $row_weights^)? (`scale` $static_scale^)? (`second_scale` $static_second_scale^)?
     (`block_rows` `=` $block_rows^)? (`amax` $block_amax^)?
     (`valid` $valid_tokens^)? (`offsets` $offsets^)? (`counts` $expert_num_tokens^)?
+    (`tiles` `(` $tiles^ `,` $tile_count `)`)?
     attr-dict `:` functional-type(operands, results)
   }];
   let members = [{
-    bool isOfTokens(::mlir::OpResult) { return !getOffsets() && !getExpertNumTokens() && !getRowWeights(); }
+    bool isOfTokens(::mlir::OpResult) { return !getOffsets() && !getExpertNumTokens() && !getTiles() && !getRowWeights(); }
     /// Whether the data are not codes, but what codes stand for.
     bool isEmulated();
   }];

@@ -214,6 +214,17 @@ LogicalResult SharedRowsOp::verify() {
   return expect(*this, "weights", getTopkWeights(), {kAny, 1}, f32(*this));
 }
 
+/// The tiles of the matmul in whose kernel the stage is.
+static ParseResult verifyTiles(Operation *op, Value tiles, Value tileCount,
+                               bool isCounted) {
+  if (bool(tiles) != bool(tileCount) || (tiles && isCounted))
+    return op->emitOpError()
+           << "the two parts of 'tiles' must be given "
+              "together, and without 'offsets', 'counts' or 'valid'";
+  return failure(tiles && (expect(op, "tiles", tiles, {kAny, 4}, i32(op)) ||
+                           verifyTileCount(op, tileCount)));
+}
+
 /// `offsets` and `counts` are i32 of one dimension, `valid_tokens` is one i32.
 static ParseResult verifyRowCount(Operation *op, Value validTokens,
                                   Value offsets, Value counts) {
@@ -255,6 +266,9 @@ bool QuantizeOp::isEmulated() {
 LogicalResult QuantizeOp::verify() {
   const DescriptorAttr descriptor = getDescriptor();
   const bool emulated = isEmulated();
+  if (verifyTiles(*this, getTiles(), getTileCount(),
+                  getOffsets() || getExpertNumTokens() || getValidTokens()))
+    return failure();
   if (descriptor.isPlain() && !getRowWeights() &&
       tensor(getInput()).getElementType() == descriptor.getElement())
     return emitOpError() << "a descriptor without a scale quantizes nothing "
@@ -373,12 +387,7 @@ LogicalResult ActivateOp::verify() {
                          << tensor(getInput());
   if (expectOf(*this, "offsets", getOffsets(), 1, i32(*this)))
     return failure();
-  if (bool(getTiles()) != bool(getTileCount()) || (getTiles() && getOffsets()))
-    return emitOpError() << "the two parts of 'tiles' must be given together, "
-                            "and without 'offsets'";
-  if (getTiles() &&
-      (expect(*this, "tiles", getTiles(), {kAny, 4}, i32(*this)) ||
-       verifyTileCount(*this, getTileCount())))
+  if (verifyTiles(*this, getTiles(), getTileCount(), bool(getOffsets())))
     return failure();
   if (bool(getAddend()) != bool(getRows()))
     return emitOpError() << "'addend' and 'rows' must be given together";

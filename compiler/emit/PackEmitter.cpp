@@ -45,7 +45,9 @@ static Stage &addStage(EmittedKernel &out, const std::string &element,
   if (!order.empty())
     args.pointer("order", "int", order);
   args.firstExpert("first_expert");
-  args.size("experts", Expression::symbol("experts"));
+  // One CTA takes all rows of an expert, so that the grid counts them.
+  if (out.kind != "pack_order")
+    args.size("experts", Expression::symbol("experts"));
   Stage stage;
   stage.op = out.kind;
   stage.operands = {{"source", "source"}};

@@ -74,16 +74,8 @@ void compiler::emitQuantizedResult(
     EmittedKernel &out) {
   auto quantize = findStage<moe::QuantizeOp>(kernel);
   ArgumentLayout &args = out.text.arguments;
-  // The tile list says the rows; the stage by itself has them from its
-  // operands.
-  for (mlir::OpOperand &operand : quantize->getOpOperands())
-    if (mlir::isa<mlir::BlockArgument>(operand.get())) {
-      const StringRef name =
-          quantize.getOperandName(operand.getOperandNumber());
-      args.pointer(name, cppType(operand.get()), boundTo(name));
-    }
-  if (quantize.getExpertNumTokens())
-    args.size("tokens", Expression::symbol("tokens"));
+  if (mlir::Value scale = quantize.getStaticScale())
+    args.pointer("static_scale", cppType(scale), boundTo("static_scale"));
   args.pointer("data", cppType(quantize.getData()), boundTo("data"), true);
   if (quantize.getScale())
     args.pointer("scale", "float", boundTo("scale"), true);

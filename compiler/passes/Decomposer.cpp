@@ -132,7 +132,8 @@ Decomposer::Quantized Decomposer::quantize(moe::DescriptorAttr descriptor,
     return {moe::QuantizeOp::create(
                 builder, location, type.clone(descriptor.getElement()), Type(),
                 descriptor, input, weights, Value(), Value(), IntegerAttr(),
-                Value(), Value(), rows.offsets, rows.counts)
+                Value(), Value(), rows.offsets, rows.counts,
+                /*tiles=*/Value(), /*tile_count=*/Value())
                 .getData(),
             Value()};
   const bool ofTensor = descriptor.getGroup()[0] == -1;
@@ -161,7 +162,7 @@ Decomposer::Quantized Decomposer::quantize(moe::DescriptorAttr descriptor,
       scale, descriptor, input, weights,
       descriptor.getDynamic() ? Value() : stored("_scale"),
       stored("_second_scale"), blockRows, amax, amax ? valid : Value(),
-      rows.offsets, rows.counts);
+      rows.offsets, rows.counts, /*tiles=*/Value(), /*tile_count=*/Value());
   return {op.getData(), op.getScale()};
 }
 

@@ -266,6 +266,24 @@ static void giveOffsets(moe::VariantOp variant, bool fuseActivation) {
   }
 }
 
+/// In the kernel of the first matmul, the quantization of what it computes
+/// takes its rows from the tiles.
+static void giveTiles(const StageGroup &group) {
+  for (Operation *stage : group.stages) {
+    auto quantize = dyn_cast<moe::QuantizeOp>(stage);
+    const auto matmul =
+        llvm::find_if(group.stages, llvm::IsaPred<moe::GroupedMatmulOp>);
+    if (!quantize || !isOfIntermediate(quantize) ||
+        matmul == group.stages.end())
+      continue;
+    quantize.getOffsetsMutable().clear();
+    quantize.getExpertNumTokensMutable().clear();
+    auto maker = cast<moe::GroupedMatmulOp>(*matmul);
+    quantize.getTilesMutable().assign(maker.getTiles());
+    quantize.getTileCountMutable().assign(maker.getTileCount());
+  }
+}
+
 static moe::KernelOp createKernel(OpBuilder &builder, StringRef symbol,
                                   const StageGroup &group,
                                   llvm::SetVector<Value> &operands,
@@ -358,6 +376,7 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
         return failure();
       decideBlocks(program, variant, group);
       decideRows(group);
+      giveTiles(group);
       llvm::SetVector<Value> operands;
       SmallVector<OpResult> results;
       std::string symbol = variant.getSymName().str() + "_" + group.name;

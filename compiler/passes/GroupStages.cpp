@@ -32,7 +32,8 @@ bool compiler::isOfIntermediate(Operation *op) {
   // x is an argument of the program, also where rows are counted.
   const Value input = quantize ? quantize.getInput() : amax.getInput();
   const bool areCounted =
-      quantize ? quantize.getOffsets() || quantize.getExpertNumTokens()
+      quantize ? quantize.getOffsets() || quantize.getExpertNumTokens() ||
+                     quantize.getTiles()
                : amax.getOffsets() || amax.getExpertNumTokens();
   return areCounted && !isa<BlockArgument>(input);
 }

@@ -127,12 +127,9 @@ Result<std::vector<int64_t>> expertsOf(KernelRun &run, const View &offsets,
     }
     return experts;
   }
-  View tileCount = TRY(run.needed("tile_count", 1, 3));
-  View tiles = TRY(run.needed("tiles", tileCount.integer(0), 4));
-  for (int64_t i = 0; i < tileCount.integer(0); ++i)
-    for (int64_t row = tiles.integer(i, 1);
-         row < std::min(tiles.integer(i, 2), count); ++row)
-      experts[row] = tiles.integer(i, 0);
+  for (const Tile &tile : TRY(readTiles(run)))
+    for (int64_t row = tile.begin; row < std::min(tile.end, count); ++row)
+      experts[row] = tile.expert;
   return experts;
 }
 

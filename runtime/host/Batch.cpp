@@ -59,6 +59,26 @@ Result<void> moec::host::writeTiles(KernelRun &run,
   return {};
 }
 
+Result<std::vector<Tile>> moec::host::readTiles(KernelRun &run) {
+  View count = TRY(run.needed("tile_count", 1, 3));
+  int64_t tileCount = count.integer(0);
+  if (tileCount < 0)
+    return run.fail("expected a tile count >= 0, got {}", tileCount);
+  // Every tile needs at least one CTA; what the grid lacks is not computed.
+  tileCount = std::min(tileCount, run.ctas());
+  View view = TRY(run.needed("tiles", tileCount, 4));
+  std::vector<Tile> tiles;
+  for (int64_t i = 0; i < tileCount; ++i) {
+    Tile tile = {view.integer(i, 0), view.integer(i, 1), view.integer(i, 2)};
+    if (tile.expert < 0 || tile.begin < 0 || tile.end <= tile.begin)
+      return run.fail("expected a tile of an expert with rows, tile {} is "
+                      "expert {}, rows {} to {}",
+                      i, tile.expert, tile.begin, tile.end);
+    tiles.push_back(tile);
+  }
+  return tiles;
+}
+
 Result<std::vector<int64_t>> moec::host::readExpertCounts(KernelRun &run,
                                                           int64_t slots) {
   int64_t experts = TRY(run.columnsOf("expert_num_tokens"));

@@ -186,27 +186,13 @@ Result<void> stages::grouped_matmul(KernelRun &run) {
         "expected n, k, experts and pairs of at least 1, got {}, {}, {}, {}", n,
         k, experts, pairs);
   RowOrder order = TRY(RowOrder::of(run, n));
-  View count = TRY(run.needed("tile_count", 1, 3));
-  int64_t tileCount = count.integer(0);
-  if (tileCount < 0)
-    return run.fail("expected a tile count >= 0, got {}", tileCount);
-  // Every tile needs at least one CTA; what the grid lacks is not computed.
-  tileCount = std::min(tileCount, run.ctas());
-  View tiles = TRY(run.needed("tiles", tileCount, 4));
-  struct Tile {
-    int64_t expert, begin, end;
-  };
-  std::vector<Tile> work;
+  const std::vector<Tile> work = TRY(readTiles(run));
   int64_t endRow = 0;
-  for (int64_t i = 0; i < tileCount; ++i) {
-    Tile tile = {tiles.integer(i, 0), tiles.integer(i, 1), tiles.integer(i, 2)};
-    if (tile.expert < 0 || tile.expert >= experts || tile.begin < 0 ||
-        tile.end <= tile.begin)
-      return run.fail("expected a tile of one of {} experts with rows, tile {} "
-                      "is expert {}, rows {} to {}",
-                      experts, i, tile.expert, tile.begin, tile.end);
+  for (const Tile &tile : work) {
+    if (tile.expert >= experts)
+      return run.fail("expected tiles of {} experts, got one of expert {}",
+                      experts, tile.expert);
     endRow = std::max(endRow, tile.end);
-    work.push_back(tile);
   }
 
   // Which rows of lhs are read: through `rows` a pair's token, else the row.

@@ -193,6 +193,13 @@ Result<void> writeTiles(KernelRun &run, std::span<const int64_t> first,
 /// blocks says how many a CTA takes.
 Result<int64_t> tokensOfBlocks(const KernelRun &run);
 
+/// Rows [begin, end) of one expert, which a CTA multiplies.
+struct Tile {
+  int64_t expert, begin, end;
+};
+/// The tiles that the grid has CTAs for, in the order of the operand `tiles`.
+Result<std::vector<Tile>> readTiles(KernelRun &run);
+
 /// The rows that each expert has of the `slots` that it could have.
 Result<std::vector<int64_t>> readExpertCounts(KernelRun &run, int64_t slots);
 
@@ -200,11 +207,13 @@ Result<std::vector<int64_t>> readExpertCounts(KernelRun &run, int64_t slots);
 float largestOf(const float *values, int64_t count);
 
 /// How many rows there are, and how many count for a scale of all. Of batched
-/// rows, an expert has the first so many of its slots as its count says.
+/// rows, an expert has the first so many of its slots as its count says; of
+/// the rows of tiles, those in a tile are there.
 struct RowCount {
   int64_t rows = 0, counted = 0;
   int64_t slots = 0;
   std::vector<int64_t> ofExperts;
+  std::vector<bool> inTiles;
 
   bool isRow(int64_t row) const;
 };

@@ -35,7 +35,7 @@ Result<Order> Order::of(KernelRun &run) {
   made.columns = run.integer("columns");
   made.group = run.integer("group");
   made.first = TRY(run.size("first_expert"));
-  const int64_t experts = TRY(run.size("experts"));
+  const int64_t experts = run.ctas();
   if (made.columns < 1 || made.group < 1 || made.first < 0 || experts < 1)
     return run.fail("expected columns, groups and experts of at least 1, got "
                     "{}, {}, {} from expert {}",

@@ -74,6 +74,8 @@ float moec::host::largestOf(const float *values, int64_t count) {
 }
 
 bool RowCount::isRow(int64_t row) const {
+  if (!inTiles.empty())
+    return inTiles[row];
   return ofExperts.empty() || row % slots < ofExperts[row / slots];
 }
 
@@ -85,6 +87,13 @@ Result<RowCount> moec::host::countRows(KernelRun &run) {
       return run.fail("expected offsets of one or more experts");
     View offsets = TRY(run.needed("offsets", 1, entries));
     count.rows = offsets.integer(0, entries - 1);
+  } else if (run.has("tiles")) {
+    for (const Tile &tile : TRY(readTiles(run))) {
+      count.rows = std::max(count.rows, tile.end);
+      count.inTiles.resize(count.rows);
+      std::fill(count.inTiles.begin() + tile.begin,
+                count.inTiles.begin() + tile.end, true);
+    }
   } else {
     count.rows = TRY(run.size("tokens"));
   }

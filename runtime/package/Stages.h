@@ -94,8 +94,7 @@ inline constexpr StageKind kStageKinds[] = {
     {.op = "quantize",
      .operands =
          "input row_weights? static_scale? static_second_scale? block_amax? "
-         "offsets? "
-         "expert_num_tokens? valid_tokens?",
+         "offsets? expert_num_tokens? tiles? tile_count? valid_tokens?",
      .results = "data scale?",
      .attributes = "group_rows:extent~ group_columns:extent~ dynamic:boolean "
                    "block_rows:integer pairs:integer~ emulates:string~ "

@@ -8,7 +8,7 @@
 // columns end in half a group.
 // CHECK-LABEL: moe.program @mx_sm_80
 // CHECK-NOT: moe.apart
-// CHECK: moe.kernel @up_to_32_gate_up kind = grouped_matmul fields ["lhs", "rows", "tiles", "tile_count", "rhs", "rhs_scale", "offsets"] results ["data"] {
+// CHECK: moe.kernel @up_to_32_gate_up kind = grouped_matmul fields ["lhs", "rows", "tiles", "tile_count", "rhs", "rhs_scale"] results ["data"] {
 // CHECK: moe.activate {{.*}} -> tensor<?x208xf32>
 // CHECK-NEXT: moe.quantize {{.*}} -> tensor<?x208xbf16>
 // CHECK-NEXT: moe.yield
@@ -37,9 +37,9 @@ moe.layer @nv {experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_t
 // A scale of all values that is given comes with the matmul, also where nothing
 // else is to be shared.
 // CHECK-LABEL: moe.program @given_sm_80
-// CHECK: moe.kernel @up_to_32_gate_up kind = grouped_matmul fields [{{.*}}, "static_scale", "offsets"] results ["data"] {
+// CHECK: moe.kernel @up_to_32_gate_up kind = grouped_matmul fields [{{.*}}, "static_scale"] results ["data"] {
 // ASKED-LABEL: moe.program @given_sm_80
-// ASKED: moe.kernel @up_to_32_gate_up kind = grouped_matmul fields [{{.*}}, "static_scale", "offsets"] results ["data"] {
+// ASKED: moe.kernel @up_to_32_gate_up kind = grouped_matmul fields [{{.*}}, "static_scale"] results ["data"] {
 moe.layer @given {experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<mxfp4_fp8>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // A scale of a row follows from columns of many CTAs.

@@ -39,7 +39,7 @@
 // MORE: %x_q, %x_scale = moe.launch @all_route(%logits, %given_ids, %given_weights, %valid_tokens, %x)
 // MORE-NEXT: moe.launch @all_permute(
 // MORE-NEXT: %t = moe.launch @all_gate_up(%x_q,
-// TILES: %t_q, %t_scale = moe.launch @up_to_32_gate_up(%x_q, %rows, %tiles, %tile_count, %packed, %x_scale, %w13_scale, %offsets) results ["t_q", "t_scale"]
+// TILES: %t_q, %t_scale = moe.launch @up_to_32_gate_up(%x_q, %rows, %tiles, %tile_count, %packed, %x_scale, %w13_scale) results ["t_q", "t_scale"]
 // TILES-NEXT: moe.launch @up_to_32_down(%t_q,
 // Tiles of 256 weight rows have whole groups.
 // TILES: %t_q, %t_scale = moe.launch @up_to_65536_gate_up(
@@ -66,7 +66,7 @@ moe.layer @dynamic {
 // Scales that are given: of x beside routing, of t in the epilogue.
 // FEW-LABEL: moe.program @given_sm_90a
 // FEW: moe.kernel @all_route_permute kind = route_permute fields ["logits", "given_ids", "given_weights", "valid_tokens", "input", "static_scale"]
-// FEW: moe.kernel @all_gate_up kind = grouped_matmul fields ["lhs", "rows", "tiles", "tile_count", "rhs", "lhs_scale", "rhs_scale", "static_scale", "offsets"] results ["data", "scale"] {
+// FEW: moe.kernel @all_gate_up kind = grouped_matmul fields ["lhs", "rows", "tiles", "tile_count", "rhs", "lhs_scale", "rhs_scale", "static_scale"] results ["data", "scale"] {
 // FEW: moe.activate
 // FEW-NEXT: moe.quantize
 // FEW-NEXT: moe.yield

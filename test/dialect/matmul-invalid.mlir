@@ -67,7 +67,7 @@ func.func @another_order(%x: tensor<?x64xbf16>, %t: tensor<?x4xi32>, %n: tensor<
 // -----
 
 func.func @activate_tiles(%h: tensor<?x64xf32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %o: tensor<5xi32>) {
-  // expected-error@+1 {{'moe.activate' op the two parts of 'tiles' must be given together, and without 'offsets'}}
+  // expected-error@+1 {{'moe.activate' op the two parts of 'tiles' must be given together, and without 'offsets', 'counts' or 'valid'}}
   %y = moe.activate <silu> %h offsets %o tiles (%t, %n) : (tensor<?x64xf32>, tensor<5xi32>, tensor<?x4xi32>, tensor<3xi32>) -> tensor<?x32xbf16>
   return
 }

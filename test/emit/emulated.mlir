@@ -14,8 +14,7 @@
 // CHECK-LABEL: gate_up.cu
 // CHECK: const moe::bf16 *lhs;
 // CHECK-NOT: lhs_scale
-// CHECK: const int *offsets;
-// CHECK-NEXT: moe::bf16 *data;
+// CHECK: moe::bf16 *data;
 // CHECK-NEXT: };
 // CHECK: using Input = moe::bf16;
 // CHECK-NEXT: using Weight = moe::e2m1;

@@ -33,8 +33,7 @@
 // e4m3 and scales. Their f32 pass through 16 * 128 * 4 bytes of shared memory.
 // GROUPS: ---- sm_90a/{{.*}}gate_up.cu
 // GROUPS-NOT: float *result;
-// GROUPS: const int *offsets;
-// GROUPS-NEXT: moe::e4m3 *data;
+// GROUPS: moe::e4m3 *data;
 // GROUPS-NEXT: float *scale;
 // GROUPS: using Result = float;
 // GROUPS: using Scaling = moe::quant::Group128;
@@ -45,7 +44,6 @@
 // behind the one that routes.
 // GIVEN: ---- sm_90a/{{.*}}gate_up.cu
 // GIVEN: const float *static_scale;
-// GIVEN-NEXT: const int *offsets;
 // GIVEN-NEXT: moe::e4m3 *data;
 // GIVEN-NEXT: float *scale;
 // GIVEN: using Result = float;

@@ -13,7 +13,7 @@
 // CHECK-NEXT: const int *source;
 // CHECK-NEXT: int *destination;
 // CHECK-NEXT: int first_expert;
-// CHECK-NEXT: int experts;
+// CHECK-NEXT: };
 // CHECK: static constexpr int kColumns = 336;
 // CHECK-NEXT: static constexpr int kGroup = 32;
 // CHECK: moe::packOrder<Config>(args)

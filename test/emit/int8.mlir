@@ -15,7 +15,6 @@
 // A scale of t that is given is applied by gate_up.
 // GIVEN: ---- sm_80/{{.*}}gate_up.cu
 // GIVEN: const float *static_scale;
-// GIVEN-NEXT: const int *offsets;
 // GIVEN-NEXT: moe::i8 *data;
 // GIVEN: using Result = float;
 // GIVEN: using Quant = moe::quant::Int8Tensor;

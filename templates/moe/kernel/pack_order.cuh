@@ -10,7 +10,7 @@
 // ascending. Groups have kGroup columns, the last one what is left; a column
 // too many is left out, and one too few is column 0. One CTA an expert.
 //
-// Args, in order: source, destination, int first_expert, int experts.
+// Args, in order: source, destination, int first_expert.
 //
 //===----------------------------------------------------------------------===//
 

@@ -122,9 +122,7 @@ struct WeightScales {
       return 2;
     else if constexpr (kByLane)
       return Config::Schedule::kTileN / 32;
-    else if constexpr (kSecond)
-      return 2 * (Config::Mma::kRows / 64);
-    else if constexpr (Layout::kScaled)
+    else if constexpr (kSecond || Layout::kScaled)
       return 2 * (Config::Mma::kRows / 64);
     else
       return 1;
