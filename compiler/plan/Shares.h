@@ -35,7 +35,7 @@ struct Share {
   }
 };
 
-/// What the shards of an intermediate consist of [columns].
+/// The parts of an intermediate that a shard holds whole [columns].
 struct ShardUnits {
   /// 16 bytes of the second matmul's operands, and a run of gate rows.
   int64_t piece;

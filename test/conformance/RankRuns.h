@@ -49,8 +49,8 @@ struct Layout {
   const char *more = "";    ///< options of the layer of ranks
   const char *options = ""; ///< and of the whole layer
   int64_t maxTokens = 64;
-  /// Of the ranks' sum from the whole layer. Only sums in f32 differ where a
-  /// rank rounds what the whole layer rounds, too.
+  /// The ranks' sum may differ so much from the whole layer. Only sums in f32
+  /// differ where a rank rounds what the whole layer rounds, too.
   double tolerance = 1e-5;
 
   /// Shared experts have no biases.
