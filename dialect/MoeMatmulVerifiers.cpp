@@ -16,7 +16,7 @@ using namespace moec::moe;
 using namespace moec::moe::detail;
 
 /// The operands' types follow from the descriptors and the realization.
-static ParseResult verifyRealization(GroupedMatmulOp op) {
+static ParseResult verifyRealizationOfMatmul(GroupedMatmulOp op) {
   const std::optional<DescriptorAttr> lhs = op.getLhsDescriptor(),
                                       rhs = op.getRhsDescriptor();
   const Realization realization = op.getRealization();
@@ -86,7 +86,7 @@ LogicalResult GroupedMatmulOp::verify() {
     return failure();
   if (getBiasOfRank() && !getBias())
     return emitOpError() << "'bias_of_rank' is of a 'bias', which is not given";
-  if (verifyRealization(*this))
+  if (verifyRealizationOfMatmul(*this))
     return failure();
   if (getLhsScale() && !getRhsScale())
     return emitOpError() << "'lhs_scale' must be given with 'rhs_scale'";

@@ -81,7 +81,7 @@ std::string tokensText(double tokens) {
   return countText(std::llround(tokens));
 }
 
-Work workOf(const Variant &variant, const std::string &name) {
+Work workOfKernel(const Variant &variant, const std::string &name) {
   for (const Kernel &kernel : variant.kernels)
     if (kernel.name == name)
       return kernel.work;
@@ -109,10 +109,11 @@ std::vector<ChartSeries> kernelSeries(const Target &target,
           });
       if (found == all.end())
         found = all.insert(
-            all.end(), {name,
-                        fmt::format("thin {}", classOf(workOf(*row.variant,
-                                                              kernel.kernel))),
-                        true, ChartSeries::Mark::None});
+            all.end(),
+            {name,
+             fmt::format("thin {}",
+                         classOf(workOfKernel(*row.variant, kernel.kernel))),
+             true, ChartSeries::Mark::None});
       found->points.push_back(
           {double(row.prediction->tokens), kernel.microseconds});
     }
@@ -237,7 +238,7 @@ std::string shareBars(const Target &target, const Times &times) {
       svg.open(fmt::format("{}: {}{}{}", name, timeText(kernel.microseconds),
                            kernel.bound.empty() ? "" : ", bound by ",
                            kernel.bound),
-               classOf(workOf(*row.variant, kernel.kernel)));
+               classOf(workOfKernel(*row.variant, kernel.kernel)));
       svg.rect(x, y, std::max(width - 1.5, 0.5), kRow - 5, "region", 3);
       if (const auto letters = size_t(std::max(width - 14, 0.0) / 6.7);
           letters >= std::min<size_t>(name.size(), 5))

@@ -48,7 +48,7 @@ constexpr Rule kRules[] = {
     {"softmax", 'n', 'n', '?', '?', "default"},
 };
 
-bool fits(char column, bool flag) {
+bool fitsColumn(char column, bool flag) {
   return column == '?' || (column == 'y') == flag;
 }
 
@@ -68,9 +68,10 @@ void infer(moe::LayerOp layer) {
     const Rule *found = nullptr;
     for (const Rule &rule : kRules)
       if (!found && rule.scoring == std::string_view(routing.getScoring()) &&
-          fits(rule.bias, routing.getBias()) &&
-          fits(rule.renormalize, routing.getRenormalize()) &&
-          fits(rule.groups, isGrouped) && fits(rule.scaled, bool(scale)))
+          fitsColumn(rule.bias, routing.getBias()) &&
+          fitsColumn(rule.renormalize, routing.getRenormalize()) &&
+          fitsColumn(rule.groups, isGrouped) &&
+          fitsColumn(rule.scaled, bool(scale)))
         found = &rule;
     assert(found && "the table is whole");
     method = found->method;

@@ -132,7 +132,7 @@ LogicalResult resolveCommunication(moe::LayerOp layer) {
 }
 
 /// Refuses a layer that cannot give each rank a share.
-LogicalResult checkSizes(moe::LayerOp layer) {
+LogicalResult checkShares(moe::LayerOp layer) {
   const moe::ParallelAttr parallel = layer.getParallel();
   const int64_t shards = parallel.getShardSize();
   const compiler::ShardUnits units = compiler::shardUnitsOf(layer);
@@ -221,7 +221,7 @@ void setRanks(moe::LayerOp layer, ArrayRef<int64_t> ranks) {
 }
 
 LogicalResult resolve(moe::LayerOp layer) {
-  if (failed(checkSizes(layer)) || failed(resolveCommunication(layer)))
+  if (failed(checkShares(layer)) || failed(resolveCommunication(layer)))
     return failure();
   const SmallVector<SmallVector<int64_t>> groups = groupsOfRanks(layer);
   if (groups.size() == 1) {

@@ -22,7 +22,7 @@ struct Operands {
 };
 } // namespace
 
-static std::string nameOf(Type type) {
+static std::string nameOfType(Type type) {
   return type ? elementTypeName(type) : "";
 }
 
@@ -51,8 +51,8 @@ static void addImpossible(LayerFacts &facts, ArrayRef<Operands> matmuls) {
   for (const Operands &operands : matmuls) {
     if (operands.activation.isPlain())
       continue;
-    const std::string activation = nameOf(operands.activation.getElement());
-    const std::string weight = nameOf(operands.weight.getElement());
+    const std::string activation = nameOfType(operands.activation.getElement());
+    const std::string weight = nameOfType(operands.weight.getElement());
     facts.impossible = fmt::format(
         "no engine multiplies {} with {} as they are with these scales",
         activation, weight);
@@ -60,8 +60,8 @@ static void addImpossible(LayerFacts &facts, ArrayRef<Operands> matmuls) {
     const ArrayRef<int64_t> w = operands.weight.getGroup();
     if (a == w && a[0] == 1 && (a[1] == 16 || a[1] == 32))
       facts.instruction = catalog::blockInstruction(
-          activation, nameOf(operands.activation.getScale()), weight,
-          nameOf(operands.weight.getScale()));
+          activation, nameOfType(operands.activation.getScale()), weight,
+          nameOfType(operands.weight.getScale()));
     return;
   }
 }
@@ -93,11 +93,11 @@ std::vector<LayerFacts> compiler::factsOf(moe::LayerOp layer) {
     for (const auto &[activation, weight] : matmuls) {
       facts.quantized |= !activation.isPlain() || !weight.isPlain();
       facts.nativeScales &= moe::nativeScales(activation, weight) != nullptr;
-      facts.elementTypes.push_back(nameOf(converts && !activation.isPlain()
-                                              ? computeType
-                                              : activation.getElement()));
+      facts.elementTypes.push_back(nameOfType(converts && !activation.isPlain()
+                                                  ? computeType
+                                                  : activation.getElement()));
       (converts || codes ? facts.codes : facts.elementTypes)
-          .push_back(nameOf(weight.getElement()));
+          .push_back(nameOfType(weight.getElement()));
       if (converts || codes)
         facts.codeGroups.push_back(
             {weight.getGroup()[0], weight.getGroup()[1]});

@@ -89,8 +89,8 @@ Result<Groups> Groups::of(KernelRun &run) {
 }
 
 /// One row of floats, as stored.
-std::vector<float> rowOf(Storage storage, const std::byte *weights,
-                         const Groups &groups, int64_t row) {
+std::vector<float> floatsOfRow(Storage storage, const std::byte *weights,
+                               const Groups &groups, int64_t row) {
   std::vector<float> values(static_cast<size_t>(groups.columns));
   loadFloats(storage, weights + row * storageBytes(storage, groups.columns),
              groups.columns, values.data());
@@ -98,13 +98,13 @@ std::vector<float> rowOf(Storage storage, const std::byte *weights,
 }
 
 /// The second scale of a part, 1 where there is none.
-float secondOf(const View &second, const Groups &groups, int64_t expert,
-               int64_t part) {
+float secondScaleOf(const View &second, const Groups &groups, int64_t expert,
+                    int64_t part) {
   return second ? second.number(0, expert * groups.parts + part) : 1;
 }
 
-Result<View> numbersOf(KernelRun &run, const char *name, const Groups &groups,
-                       int64_t perExpert) {
+Result<View> numbersOfGroups(KernelRun &run, const char *name,
+                             const Groups &groups, int64_t perExpert) {
   return run.operand(name, 1,
                      (groups.firstExpert + groups.experts) * perExpert);
 }
@@ -124,8 +124,8 @@ Result<void> stages::pack_scales(KernelRun &run) {
   const int64_t all = groups.firstExpert + groups.experts;
   View source = TRY(run.operand("source", all * groups.rows, groups.columns));
   View destination = TRY(run.result("destination", 1, all * perExpert));
-  View scale = TRY(numbersOf(run, "scale", groups, perExpert));
-  View second = TRY(numbersOf(run, "second_scale", groups, groups.parts));
+  View scale = TRY(numbersOfGroups(run, "scale", groups, perExpert));
+  View second = TRY(numbersOfGroups(run, "second_scale", groups, groups.parts));
   const Storage made = isSecond ? Storage::F32
                        : isZero ? Storage::I8
                                 : rules.scales();
@@ -143,7 +143,7 @@ Result<void> stages::pack_scales(KernelRun &run) {
       std::vector<WeightRange> ranges(static_cast<size_t>(perExpert));
       std::vector<int64_t> parts(static_cast<size_t>(perExpert));
       for (int64_t r = 0; r < groups.rows; ++r) {
-        const std::vector<float> values = rowOf(
+        const std::vector<float> values = floatsOfRow(
             source.storage, source.data, groups, expert * groups.rows + r);
         for (int64_t c = 0; c < groups.columns; ++c) {
           const auto at = static_cast<size_t>(groups.numberOf(r, c));
@@ -155,8 +155,8 @@ Result<void> stages::pack_scales(KernelRun &run) {
         const WeightRange range = ranges[static_cast<size_t>(i)];
         const int64_t at = expert * perExpert + i;
         std::byte *to = destination.at(0, at);
-        const float outer =
-            secondOf(second, groups, expert, parts[static_cast<size_t>(i)]);
+        const float outer = secondScaleOf(second, groups, expert,
+                                          parts[static_cast<size_t>(i)]);
         if (isSecond) {
           const float value = rules.secondScale(range.largest());
           storeFloats(Storage::F32, &value, 1, to);
@@ -189,9 +189,9 @@ Result<void> stages::pack_codes(KernelRun &run) {
                                     storageBytes(stored, groups.columns)));
   View destination =
       TRY(run.result("destination", all * groups.rows, groups.columns));
-  View scale = TRY(numbersOf(run, "scale", groups, perExpert));
-  View second = TRY(numbersOf(run, "second_scale", groups, groups.parts));
-  View zero = TRY(numbersOf(run, "zero_point", groups, perExpert));
+  View scale = TRY(numbersOfGroups(run, "scale", groups, perExpert));
+  View second = TRY(numbersOfGroups(run, "second_scale", groups, groups.parts));
+  View zero = TRY(numbersOfGroups(run, "zero_point", groups, perExpert));
   const int64_t bits = storageBits(rules.codes());
   if (!source || !destination || !scale || source.storage != Storage::I8 ||
       !rules.keeps(scale.storage) || destination.storage != rules.codes() ||
@@ -209,10 +209,10 @@ Result<void> stages::pack_codes(KernelRun &run) {
           const int64_t inStep = i / groups.rows;
           const int64_t expert = groups.firstExpert + inStep;
           const int64_t row = order.at(i % groups.rows).stored;
-          const std::vector<float> values =
-              rowOf(stored, source.data, groups, inStep * groups.rows + row);
+          const std::vector<float> values = floatsOfRow(
+              stored, source.data, groups, inStep * groups.rows + row);
           const float outer =
-              secondOf(second, groups, expert, groups.partOf(row));
+              secondScaleOf(second, groups, expert, groups.partOf(row));
           std::byte *to =
               destination.at(expert * groups.rows + i % groups.rows);
           std::fill_n(to, groups.columns * bits / 8, std::byte{0});

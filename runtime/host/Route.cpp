@@ -247,7 +247,8 @@ private:
 
 /// The row that `word` of the stage names.
 template <typename Row, size_t N>
-Result<Row> rowOf(KernelRun &run, const char *word, const Row (&rows)[N]) {
+Result<Row> methodRowOf(KernelRun &run, const char *word,
+                        const Row (&rows)[N]) {
   std::string value = run.word(word), known;
   for (const Row &row : rows) {
     if (row.name == value)
@@ -263,10 +264,10 @@ Result<Method> readMethod(KernelRun &run) {
   method.topK = run.integer("top_k");
   method.groups = run.integer("groups");
   method.topGroups = run.integer("top_groups");
-  method.score = TRY(rowOf(run, "score", kScores));
-  SelectRow select = TRY(rowOf(run, "select", kSelects));
+  method.score = TRY(methodRowOf(run, "score", kScores));
+  SelectRow select = TRY(methodRowOf(run, "select", kSelects));
   method.select = select.name;
-  method.normalize = TRY(rowOf(run, "normalize", kNormalizes));
+  method.normalize = TRY(methodRowOf(run, "normalize", kNormalizes));
   if (method.experts < 1 || method.topK < 1 || method.topK > method.experts)
     return run.fail("expected 1 <= top_k <= experts, got {} and {}",
                     method.topK, method.experts);

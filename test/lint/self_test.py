@@ -85,6 +85,20 @@ class Verifiers(LintTest):
         self.red("verifiers.py", tree, "no negative test expects 'plain; no'")
 
 
+class LocalNames(LintTest):
+    first = "namespace {\n\nint sizeOf(int a) {\n  return a;\n}\n\n} // namespace\n"
+
+    def test_the_same_name(self):
+        for other in ("static int sizeOf(long a);\n", "namespace {\nstd::vector<int>\nsizeOf(long a);\n} // namespace\n"):
+            self.red("local_names.py", {"runtime/host/A.cpp": self.first, "runtime/host/B.cpp": other},
+                     "runtime/host/A.cpp has a local function 'sizeOf', too")
+
+    def test_members_and_other_folders(self):
+        self.green("local_names.py", {"runtime/host/A.cpp": self.first, "runtime/jit/B.cpp": self.first,
+                                      "runtime/host/C.cpp": "int sizeOf(long a);\nstatic int Part::sizeOf(long a);\n"
+                                      "namespace {\nclass Part {\npublic:\n  int sizeOf(long a);\n};\n} // namespace\n"})
+
+
 class Refusals(LintTest):
     source = ('// The comment is not said.\nassert(ok && "the table is whole");\n'
               'refuse("sizes of " + Twine(n) +\n  " are not "\n  "supported");\nconst char *kNames = "silu gelu relu2";\n')
