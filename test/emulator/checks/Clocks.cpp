@@ -1,0 +1,178 @@
+//===- Clocks.cpp - what threads know of each other -----------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Joins of vector clocks, and what lanes release and acquire.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/emulator/checks/Clocks.h"
+
+#include <algorithm>
+#include <bit>
+
+using namespace moec::emulator;
+
+static void joinVectors(ClockVector &into, const ClockVector &from) {
+  if (into.size() < from.size())
+    into.resize(from.size());
+  for (size_t i = 0; i < from.size(); ++i)
+    into[i] = std::max(into[i], from[i]);
+}
+
+void Clocks::joinOther(uint64_t ofCta,
+                       const std::shared_ptr<const ClockVector> &from) {
+  auto &known = others[ofCta];
+  if (!known) {
+    known = from;
+  } else if (known != from) {
+    auto joined = std::make_shared<ClockVector>(*known);
+    joinVectors(*joined, *from);
+    known = std::move(joined);
+  }
+}
+
+void Clocks::join(const Clocks &other) {
+  launch = std::max(launch, other.launch);
+  if (other.cta == cta) {
+    joinVectors(own, other.own);
+    joinVectors(proxy, other.proxy);
+  } else if (other.cta != 0) {
+    joinOther(other.cta, std::make_shared<ClockVector>(other.own));
+  }
+  for (const auto &[ofCta, known] : other.others)
+    if (ofCta == cta)
+      joinVectors(own, *known);
+    else
+      joinOther(ofCta, known);
+}
+
+static void raiseIn(ClockVector &clocks, uint32_t thread, uint32_t clock) {
+  if (clocks.size() <= thread)
+    clocks.resize(thread + 1);
+  clocks[thread] = std::max(clocks[thread], clock);
+}
+
+void Clocks::raise(uint32_t thread, uint32_t clock) {
+  raiseIn(own, thread, clock);
+}
+
+void Clocks::raiseProxy(uint32_t thread, uint32_t clock) {
+  raiseIn(proxy, thread, clock);
+}
+
+bool Clocks::knows(uint64_t ofCta, uint32_t thread, uint32_t clock) const {
+  const ClockVector *known = &own;
+  if (ofCta != cta) {
+    auto it = others.find(ofCta);
+    if (it == others.end())
+      return false;
+    known = it->second.get();
+  }
+  return thread < known->size() && (*known)[thread] >= clock;
+}
+
+void LaneClocks::start(unsigned first, ClocksPointer view) {
+  firstThread = first;
+  clocks.fill(1);
+  views.fill(std::move(view));
+}
+
+/// Calls `function` with the lanes that share a view, one view after the other.
+template <typename F>
+static void forViews(const std::array<ClocksPointer, LaneClocks::kLanes> &views,
+                     uint32_t lanes, F function) {
+  while (lanes) {
+    const auto first = size_t(std::countr_zero(lanes));
+    uint32_t same = 0;
+    for (uint32_t rest = lanes; rest; rest &= rest - 1)
+      if (const auto lane = size_t(std::countr_zero(rest));
+          views[lane] == views[first])
+        same |= 1u << lane;
+    lanes &= ~same;
+    function(same, ClocksPointer(views[first]));
+  }
+}
+
+void LaneClocks::release(uint32_t lanes, Clocks &into) {
+  Clocks *same = nullptr;
+  Clocks mine;
+  forViews(views, lanes, [&](uint32_t, const ClocksPointer &view) {
+    mine.cta = view->cta;
+    same = into.cta == view->cta ? &into : &mine;
+    same->join(*view);
+  });
+  for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+    const auto lane = unsigned(std::countr_zero(rest));
+    same->raise(firstThread + lane, clocks[lane]++);
+  }
+  if (same == &mine)
+    into.join(mine);
+}
+
+void LaneClocks::acquire(uint32_t lanes, const Clocks &from) {
+  forViews(views, lanes, [&](uint32_t ofView, const ClocksPointer &view) {
+    auto joined = std::make_shared<Clocks>(*view);
+    joined->join(from);
+    replace(ofView, joined);
+  });
+}
+
+void LaneClocks::replace(uint32_t lanes, const ClocksPointer &from) {
+  for (; lanes; lanes &= lanes - 1)
+    views[size_t(std::countr_zero(lanes))] = from;
+}
+
+void LaneClocks::fenceProxy(uint32_t lanes) {
+  forViews(views, lanes, [&](uint32_t ofView, const ClocksPointer &view) {
+    auto fenced = std::make_shared<Clocks>(*view);
+    joinVectors(fenced->proxy, fenced->own);
+    // The view is shared: a lane's fence counts for its neighbours, too, which
+    // need a barrier of the warp for the writes themselves.
+    for (uint32_t rest = ofView; rest; rest &= rest - 1) {
+      const auto lane = unsigned(std::countr_zero(rest));
+      fenced->raiseProxy(firstThread + lane, clocks[lane]++);
+    }
+    replace(ofView, fenced);
+  });
+}
+
+void LaneClocks::fence(uint32_t lanes) {
+  for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+    const auto lane = size_t(std::countr_zero(rest));
+    if (observed[lane]) {
+      acquire(1u << lane, *observed[lane]);
+      observed[lane] = nullptr;
+    }
+  }
+  forViews(views, lanes, [&](uint32_t ofView, const ClocksPointer &view) {
+    for (uint32_t rest = ofView; rest; rest &= rest - 1) {
+      const auto lane = unsigned(std::countr_zero(rest));
+      auto fenced = std::make_shared<Clocks>(*view);
+      fenced->raise(firstThread + lane, clocks[lane]++);
+      fences[lane] = std::move(fenced);
+    }
+  });
+}
+
+void LaneClocks::observe(unsigned lane, const Clocks &from) {
+  auto joined = observed[lane] ? std::make_shared<Clocks>(*observed[lane])
+                               : std::make_shared<Clocks>();
+  joined->join(from);
+  observed[lane] = std::move(joined);
+}
+
+void SyncVariables::release(uint64_t address, const Clocks &what, bool kept) {
+  Clocks &variable = variables[address];
+  if (!kept)
+    variable = {};
+  variable.join(what);
+}
+
+const Clocks *SyncVariables::find(uint64_t address) const {
+  auto it = variables.find(address);
+  return it == variables.end() ? nullptr : &it->second;
+}

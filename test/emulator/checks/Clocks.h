@@ -1,0 +1,105 @@
+//===- Clocks.h - what threads know of each other ---------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Vector clocks. Each thread has a clock that grows when it releases what it
+// did; an access is a (thread, clock). It happened before what another thread
+// does if that thread knows the clock. Lock step of a warp orders nothing: each
+// lane has a clock and a view of its own, which lanes share while they are
+// equal.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_TEST_EMULATOR_CHECKS_CLOCKS_H
+#define MOEC_TEST_EMULATOR_CHECKS_CLOCKS_H
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace moec::emulator {
+
+using ClockVector = std::vector<uint32_t>;
+
+/// The knowledge of a thread.
+struct Clocks {
+  uint64_t cta = 0; ///< of the thread; 0: of no thread, all is in `others`
+  /// By thread of the CTA; after them by slot of its mbarriers, which count
+  /// phases of asynchronous writes.
+  ClockVector own;
+  /// The same, as far as the asynchronous proxy knows it through this thread.
+  ClockVector proxy;
+  std::map<uint64_t, std::shared_ptr<const ClockVector>> others; ///< by CTA
+  uint64_t launch = 0; ///< launches up to this one have ended
+
+  void join(const Clocks &other);
+  void raise(uint32_t thread, uint32_t clock);
+  void raiseProxy(uint32_t thread, uint32_t clock);
+  bool knows(uint64_t ofCta, uint32_t thread, uint32_t clock) const;
+  bool proxyKnows(uint32_t thread, uint32_t clock) const {
+    return thread < proxy.size() && proxy[thread] >= clock;
+  }
+
+private:
+  void joinOther(uint64_t ofCta,
+                 const std::shared_ptr<const ClockVector> &from);
+};
+using ClocksPointer = std::shared_ptr<const Clocks>;
+
+/// The clocks and views of a warp's lanes.
+class LaneClocks {
+public:
+  static constexpr unsigned kLanes = 32;
+
+  void start(unsigned firstThread, ClocksPointer view);
+
+  const Clocks &view(unsigned lane) const { return *views[lane]; }
+  const ClocksPointer &viewPointer(unsigned lane) const { return views[lane]; }
+  uint32_t clock(unsigned lane) const { return clocks[lane]; }
+
+  /// Adds what `lanes` know and did to `into`. What they do from now on is not
+  /// in it.
+  void release(uint32_t lanes, Clocks &into);
+  /// `lanes` learn what `from` knows.
+  void acquire(uint32_t lanes, const Clocks &from);
+  /// The same, where `from` has all that the lanes know.
+  void replace(uint32_t lanes, const ClocksPointer &from);
+  /// The asynchronous proxy learns what `lanes` know and did.
+  void fenceProxy(uint32_t lanes);
+  /// A later relaxed write releases what happened before; an earlier relaxed
+  /// read acquires.
+  void fence(uint32_t lanes);
+
+  ClocksPointer fenced(unsigned lane) const { return fences[lane]; }
+  /// A relaxed read: a fence makes an acquire of it.
+  void observe(unsigned lane, const Clocks &from);
+
+private:
+  unsigned firstThread = 0;
+  std::array<ClocksPointer, kLanes> views, fences, observed;
+  std::array<uint32_t, kLanes> clocks = {};
+};
+
+/// Knowledge that was released to places in memory by atomic and other strong
+/// writes.
+class SyncVariables {
+public:
+  /// A strong write: `kept` if it is atomic, so that earlier releases stay.
+  void release(uint64_t address, const Clocks &what, bool kept);
+  void forget(uint64_t address) { variables.erase(address); }
+  const Clocks *find(uint64_t address) const;
+  void clear() { variables.clear(); }
+
+private:
+  std::unordered_map<uint64_t, Clocks> variables;
+};
+
+} // namespace moec::emulator
+
+#endif // MOEC_TEST_EMULATOR_CHECKS_CLOCKS_H
