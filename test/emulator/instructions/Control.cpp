@@ -46,10 +46,12 @@ static Step fenceProxy(Warp &warp, const Inst &, uint32_t lanes) {
 /// Orders what needs no order here: mbarrier.init is seen at once by the CTA.
 static Step nothing(Warp &, const Inst &, uint32_t) { return Step::Next; }
 
-static Step launchDependents(Warp &warp, const Inst &, uint32_t) {
+static Step launchDependents(Warp &warp, const Inst &, uint32_t lanes) {
   Cta &cta = warp.cta;
-  cta.grid.triggersEarly = true;
   if (!cta.triggered) {
+    const auto lane = unsigned(std::countr_zero(lanes));
+    cta.grid.triggerKnown =
+        std::min(cta.grid.triggerKnown, warp.clocks.view(lane).launch);
     cta.triggered = true;
     ++cta.grid.triggered;
     cta.device.noteEffect();

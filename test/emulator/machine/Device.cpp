@@ -201,7 +201,7 @@ uint32_t Device::residentCtas(const Launch &launch) const {
   const uint32_t threads =
       (launch.block.volume() + kLanes - 1) / kLanes * kLanes;
   const uint32_t shared =
-      launch.kernel->dynamicSharedBegin() + launch.dynamicShared;
+      launch.kernel->staticSharedBytes + launch.dynamicShared;
   if (threads > std::min(launch.kernel->maxThreads + kLanes - 1, 1024u) ||
       shared > settings.sharedPerCta)
     return 0;
@@ -233,18 +233,14 @@ bool Device::startWork() {
       auto grid = std::make_unique<Grid>(*this, std::move(*work.launch));
       grid->kernel = grid->launch.kernel.get();
       grid->number = ++numLaunches;
-      // A launch that may overlap its predecessor knows no more than that,
-      // whether or not they meet in time.
-      grid->known = grid->launch.programmatic && stream.lastTriggersEarly
-                        ? stream.lastKnown
-                        : grid->number - 1;
-      if (before)
-        grid->known = before->known;
+      // A launch that may overlap its predecessor knows no more than those
+      // that triggered it, whether or not they meet in time.
+      grid->known = grid->number - 1;
+      if (grid->launch.programmatic)
+        grid->known = std::min(grid->known, before ? before->triggerKnown
+                                                   : stream.triggerKnown);
       grid->predecessor = before;
       grid->resident = residentCtas(grid->launch);
-      stream.lastKnown = grid->known;
-      stream.lastTriggersEarly = false;
-      stream.lastNumber = grid->number;
       std::ranges::copy(grid->launch.params, grid->params.begin());
       if (grid->resident < grid->launch.cluster ||
           (grid->launch.cooperative && grid->resident < grid->numCtas()))
@@ -270,8 +266,7 @@ bool Device::endGrids() {
       for (auto &grid : stream.grids)
         if (grid->predecessor == stream.grids.front().get())
           grid->predecessor = nullptr;
-      if (stream.grids.size() == 1)
-        stream.lastTriggersEarly = stream.grids.front()->triggersEarly;
+      stream.triggerKnown = stream.grids.front()->triggerKnown;
       stream.grids.pop_front();
       progress = true;
     }
@@ -306,12 +301,14 @@ bool Device::advance() {
   return progress || landAny();
 }
 
+bool Device::isIdle() const {
+  return std::ranges::all_of(
+      streams, [&](const auto &stream) { return isIdle(stream.first); });
+}
+
 bool Device::synchronize() {
   const size_t before = found.size();
-  for (;;) {
-    if (std::ranges::all_of(
-            streams, [&](const auto &stream) { return isIdle(stream.first); }))
-      break;
+  while (!isIdle()) {
     if (!advance())
       abandon("deadlock");
     else if (isHanging())

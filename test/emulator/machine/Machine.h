@@ -242,7 +242,9 @@ struct Grid {
   std::vector<std::unique_ptr<Cluster>> clusters; ///< that run
   uint32_t nextCta = 0, ended = 0, triggered = 0;
   uint32_t resident = 0;      ///< CTAs at once
-  bool triggersEarly = false; ///< a CTA has called launch_dependents
+  /// Launches up to this one had ended, as all know that triggered its
+  /// successor: where they awaited the predecessor before.
+  uint64_t triggerKnown = ~uint64_t(0);
   /// Calls `function` with each CTA that runs.
   template <typename F> void forCtas(F function) {
     for (auto &cluster : clusters)
@@ -291,6 +293,7 @@ public:
   void enqueue(uint64_t stream, Launch launch);
   void enqueueAction(uint64_t stream, std::function<void()> action);
   bool isIdle(uint64_t stream) const;
+  bool isIdle() const; ///< all streams
   /// Lets all that runs go on a little; false if nothing can.
   bool advance();
   /// Says where each warp waits, and ends all that runs.
@@ -343,8 +346,7 @@ private:
   struct Stream {
     std::deque<Work> queue;
     std::deque<std::unique_ptr<Grid>> grids; ///< that run, oldest first
-    uint64_t lastNumber = 0, lastKnown = 0;  ///< of the last launch
-    bool lastTriggersEarly = false;
+    uint64_t triggerKnown = 0; ///< of the last launch that has ended
   };
   std::map<uint64_t, Stream> streams;
   std::vector<CtaRecord> records;

@@ -1,0 +1,107 @@
+//===- Emulator.h - the emulated machine behind the driver's functions -*- C++
+//-*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// One for a process. The variable MOEC_EMULATOR has its settings, words
+// with blanks or commas between them:
+//
+//   arch=sm_90a              the device (default sm_90a)
+//   timing=late              at_once (default), late, random
+//   seed=3                   of random timing
+//   sms=8                    streaming multiprocessors
+//   checks=all               all (default), none, races, undefined
+//   log=1                    a line for each launch
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_TEST_EMULATOR_DRIVER_EMULATOR_H
+#define MOEC_TEST_EMULATOR_DRIVER_EMULATOR_H
+
+#include "runtime/cuda/CudaDriver.h"
+#include "test/emulator/machine/Machine.h"
+
+#include <condition_variable>
+#include <mutex>
+
+namespace moec::emulator {
+
+// Numbers of cuda.h that only a driver returns.
+inline constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidImage = 200,
+                     kNoBinary = 209, kInvalidPtx = 218, kNotFound = 500,
+                     kOutOfResources = 701, kLaunchFailed = 719,
+                     kNotSupported = 801;
+
+struct DriverSettings {
+  Settings device;
+  std::string arch = "sm_90a";
+  int major = 9, minor = 0;
+  bool logs = false;
+};
+
+/// Reads the words of MOEC_EMULATOR; the sentence says what is wrong.
+std::string parseSettings(const std::string &words, DriverSettings &settings);
+
+/// An allocation of device memory or of mapped host memory.
+struct Allocation {
+  std::unique_ptr<uint8_t, decltype(&std::free)> bytes{nullptr, &std::free};
+  size_t size = 0;
+};
+
+/// Work of a stream: a launch or an action.
+struct Record {
+  std::optional<Launch> launch;
+  std::function<void()> action;
+};
+
+struct StreamState {
+  bool captures = false;
+  std::vector<Record> records;
+};
+
+struct FunctionState {
+  std::shared_ptr<const Module> module;
+  std::shared_ptr<const Kernel> kernel;
+};
+
+struct Emulator {
+  static Emulator &get();
+
+  /// Puts work into a stream, or into the graph that the stream captures.
+  void enqueue(runtime::cuda::CUstream stream, Record record);
+  /// Waits until a stream, or all of them, are idle. Returns a status.
+  int synchronize(std::unique_lock<std::mutex> &lock,
+                  std::optional<uint64_t> stream);
+  int allocate(size_t bytes, bool isDefined, uint64_t &address);
+  int release(uint64_t address);
+
+  std::mutex mutex;
+  std::condition_variable launched;
+  DriverSettings settings;
+  std::unique_ptr<Device> device;
+  std::map<uint64_t, Allocation> allocations;
+  size_t allocated = 0;
+  bool hasFailed = false; ///< a finding since the last status
+  std::string settingsError;
+
+private:
+  Emulator();
+};
+
+inline StreamState *stateOf(runtime::cuda::CUstream stream) {
+  // 0 and 1 are the null stream, which captures nothing.
+  return reinterpret_cast<uint64_t>(stream) > 2
+             ? reinterpret_cast<StreamState *>(stream)
+             : nullptr;
+}
+
+inline uint64_t idOf(runtime::cuda::CUstream stream) {
+  return stateOf(stream) ? reinterpret_cast<uint64_t>(stream) : 0;
+}
+
+} // namespace moec::emulator
+
+#endif // MOEC_TEST_EMULATOR_DRIVER_EMULATOR_H
