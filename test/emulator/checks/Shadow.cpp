@@ -32,6 +32,10 @@ SharedShadow::SharedShadow(Cta &cta, size_t bytes)
       numThreads(cta.threads), writes(numGranules),
       reads(numGranules * numWarps), remote(numGranules), fine(numGranules) {}
 
+uint64_t SharedShadow::idOf(const Write &write) const {
+  return write.cta ? write.cta : cta.id;
+}
+
 void SharedShadow::split(size_t granule) {
   uint32_t base;
   if (freeFine.empty()) {
@@ -87,24 +91,26 @@ void SharedShadow::conflict(const Accessor &by, uint32_t offset,
                                 kernel.placeOf(other), other.text));
 }
 
-/// True if the lane, or what it knows, comes after (thread, clock).
-static bool isAfter(const Accessor &by, const Cta &cta, uint32_t ofCta,
-                    uint32_t thread, uint32_t clock) {
+/// True if the lane, or what it knows, comes after (thread, clock) of the CTA
+/// with id `ofCta`.
+static bool isAfter(const Accessor &by, uint64_t ofCta, uint32_t thread,
+                    uint32_t clock) {
   if (clock == kPending)
     return false;
   const Warp &warp = by.warp;
-  const bool isOwn = &warp.cta == &cta && ofCta == 0;
-  if (ofCta == 0 ? isOwn && thread == warp.threadOf(by.lane)
-                 : ofCta == warp.cta.id && thread == warp.threadOf(by.lane))
+  if (ofCta == warp.cta.id && thread == warp.threadOf(by.lane))
     return true;
-  return warp.clocks.view(by.lane).knows(ofCta ? ofCta : cta.id, thread, clock);
+  const Clocks &view = warp.clocks.view(by.lane);
+  if (ofCta == view.cta)
+    return thread < view.own.size() && view.own[thread] >= clock;
+  return view.knows(ofCta, thread, clock);
 }
 
 void SharedShadow::checkWrite(const Accessor &by, size_t cell, uint32_t offset,
                               bool reading) {
   const Write &write = writes[cell];
   if (write.writer == kPending || (write.strong && by.strong) ||
-      isAfter(by, cta, write.cta, write.writer, write.clock))
+      isAfter(by, idOf(write), write.writer, write.clock))
     return;
   const char *what =
       write.clock == kPending
@@ -124,10 +130,11 @@ void SharedShadow::checkReads(const Accessor &by, size_t cell,
     const Read &read = readOf(cell, warp);
     if (!read.lanes || (read.strong && by.strong))
       continue;
+    // All lanes of a read have its clock: mostly all are known.
     bool anyKnown = false;
     uint32_t unknown = kNone;
     forLanes(read.lanes, [&](unsigned lane) {
-      if (isAfter(by, cta, 0, warp * kLanes + lane, read.clock))
+      if (isAfter(by, cta.id, warp * kLanes + lane, read.clock))
         anyKnown = true;
       else
         unknown = warp * kLanes + lane;
@@ -136,7 +143,7 @@ void SharedShadow::checkReads(const Accessor &by, size_t cell,
       conflict(by, offset, what, unknown, read.site, 0);
   }
   const RemoteRead &read = remote[cell];
-  if (read.cta && !isAfter(by, cta, read.cta, read.thread, read.clock))
+  if (read.cta && !isAfter(by, read.cta, read.thread, read.clock))
     conflict(by, offset, what, read.thread, read.site, read.cta);
 }
 
@@ -210,7 +217,7 @@ void SharedShadow::readAsync(const Accessor &by, uint32_t lanes,
       return;
     forLanes(lanes, [&](unsigned lane) {
       Accessor one{by.warp, by.inst, lane};
-      if (!isAfter(one, cta, write.cta, write.writer, write.clock))
+      if (!isAfter(one, idOf(write), write.writer, write.clock))
         conflict(one, at,
                  "the asynchronous proxy reads without synchronization after a "
                  "write by",
@@ -234,7 +241,7 @@ void SharedShadow::writeAsync(const Accessor &by, uint32_t offset,
   forCells(offset, bytes, [&](size_t cell, uint32_t at) {
     const Write &write = writes[cell];
     if (write.writer != kPending) {
-      if (!isAfter(by, cta, write.cta, write.writer, write.clock))
+      if (!isAfter(by, idOf(write), write.writer, write.clock))
         conflict(by, at,
                  "the asynchronous proxy writes without synchronization after "
                  "a write by",

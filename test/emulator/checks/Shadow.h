@@ -76,6 +76,7 @@ private:
     uint32_t cta = 0, thread = 0, clock = 0, site = 0;
   };
 
+  uint64_t idOf(const Write &write) const;
   template <typename F>
   void forCells(uint32_t offset, uint32_t bytes, F function);
   void split(size_t granule);

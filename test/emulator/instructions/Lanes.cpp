@@ -38,12 +38,25 @@ static bool gather(Warp &warp, const Inst &inst, uint32_t lanes,
   requireDefined(warp, inst, maskOf, lanes, "the member mask");
   const auto first = unsigned(std::countr_zero(lanes));
   const auto members = uint32_t(warp.value(maskOf, first));
+  uint32_t same = 0;
   forLanes(lanes, [&](unsigned lane) {
-    if (!(members >> lane & 1) || warp.value(maskOf, lane) != members)
-      warp.cta.device.report(
-          "sync", &warp, &inst, lane,
-          fmt::format("the member mask {:08x} is not the lane's", members));
+    if (uint32_t(warp.value(maskOf, lane)) == members)
+      same |= 1u << lane;
   });
+  if (same & ~members)
+    warp.cta.device.report(
+        "sync", &warp, &inst, unsigned(std::countr_zero(same & ~members)),
+        fmt::format("the lane is not in its member mask {:08x}", members));
+  if (same != lanes) {
+    // Each mask is an exchange of its own.
+    const size_t index = size_t(warp.current - warp.groups.data());
+    Group rest = *warp.current;
+    rest.lanes &= ~same;
+    warp.current->lanes = same;
+    warp.groups.push_back(rest);
+    warp.current = &warp.groups[index];
+    lanes = same;
+  }
   together.add(lanes, inst);
   const uint32_t needed = members & warp.live;
   std::vector<Group *> others;

@@ -72,19 +72,33 @@ static void checkDescriptor(Warp &warp, const Inst &inst, uint64_t bits,
       }
 }
 
+/// One lane of those that know the same.
+static uint32_t representatives(const Warp &warp) {
+  uint32_t chosen = 0;
+  forLanes(warp.live, [&](unsigned lane) {
+    bool isNew = true;
+    forLanes(chosen, [&](unsigned other) {
+      isNew &= warp.clocks.viewPointer(lane) != warp.clocks.viewPointer(other);
+    });
+    chosen |= uint32_t(isNew) << lane;
+  });
+  return chosen;
+}
+
 /// Ranges of shared memory that rows of a descriptor lie in, one for each 8
 /// rows; and the asynchronous proxy's check of them.
 static void noteReads(Warp &warp, const Inst &inst, uint64_t bits,
                       unsigned first, unsigned rows, AsyncWork &work) {
   const Descriptor descriptor(bits);
   Cta &cta = warp.cta;
+  const uint32_t lanes = cta.shadow ? representatives(warp) : 0;
   for (unsigned row = first; row < first + rows; ++row)
     for (unsigned byte = 0; byte < kRowBytes; byte += 16) {
       const uint32_t at = descriptor.chunk(row, byte);
       if (at + 16 > cta.shared.size())
         return;
       if (cta.shadow)
-        cta.shadow->readAsync({warp, inst, 0}, warp.live, at, 16);
+        cta.shadow->readAsync({warp, inst, 0}, lanes, at, 16);
       if (!work.reads.empty() && work.reads.back().end == at)
         work.reads.back().end += 16;
       else

@@ -268,6 +268,7 @@ bool Device::endGrids() {
           grid->predecessor = nullptr;
       stream.triggerKnown = stream.grids.front()->triggerKnown;
       stream.grids.pop_front();
+      noteEffect();
       progress = true;
     }
   // All that come know what ended launches released.

@@ -132,6 +132,8 @@ public:
   Group *current = nullptr; ///< that executes
   uint32_t live = 0, exited = 0;
   uint32_t divergedSteps = 0; ///< groups take turns, by it
+  /// The device's effects when all groups waited; ~0: some did not.
+  uint64_t waitsSince = ~uint64_t(0);
   LaneClocks clocks;
 
   std::deque<std::shared_ptr<AsyncCopy>> copies;
@@ -241,7 +243,7 @@ struct Grid {
   alignas(128) std::array<uint8_t, 4096> params = {};
   std::vector<std::unique_ptr<Cluster>> clusters; ///< that run
   uint32_t nextCta = 0, ended = 0, triggered = 0;
-  uint32_t resident = 0;      ///< CTAs at once
+  uint32_t resident = 0; ///< CTAs at once
   /// Launches up to this one had ended, as all know that triggered its
   /// successor: where they awaited the predecessor before.
   uint64_t triggerKnown = ~uint64_t(0);
@@ -313,11 +315,15 @@ public:
 
   bool chance(uint32_t oneIn) { return random() % oneIn == 0; }
   /// Something changed that a waiting lane may see.
-  void noteEffect() { lastEffect = steps; }
+  void noteEffect() {
+    lastEffect = steps;
+    ++effects;
+  }
 
   Settings settings;
   std::mt19937 random;
-  uint64_t steps = 0; ///< instructions of warps
+  uint64_t steps = 0;   ///< instructions of warps
+  uint64_t effects = 0; ///< changes that waiting lanes may see
   SyncVariables syncVariables;
   const CtaRecord &recordOf(uint64_t ctaId) const { return records[ctaId]; }
   uint64_t recordCta(const Grid &grid, uint32_t index);

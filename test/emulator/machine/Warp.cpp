@@ -194,14 +194,21 @@ bool moec::emulator::runWarp(Warp &warp, unsigned steps) {
   const Kernel &kernel = *warp.cta.grid.kernel;
   const bool tracks = device.settings.checkUndefined;
   bool progress = false, fresh = false;
+  // Nothing has changed that it could wait for.
+  if (warp.waitsSince == device.effects)
+    return false;
+  warp.waitsSince = ~uint64_t(0);
   for (Group &group : warp.groups)
     group.waits = false;
   while (steps-- > 0 && !warp.groups.empty()) {
     Group *group = pickGroup(warp);
     if (!group) {
       // The steps of one group may let another one go on.
-      if (!fresh)
+      if (!fresh) {
+        if (!progress)
+          warp.waitsSince = device.effects;
         break;
+      }
       fresh = false;
       for (Group &other : warp.groups)
         other.waits = false;

@@ -42,6 +42,18 @@ done: st.global.u32 [%mine], %r0;)");
   EXPECT_EQ(words[19], 3u);
 }
 
+TEST_F(Threads, HalvesExchangeWithMasksOfTheirOwn) {
+  expectRight(R"(
+setp.lt.u32 %p1, %tid, 16;
+selp.b32 %r1, 0xFFFF, 0xFFFF0000, %p1;
+redux.sync.add.u32 %r0, %tid, %r1;
+shfl.sync.bfly.b32 %r2, %tid, 8, 31, %r1;
+add.s32 %r0, %r0, %r2;
+st.global.u32 [%mine], %r0;)");
+  EXPECT_EQ(words[3], 120u + 11u);
+  EXPECT_EQ(words[19], 376u + 27u);
+}
+
 TEST_F(Threads, SpinningLaneLetsOthersGoOn) {
   expectRight(R"(
 setp.eq.u32 %p1, %tid, 0;

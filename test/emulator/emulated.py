@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs rows of the catalog on the emulated GPU, against the reference and with all checkers.
+
+A package of a small layer for each scheme and arch of ARCHS, its backend and engine in turn; activations, routing methods, biases and
+the timings TIMINGS take turns. --all: every backend and engine of each scheme, in three timings. --only=WORD: packages whose names have
+the word. A package fails where a result is wrong and where the emulator reports anything.
+"""
+
+import concurrent.futures
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "conformance"))
+import moec_testing as testing  # noqa: E402
+import nvrtc  # noqa: E402
+
+# The first arch has every scheme in CI, the others have every STEPth.
+ARCHS = ["sm_90a", "sm_80", "sm_120a"]
+STEP = 4
+TIMINGS = ["late", "random"]
+SHAPE = {"num_experts": 8, "experts_per_token": 2, "hidden_dim": 128, "intermediate_size": 128}
+TOKENS = "1,21"
+MAX_TOKENS = 32
+# Seconds for one package.
+LIMIT = 600
+
+
+def chosen_ways(rows, arch, every):
+    """(scheme, backend, engine) of the packages for an arch."""
+    for number, scheme in enumerate(rows["schemes"]):
+        ways = list(testing.ways_on(rows, scheme, arch))
+        if not every and ways:
+            if arch["name"] != ARCHS[0] and number % STEP != ARCHS.index(arch["name"]):
+                continue
+            ways = [ways[number % len(ways)]]
+        for backend, engine in ways:
+            yield scheme, backend, engine
+
+
+def packages(rows, every):
+    """(name, layer, words of the compiler, arguments of the run, arch, timing) of each package."""
+    activations, methods = rows["activations"], rows["routing"]
+    archs = {arch["name"]: arch for arch in rows["archs"]}
+    turn = 0
+    for name in ARCHS:
+        for scheme, backend, engine in chosen_ways(rows, archs[name], every):
+            turn += 1
+            activation, routing = activations[turn % len(activations)], methods[turn % len(methods)]
+            if not testing.takes(rows, engine, activation):
+                activation = activations[0]
+            if testing.is_of_few_tokens(rows, engine) and "weight_on_input" in routing["needs"]:
+                routing = methods[0]
+            shape = testing.sized_for(rows, engine, SHAPE, scheme)
+            layer = testing.layer_json("emulated", shape, scheme, activation, routing, turn % 2 == 0)
+            words = [f"--arch={name}", f"--backend={backend}", *testing.engine_options(rows, engine), "--no-cubin",
+                     f"--max-tokens={MAX_TOKENS}"]
+            for timing in ["at_once", *TIMINGS] if every else [TIMINGS[turn % len(TIMINGS)]]:
+                yield (f"{name}-{scheme['name']}-{backend}-{engine}-{activation['name']}-{routing['name']}-{timing}", layer, words,
+                       testing.logits_of(routing, "bf16"), name, timing)
+
+
+def fault_of(tools, work, library, real, package):
+    """None, or a sentence about what is wrong with a package."""
+    name, layer, words, arguments, arch, timing = package
+    folder = work / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "layer.json").write_text(json.dumps(layer))
+    status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", *words, "-o", folder / "package"], LIMIT)
+    if status:
+        return f"moec exited with {status}: {errors.strip()[-300:]}"
+    status, output, errors = testing.run(
+        [tools.moec_check, folder / "package", "--device=cuda", "--check", "--json", f"--tokens={TOKENS}", *arguments], LIMIT,
+        MOEC_CUDA_DRIVER_PATH=library, MOEC_NVRTC_PATH=library, MOEC_EMULATOR_NVRTC=real, MOEC_EMULATOR=f"arch={arch} timing={timing}",
+        MOEC_CACHE_DIR=work / "cache", MOEC_WORKER="off", MOEC_JOBS="1", MOEC_TUNED_STORE="off")
+    reports = [line for line in errors.splitlines() if line.startswith("emulator:") or line.startswith("    ")]
+    if reports:
+        return "\n  ".join(reports[:8])
+    try:
+        runs = json.loads(output)["runs"]
+    except ValueError:
+        return f"moec-check exited with {status}: {errors.strip()[-300:]}"
+    wrong = [run for run in runs if not run["passed"]]
+    if wrong or status or not runs:
+        return f"moec-check exited with {status}: {str(wrong[:1] or errors.strip())[-300:]}"
+    shutil.rmtree(folder)
+    return None
+
+
+def main():
+    parser = testing.parser(__doc__)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    real = nvrtc.find()
+    if real is None:
+        print("no NVRTC on this machine; set MOEC_NVRTC_PATH", file=sys.stderr)
+        return 77
+    started = time.monotonic()
+    tools, work = testing.Tools(arguments.bin), Path(arguments.work)
+    rows = tools.rows()
+    library = Path(arguments.bin).parent / "lib" / "libmoec-emulator.so"
+    every = [package for package in packages(rows, arguments.all or testing.runs_all()) if arguments.only in package[0]]
+    failures = []
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        for package, fault in zip(every, pool.map(lambda one: fault_of(tools, work, library, real, one), every)):
+            if fault:
+                failures.append(package[0])
+                print(f"FAILED {package[0]}: {fault}", flush=True)
+    print(f"{len(every)} packages, {len(failures)} failed, {time.monotonic() - started:.0f} s")
+    return 1 if failures or not every else 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    sys.exit(main())
