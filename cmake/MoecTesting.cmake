@@ -30,6 +30,10 @@ function(moec_add_unit_test name)
   if(NOT arg_OPTIMIZED)
     target_compile_options(${name} PRIVATE -O0)
   endif()
+  # UndefinedBehaviorSanitizer watches what is tested; in the tests themselves it is a sixth of the time to compile them.
+  if(MOEC_SANITIZE MATCHES "undefined")
+    target_compile_options(${name} PRIVATE -fno-sanitize=undefined,float-cast-overflow)
+  endif()
   # SEPARATE: the sources have names in common, so that a unity build compiles each by itself.
   if(arg_SEPARATE)
     set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
