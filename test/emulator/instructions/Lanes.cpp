@@ -32,6 +32,28 @@ struct Together {
 };
 } // namespace
 
+/// Lanes hand on what they acquired from other warps, as they share a cache; an
+/// exchange does not order what they did themselves.
+static void shareViews(Warp &warp, uint32_t lanes) {
+  LaneClocks &clocks = warp.clocks;
+  const auto first = unsigned(std::countr_zero(lanes));
+  bool isSame = true;
+  forLanes(lanes, [&](unsigned lane) {
+    isSame &= clocks.viewPointer(lane) == clocks.viewPointer(first);
+  });
+  if (isSame)
+    return;
+  auto joined = std::make_shared<Clocks>();
+  joined->cta = warp.cta.id;
+  ClocksPointer last;
+  forLanes(lanes, [&](unsigned lane) {
+    if (clocks.viewPointer(lane) != last)
+      joined->join(clocks.view(lane));
+    last = clocks.viewPointer(lane);
+  });
+  clocks.replace(lanes, joined);
+}
+
 /// Collects the lanes of the member mask; false while some have not come.
 static bool gather(Warp &warp, const Inst &inst, uint32_t lanes,
                    const Reg &maskOf, Together &together) {
@@ -81,6 +103,8 @@ static bool gather(Warp &warp, const Inst &inst, uint32_t lanes,
     ++group->pc;
     group->waits = false;
   }
+  if (warp.cta.device.settings.checkRaces)
+    shareViews(warp, together.lanes);
   return true;
 }
 

@@ -42,8 +42,9 @@ static Step load(Warp &warp, const Inst &inst, uint32_t lanes) {
         warp.setDefined(to, 1u << lane, isDefined ? kAllLanes : 0);
       }
     }
-    if (inst.order != Order::Weak)
-      noteStrongRead(warp, inst, lane, address);
+    // Each element of a vector is a variable of its own.
+    for (uint32_t i = 0; inst.order != Order::Weak && i < count; ++i)
+      noteStrongRead(warp, inst, lane, address + i * inst.bytes);
   });
   return Step::Next;
 }
@@ -64,8 +65,9 @@ static Step store(Warp &warp, const Inst &inst, uint32_t lanes) {
         std::memset(place.defined + i * inst.bytes,
                     !tracks || warp.isDefined(from[i], 1u << lane), inst.bytes);
     }
-    if (inst.order != Order::Weak)
-      noteStrongWrite(warp, inst, lane, address, /*isAtomic=*/false);
+    for (uint32_t i = 0; inst.order != Order::Weak && i < count; ++i)
+      noteStrongWrite(warp, inst, lane, address + i * inst.bytes,
+                      /*isAtomic=*/false);
   });
   warp.cta.device.noteEffect();
   return Step::Next;

@@ -239,6 +239,12 @@ bool Device::startWork() {
       if (grid->launch.programmatic)
         grid->known = std::min(grid->known, before ? before->triggerKnown
                                                    : stream.triggerKnown);
+      // A launch that knows all earlier ones needs none of their releases.
+      if (grid->known == grid->number - 1 &&
+          std::ranges::all_of(streams, [](const auto &one) {
+            return one.second.grids.empty();
+          }))
+        syncVariables.clear();
       grid->predecessor = before;
       grid->resident = residentCtas(grid->launch);
       std::ranges::copy(grid->launch.params, grid->params.begin());
@@ -271,11 +277,6 @@ bool Device::endGrids() {
       noteEffect();
       progress = true;
     }
-  // All that come know what ended launches released.
-  if (progress && std::ranges::all_of(streams, [](const auto &stream) {
-        return stream.second.grids.empty();
-      }))
-    syncVariables.clear();
   return progress;
 }
 
@@ -292,10 +293,11 @@ bool Device::advance() {
     if (settings.timing == Timing::Random)
       std::ranges::shuffle(order, random);
     for (Grid *grid : order) {
-      bool went = startCtas(*grid);
-      went |= stepGrid(*grid);
-      progress |= went;
-      if (went && settings.timing == Timing::Late && steps % 16 != 0)
+      const uint64_t before = effects;
+      progress |= startCtas(*grid);
+      progress |= stepGrid(*grid);
+      // A successor that polls for what its predecessor does has no effect.
+      if (effects != before && settings.timing == Timing::Late)
         break;
     }
   }

@@ -185,6 +185,26 @@ st.global.u32 [%base+64], 7;
               read);
 }
 
+TEST_F(Threads, FlagInAVectorIsAcquired) {
+  ctas = 2;
+  expectRight(R"(
+mov.u32 %r1, %ctaid.x;
+setp.ne.u32 %p1, %tid, 0;
+@%p1 ret;
+setp.eq.u32 %p2, %r1, 1;
+@%p2 bra reader;
+st.global.u32 [%base+64], 7;
+red.release.gpu.global.add.s32 [%base+268], 1;
+ret;
+reader: ld.relaxed.gpu.global.v4.b32 {_, _, _, %r3}, [%base+256];
+setp.eq.u32 %p3, %r3, 0;
+@%p3 bra reader;
+fence.acq_rel.gpu;
+ld.global.u32 %r2, [%base+64];
+st.global.u32 [%base], %r2;)");
+  EXPECT_EQ(words[0], 7u);
+}
+
 TEST_F(Threads, HangIsReported) {
   settings.spinLimit = 100'000;
   expectFinding("again: ld.relaxed.gpu.global.u32 %r0, [%base];"
