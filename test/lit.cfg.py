@@ -21,7 +21,7 @@ config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
 config.excludes = ["Inputs", "mutants", "CMakeLists.txt"]
 config.test_source_root = os.path.join(config.moec_source_root, "test")
-# What tests write: bootstrap gives a folder in memory, since most of it is small files.
+# Tests write small files mostly: bootstrap gives a folder in memory.
 config.test_exec_root = os.environ.get("MOEC_LIT_SCRATCH") or os.path.join(config.moec_binary_root, "test")
 
 config.environment["PATH"] = os.pathsep.join(
