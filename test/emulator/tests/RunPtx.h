@@ -27,7 +27,16 @@ protected:
   /// Runs the body; `shared` bytes of dynamic shared memory are at `memory`.
   /// Words begin as `words` says, which tests read back.
   bool run(const std::string &body) {
-    const std::string text = R"(.version 9.0
+    device = std::make_unique<Device>(settings);
+    device->addRegion(reinterpret_cast<uint64_t>(words.data()),
+                      words.size() * 4, wordsAreDefined);
+    launch(body);
+    return device->synchronize();
+  }
+
+  /// The whole text of a body.
+  static std::string textOf(const std::string &body) {
+    return R"(.version 9.0
 .target sm_90a
 .address_size 64
 .extern .shared .align 128 .b8 memory[];
@@ -45,22 +54,23 @@ mov.u32 %tid, %tid.x;
 mul.wide.u32 %mine, %tid, 4;
 add.s64 %mine, %mine, %base;
 )" + body + "\nret;\n}\n";
-    auto module = std::shared_ptr<Module>(parsePtx(text));
-    device = std::make_unique<Device>(settings);
-    device->addRegion(reinterpret_cast<uint64_t>(words.data()),
-                      words.size() * 4, wordsAreDefined);
+  }
+
+  /// Launches a body on the device that run() made.
+  void launch(const std::string &body, bool programmatic = false) {
+    auto module = std::shared_ptr<Module>(parsePtx(textOf(body)));
     Launch launch;
     launch.module = module;
     launch.kernel = module->kernels.at("k");
     launch.grid.x = ctas;
     launch.block.x = threads;
     launch.cluster = cluster;
+    launch.programmatic = programmatic;
     launch.dynamicShared = shared;
     const auto address = reinterpret_cast<uint64_t>(words.data());
     launch.params.resize(8);
     std::memcpy(launch.params.data(), &address, 8);
     device->enqueue(0, std::move(launch));
-    return device->synchronize();
   }
 
   /// The texts of all findings.
