@@ -186,10 +186,14 @@ void addTuneOptions(CLI::App &command, TuneOptions &options) {
                      "a file for the numbers as JSON");
 }
 
+/// In place of a phase: the layer JSON that the input became.
+constexpr std::string_view kLayerJson = "layer-json";
+
 std::string checkPhase(const std::string &name) {
-  return parsePhase(name)
+  return name == kLayerJson || parsePhase(name)
              ? ""
-             : fmt::format("expected one of {}, got {}", phaseNames(), name);
+             : fmt::format("expected one of {}, {}, got {}", kLayerJson,
+                           phaseNames(), name);
 }
 
 std::string checkPath(const std::string &path) {
@@ -253,7 +257,8 @@ void CommandLine::addCompile() {
   addInputOptions(*compile, options);
   compile
       ->add_option("--emit", phase,
-                   "where to stop: " + phaseNames() +
+                   fmt::format("where to stop: {}, ", kLayerJson) +
+                       phaseNames() +
                        "; IR goes to standard output and may be the input of "
                        "the next call")
       ->capture_default_str()
@@ -330,7 +335,8 @@ std::optional<int> CommandLine::parse(int argc, char **argv) {
     if (compile->gpu.empty() && !compile->archs.empty())
       compile->gpu = presentGpu(compile->archs);
   }
-  options.emit = *parsePhase(phase);
+  options.emitsLayerJson = phase == kLayerJson;
+  options.emit = parsePhase(phase).value_or(Phase::Layer);
   options.compile.cubins = !noCubin;
   return std::nullopt;
 }

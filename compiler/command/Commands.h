@@ -26,11 +26,12 @@ struct CommandOptions {
   CompileOptions compile;
   ExplainOptions explain;
   Phase emit = Phase::Package;
-  std::string output; ///< -o; "" = standard output, or <layer>.moec
-  bool json = false;  ///< explain prints JSON
-  std::string html;   ///< explain writes a page here; "" = none
-  std::string bench;  ///< measured times for the page; "" = none
-  std::string cases;  ///< a file whose lines are cases; "" = one input
+  bool emitsLayerJson = false; ///< in place of `emit`
+  std::string output;          ///< -o; "" = standard output, or <layer>.moec
+  bool json = false;           ///< explain prints JSON
+  std::string html;            ///< explain writes a page here; "" = none
+  std::string bench;           ///< measured times for the page; "" = none
+  std::string cases;           ///< a file whose lines are cases; "" = one input
   /// Receives what would go to standard output, unless null.
   std::string *printed = nullptr;
 };

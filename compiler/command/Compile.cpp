@@ -10,6 +10,8 @@
 #include "compiler/Input.h"
 #include "compiler/explain/Report.h"
 #include "compiler/html/Page.h"
+#include "compiler/import/Formats.h"
+#include "compiler/import/Import.h"
 #include "dialect/Moe.h"
 #include "runtime/package/Ranks.h"
 #include "runtime/support/Files.h"
@@ -145,11 +147,22 @@ Result<void> writeCompiled(Input &input, const CommandOptions &options) {
                      [&] { return writeOutput(options, "", summary); });
 }
 
+/// The layer JSON that the input became, once it is a layer again.
+Result<void> writeDescription(Input &input, const CommandOptions &options) {
+  const std::string text =
+      TRY(writeLayerJson(TRY(describeFile(options.input, options.import))));
+  TRY(input.readText(text, options.input, {}));
+  TRY(checkTarget(input, Phase::Layer, options.compile));
+  return writeOutput(options, options.output, text);
+}
+
 } // namespace
 
 Result<void> moec::compiler::runCompile(const CommandOptions &options,
                                         mlir::MLIRContext &context) {
   Input input(context);
+  if (options.emitsLayerJson)
+    return writeDescription(input, options);
   TRY(input.readFile(options.input, options.import));
   Phase last = std::min(options.emit, Phase::Scheduled);
   TRY(checkTarget(input, last, options.compile));

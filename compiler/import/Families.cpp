@@ -4,172 +4,29 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
-//
-// Defaults are those of the configuration classes that a row names as its
-// source, as of Transformers 5.23; test/import/DefaultsTest.cpp compares each.
-// Classes that differ in one stand in rows of their own. What a row says
-// without a key is what the modeling code does. Of models without such a class
-// every key that could change the layer is required.
-//
-//===----------------------------------------------------------------------===//
 
 #include "compiler/import/Families.h"
 
 #include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Catalog.h"
 
+#include <vector>
+
+using namespace moec;
 using namespace moec::compiler;
 
 namespace {
 
-/// DeepSeek-V3's routing under its keys, of which a class has other defaults.
-constexpr FamilyRouting noaux(double scale, int64_t groups, int64_t topGroups,
-                              bool renormalize = true) {
-  return {.scoring = orElse("scoring_func", "sigmoid"),
-          .renormalize = orElse("norm_topk_prob", renormalize),
-          .groups = orElse("n_group", groups),
-          .topGroups = orElse("topk_group", topGroups),
-          .topkMethod = orElse("topk_method", "noaux_tc"),
-          .scale = orElse("routed_scaling_factor", scale),
-          .f32Logits = always(true)};
-}
+constexpr FixedKey kNoSharedExpert =
+    mustBe("shared_expert_intermediate_size", 0, "0",
+           "Transformers gives these models no shared expert, vLLM does");
 
-constexpr FixedKey mustBeFalse(std::string_view key,
-                               std::string_view otherwise) {
-  return {.key = key,
-          .absent = "false",
-          .accepted = "false",
-          .otherwise = otherwise,
-          .flag = false};
-}
-
-constexpr FixedKey mustBe(std::string_view key, double number,
-                          std::string_view accepted,
-                          std::string_view otherwise) {
-  return {.key = key,
-          .absent = accepted,
-          .accepted = accepted,
-          .otherwise = otherwise,
-          .least = number,
-          .most = number};
-}
-
-constexpr FixedKey kNoWeightedSharedExpert =
-    mustBe("shared_intermediate_size", 0, "0",
-           "the shared expert of these models has a weight of its own");
+constexpr FamilyActivation kStepLimits = {.limitsKey = "swiglu_limits",
+                                          .limited = "swiglustep",
+                                          .sharedLimitsKey =
+                                              "swiglu_limits_shared"};
 
 constexpr ModelFamily kFamilies[] = {
-    // Kimi-K2 and K2.5, Moonlight: as DeepSeek-V3.
-    {.architectures = "DeepseekV3ForCausalLM DeepseekV32ForCausalLM "
-                      "KimiK25ForConditionalGeneration "
-                      "Kimi_K25ForConditionalGeneration",
-     .modelTypes = "deepseek_v3 deepseek_v32 kimi_k2 kimi_k25",
-     .source = "DeepseekV3Config DeepseekV32Config Kimi_K25Config",
-     .part = "text_config",
-     .experts = required("n_routed_experts num_local_experts"),
-     .routing = noaux(2.5, 8, 4),
-     .shared = {.count = orElse("n_shared_experts", 1)},
-     .sparse = {{"first_k_dense_replace", 3}, {"moe_layer_freq", 1}}},
-    {.architectures = "AXK1ForCausalLM",
-     .modelTypes = "axk1 AXK1",
-     .source = "AXK1Config",
-     .experts = required("n_routed_experts num_local_experts"),
-     .routing = noaux(2.5, 8, 4),
-     .shared = {.count = orElse("n_shared_experts", 1)},
-     .sparse = {{"first_k_dense_replace", 1}, {"moe_layer_freq", 1}}},
-    {.architectures = "Dots1ForCausalLM",
-     .modelTypes = "dots1",
-     .source = "Dots1Config",
-     .experts = required("n_routed_experts num_local_experts"),
-     .routing = noaux(1.0, 1, 1, false),
-     .shared = {.count = orNone("n_shared_experts", 0)},
-     .sparse = {{"first_k_dense_replace", 0}, {"moe_layer_freq", 1}}},
-    {.architectures = "DeepseekV2ForCausalLM",
-     .modelTypes = "deepseek_v2",
-     .source = "DeepseekV2Config",
-     .experts = required("n_routed_experts num_experts"),
-     .routing = {.scoring = orElse("scoring_func", "softmax"),
-                 .renormalize = orElse("norm_topk_prob", false),
-                 .groups = orNone("n_group", 0),
-                 .topGroups = orNone("topk_group", 0),
-                 .topkMethod = orElse("topk_method", "greedy"),
-                 .scale = orElse("routed_scaling_factor", 1.0),
-                 .f32Logits = always(true)},
-     .shared = {.count = orNone("n_shared_experts", 2)},
-     .sparse = {{"first_k_dense_replace", 0}, {"moe_layer_freq", 1}}},
-    {.architectures = "DeepseekV4ForCausalLM",
-     .modelTypes = "deepseek_v4",
-     .source = "DeepseekV4Config",
-     .experts = required("n_routed_experts num_local_experts"),
-     .intermediate = required("moe_intermediate_size intermediate_size"),
-     .routing = {.scoring = orElse("scoring_func", "sqrtsoftplus"),
-                 .renormalize = orElse("norm_topk_prob", true),
-                 .topkMethod = orElse("topk_method", "noaux_tc"),
-                 .scale = orElse("routed_scaling_factor", 1.5),
-                 .hashLayers = orElse("num_hash_layers", 3)},
-     .activation = {.limit = orNone("swiglu_limit", 10.0)},
-     .shared = {.count = orElse("n_shared_experts", 1)},
-     .expertTypeKey = "expert_dtype"},
-    {.architectures = "KimiLinearForCausalLM",
-     .modelTypes = "kimi_linear",
-     .source = "KimiLinearConfig",
-     .experts = required("num_experts num_local_experts"),
-     .topK = required("num_experts_per_token num_experts_per_tok"),
-     .routing = {.scoring = orElse("moe_router_activation_func", "sigmoid"),
-                 .renormalize = orElse("moe_renormalize norm_topk_prob", true),
-                 .groups = orElse("num_expert_group n_group", 1),
-                 .topGroups = orElse("topk_group", 1),
-                 .bias = always(true),
-                 .scale = orElse("routed_scaling_factor", 2.446),
-                 .f32Logits = always(true)},
-     .shared = {.count = orElse("num_shared_experts n_shared_experts", 1)},
-     .sparse = {{"first_k_dense_replace", 1}, {"moe_layer_freq", 1}},
-     .irrelevant = "use_grouped_topk topk_method"},
-    {.architectures = "KimiK3ForConditionalGeneration",
-     .modelTypes = "kimi_k3",
-     .source = "none: required",
-     .part = "text_config",
-     .partTypes = "kimi_linear",
-     .topK = required("num_experts_per_token"),
-     .routing = {.scoring = required("moe_router_activation_func"),
-                 .renormalize = required("moe_renormalize"),
-                 .groups = required("num_expert_group"),
-                 .topGroups = required("topk_group"),
-                 .bias = always(true),
-                 .scale = required("routed_scaling_factor"),
-                 .f32Logits = always(true)},
-     .activation = {.function = required("hidden_act"),
-                    .beta = orNone("activation_situ_beta", Number()),
-                    .linearBeta =
-                        orNone("activation_situ_linear_beta", Number())},
-     .shared = {.count = required("num_shared_experts")},
-     .sparse = {{"first_k_dense_replace", {}, true},
-                {"moe_layer_freq", {}, true}},
-     .latent = orNone("routed_expert_hidden_size", 0),
-     // The norm stands before the experts, where the caller projects.
-     .irrelevant = "use_grouped_topk topk_method latent_moe_use_norm"},
-    {.architectures = "Glm4MoeForCausalLM Glm4vMoeForConditionalGeneration",
-     .modelTypes = "glm4_moe glm4v_moe glm4v_moe_text",
-     .source = "Glm4MoeConfig Glm4vMoeTextConfig",
-     .part = "text_config",
-     .experts = required("n_routed_experts num_local_experts"),
-     .routing = noaux(1.0, 1, 1),
-     .shared = {.count = orElse("n_shared_experts", 1)},
-     .sparse = {{"first_k_dense_replace", 1}, {"moe_layer_freq", 1}}},
-    {.architectures = "Glm4MoeLiteForCausalLM",
-     .modelTypes = "glm4_moe_lite",
-     .source = "Glm4MoeLiteConfig",
-     .experts = required("n_routed_experts num_local_experts"),
-     .routing = noaux(1.8, 1, 1),
-     .shared = {.count = orElse("n_shared_experts", 1)},
-     .sparse = {{"first_k_dense_replace", 1}, {"moe_layer_freq", 1}}},
-    {.architectures = "GlmMoeDsaForCausalLM",
-     .modelTypes = "glm_moe_dsa",
-     .source = "GlmMoeDsaConfig",
-     .experts = required("n_routed_experts num_local_experts"),
-     .routing = noaux(2.5, 1, 1),
-     .shared = {.count = orElse("n_shared_experts", 1)},
-     .sparse = {{"first_k_dense_replace", 3}, {"moe_layer_freq", 1}}},
     {.architectures = "MixtralForCausalLM MiniMaxForCausalLM",
      .modelTypes = "mixtral minimax",
      .source = "MixtralConfig MiniMaxConfig",
@@ -188,23 +45,77 @@ constexpr ModelFamily kFamilies[] = {
      .source = "Qwen3MoeConfig",
      .experts = required("num_experts num_local_experts"),
      .routing = {.renormalize = orElse("norm_topk_prob", false)},
-     // The class has none; vLLM reads the key.
-     .shared = {.count = always<int64_t>(1),
-                .width = orNone("shared_expert_intermediate_size", 0),
-                .gate = true},
-     .sparse = {{"decoder_sparse_step", 1}, {"mlp_only_layers"}}},
+     .sparse = {{"decoder_sparse_step", 1}, {"mlp_only_layers"}},
+     .fixed = {kNoSharedExpert}},
     {.architectures = "Qwen3VLMoeForConditionalGeneration",
      .modelTypes = "qwen3_vl_moe qwen3_vl_moe_text",
      .source = "Qwen3VLMoeTextConfig",
      .part = "text_config",
      .experts = required("num_experts num_local_experts"),
-     .routing = {.renormalize = orElse("norm_topk_prob", true)},
+     .routing = {.renormalize = only("norm_topk_prob", true)},
      .sparse = {{"decoder_sparse_step", 1}, {"mlp_only_layers"}}},
-    {.architectures = "Qwen3NextForCausalLM "
-                      "Qwen3_5MoeForConditionalGeneration "
+    {.architectures = "Qwen3OmniMoeForConditionalGeneration",
+     .modelTypes = "qwen3_omni_moe",
+     .source = "Qwen3OmniMoeTextConfig",
+     .part = "thinker_config.text_config",
+     .partTypes = "qwen3_omni_moe_text qwen3_omni_moe_thinker",
+     .experts = required("num_experts num_local_experts"),
+     .routing = {.renormalize = orElse("norm_topk_prob", true)},
+     .sparse = {{"decoder_sparse_step", 1}, {"mlp_only_layers"}},
+     .fixed = {kNoSharedExpert}},
+    {.architectures = "Qwen3OmniMoeThinkerForConditionalGeneration",
+     .modelTypes = "qwen3_omni_moe_thinker qwen3_omni_moe_text",
+     .source = "Qwen3OmniMoeTextConfig",
+     .part = "text_config",
+     .experts = required("num_experts num_local_experts"),
+     .routing = {.renormalize = orElse("norm_topk_prob", true)},
+     .sparse = {{"decoder_sparse_step", 1}, {"mlp_only_layers"}},
+     .fixed = {kNoSharedExpert}},
+    {.architectures = "Qwen3OmniMoeTalkerForConditionalGeneration",
+     .modelTypes = "qwen3_omni_moe_talker qwen3_omni_moe_talker_text",
+     .source = "Qwen3OmniMoeTalkerTextConfig",
+     .part = "text_config",
+     .experts = required("num_experts num_local_experts"),
+     .routing = {.renormalize = orElse("norm_topk_prob", false)},
+     .shared = {.count = always<int64_t>(1),
+                .width = required("shared_expert_intermediate_size"),
+                .gate = true}},
+    {.architectures = "MellumForCausalLM",
+     .modelTypes = "mellum",
+     .source = "MellumConfig",
+     .experts = required("num_experts num_local_experts"),
+     .routing = {.renormalize = orElse("norm_topk_prob", true)},
+     .fixed = {kNoSharedExpert}},
+    {.architectures = "Qwen3_5MoeForConditionalGeneration "
                       "Qwen3_5MoeForCausalLM",
-     .modelTypes = "qwen3_next qwen3_5_moe qwen3_5_moe_text",
-     .source = "Qwen3NextConfig Qwen3_5MoeTextConfig",
+     .modelTypes = "qwen3_5_moe qwen3_5_moe_text",
+     .source = "Qwen3_5MoeTextConfig",
+     .part = "text_config",
+     .routing = {.renormalize = only("norm_topk_prob", true)},
+     .shared = {.count = always<int64_t>(1),
+                .width = orElse("shared_expert_intermediate_size", 512),
+                .gate = true},
+     .sparse = {{"decoder_sparse_step", 1}, {"mlp_only_layers"}}},
+    {.architectures = "FlintForCausalLM",
+     .modelTypes = "flint",
+     .source = "FlintConfig",
+     .routing = {.scoring = always<std::string_view>("sigmoid"),
+                 .renormalize = orElse("norm_topk_prob", true),
+                 .f32Logits = always(true)},
+     .shared = {.count = always<int64_t>(1),
+                .width = orElse("shared_expert_intermediate_size", 1024)},
+     .sparse = {{"decoder_sparse_step", 1}, {"mlp_only_layers", 2}}},
+    {.architectures = "LaraMiniForCausalLM",
+     .modelTypes = "lara_mini",
+     .source = "LaraMiniConfig",
+     .routing = {.renormalize = orElse("norm_topk_prob", true),
+                 .f32Logits = always(true)},
+     .shared = {.count = always<int64_t>(1),
+                .width = orElse("shared_expert_intermediate_size", 512)}},
+    {.architectures = "Qwen3NextForCausalLM Qwen4ExpForCausalLM "
+                      "Qwen4ExpForConditionalGeneration",
+     .modelTypes = "qwen3_next qwen4_exp qwen4_exp_text",
+     .source = "Qwen3NextConfig Qwen4ExpTextConfig",
      .part = "text_config",
      .routing = {.renormalize = orElse("norm_topk_prob", true)},
      .shared = {.count = always<int64_t>(1),
@@ -224,6 +135,18 @@ constexpr ModelFamily kFamilies[] = {
                     .limit = orElse("swiglu_limit", 7.0)},
      .hasBias = true,
      .interleaved = true},
+    {.architectures = "OpenAIPrivacyFilterForTokenClassification",
+     .modelTypes = "openai_privacy_filter",
+     .source = "OpenAIPrivacyFilterConfig",
+     .experts = required("num_local_experts num_experts"),
+     .intermediate = required("intermediate_size"),
+     .routing = {.method = "renormalize", .f32Logits = always(true)},
+     // Rows of gates stand before those of ups.
+     .activation = {.whatever = "swigluoai_uninterleave",
+                    .alpha = orElse("swiglu_alpha", 1.702),
+                    .beta = always(Number(1.0)),
+                    .limit = orElse("swiglu_limit", 7.0)},
+     .hasBias = true},
     {.architectures = "Llama4ForConditionalGeneration Llama4ForCausalLM",
      .modelTypes = "llama4 llama4_text",
      .source = "Llama4TextConfig",
@@ -248,14 +171,14 @@ constexpr ModelFamily kFamilies[] = {
      .experts = required("num_local_experts num_experts"),
      .intermediate = required("intermediate_size"),
      // The gate works in the type of its weights, which are of f32 in vLLM.
-     .routing = {.scoring = orElse("scoring_func", "sigmoid"),
-                 .bias = orElse("use_routing_bias", true),
-                 .scale = orNone("routed_scaling_factor", Number()),
+     .routing = {.scoring = only("scoring_func", "sigmoid"),
+                 .bias = only("use_routing_bias", true),
                  .f32Logits = always(true)},
-     .fixed = {kNoWeightedSharedExpert},
+     .fixed = {kNoWeightedSharedExpert, mustBe("routed_scaling_factor", 1, "1",
+                                               "the family has no factor")},
      .irrelevant = "shared_moe_mode"},
     {.architectures = "MiniMaxM3SparseForConditionalGeneration "
-                      "MiniMaxM3SparseForCausalLM",
+                      "MiniMaxM3SparseForCausalLM MiniMaxM3VLForCausalLM",
      .modelTypes =
          "minimax_m3_vl minimax_m3 minimax_m3_text minimax_m3_vl_text",
      .source = "MiniMaxM3VLTextConfig",
@@ -263,16 +186,16 @@ constexpr ModelFamily kFamilies[] = {
      .experts = required("num_local_experts num_experts"),
      .intermediate = required("intermediate_size"),
      // As of M2.
-     .routing = {.scoring = orElse("scoring_func", "sigmoid"),
-                 .bias = orElse("use_routing_bias", true),
+     .routing = {.scoring = only("scoring_func", "sigmoid"),
+                 .bias = only("use_routing_bias", true),
                  .scale = orElse("routed_scaling_factor", 2.0),
                  .f32Logits = always(true)},
      // The checkpoint's rows are those of gates, then those of ups.
      .activation = {.whatever = "swigluoai_uninterleave",
                     .alpha = orElse("swiglu_alpha", 1.702),
-                    .beta = orElse("swiglu_beta", 1.0),
+                    .beta = only("swiglu_beta", Number(1.0)),
                     .limit = orElse("swiglu_limit", 7.0)},
-     .shared = {.count = orElse("n_shared_experts", 1),
+     .shared = {.count = only("n_shared_experts", 1),
                 .width = orElse("shared_intermediate_size", 3072)},
      .sparse = {{"moe_layer_freq"}}},
     {.architectures = "DbrxForCausalLM",
@@ -291,6 +214,8 @@ constexpr ModelFamily kFamilies[] = {
      .modelTypes = "phimoe",
      .source = "PhimoeConfig",
      .experts = required("num_local_experts"),
+     // The router chooses two experts, whatever the key says.
+     .topK = only("num_experts_per_tok", 2),
      .intermediate = required("intermediate_size"),
      .routing = {.method = "sparsemixer"},
      .fixed = {mustBe("router_jitter_noise", kSparsemixerJitter, "0.01",
@@ -314,9 +239,9 @@ constexpr ModelFamily kFamilies[] = {
      .experts = required("num_local_experts"),
      .intermediate = required("intermediate_size"),
      .routing = {.method = "renormalize"}},
-    {.architectures = "GraniteMoeSharedForCausalLM",
-     .modelTypes = "granitemoeshared",
-     .source = "GraniteMoeSharedConfig",
+    {.architectures = "GraniteMoeSharedForCausalLM GraniteMoeSWAForCausalLM",
+     .modelTypes = "granitemoeshared granitemoe_swa",
+     .source = "GraniteMoeSharedConfig GraniteMoeSWAConfig",
      .experts = required("num_local_experts"),
      .intermediate = required("intermediate_size"),
      .routing = {.method = "renormalize"},
@@ -335,9 +260,9 @@ constexpr ModelFamily kFamilies[] = {
      .source = "HunYuanMoEV1Config",
      .experts = required("num_experts num_local_experts"),
      .topK = required("moe_topk num_experts_per_tok"),
-     .intermediate = required("moe_intermediate_size intermediate_size"),
+     .intermediate = required("intermediate_size moe_intermediate_size"),
      .routing = {.f32Logits = always(true)},
-     .shared = {.count = orElse("num_shared_expert", 1)},
+     .shared = {.count = only("num_shared_expert", 1)},
      .sparse = {{"moe_layer_num_skipped", 0}},
      .fixed = {{.key = "use_mixed_mlp_moe",
                 .absent = "true",
@@ -356,9 +281,9 @@ constexpr ModelFamily kFamilies[] = {
      .source = "HYV3Config",
      .experts = required("num_experts num_local_experts"),
      .intermediate = required("moe_intermediate_size expert_hidden_dim"),
-     .routing = {.scoring = orElse("moe_router_use_sigmoid", "sigmoid"),
-                 .renormalize = orElse("route_norm", true),
-                 .bias = orElse("moe_router_enable_expert_bias", true),
+     .routing = {.scoring = only("moe_router_use_sigmoid", "sigmoid"),
+                 .renormalize = only("route_norm", true),
+                 .bias = only("moe_router_enable_expert_bias", true),
                  .scale = orElse("router_scaling_factor", 2.826),
                  .f32Logits = always(true)},
      .shared = {.count = orElse("num_shared_experts", 1)},
@@ -369,7 +294,7 @@ constexpr ModelFamily kFamilies[] = {
      .source = "Ernie4_5_MoeConfig",
      .experts = required("moe_num_experts num_experts"),
      .topK = required("moe_k num_experts_per_tok"),
-     .routing = {.bias = orElse("moe_use_aux_free", true),
+     .routing = {.bias = only("moe_use_aux_free", true),
                  .f32Logits = always(true)},
      .shared = {.count = orElse("moe_num_shared_experts", 2),
                 .biasKey = "use_bias"},
@@ -383,9 +308,12 @@ constexpr ModelFamily kFamilies[] = {
                 .least = 0.0,
                 .most = 1e-6}},
      .irrelevant = "moe_capacity moe_gate"},
-    {.architectures = "NemotronHForCausalLM",
-     .modelTypes = "nemotron_h",
+    {.architectures = "NemotronHForCausalLM "
+                      "NemotronH_Omni_Reasoning_V3 "
+                      "Nemotron3_5TranscribeForConditionalGeneration",
+     .modelTypes = "nemotron_h nemotron_h_omni nemo_speechlm",
      .source = "NemotronHConfig",
+     .part = "text_config",
      .experts = required("n_routed_experts num_local_experts"),
      .routing = {.scoring = always<std::string_view>("sigmoid"),
                  .renormalize = orElse("norm_topk_prob", true),
@@ -411,9 +339,28 @@ constexpr ModelFamily kFamilies[] = {
      .shared = {.count = always<int64_t>(1),
                 .width = required("share_expert_dim")},
      .sparse = {{"moe_layers_enum", {}, true}}},
-    {.architectures = "Step3p5ForCausalLM",
-     .modelTypes = "step3p5",
+    {.architectures = "Step3p5ForCausalLM Step3p7ForConditionalGeneration",
+     .modelTypes = "step3p5 step3p7",
+     .source = "Step3p7TextConfig",
+     .part = "text_config",
+     .experts = required("n_routed_experts moe_num_experts num_local_experts"),
+     .topK = required("num_experts_per_tok moe_top_k"),
+     .routing = {.scoring = only("moe_router_activation", "sigmoid"),
+                 .renormalize = only("norm_expert_weight", true),
+                 .bias = only("use_moe_router_bias", true),
+                 .scale = orElse("moe_router_scaling_factor", 1.0),
+                 .f32Logits = orElse("need_fp32_gate", true)},
+     .activation = kStepLimits,
+     .shared = {.count = always<int64_t>(1),
+                .width = orElse("share_expert_dim share_expert_dims", 1280)},
+     .sparse = {{"moe_layers_enum", 3}},
+     // Steps and offsets of older configs; the enumeration holds.
+     .irrelevant = "moe_every_n_layer moe_layer_offset moe_dynamic_exp_p "
+                   "use_moe"},
+    {.architectures = "Step5ForCausalLM Step5ForConditionalGeneration",
+     .modelTypes = "step5",
      .source = "none: required",
+     .part = "text_config",
      .experts = required("moe_num_experts"),
      .topK = required("moe_top_k"),
      .routing = {.scoring = required("moe_router_activation"),
@@ -421,15 +368,11 @@ constexpr ModelFamily kFamilies[] = {
                  .bias = required("use_moe_router_bias"),
                  .scale = required("moe_router_scaling_factor"),
                  .f32Logits = required("need_fp32_gate")},
-     .activation = {.limitsKey = "swiglu_limits",
-                    .limited = "swiglustep",
-                    .sharedLimitsKey = "swiglu_limits_shared"},
+     .activation = kStepLimits,
      .shared = {.count = always<int64_t>(1),
                 .width = required("share_expert_dim")},
      .sparse = {{"moe_layers_enum", {}, true}},
-     // Steps and offsets of older configs; the enumeration holds.
-     .irrelevant = "moe_every_n_layer moe_layer_offset moe_dynamic_exp_p "
-                   "use_moe share_expert_dims"},
+     .irrelevant = "moe_every_n_layer moe_layer_offset use_moe"},
     {.architectures = "Lfm2MoeForCausalLM",
      .modelTypes = "lfm2_moe",
      .source = "Lfm2MoeConfig",
@@ -437,14 +380,15 @@ constexpr ModelFamily kFamilies[] = {
                  .renormalize = orElse("norm_topk_prob", true),
                  .bias = orElse("use_expert_bias", true),
                  .scale = orElse("routed_scaling_factor", 1.0)},
+     .activation = {.function = only("hidden_act", "silu")},
      .sparse = {{"num_dense_layers", 2}}},
     {.architectures = "AfmoeForCausalLM",
      .modelTypes = "afmoe",
      .source = "AfmoeConfig",
-     .routing = {.scoring = orElse("score_func", "sigmoid"),
-                 .renormalize = orElse("route_norm", true),
-                 .groups = orElse("n_group", 1),
-                 .topGroups = orElse("topk_group", 1),
+     .routing = {.scoring = only("score_func", "sigmoid"),
+                 .renormalize = only("route_norm", true),
+                 .groups = only("n_group", 1),
+                 .topGroups = only("topk_group", 1),
                  .bias = always(true),
                  .scale = orElse("route_scale", 1.0)},
      .shared = {.count = orElse("num_shared_experts", 2)},
@@ -464,12 +408,21 @@ constexpr ModelFamily kFamilies[] = {
      .activation = {.function =
                         orElse("hidden_activation", "gelu_pytorch_tanh")},
      .sparse = {{"enable_moe_block", 0}}},
+    // Every layer has experts beside the dense MLP.
+    {.architectures = "DiffusionGemmaForBlockDiffusion",
+     .modelTypes = "diffusion_gemma diffusion_gemma_text",
+     .source = "DiffusionGemmaTextConfig",
+     .part = "text_config",
+     .topK = required("top_k_experts"),
+     .routing = {.perExpertScale = true},
+     .activation = {.function =
+                        orElse("hidden_activation", "gelu_pytorch_tanh")}},
     {.architectures = "LagunaForCausalLM",
      .modelTypes = "laguna",
      .source = "LagunaConfig",
      // The logits are capped in f32.
-     .routing = {.scoring = orElse("moe_router_score_func", "sigmoid"),
-                 .renormalize = orElse("norm_topk_prob", true),
+     .routing = {.scoring = only("moe_router_score_func", "sigmoid"),
+                 .renormalize = only("norm_topk_prob", true),
                  .bias = always(true),
                  .scale = orElse("moe_routed_scaling_factor", 1.0),
                  .weightOnInput =
@@ -481,8 +434,9 @@ constexpr ModelFamily kFamilies[] = {
      .sparse = {{"first_k_dense_replace", 1},
                 {"mlp_only_layers"},
                 {"decoder_sparse_step", 1}},
-     // Done to the logits, before the layer.
-     .irrelevant = "moe_router_logit_softcapping"},
+     .fixed = {mustBe("moe_router_logit_softcapping", 0, "0",
+                      "a cap stands between the router's product and the "
+                      "scores; --ignore-field leaves it to the caller")}},
     // The dense residual MLP is no part of the layer.
     {.architectures = "ArcticForCausalLM",
      .modelTypes = "arctic",
@@ -511,6 +465,32 @@ constexpr ModelFamily kFamilies[] = {
                 .otherwise = "zero experts hand x on as it is",
                 .word = "identity"}},
      .irrelevant = "router_bias norm_topk_prob"},
+    {.architectures = "Inkling2ForCausalLM Inkling2ForConditionalGeneration "
+                      "Inkling2LoopForCausalLM "
+                      "Inkling2LoopForConditionalGeneration",
+     .modelTypes = "inkling2 inkling2_text inkling2_loop inkling2_loop_text",
+     .source = "Inkling2TextConfig Inkling2LoopTextConfig",
+     .part = "text_config",
+     .experts = required("n_routed_experts num_local_experts"),
+     .intermediate = required("moe_intermediate_size intermediate_size"),
+     .routing = {.scoring = only("scoring_func", "sigmoid"),
+                 .bias = always(true),
+                 .scale = orElse("route_scale routed_scaling_factor", 8.0),
+                 .f32Logits = always(true)},
+     .activation = {.whatever = "situ",
+                    .beta = orElse("mlp_gate_softcap", 4.0),
+                    .linearBeta = orElse("mlp_up_softcap", 25.0)}},
+    // Routed experts have SiLU, shared ones hidden_act.
+    {.architectures = "AriaForConditionalGeneration AriaTextForCausalLM",
+     .modelTypes = "aria aria_text",
+     .source = "AriaTextConfig",
+     .part = "text_config",
+     .experts = required("moe_num_experts"),
+     .topK = required("moe_topk"),
+     .intermediate = required("intermediate_size"),
+     .routing = {.method = "renormalize"},
+     .activation = {.function = only("hidden_act", "silu")},
+     .shared = {.count = orElse("moe_num_shared_experts", 2)}},
 };
 
 constexpr WordList kIrrelevantKeys =
@@ -520,15 +500,24 @@ constexpr WordList kIrrelevantKeys =
     "attention_output_gate use_head_wise_attn_gate mla_use_output_gate "
     "logits_scaling mamba_hidden_act rescale_prenorm_residual "
     "head_wise_attn_gate num_key_value_shared time_step_limit "
+    "gated_norm_rank attention_value_scale kda_safe_gate "
+    "projector_hidden_act residual_gate_temperature log_scaling_alpha "
+    "log_scaling_n_floor loop_gate_rank "
     // Of training and of running.
     "output_router_logits router_aux_loss_coef router_z_loss_coef "
     "router_jitter_noise input_jitter_noise aux_loss_alpha seq_aux "
-    "moe_aux_loss_coef ep_size quantization_config";
+    "moe_aux_loss_coef mtp_loss_scaling_factor ep_size quantization_config";
 
 } // namespace
 
 std::span<const ModelFamily> moec::compiler::modelFamilies() {
-  return kFamilies;
+  static const std::vector<ModelFamily> all = [] {
+    const std::span<const ModelFamily> first = deepseekFamilies();
+    std::vector<ModelFamily> rows(first.begin(), first.end());
+    rows.insert(rows.end(), std::begin(kFamilies), std::end(kFamilies));
+    return rows;
+  }();
+  return all;
 }
 
 bool moec::compiler::isIrrelevantKey(std::string_view key) {

@@ -10,6 +10,12 @@
 // and what no key says because all models of the family do it alike.
 // HuggingFace.cpp reads any config by its row.
 //
+// Defaults are those of the configuration classes that a row names as its
+// source, as of Transformers 5.24; test/import/DefaultsTest.cpp compares each.
+// Classes that differ in one stand in rows of their own. What a row says
+// without a key is what the modeling code does. Of models without such a class
+// every key that could change the layer is required.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef MOEC_COMPILER_IMPORT_FAMILIES_H
@@ -36,6 +42,9 @@ template <typename T> struct Key {
   std::optional<T> absent;
   /// The value in place of null; none: null is refused.
   std::optional<T> null;
+  /// The model does as `absent` says whatever the config says, so that another
+  /// value is refused.
+  bool isFixed = false;
 };
 
 /// What required(), orElse() and orNone() make, of which any Key can be made.
@@ -55,6 +64,15 @@ template <typename V> struct DefaultedKey {
   }
 };
 
+template <typename V> struct OnlyKey {
+  WordList names;
+  V value;
+  template <typename T> constexpr operator Key<T>() const {
+    return {names, std::optional<T>(T(value)), std::optional<T>(T(value)),
+            true};
+  }
+};
+
 /// A key that must be there.
 constexpr RequiredKey required(WordList names) { return {names}; }
 
@@ -68,6 +86,12 @@ constexpr DefaultedKey<V> orElse(WordList names, V value) {
 template <typename V>
 constexpr DefaultedKey<V> orNone(WordList names, V value) {
   return {names, value, true};
+}
+
+/// A key that the configuration class does not have, or that the model does not
+/// read: the model does so.
+template <typename V> constexpr OnlyKey<V> only(WordList names, V value) {
+  return {names, value};
 }
 
 /// No key says it, since it holds for all models of the family.
@@ -91,6 +115,7 @@ struct FamilyRouting {
   /// A correction bias of the selection.
   Key<bool> bias = always(false);
   Key<Number> scale = always(Number());
+  bool scaleOnOutput = false; ///< it multiplies the sum, not the weights
   Key<bool> weightOnInput = always(false);
   bool perExpertScale = false;
   /// How many layers take their ids from a table by token id, where no list of
@@ -123,6 +148,8 @@ struct FamilyShared {
   Key<int64_t> width = always(kAsRouted);
   /// A gate multiplies what they give.
   bool gate = false;
+  /// The routed experts' limit is not theirs.
+  bool unlimited = false;
   /// True would give them biases, which moec does not have.
   std::string_view biasKey = "mlp_bias";
 };
@@ -156,10 +183,11 @@ struct ModelFamily {
   /// it has none the code that reads the config.
   std::string_view source = {};
   /// The object that holds the keys, where a config has it; a key that is not
-  /// there is looked for outside of it.
+  /// there is looked for outside of it. Of an object in another "outer.inner".
   std::string_view part = {};
   /// Model types that the part may have in addition to `modelTypes`.
   WordList partTypes = {};
+  /// Sizes that a config lacks are those of ClassSizes, where it has the class.
   Key<int64_t> layers = required("num_hidden_layers");
   Key<int64_t> hidden = required("hidden_size");
   Key<int64_t> experts = required("num_experts");
@@ -183,7 +211,64 @@ struct ModelFamily {
   WordList irrelevant = {};
 };
 
-/// All of them.
+//===----------------------------------------------------------------------===//
+// What rows of several families share
+//===----------------------------------------------------------------------===//
+
+/// DeepSeek-V3's routing under its keys, of which a class has other defaults.
+constexpr FamilyRouting noaux(double scale, int64_t groups, int64_t topGroups,
+                              bool renormalize = true) {
+  return {.scoring = only("scoring_func", "sigmoid"),
+          .renormalize = orElse("norm_topk_prob", renormalize),
+          .groups = orElse("n_group", groups),
+          .topGroups = orElse("topk_group", topGroups),
+          .topkMethod = only("topk_method", "noaux_tc"),
+          .scale = orElse("routed_scaling_factor", scale),
+          .f32Logits = always(true)};
+}
+
+constexpr FixedKey mustBeFalse(std::string_view key,
+                               std::string_view otherwise) {
+  return {.key = key,
+          .absent = "false",
+          .accepted = "false",
+          .otherwise = otherwise,
+          .flag = false};
+}
+
+constexpr FixedKey mustBe(std::string_view key, double number,
+                          std::string_view accepted,
+                          std::string_view otherwise) {
+  return {.key = key,
+          .absent = accepted,
+          .accepted = accepted,
+          .otherwise = otherwise,
+          .least = number,
+          .most = number};
+}
+
+inline constexpr FixedKey kNoWeightedSharedExpert =
+    mustBe("shared_intermediate_size", 0, "0",
+           "the shared expert of these models has a weight of its own");
+
+//===----------------------------------------------------------------------===//
+// The tables
+//===----------------------------------------------------------------------===//
+
+/// The sizes that configuration classes of Transformers have by default; 0: the
+/// class has none.
+struct ClassSizes {
+  WordList modelTypes = {};
+  int64_t layers = 0, hidden = 0, experts = 0, topK = 0, intermediate = 0;
+};
+
+/// Null where no class with experts has the model type.
+const ClassSizes *findClassSizes(std::string_view modelType);
+
+/// Families whose router is DeepSeek's (DeepseekFamilies.cpp).
+std::span<const ModelFamily> deepseekFamilies();
+
+/// All families.
 std::span<const ModelFamily> modelFamilies();
 
 /// Keys that look so and never do: of attention, of training, of other parts.

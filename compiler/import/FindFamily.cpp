@@ -45,6 +45,15 @@ const ModelFamily *rowWith(WordList ModelFamily::*column,
   return nullptr;
 }
 
+/// Two families may have one architecture; then the model type tells.
+const ModelFamily *rowOfArchitecture(std::string_view name,
+                                     std::string_view type) {
+  for (const ModelFamily &family : modelFamilies())
+    if (family.architectures.contains(name) && family.modelTypes.contains(type))
+      return &family;
+  return rowWith(&ModelFamily::architectures, name);
+}
+
 /// Whether a key of the config, or of an object in it, has to do with experts.
 bool speaksOfExperts(const json &object, bool isOuter = true) {
   for (auto it = object.begin(); it != object.end(); ++it) {
@@ -67,9 +76,34 @@ void refuseUnknownModel(JsonReader &config, std::string_view key,
   const std::vector<std::string_view> known = namesOf(column);
   const std::string_view near =
       nearestOf(name.get_ref<const std::string &>(), known);
-  config.refuse(key, "unknown {} {}{}; known: {}; {}", kind, describeJson(name),
-                near.empty() ? "" : fmt::format(" (did you mean {}?)", near),
-                listOf(known, "and", false), kDescribeDirectly);
+  config.refuse(
+      key,
+      "unknown {} {}{}; known: {}; --as=FAMILY reads a config whose keys "
+      "are those of a known family; {}",
+      kind, describeJson(name),
+      near.empty() ? "" : fmt::format(" (did you mean {}?)", near),
+      listOf(known, "and", false), kDescribeDirectly);
+}
+
+/// The row that --as names.
+void findAsked(JsonReader &config, const std::string &name,
+               FoundFamily &found) {
+  found.model = name;
+  found.row = rowWith(&ModelFamily::modelTypes, name);
+  if (!found.row)
+    found.row = rowWith(&ModelFamily::architectures, name);
+  if (found.row)
+    return;
+  std::vector<std::string_view> known = namesOf(&ModelFamily::modelTypes);
+  const std::string list = listOf(known, "and", false);
+  for (std::string_view each : namesOf(&ModelFamily::architectures))
+    known.push_back(each);
+  const std::string_view near = nearestOf(name, known);
+  config.errors().add(
+      fmt::format("--as={}", name),
+      fmt::format("unknown family{}; known: {}",
+                  near.empty() ? "" : fmt::format(" (did you mean {}?)", near),
+                  list));
 }
 
 /// The model types of the config and of its part name no other family.
@@ -86,20 +120,37 @@ void refuseOtherTypes(JsonReader &config, const ModelFamily &row,
                       row.modelTypes.text());
   };
   check(config, {});
-  if (row.part.empty())
-    return;
-  if (std::optional<JsonReader> part = config.object(row.part))
+  if (std::optional<JsonReader> part = objectAt(config, row.part))
     check(*part, row.partTypes);
 }
 
 } // namespace
 
-FoundFamily compiler::findFamily(JsonReader &config) {
+std::optional<JsonReader> compiler::objectAt(JsonReader &config,
+                                             std::string_view path) {
+  const size_t dot = path.find('.');
+  const std::string_view first = path.substr(0, dot);
+  if (first.empty())
+    return std::nullopt;
+  std::optional<JsonReader> object = config.object(first);
+  return !object || dot == std::string_view::npos
+             ? object
+             : objectAt(*object, path.substr(dot + 1));
+}
+
+FoundFamily compiler::findFamily(JsonReader &config,
+                                 const ImportOptions &options) {
   FoundFamily found;
   const json *architectures = config.find("architectures");
   const json *type = config.find("model_type");
   if (type && type->is_string())
     found.shortName = type->get<std::string>();
+  if (options.as) {
+    findAsked(config, *options.as, found);
+    if (found.shortName.empty())
+      found.shortName = *options.as;
+    return found;
+  }
   if (architectures) {
     if (!architectures->is_array() || architectures->empty() ||
         !std::ranges::all_of(*architectures, [](const json &name) {
@@ -114,7 +165,7 @@ FoundFamily compiler::findFamily(JsonReader &config) {
       return found;
     }
     found.model = architectures->front().get<std::string>();
-    found.row = rowWith(&ModelFamily::architectures, found.model);
+    found.row = rowOfArchitecture(found.model, found.shortName);
     if (!found.row)
       refuseUnknownModel(config, "architectures", architectures->front(),
                          "architecture", &ModelFamily::architectures);

@@ -17,18 +17,23 @@
 #include "compiler/import/ImportOptions.h"
 #include "runtime/support/JsonReader.h"
 
+#include <optional>
+
 namespace moec::compiler {
 
 struct FoundFamily {
   const ModelFamily *row = nullptr;
-  /// The architecture or model type as the config says it.
+  /// The architecture or model type as the config or --as says it.
   std::string model;
   /// A name for a layer whose file has none.
   std::string shortName;
 };
 
+/// The object at "outer.inner"; nothing where one of both is not there.
+std::optional<JsonReader> objectAt(JsonReader &config, std::string_view path);
+
 /// Without a row there is an error in the reader.
-FoundFamily findFamily(JsonReader &config);
+FoundFamily findFamily(JsonReader &config, const ImportOptions &options);
 
 /// The user has declared the key to be without influence (--ignore-field).
 bool isIgnored(std::string_view key, const ImportOptions &options);

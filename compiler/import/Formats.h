@@ -20,6 +20,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <string>
 #include <string_view>
 
 namespace moec::compiler {
@@ -49,6 +50,10 @@ Result<LayerDescription> readLayerJson(const nlohmann::json &object,
 Result<LayerDescription> readHuggingFace(const nlohmann::json &object,
                                          std::string_view name,
                                          const ImportOptions &options);
+
+/// The layer JSON of a layer: read again it is the same, but for its origin.
+/// What a layer JSON does not say is refused.
+Result<std::string> writeLayerJson(LayerDescription layer);
 
 } // namespace moec::compiler
 

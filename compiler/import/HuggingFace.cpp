@@ -33,8 +33,8 @@ public:
                const ImportOptions &options, LayerOrigin &origin)
       : outer(std::move(config)), family(*found.row), model(found.model),
         options(options), origin(origin) {
-    if (!family.part.empty())
-      part = outer.object(family.part);
+    part = objectAt(outer, family.part);
+    sizes = readClassSizes();
   }
 
   void read(LayerDescription &layer);
@@ -48,6 +48,7 @@ private:
     std::string path;            ///< of the value
   };
 
+  ClassSizes readClassSizes();
   Place find(WordList names);
   Place findIn(JsonReader &reader, WordList names);
   const json *ofThisLayer(JsonReader &reader, std::string_view name,
@@ -67,6 +68,8 @@ private:
   template <typename T, typename Parse>
   T getAs(const Key<T> &key, std::string_view what, Parse parse);
   int64_t get(const Key<int64_t> &key, int64_t min, int64_t max);
+  /// The same of a size, which a class may have.
+  int64_t getSize(Key<int64_t> key, int64_t ofClass, int64_t max);
   bool get(const Key<bool> &key);
   Number get(const Key<Number> &key);
   std::string get(const Key<std::string_view> &key,
@@ -84,6 +87,7 @@ private:
 
   JsonReader outer;
   std::optional<JsonReader> part;
+  ClassSizes sizes;
   const ModelFamily &family;
   std::string model;
   const ImportOptions &options;
@@ -96,6 +100,27 @@ private:
 //===----------------------------------------------------------------------===//
 // Looking a key up
 //===----------------------------------------------------------------------===//
+
+/// The sizes of the class that the model type names. A config that --as reads
+/// is of another class.
+ClassSizes ConfigReader::readClassSizes() {
+  if (options.as)
+    return {};
+  for (JsonReader *reader : {part ? &*part : &outer, &outer}) {
+    const json *type = reader->find("model_type");
+    if (!type || !type->is_string())
+      continue;
+    const ClassSizes *row =
+        findClassSizes(type->get_ref<const std::string &>());
+    return row ? *row : ClassSizes();
+  }
+  // Without a type those that all classes of the family have.
+  const ClassSizes *common = findClassSizes(*family.modelTypes.begin());
+  for (std::string_view name : family.modelTypes)
+    if (findClassSizes(name) != common)
+      common = nullptr;
+  return common ? *common : ClassSizes();
+}
 
 /// The element for this layer where a list has one for each.
 const json *ConfigReader::ofThisLayer(JsonReader &reader, std::string_view name,
@@ -166,17 +191,17 @@ void ConfigReader::noteRead(const Place &place) {
   origin.read.emplace_back(place.name, shown(*place.value));
 }
 
+static json asJson(const Number &number) {
+  return number ? json(*number) : json(nullptr);
+}
+template <typename T> static json asJson(const T &value) { return value; }
+
 template <typename T>
 std::optional<T> ConfigReader::withoutValue(const Key<T> &key,
                                             const Place &place,
                                             std::string_view what) {
   if (!place.value && key.absent) {
-    json assumed;
-    if constexpr (std::is_same_v<T, Number>)
-      assumed = *key.absent ? json(**key.absent) : json(nullptr);
-    else
-      assumed = *key.absent;
-    origin.assumed.emplace_back(place.name, shown(assumed));
+    origin.assumed.emplace_back(place.name, shown(asJson(*key.absent)));
     return key.absent;
   }
   if (place.value && place.value->is_null() && key.null) {
@@ -199,17 +224,52 @@ T ConfigReader::getAs(const Key<T> &key, std::string_view what, Parse parse) {
   const Place place = find(key.names);
   if (std::optional<T> settled = withoutValue(key, place, what))
     return *settled;
-  if (std::optional<T> value = parse(*place.value))
+  const std::optional<T> value = parse(*place.value);
+  if (value && (!key.isFixed || *value == *key.absent))
     return *value;
-  expected(place, what);
-  return T();
+  if (key.isFixed && !isIgnored(place.name, options))
+    expected(place, fmt::format("{}, as these models do whatever the key says",
+                                asJson(*key.absent).dump()));
+  else if (!key.isFixed)
+    expected(place, what);
+  return key.isFixed ? *key.absent : T();
 }
 
 int64_t ConfigReader::get(const Key<int64_t> &key, int64_t min, int64_t max) {
-  return std::max(
-      min,
-      getAs(key, fmt::format("an integer from {} to {}", min, max),
-            [&](const json &value) { return integerIn(value, min, max); }));
+  const std::string what = fmt::format("an integer from {} to {}", min, max);
+  const int64_t value = getAs(
+      key, what, [&](const json &said) { return integerIn(said, min, max); });
+  // A default may be too large beside what the config says.
+  if (value > max)
+    expected(find(key.names), what);
+  return std::clamp(value, min, max);
+}
+
+/// Whether some family has a size under this name, or a longer one of it.
+static bool isNameOfSize(std::string_view key) {
+  const auto speaks = [&](const Key<int64_t> &size) {
+    return std::any_of(size.names.begin(), size.names.end(), [&](auto name) {
+      return key.find(name) != std::string_view::npos;
+    });
+  };
+  return std::ranges::any_of(modelFamilies(), [&](const ModelFamily &row) {
+    return speaks(row.layers) || speaks(row.hidden) || speaks(row.experts) ||
+           speaks(row.topK) || speaks(row.intermediate);
+  });
+}
+
+/// A key with nearly the name of a size means that size.
+int64_t ConfigReader::getSize(Key<int64_t> key, int64_t ofClass, int64_t max) {
+  JsonReader &reader = part ? *part : outer;
+  if (!key.absent && ofClass > 0 && !find(key.names).value) {
+    std::vector<std::string_view> strays;
+    for (auto it = reader.value().begin(); it != reader.value().end(); ++it)
+      if (!isNameOfSize(it.key()))
+        strays.push_back(it.key());
+    if (nearestOf(*key.names.begin(), strays).empty())
+      key.absent = ofClass;
+  }
+  return get(key, 1, max);
 }
 
 bool ConfigReader::get(const Key<bool> &key) {
@@ -253,7 +313,7 @@ void ConfigReader::readLayers() {
   if (!find(family.layers.names).value)
     listed = countListedLayers(config, family.sparse);
   numLayers = listed ? std::clamp<int64_t>(*listed, 1, kMaxLayers)
-                     : get(family.layers, 1, kMaxLayers);
+                     : getSize(family.layers, sizes.layers, kMaxLayers);
   chosen =
       findSparseLayer(config, family.sparse, numLayers, options.layer, origin);
   origin.layer = chosen.index;
@@ -269,7 +329,8 @@ void ConfigReader::readTypeAndScheme(LayerDescription &layer) {
   if (both && *typed.find("dtype") != *typed.find("torch_dtype"))
     typed.expected("dtype", "what torch_dtype says, {}",
                    describeJson(*typed.find("torch_dtype")));
-  const std::string_view key = typed.has("dtype") ? "dtype" : "torch_dtype";
+  const std::string_view key =
+      !typed.has("dtype") && typed.has("torch_dtype") ? "torch_dtype" : "dtype";
   if (options.dtype) {
     layer.inputType = *options.dtype;
   } else {
@@ -288,6 +349,14 @@ void ConfigReader::readTypeAndScheme(LayerDescription &layer) {
     return;
   }
   JsonReader &reader = of("quantization_config");
+  const json *stated = reader.find("quantization_config");
+  if (!typeKey.empty() && stated && stated->is_object() &&
+      stated->contains(std::string(typeKey))) {
+    JsonReader quant = *reader.object("quantization_config");
+    layer.quant.scheme = readExpertType(quant, typeKey);
+    origin.read.emplace_back(typeKey, shown(*quant.find(typeKey)));
+    return;
+  }
   if (std::optional<JsonReader> quant = reader.object("quantization_config")) {
     quantization = readQuantization(*quant, options.ignoreFields);
     const json *method = quant->find("quant_method");
@@ -305,6 +374,7 @@ void ConfigReader::readRouting(LayerDescription &layer) {
   const FamilyRouting &row = family.routing;
   RoutingDescription &routing = layer.routing;
   routing.scale = get(row.scale);
+  layer.routedScaleOnOutput = row.scaleOnOutput;
   layer.applyRouterWeightOnInput = get(row.weightOnInput);
   layer.perExpertScale = row.perExpertScale;
   layer.zeroExperts = get(row.zeroExperts, 0, kMaxDescribedExperts);
@@ -387,7 +457,6 @@ void ConfigReader::readActivation(ActivationDescription &activation) {
     std::string_view theirs, gated, notGated; ///< "": there is none
   };
   static constexpr Name kNames[] = {
-      {"relu2", "", "relu2_no_mul"},
       {"silu", "silu", "silu_no_mul"},
       {"swish", "silu", ""},
       {"gelu", "gelu", "gelu_no_mul"},
@@ -395,6 +464,7 @@ void ConfigReader::readActivation(ActivationDescription &activation) {
       {"gelu_tanh", "gelu_tanh", ""},
       {"gelu_pytorch_tanh", "gelu_tanh", "gelu_tanh_no_mul"},
       {"situ", "situ", ""},
+      {"relu2", "relu2", "relu2_no_mul"},
   };
   const FamilyActivation &row = family.activation;
   if (!row.whatever.empty()) {
@@ -464,6 +534,11 @@ void ConfigReader::readShared(LayerDescription &layer) {
             "the limit of the routed experts, {}, or --no-shared-experts",
             layer.activation.limit ? json(*layer.activation.limit).dump()
                                    : std::string("none")));
+  if (row.unlimited && layer.activation.limit)
+    return of("swiglu_limit")
+        .refuse("swiglu_limit",
+                "is the limit of routed experts alone, so that shared ones "
+                "cannot be rows of them; accepted: --no-shared-experts");
   layer.numSharedExperts = count;
   layer.sharedIntermediate = width == layer.intermediate ? 0 : width;
   layer.sharedExpertGate = row.gate;
@@ -499,13 +574,14 @@ void ConfigReader::read(LayerDescription &layer) {
                 "--layer of another layer",
                 chosen.index, layer.inputType);
   const size_t before = outer.errors().count;
-  layer.experts = get(family.experts, 1, kMaxDescribedExperts);
+  layer.experts = getSize(family.experts, sizes.experts, kMaxDescribedExperts);
   // Nothing is compared with a wrong number of experts.
   if (outer.errors().count != before)
     layer.experts = kMaxDescribedExperts;
-  layer.topK = get(family.topK, 1, layer.experts);
-  layer.hidden = get(family.hidden, 1, kMaxDescribedHidden);
-  layer.intermediate = get(family.intermediate, 1, kMaxDescribedIntermediate);
+  layer.topK = getSize(family.topK, sizes.topK, layer.experts);
+  layer.hidden = getSize(family.hidden, sizes.hidden, kMaxDescribedHidden);
+  layer.intermediate = getSize(family.intermediate, sizes.intermediate,
+                               kMaxDescribedIntermediate);
   layer.latentHidden = get(family.latent, 0, kMaxDescribedHidden);
   layer.hasBias = family.hasBias;
   if (family.interleaved)
@@ -543,7 +619,7 @@ moec::compiler::readHuggingFace(const json &object, std::string_view name,
                                 const ImportOptions &options) {
   JsonErrors errors{std::string(name), std::nullopt};
   JsonReader config(object, "$", errors);
-  const FoundFamily found = findFamily(config);
+  const FoundFamily found = findFamily(config, options);
   if (!found.row)
     return errors.all();
 

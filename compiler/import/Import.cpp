@@ -98,13 +98,28 @@ moec::compiler::importInput(std::string_view text, std::string_view name,
   return buildLayer(layer, name, context);
 }
 
+/// A model's folder has its config under this name.
+static std::string fileOf(const std::string &given) {
+  return llvm::sys::fs::is_directory(given) ? given + "/config.json" : given;
+}
+
+Result<LayerDescription>
+moec::compiler::describeFile(const std::string &given,
+                             const ImportOptions &options) {
+  const std::string path = fileOf(given);
+  const std::string text = TRY(readInput(path));
+  if (!looksLikeJson(text))
+    return refused("{}: expected a config.json or a layer JSON with "
+                   "--emit=layer-json, got another text",
+                   path);
+  return readDescription(text, path, options);
+}
+
 Result<OwningOpRef<ModuleOp>>
 moec::compiler::importFile(const std::string &given,
                            const ImportOptions &options, MLIRContext &context,
                            Words *words) {
-  // A model's folder has its config under this name.
-  const std::string path =
-      llvm::sys::fs::is_directory(given) ? given + "/config.json" : given;
+  const std::string path = fileOf(given);
   std::string text = TRY(readInput(path));
   return importInput(text, path, options, context, words);
 }

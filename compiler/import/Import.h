@@ -55,6 +55,10 @@ Result<mlir::OwningOpRef<mlir::ModuleOp>>
 importFile(const std::string &given, const ImportOptions &options,
            mlir::MLIRContext &context, Words *words = nullptr);
 
+/// The layer that a file of JSON means, as importFile finds it.
+Result<LayerDescription> describeFile(const std::string &given,
+                                      const ImportOptions &options);
+
 /// A module with one verified moe.layer. `name` is the input's, for messages;
 /// what the dialect's verifiers refuse comes back as the error's text.
 Result<mlir::OwningOpRef<mlir::ModuleOp>>

@@ -24,7 +24,7 @@ namespace moec::compiler {
 /// An absent option leaves the choice to the input.
 struct ImportOptions {
   std::optional<std::string> scheme, dtype, logitsDtype, weightsDtype;
-  std::optional<std::string> accumulate, placement, allToAll, part;
+  std::optional<std::string> accumulate, placement, allToAll, part, as;
   std::optional<int64_t> tp, pcp, dp, sp, rank, layer;
   bool ep = false, allRanks = false, noSharedExperts = false;
   std::vector<std::string> ignoreFields;
@@ -67,6 +67,9 @@ void forEachImportOption(Options &options, See see) {
       "scales of x) or finalize (the weighted sum of the experts' outputs)");
   see("layer", options.layer,
       "the layer of the model; its first with experts if absent");
+  see("as", options.as,
+      "reads a config.json as one of this family, by its model type or "
+      "architecture, whatever the file calls itself");
   see("ignore-field", options.ignoreFields,
       "a key of config.json without influence on the layer");
 }

@@ -388,6 +388,9 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
     errors.add(
         "--layer",
         "expected no --layer with a layer JSON, which describes one layer");
+  if (options.as)
+    errors.add("--as", "expected no --as with a layer JSON, which needs no "
+                       "family");
   if (!options.ignoreFields.empty())
     errors.add("--ignore-field", "expected no --ignore-field with a layer "
                                  "JSON, whose every field counts");

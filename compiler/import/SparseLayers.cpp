@@ -113,7 +113,14 @@ Reading ofAnother(SparseConfig &from, std::string_view key) {
           same(from.integer(key, 0, kMaxLayers))};
 }
 
+/// Layers of a list; by default the first ones.
 std::set<int64_t> readLayers(SparseConfig &from, std::string_view key) {
+  if (!from.config.value().contains(std::string(key))) {
+    std::set<int64_t> first;
+    for (int64_t i = 0; i < from.defaultOf(key).value_or(0); ++i)
+      first.insert(i);
+    return first;
+  }
   const std::vector<int64_t> list =
       from.config.integersOr(key, {}, 0, kMaxLayers);
   return {list.begin(), list.end()};
@@ -151,8 +158,10 @@ Reading listedAreSparse(SparseConfig &from, std::string_view key) {
   return onlyThese(key, readLayers(from, key));
 }
 
-/// "3,4,5".
+/// "3,4,5"; by default all but the first ones.
 Reading enumerated(SparseConfig &from, std::string_view key) {
+  if (!from.config.has(key))
+    return firstAreDense(from, key);
   std::string text = from.config.text(key);
   std::set<int64_t> sparse;
   for (const char *at = text.data(), *end = at + text.size(); at < end; ++at) {

@@ -78,7 +78,8 @@ def request_of(source: Source, options: dict[str, Any]) -> Request:
     for name in ("cache_dir", "tuned"):
         if isinstance(options.get(name), os.PathLike):
             options[name] = os.fspath(options[name])
-    given = {name: value for name, value in options.items() if value is not None}
+    # `as` is a word of Python: the option is as_.
+    given = {name.rstrip("_"): value for name, value in options.items() if value is not None}
     return text_of(source), {"default_max_tokens": DEFAULT_MAX_TOKENS} | given
 
 

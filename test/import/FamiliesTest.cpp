@@ -14,6 +14,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 using namespace moec;
 using namespace moec::compiler;
 using namespace moec::compiler::testing;
@@ -123,6 +125,182 @@ TEST(Families, ADenseLayerIsRefusedInEveryFamily) {
   EXPECT_EQ(refused(edited("arctic", {"moe_layer_frequency"})),
             "in.json: $.moe_layer_frequency: expected what says which layers "
             "have experts, got nothing");
+}
+
+/// A config that says no more than its type.
+json bare(const std::string &type) {
+  return {{"model_type", type}, {"dtype", "bfloat16"}};
+}
+
+bool assumes(const LayerDescription &layer, const std::string &key,
+             const std::string &value) {
+  return std::ranges::count(layer.origin.assumed,
+                            LayerOrigin::Said(key, value)) == 1;
+}
+
+TEST(Families, SizesOfTheClassAreAssumedAndListed) {
+  const LayerDescription layer = accepted(bare("exaone_moe").dump());
+  EXPECT_EQ(layer.experts, 64);
+  EXPECT_EQ(layer.topK, 8);
+  EXPECT_EQ(layer.hidden, 4096);
+  EXPECT_EQ(layer.intermediate, 1024);
+  EXPECT_EQ(layer.origin.layers, 32);
+  EXPECT_EQ(layer.origin.layer, 1);
+  EXPECT_TRUE(assumes(layer, "num_experts", "64"));
+  EXPECT_TRUE(assumes(layer, "num_experts_per_tok", "8"));
+  EXPECT_TRUE(assumes(layer, "num_hidden_layers", "32"));
+  EXPECT_TRUE(assumes(layer, "hidden_size", "4096"));
+  // A default is bounded by what the config says.
+  json few = bare("exaone_moe");
+  few["num_experts"] = 4;
+  EXPECT_EQ(refused(few.dump()),
+            "in.json: $.num_experts_per_tok: expected an integer from 1 to 4, "
+            "got nothing");
+  // A misspelt key is not a default.
+  json typo = bare("exaone_moe");
+  typo["hiden_size"] = 512;
+  EXPECT_EQ(refused(typo.dump()),
+            "in.json: $.hidden_size: expected an integer from 1 to 1048576, "
+            "got nothing; did you mean it by \"hiden_size\"?");
+  // A class without a default, and a model type without a class.
+  EXPECT_NE(refused(bare("dots1").dump()).find("$.n_routed_experts: expected"),
+            std::string::npos);
+  EXPECT_NE(refused(bare("kimi_k2").dump()).find("$.hidden_size: expected"),
+            std::string::npos);
+}
+
+TEST(Families, AConfigWithoutATypeNamesDtype) {
+  EXPECT_EQ(refused(json{{"model_type", "exaone_moe"}}.dump()),
+            "in.json: $.dtype: expected bf16, f16 or f32 (or PyTorch's "
+            "bfloat16, float16, float32), got nothing");
+}
+
+TEST(Families, AModelDoesAsItDoes) {
+  json v4 = json::parse(modelText("deepseek-v4-flash"));
+  v4["norm_topk_prob"] = false;
+  EXPECT_EQ(refused(v4.dump()),
+            "in.json: $.norm_topk_prob: expected true, as these models do "
+            "whatever the key says, got false");
+  EXPECT_EQ(refusedBeside("phi-3.5-moe", {{"num_experts_per_tok", 1}}),
+            "in.json: $.num_experts_per_tok: expected 2, as these models do "
+            "whatever the key says, got the number 1");
+  EXPECT_EQ(refusedBeside("deepseek-v3", {{"scoring_func", "softmax"}}),
+            "in.json: $.scoring_func: expected \"sigmoid\", as these models "
+            "do whatever the key says, got the string \"softmax\"");
+  EXPECT_EQ(refusedBeside("qwen3-30b-a3b",
+                          {{"shared_expert_intermediate_size", 768}}),
+            "in.json: $.shared_expert_intermediate_size: expected 0 "
+            "(Transformers gives these models no shared expert, vLLM does), "
+            "got the number 768");
+}
+
+TEST(Families, ValuesThatWouldMakeAnotherLayer) {
+  EXPECT_EQ(refusedBeside("laguna-xs.2", {{"moe_router_logit_softcapping", 2}}),
+            "in.json: $.moe_router_logit_softcapping: expected 0 (a cap stands "
+            "between the router's product and the scores; --ignore-field "
+            "leaves it to the caller), got the number 2");
+  json mistral = bare("mistral4");
+  mistral["n_group"] = 4;
+  EXPECT_EQ(refused(mistral.dump()),
+            "in.json: $.n_group: expected 1 (groups would be chosen by the sum "
+            "of their two best softmax scores, which no routing method of moec "
+            "does), got the number 4");
+  json axk2 = bare("axk2");
+  axk2["n_group"] = 4;
+  EXPECT_EQ(refused(axk2.dump()),
+            "in.json: $.n_group: expected 1 or null (experts of the other "
+            "groups count as 0 in this family, and may be chosen), got the "
+            "number 4");
+  json v41 = json::parse(modelText("deepseek-v4-flash"));
+  v41["model_type"] = "deepseek_v41";
+  v41["architectures"] = {"DeepseekV41ForCausalLM"};
+  v41.erase("num_hash_layers");
+  v41.erase("quantization_config");
+  v41.erase("expert_dtype");
+  EXPECT_EQ(accepted(v41.dump()).hashVocabulary, 0);
+  v41["vision_config"] = {{"num_hidden_layers", 24}};
+  EXPECT_EQ(refused(v41.dump()),
+            "in.json: $.vision_config: expected null (tokens of images choose "
+            "experts by a bias of their own; --ignore-field serves those of "
+            "text), got an object");
+  json plain = json::parse(modelText("minimax-m2"));
+  plain["routed_scaling_factor"] = 2.0;
+  EXPECT_EQ(refused(plain.dump()),
+            "in.json: $.routed_scaling_factor: expected 1 (the family has no "
+            "factor), got the number 2.0");
+}
+
+TEST(Families, AFamilyThatTheCallerNames) {
+  json config = json::parse(modelText("deepseek-v3"));
+  config["architectures"] = {"MineForCausalLM"};
+  config["model_type"] = "mine";
+  config.erase("quantization_config");
+  ImportOptions options;
+  options.as = "deepseek_v3";
+  const Result<LayerDescription> layer =
+      readDescription(config.dump(), "in.json", options);
+  ASSERT_TRUE(layer) << layer.error().message;
+  EXPECT_EQ(layer->experts, 256);
+  EXPECT_EQ(layer->routing.groups, 8);
+  EXPECT_EQ(layer->origin.model, "deepseek_v3");
+  options.as = "DeepseekV3ForCausalLM";
+  EXPECT_TRUE(readDescription(config.dump(), "in.json", options));
+  // Another class has other sizes.
+  config.erase("hidden_size");
+  EXPECT_EQ(refusalOf(config.dump(), options),
+            "in.json: $.hidden_size: expected an integer from 1 to 1048576, "
+            "got nothing");
+  options.as = "deepseek_v33";
+  EXPECT_NE(refusalOf(config.dump(), options)
+                .find("--as=deepseek_v33: unknown family (did you mean "
+                      "deepseek_v3"),
+            std::string::npos);
+  EXPECT_EQ(refusalOf(layerText(), options),
+            "in.json: --as: expected no --as with a layer JSON, which needs "
+            "no family");
+}
+
+TEST(Families, PartsAndSharedArchitectures) {
+  const json omni = {
+      {"model_type", "qwen3_omni_moe"},
+      {"dtype", "bfloat16"},
+      {"thinker_config",
+       {{"text_config",
+         {{"model_type", "qwen3_omni_moe_text"}, {"num_experts", 64}}}}}};
+  EXPECT_EQ(accepted(omni.dump()).experts, 64);
+  EXPECT_EQ(accepted(omni.dump()).hidden, 2048);
+  // The model type tells the defaults of two families with one architecture.
+  json sarvam = bare("sarvam_moe");
+  sarvam["architectures"] = {"Glm4MoeForCausalLM"};
+  EXPECT_EQ(accepted(sarvam.dump()).routing.scale, 2.5);
+  sarvam["model_type"] = "glm4_moe";
+  EXPECT_EQ(accepted(sarvam.dump()).routing.scale, 1.0);
+}
+
+TEST(Families, ALimitOfRoutedExpertsAlone) {
+  EXPECT_EQ(refused(bare("hy_v4").dump()),
+            "in.json: $.swiglu_limit: is the limit of routed experts alone, so "
+            "that shared ones cannot be rows of them; accepted: "
+            "--no-shared-experts");
+  EXPECT_EQ(accepted(bare("glm5_next").dump()).activation.limit, 10.0);
+  EXPECT_EQ(accepted(bare("glm5_next").dump()).numSharedExperts, 1);
+}
+
+TEST(Families, AFactorOfTheOutput) {
+  const LayerDescription layer = accepted(bare("beam").dump());
+  EXPECT_TRUE(layer.routedScaleOnOutput);
+  EXPECT_EQ(layer.routing.scale, 2.5);
+  EXPECT_EQ(layer.routing.groups, 8);
+  EXPECT_EQ(layer.origin.layer, 3);
+}
+
+TEST(Families, FirstDenseLayersOfAList) {
+  const LayerDescription layer = accepted(bare("flint").dump());
+  EXPECT_EQ(layer.origin.layer, 2);
+  json all = bare("flint");
+  all["mlp_only_layers"] = json::array();
+  EXPECT_EQ(accepted(all.dump()).origin.layer, 0);
+  EXPECT_EQ(accepted(bare("step3p5").dump()).origin.layer, 3);
 }
 
 TEST(Families, NamesOfOneThing) {

@@ -236,6 +236,49 @@ TEST(Models, PerLayerListsAndOtherNames) {
       "are divided by their sum) or null, got the number 2");
 }
 
+/// The layer JSON that a config became is the same layer.
+TEST(Models, EachIsItsLayerJson) {
+  int written = 0;
+  for (const auto &file :
+       std::filesystem::directory_iterator(MOEC_EXAMPLES "/models")) {
+    const std::string name = file.path().stem();
+    for (int64_t tp : {1, 2}) {
+      ImportOptions options;
+      options.noSharedExperts = tp == 2 && name != "tiny";
+      options.tp = tp;
+      Result<LayerDescription> layer =
+          readDescription(modelText(name), name, options);
+      if (!layer)
+        continue;
+      const Result<std::string> text = writeLayerJson(*layer);
+      ASSERT_TRUE(text) << name << ": " << text.error().message;
+      Result<LayerDescription> again = readDescription(*text, name, {});
+      ASSERT_TRUE(again) << name << ": " << again.error().message << *text;
+      again->origin = layer->origin;
+      EXPECT_EQ(*again, *layer) << *text;
+      ++written;
+    }
+  }
+  EXPECT_GT(written, 80);
+  ImportOptions part;
+  part.part = "route";
+  const Result<LayerDescription> route =
+      readDescription(modelText("mixtral-8x7b"), "in.json", part);
+  ASSERT_TRUE(route);
+  EXPECT_EQ(writeLayerJson(*route).error().message,
+            "--emit=layer-json: expected no --part, which a layer JSON does "
+            "not say; accepted: the same where it is compiled");
+  ImportOptions all;
+  all.tp = 2;
+  all.allRanks = true;
+  const Result<LayerDescription> ranks =
+      readDescription(modelText("mixtral-8x7b"), "in.json", all);
+  ASSERT_TRUE(ranks) << ranks.error().message;
+  EXPECT_EQ(writeLayerJson(*ranks).error().message,
+            "--emit=layer-json: expected no --all-ranks, which a layer JSON "
+            "does not say; accepted: the same where it is compiled");
+}
+
 TEST(Models, AllOfThemStandHere) {
   std::set<std::string> files, named = {"tiny"}; // a layer JSON
   for (const auto &file :

@@ -53,7 +53,7 @@ void check(const std::string &text) {
     std::istringstream lines(layer.error().message);
     int count = 0;
     for (std::string line; std::getline(lines, line); ++count)
-      EXPECT_LT(line.size(), 2500u);
+      EXPECT_LT(line.size(), 4000u);
     EXPECT_LE(count, 16);
     EXPECT_EQ(layer.error().code, ErrorCode::Refused);
     return;

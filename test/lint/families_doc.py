@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""Each configuration class of transformers with experts is a row of Families.cpp, or has a reason why it is none.
+"""Each configuration class of transformers with experts is a row of the tables of families, or has a reason why it is none.
 
 The classes stand in test/oracle/classes.json, written by classes.py there; the reasons in unclaimed.json. Makes
 docs/reference/families.md of both; --fix rewrites it.
@@ -17,8 +17,8 @@ import sys
 
 from lintlib import Finding, main
 
-TABLE, CLASSES, REASONS, PAGE = (
-    "compiler/import/Families.cpp",
+TABLES = ("compiler/import/DeepseekFamilies.cpp", "compiler/import/Families.cpp")
+CLASSES, REASONS, PAGE = (
     "test/oracle/classes.json",
     "test/oracle/unclaimed.json",
     "docs/reference/families.md",
@@ -26,6 +26,29 @@ TABLE, CLASSES, REASONS, PAGE = (
 COLUMN = re.compile(r'\.{}\s*=\s*((?:"[^"]*"\s*)+)')
 # A class that stands inside another, and the model type whose row reads it.
 INNER = {"DbrxFFNConfig": "dbrx"}
+
+
+# Lines of the page for models with experts and without a class of their own.
+OTHERS = (
+    "Models around one of these classes are read by its row.",
+    "",
+    "| folder | class of its experts | imported |",
+    "|---|---|---|",
+    "| `kimi_k25` | `DeepseekV3Config` | yes |",
+    "| `nemotron_h_omni`, `nemotron3_5_transcribe` | `NemotronHConfig` | yes |",
+    "| `vitpose` | `VitPoseBackboneConfig` | no |",
+    "",
+    "Models without a class in transformers are read by the keys that vLLM reads, each of which a config must have.",
+    "",
+    "| architecture | model |",
+    "|---|---|",
+    "| `ArcticForCausalLM` | Arctic |",
+    "| `DeepseekV41ForCausalLM` | DeepSeek-V4.1; tokens of images choose by a bias of their own: `--ignore-field=vision_config` serves those of text |",
+    "| `KimiK3ForConditionalGeneration` | Kimi-K3 |",
+    "| `MiniMaxM1ForCausalLM`, `MiniMaxText01ForCausalLM` | MiniMax-M1, MiniMax-Text-01 |",
+    "| `Step3VLForConditionalGeneration`, `Step3TextForCausalLM` | Step3 |",
+    "| `Step5ForCausalLM`, `Step5ForConditionalGeneration` | Step5 |",
+)
 
 
 def words(text, column):
@@ -44,7 +67,7 @@ def page(data, reasons, types):
         f"The table lists the configuration classes of transformers {data['transformers']} that mention experts. The last column says",
         "whether moec imports the class. \"the block\" is the MoE block of that class in transformers, the source of the comparison.",
         "",
-        "`test/lint/families_doc.py --fix` writes the table from `compiler/import/Families.cpp` and `test/oracle/classes.json`.",
+        "`test/lint/families_doc.py --fix` writes the page from the tables of families and `test/oracle/classes.json`.",
         "",
         "| class | model type | imported |",
         "|---|---|---|",
@@ -52,18 +75,19 @@ def page(data, reasons, types):
     for row in data["classes"]:
         kind = INNER.get(row["class"], row["model_type"])
         lines.append(f"| `{row['class']}` | `{kind}` | {'yes' if kind in types else 'no: ' + reasons.get(kind, '?')} |")
+    lines += ["", *OTHERS]
     return "\n".join(lines) + "\n"
 
 
 def check(root, files, options):
-    text = (root / TABLE).read_text()
+    text = "".join((root / table).read_text() for table in TABLES if (root / table).exists())
     types = words(text, "modelTypes")
     data = json.loads((root / CLASSES).read_text())
     reasons = json.loads((root / REASONS).read_text())
     kinds = [INNER.get(row["class"], row["model_type"]) for row in data["classes"]]
     for kind in kinds:
         if kind not in types and kind not in reasons:
-            yield Finding(CLASSES, 1, f"'{kind}' is no row of {TABLE} and has no reason in {REASONS}")
+            yield Finding(CLASSES, 1, f"'{kind}' is no row of {TABLES[-1]} and has no reason in {REASONS}")
     for kind in reasons:
         if kind in types or kind not in kinds:
             yield Finding(REASONS, 1, f"'{kind}' is {'imported' if kind in types else 'no class'}: it needs no reason")

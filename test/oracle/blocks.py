@@ -31,6 +31,9 @@ class BesideShared(nn.Module):
         return self.moe(x) + self.shared_mlp(x)
 
 
+GEMMAS = {"gemma4": "Gemma4", "diffusion_gemma": "DiffusionGemma"}  # prefixes of their classes
+
+
 class BesideNorm(nn.Module):
     """Gemma 4's decoder layer has router and experts, each with its norm."""
 
@@ -46,16 +49,15 @@ class BesideNorm(nn.Module):
 
 def make_block(name: str, family: Family, config: Any, layer: int) -> Any:
     module, inner = modeling(name, family), inner_config(family, config)
-    if (family.module or name) == "gemma4":
-        return BesideNorm(
-            module.Gemma4TextRouter(inner), module.Gemma4TextExperts(inner), module.Gemma4RMSNorm(inner.hidden_size)
-        )
+    if prefix := GEMMAS.get(family.module or name):
+        router, experts, norm = (getattr(module, prefix + part) for part in ("TextRouter", "TextExperts", "RMSNorm"))
+        return BesideNorm(router(inner), experts(inner), norm(inner.hidden_size))
     block = getattr(module, family.block)
     takes_layer = "layer_idx" in inspect.signature(block.__init__).parameters
     made = block(inner, layer) if takes_layer else block(inner)
     if hasattr(made, "post_mlp_layernorm"):  # A.X-K1's; the caller's in moec
         made.post_mlp_layernorm = nn.Identity()
-    if name in ("granitemoeshared", "granitemoehybrid") and inner.shared_intermediate_size:
+    if name in ("granitemoeshared", "granitemoehybrid", "granitemoe_swa") and inner.shared_intermediate_size:
         return BesideShared(made, getattr(module, family.block[: -len("MoE")] + "MLP")(inner))
     return made
 
@@ -141,7 +143,7 @@ def evaluate(name: str, family: Family, block: Any, x: torch.Tensor, token_ids: 
         seen["x"], seen["routed"] = given[0], result
 
     router = router_of(block)
-    is_gemma = (family.module or name) == "gemma4"
+    is_gemma = (family.module or name) in GEMMAS
     hooks = [(router.proj if is_gemma else router).register_forward_hook(on_router)]
     if hasattr(block, "experts"):
         hooks.append(block.experts.register_forward_hook(on_experts))
@@ -211,8 +213,11 @@ def stored(family: Family, block: Any, package: Package) -> tuple[dict[str, torc
     if shared:
         halves, down = mlp_parts(shared_of(block))
         rows = [torch.cat(part, 0) for part in zip(*[half.chunk(shared, 0) for half in halves], strict=True)]
-        made["w13"] = torch.cat([made["w13"], torch.stack(rows)])
-        made["w2"] = torch.cat([made["w2"], torch.stack(down.chunk(shared, 1))])
+        first, second = torch.stack(rows), torch.stack(down.chunk(shared, 1))
+        if "shared_w13" in package.of(STORED):  # of another width
+            made["shared_w13"], made["shared_w2"] = first, second
+        else:
+            made["w13"], made["w2"] = torch.cat([made["w13"], first]), torch.cat([made["w2"], second])
     for name, tensor in [*block.named_parameters(), *block.named_buffers()]:
         if is_bias(name):
             made["routing_bias"] = tensor.reshape(-1)

@@ -55,7 +55,10 @@ def make_config(name: str, family: Family, overrides: Keys) -> Any:
     fields = merged(family.sizes, {key: value for key, value in overrides.items() if not key.startswith("+")})
     inner = class_of(family, name, family.config)
     if family.outer:
-        config = class_of(family, name, family.outer)(**{family.part: {"model_type": inner.model_type, **fields}})
+        text: Keys = {"model_type": inner.model_type, **fields}
+        for key in reversed(family.part.split(".")):
+            text = {key: text}
+        config = class_of(family, name, family.outer)(**text, **family.beside)
     else:
         config = inner(**fields)
     config.architectures = [family.architecture]
@@ -64,7 +67,9 @@ def make_config(name: str, family: Family, overrides: Keys) -> Any:
 
 def inner_config(family: Family, config: Any) -> Any:
     """The config that the block takes; experts one after the other, which every device does."""
-    inner = getattr(config, family.part) if family.outer else config
+    inner = config
+    for key in family.part.split(".") if family.outer else ():
+        inner = getattr(inner, key)
     inner._experts_implementation = "eager"
     return inner
 

@@ -5,22 +5,30 @@
 
     python3 test/oracle/defaults.py [--check]
 
-Each entry is a config.json with everything that its class writes, and which keys the class has other names for.
+Each entry is a config.json with everything that its class writes, which keys the class has other names for, and which keys it
+reads without writing them. Whatever else a config says the class ignores.
 test/import/DefaultsTest.cpp deletes each key alone: the layer must stay, or moec must ask for the key. It needs neither
 transformers nor this program. README.md says what this program needs.
 """
 
 import argparse
+import copy
 import dataclasses
 import json
 import pathlib
+import re
 import sys
 from typing import Any
 
 from configs import class_of, make_config, transformers, written
 from families import FAMILIES, Family, Keys
 
-PATH = pathlib.Path(__file__).resolve().parents[1] / "import" / "Inputs" / "class-defaults.json"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PATH = ROOT / "test" / "import" / "Inputs" / "class-defaults.json"
+# Keys that moec reads are among the words of these tables.
+TABLES = ("DeepseekFamilies.cpp", "Families.cpp", "Families.h", "SparseLayers.cpp")
+# Values of a key, tried to see whether a class reads it.
+VALUES: tuple[Any, ...] = (1, 2, [1, 2], "2,3", True, False, 0.5, {"name": "gelu"})
 # Keys that every class has of its base, and parts of a model that have no experts.
 OTHER_PARTS = ("vision_config", "audio_config", "attn_config", "id2label", "label2id", "per_layer_config")
 
@@ -49,20 +57,53 @@ def aliases(config_class: Any, default: Keys) -> dict[str, str]:
     return made
 
 
+def words() -> list[str]:
+    """Every word of a string literal of the tables."""
+    found: set[str] = set()
+    for table in TABLES:
+        for literal in re.findall(r'"([^"\n]*)"', (ROOT / "compiler" / "import" / table).read_text()):
+            found.update(re.findall(r"[a-z][a-z0-9_]{3,}", literal))
+    return sorted(found)
+
+
+def beyond(config_class: Any, default: Keys, needed: Keys, known: dict[str, str]) -> list[str]:
+    """Keys that change what the class says of others, though it has no such field."""
+
+    def said(more: Keys) -> Keys:
+        made = config_class(**{**needed, **more}).to_dict()
+        return {key: value for key, value in made.items() if key not in more}
+
+    base, made = said({}), []
+    for key in words():
+        if key in default or key in known or "rope" in key:
+            continue
+        for value in VALUES:
+            try:
+                other = said({key: copy.deepcopy(value)})
+            except Exception:  # what transformers does not take
+                continue
+            if other != base:
+                made.append(key)
+                break
+    return made
+
+
 def entry(name: str, family: Family, base: Keys) -> Keys:
-    bare = dataclasses.replace(family, sizes=dict(family.needed))
+    bare = dataclasses.replace(family, sizes=dict(family.needed), beside={})
     config = make_config(name, bare, {})
     inner_class = class_of(family, name, family.config)
     text = relevant(written(config), base)
-    part = next((key for key in ("text_config", "ffn_config") if key in text), "")
+    part = family.part.replace(".", "/") if family.outer else "ffn_config" if "ffn_config" in text else ""
     text["dtype"] = "bfloat16"
     inner = inner_class(**family.needed).to_dict()
+    other_names = aliases(inner_class, inner)
     return {
         "class": inner_class.__name__,
         "architecture": family.architecture,
         "part": part,
         "needed": sorted([*family.needed, "dtype"]),
-        "aliases": aliases(inner_class, inner),
+        "aliases": other_names,
+        "reads": beyond(inner_class, inner, family.needed, other_names),
         "config": text,
     }
 

@@ -30,6 +30,7 @@ class Family:
     rounds_scores: bool = False  # scores of the block's type choose experts, not scores of f32
     layer: int | None = None  # asked of moec and of the block
     gain: float = 2.0  # how far activations go beyond limits
+    beside: Keys = dataclasses.field(default_factory=dict)  # of the outer class
     small: Keys = dataclasses.field(default_factory=dict)  # of a whole model
     dense: int | None = None  # a layer that transformers builds without experts
     needed: Keys = dataclasses.field(default_factory=dict)  # what the class's default lacks to have experts
@@ -65,6 +66,13 @@ SMALL = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "vo
 NORM = {"renormalization": {"norm_topk_prob": True}, "no-renormalization": {"norm_topk_prob": False}}
 TOPK: dict[str, Keys] = {"top-1": {"num_experts_per_tok": 1}, "top-5": {"num_experts_per_tok": 5}}
 ACTS = {"gelu": {"hidden_act": "gelu"}, "gelu-tanh": {"hidden_act": "gelu_pytorch_tanh"}, "relu": {"hidden_act": "relu"}}
+OCR: dict[str, Keys] = {
+    "groups": {"topk_method": "group_limited_greedy", "n_group": 4, "topk_group": 2},
+    "scale-16": {"routed_scaling_factor": 16.0},
+    "shared-1": {"n_shared_experts": 1},
+    "gelu": {"hidden_act": "gelu"},
+}
+STEP_LAYERS = ["dense", "dense", "dense", "sparse"]
 
 
 def deepseek(prefix: str, architecture: str, experts: str = "n_routed_experts", dense: int | None = 0, **more: Any) -> Family:
@@ -507,6 +515,299 @@ FAMILIES: dict[str, Family] = {
             "top-12": {"moe_topk": 12},
         },
         small={**{k: v for k, v in SMALL_MLA.items() if k != "intermediate_size"}, "ffn_hidden_size": 64},
+    ),
+    "axk2": dataclasses.replace(
+        deepseek("AXK2", "AXK2ForCausalLM"),
+        variants={**{k: v for k, v in DEEPSEEK.items()}, **TOPK},
+        small={**SMALL_MLA, "index_n_heads": 2, "index_head_dim": 32, "gated_norm_rank": 8, "pad_token_id": 0},
+    ),
+    "exaone_moe": dataclasses.replace(
+        deepseek("ExaoneMoe", "ExaoneMoeForCausalLM", "num_experts"),
+        block="ExaoneMoeSparseMoEBlock",
+        variants={
+            **{k: v for k, v in DEEPSEEK.items() if "shared" not in k},
+            **TOPK,
+            "shared-2": {"num_shared_experts": 2},
+            "said-first-dense": {"first_k_dense_replace": 2},
+        },
+        small={**SMALL, "intermediate_size": 64},
+    ),
+    "solar_open": dataclasses.replace(deepseek("SolarOpen", "SolarOpenForCausalLM", dense=None), small=SMALL),
+    "sarvam_moe": dataclasses.replace(
+        deepseek("Glm4Moe", "Glm4MoeForCausalLM"), module="glm4_moe", config="SarvamMoEConfig", small=SMALL_MLA
+    ),
+    "sarvam_mla": dataclasses.replace(
+        deepseek("DeepseekV3", "DeepseekV3ForCausalLM"), module="deepseek_v3", config="SarvamMLAConfig"
+    ),
+    "mimo_v2_flash": dataclasses.replace(
+        deepseek("MiMoV2Flash", "MiMoV2FlashForCausalLM"),
+        variants={**{k: v for k, v in DEEPSEEK.items() if "shared" not in k}, **TOPK, "no-scale": {"routed_scaling_factor": None}},
+        small={**SMALL, "intermediate_size": 64, "v_head_dim": 16},
+    ),
+    "bailing_hybrid": dataclasses.replace(
+        deepseek("BailingHybrid", "BailingHybridForCausalLM", "num_experts"),
+        variants={
+            "no-renormalization": {"moe_renormalize": False},
+            "scale-1": {"routed_scaling_factor": 1.0},
+            "one-group": {"num_expert_group": 1, "topk_group": 1},
+            "groups-4-2": {"num_expert_group": 4, "topk_group": 2},
+            "shared-2": {"num_shared_experts": 2},
+            "first-dense-1": {"first_k_dense_replace": 1},
+            "top-1": {"num_experts_per_token": 1},
+            "gelu": {"hidden_act": "gelu"},
+        },
+        small={**SMALL_MLA, "head_dim": 16, "pad_token_id": 0},
+    ),
+    "dots3_note": dataclasses.replace(
+        deepseek("Dots3NoteText", "Dots3NoteForConditionalGeneration", outer="Dots3NoteConfig"),
+        sizes={**deepseek("Dots3NoteText", "").sizes, "shared_experts_intermediate_size": INTER},
+        variants={**DEEPSEEK, **TOPK, "shared-wide": {"shared_experts_intermediate_size": 2 * INTER}},
+        beside={"vision_config": {"adapter_out_dim": HIDDEN}, "audio_config": {"adapter_out_dim": HIDDEN}},
+        small={},
+    ),
+    "dots3_note_text": dataclasses.replace(
+        deepseek("Dots3NoteText", "Dots3NoteForCausalLM"),
+        sizes={**deepseek("Dots3NoteText", "").sizes, "shared_experts_intermediate_size": INTER},
+        variants={},
+        module="dots3_note",
+        small={**SMALL_MLA, "index_n_heads": 2, "index_head_dim": 32},
+    ),
+    "glm5_next": dataclasses.replace(
+        deepseek("Glm5NextText", "Glm5NextForConditionalGeneration", outer="Glm5NextConfig"),
+        variants={**DEEPSEEK, **TOPK, "limit-2": {"swiglu_limit": 2.0}},
+        gain=6.0,
+        small={**SMALL_MLA, "linear_head_dim": 16, "linear_num_heads": 4, "index_n_heads": 2, "index_head_dim": 32},
+    ),
+    "hy_v4": dataclasses.replace(
+        deepseek("HYV4", "HYV4ForCausalLM"),
+        variants={**DEEPSEEK, **TOPK, "limit-2": {"swiglu_limit": 2.0}},
+        gain=6.0,
+        small={**SMALL_MLA, "index_n_heads": 2, "index_head_dim": 32},
+    ),
+    "hy_v4_vl": dataclasses.replace(
+        deepseek("HYV4VL", "HYV4VLForConditionalGeneration", outer="HYV4VLConfig"),
+        config="HYV4VLTextConfig",
+        variants={**TOPK, "limit-2": {"swiglu_limit": 2.0}},
+        gain=6.0,
+        small={},
+    ),
+    "beam": dataclasses.replace(
+        deepseek("Beam", "BeamForCausalLM", "num_experts"),
+        variants={**{k: v for k, v in DEEPSEEK.items() if "shared" not in k}, **TOPK},
+        small={**SMALL, "intermediate_size": 64},
+    ),
+    "mistral4": dataclasses.replace(
+        deepseek("Mistral4", "Mistral4ForCausalLM", dense=None),
+        variants={**DEEPSEEK, **TOPK},
+    ),
+    "mistral_large4": dataclasses.replace(
+        deepseek("MistralLarge4Text", "MistralLarge4ForConditionalGeneration", outer="MistralLarge4Config"),
+        variants={
+            **{k: v for k, v in DEEPSEEK.items() if "normalization" not in k},
+            **TOPK,
+            "said-no-renormalization": {"+text_config.norm_topk_prob": False},
+        },
+        small={},
+    ),
+    "deepseek_ocr2": Family(
+        "DeepseekOcr2TextMoe",
+        "DeepseekOcr2TextConfig",
+        "DeepseekOcr2ForConditionalGeneration",
+        sizes(
+            "n_routed_experts", moe_intermediate_size=INTER, num_experts_per_tok=3, mlp_layer_types=["dense", *["sparse"] * 3]
+        ),
+        OCR,
+        outer="DeepseekOcr2Config",
+        needed={"num_experts_per_tok": 6, "mlp_layer_types": ["dense", *["sparse"] * 31]},
+    ),
+    "unlimited_ocr": Family(
+        "UnlimitedOcrTextMoe",
+        "UnlimitedOcrTextConfig",
+        "UnlimitedOcrForConditionalGeneration",
+        sizes("n_routed_experts", moe_intermediate_size=INTER),
+        {**OCR, **TOPK},
+        outer="UnlimitedOcrConfig",
+        dense=0,
+    ),
+    "qwen3_omni_moe": Family(
+        "Qwen3OmniMoeThinkerTextSparseMoeBlock",
+        "Qwen3OmniMoeTextConfig",
+        "Qwen3OmniMoeForConditionalGeneration",
+        sizes("num_experts", moe_intermediate_size=INTER),
+        {**NORM, **TOPK},
+        outer="Qwen3OmniMoeConfig",
+        part="thinker_config.text_config",
+    ),
+    "qwen3_omni_moe-thinker": Family(
+        "Qwen3OmniMoeThinkerTextSparseMoeBlock",
+        "Qwen3OmniMoeTextConfig",
+        "Qwen3OmniMoeThinkerForConditionalGeneration",
+        sizes("num_experts", moe_intermediate_size=INTER),
+        {},
+        module="qwen3_omni_moe",
+        outer="Qwen3OmniMoeThinkerConfig",
+    ),
+    "qwen3_omni_moe-talker": Family(
+        "Qwen3OmniMoeTalkerTextSparseMoeBlock",
+        "Qwen3OmniMoeTalkerTextConfig",
+        "Qwen3OmniMoeTalkerForConditionalGeneration",
+        sizes("num_local_experts", moe_intermediate_size=INTER, shared_expert_intermediate_size=INTER),
+        {**NORM},
+        module="qwen3_omni_moe",
+        outer="Qwen3OmniMoeTalkerConfig",
+        needed={"shared_expert_intermediate_size": 768},
+    ),
+    "qwen4_exp": Family(
+        "Qwen4ExpTextSparseMoeBlock",
+        "Qwen4ExpTextConfig",
+        "Qwen4ExpForConditionalGeneration",
+        sizes("num_experts", moe_intermediate_size=INTER, shared_expert_intermediate_size=INTER),
+        {**NORM, **TOPK, "shared-2-wide": {"shared_expert_intermediate_size": 2 * INTER}},
+        outer="Qwen4ExpConfig",
+    ),
+    "qwen4_exp_text": Family(
+        "Qwen4ExpTextSparseMoeBlock",
+        "Qwen4ExpTextConfig",
+        "Qwen4ExpForCausalLM",
+        sizes("num_experts", moe_intermediate_size=INTER, shared_expert_intermediate_size=INTER),
+        {},
+        module="qwen4_exp",
+        small={
+            **SMALL,
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4,
+            "linear_key_head_dim": 16,
+            "linear_value_head_dim": 16,
+        },
+    ),
+    "mellum": Family(
+        "MellumSparseMoeBlock",
+        "MellumConfig",
+        "MellumForCausalLM",
+        sizes("num_local_experts", moe_intermediate_size=INTER),
+        {**NORM, **TOPK},
+        small={**SMALL, "intermediate_size": 64},
+    ),
+    "flint": Family(
+        "FlintSparseMoeBlock",
+        "FlintConfig",
+        "FlintForCausalLM",
+        sizes("num_experts", moe_intermediate_size=INTER, shared_expert_intermediate_size=INTER),
+        {**NORM, **TOPK, "all-sparse": {"mlp_only_layers": []}, "shared-2-wide": {"shared_expert_intermediate_size": 2 * INTER}},
+        small={**SMALL, "intermediate_size": 64},
+        dense=1,
+    ),
+    "lara_mini": Family(
+        "LaraMiniSparseMoeBlock",
+        "LaraMiniConfig",
+        "LaraMiniForCausalLM",
+        sizes("num_experts", moe_intermediate_size=INTER, shared_expert_intermediate_size=INTER),
+        {**NORM, **TOPK, "shared-2-wide": {"shared_expert_intermediate_size": 2 * INTER}},
+        small=SMALL,
+    ),
+    "openai_privacy_filter": Family(
+        "OpenAIPrivacyFilterMLP",
+        "OpenAIPrivacyFilterConfig",
+        "OpenAIPrivacyFilterForTokenClassification",
+        sizes("num_local_experts", intermediate_size=INTER),
+        {**TOPK, "limit-2": {"swiglu_limit": 2.0}, "alpha-1": {"swiglu_alpha": 1.0}},
+        transposed=True,
+        gain=6.0,
+        small=SMALL,
+    ),
+    "step3p7": Family(
+        "Step3p7SparseMoeBlock",
+        "Step3p7TextConfig",
+        "Step3p7ForConditionalGeneration",
+        sizes("n_routed_experts", moe_intermediate_size=INTER, share_expert_dim=INTER, mlp_layer_types=STEP_LAYERS),
+        {
+            **TOPK,
+            "scale-3": {"moe_router_scaling_factor": 3.0},
+            "shared-2-wide": {"share_expert_dim": 2 * INTER},
+            "limits": {"swiglu_limits": [0.0, 0.0, 0.0, 2.0], "swiglu_limits_shared": [0.0, 0.0, 0.0, 2.0]},
+            "limits-of-routed": {"swiglu_limits": [0.0, 0.0, 0.0, 2.0]},
+            "mlp-bias": {"mlp_bias": True},
+        },
+        outer="Step3p7Config",
+        gain=6.0,
+        dense=2,
+    ),
+    "inkling2": Family(
+        "Inkling2SparseMoeBlock",
+        "Inkling2TextConfig",
+        "Inkling2ForConditionalGeneration",
+        sizes("n_routed_experts", moe_intermediate_size=INTER),
+        {
+            **TOPK,
+            "scale-1": {"route_scale": 1.0},
+            "gate-2": {"mlp_gate_softcap": 2.0},
+            "up-3": {"mlp_up_softcap": 3.0},
+        },
+        outer="Inkling2Config",
+        beside={"vision_config": {"text_hidden_size": HIDDEN}},
+        gain=6.0,
+    ),
+    "inkling2_text": Family(
+        "Inkling2SparseMoeBlock",
+        "Inkling2TextConfig",
+        "Inkling2ForCausalLM",
+        sizes("n_routed_experts", moe_intermediate_size=INTER),
+        {},
+        module="inkling2",
+        gain=6.0,
+        small={**SMALL, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 2, "swa_head_dim": 32},
+    ),
+    "inkling2_loop": Family(
+        "Inkling2LoopSparseMoeBlock",
+        "Inkling2LoopTextConfig",
+        "Inkling2LoopForConditionalGeneration",
+        sizes("n_routed_experts", moe_intermediate_size=INTER),
+        {**TOPK, "gate-2": {"mlp_gate_softcap": 2.0}},
+        outer="Inkling2LoopConfig",
+        beside={"vision_config": {"text_hidden_size": HIDDEN}},
+        gain=6.0,
+    ),
+    "granitemoe_swa": Family(
+        "GraniteMoeSWAMoE",
+        "GraniteMoeSWAConfig",
+        "GraniteMoeSWAForCausalLM",
+        sizes("num_local_experts", intermediate_size=INTER, shared_intermediate_size=INTER),
+        {"no-shared": {"shared_intermediate_size": 0}, "shared-2-wide": {"shared_intermediate_size": 2 * INTER}},
+        small={"num_attention_heads": 4, "vocab_size": 96},
+    ),
+    "diffusion_gemma": Family(
+        "",
+        "DiffusionGemmaTextConfig",
+        "DiffusionGemmaForBlockDiffusion",
+        sizes("num_experts", moe_intermediate_size=INTER, top_k_experts=3),
+        {"top-1": {"top_k_experts": 1}, "silu": {"hidden_activation": "silu"}},
+        outer="DiffusionGemmaConfig",
+        needed={"num_experts": 16, "moe_intermediate_size": 96, "top_k_experts": 3},
+    ),
+    "aria": Family(
+        "AriaTextMoELayer",
+        "AriaTextConfig",
+        "AriaForConditionalGeneration",
+        sizes("moe_num_experts", intermediate_size=INTER),
+        {
+            "top-1": {"moe_topk": 1},
+            "top-5": {"moe_topk": 5},
+            "shared-1": {"moe_num_shared_experts": 1},
+            "gelu": {"hidden_act": "gelu"},
+            "mlp-bias": {"mlp_bias": True},
+        },
+        outer="AriaConfig",
+        transposed=True,
+    ),
+    "aria_text": Family(
+        "AriaTextMoELayer",
+        "AriaTextConfig",
+        "AriaTextForCausalLM",
+        sizes("moe_num_experts", intermediate_size=INTER),
+        {},
+        module="aria",
+        transposed=True,
+        small=SMALL,
     ),
     "minimax": Family(
         "MiniMaxSparseMoeBlock", "MiniMaxConfig", "MiniMaxForCausalLM", sizes("num_local_experts", intermediate_size=INTER), {}
