@@ -214,5 +214,5 @@ Result<void> moec::compiler::runExplain(const CommandOptions &options,
     TRY(writePage(*report, bench, options.html));
   return writeOutput(options, options.output,
                      options.json ? report->dump(2) + "\n"
-                                  : explainText(*report));
+                                  : printable(explainText(*report)));
 }

@@ -103,7 +103,7 @@ static Columns placeColumns(int64_t whole, const ShardUnits &units,
                             int64_t shards, int64_t shard) {
   if (shards == 1 || whole % (shards * units.group) == 0)
     return {shard * (whole / shards), whole / shards};
-  if (llvm::divideCeil(whole, units.group) >= shards)
+  if (int64_t(llvm::divideCeil(whole, units.group)) >= shards)
     return dealOut(whole, units.group, shards, shard);
   return placeInGroups(whole, units, shards, shard);
 }

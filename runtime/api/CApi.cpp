@@ -163,10 +163,11 @@ static moec_package *wrap(std::shared_ptr<const Package> package) {
 moec_status moec_package_files_read(const char *folder,
                                     moec_package_files **files) {
   return guarded([&]() -> Result<void> {
+    if (files)
+      *files = nullptr;
     if (!folder || !files)
       return nullArgument("moec_package_files_read",
                           folder ? "files" : "folder");
-    *files = nullptr;
     auto read = TRY(readShares(folder));
     *files = new moec_package_files{std::move(read)};
     return {};
@@ -189,9 +190,10 @@ moec_status moec_package_load(const char *folder,
                               const moec_load_options *options,
                               moec_package **package) {
   return guarded([&]() -> Result<void> {
+    if (package)
+      *package = nullptr;
     if (!folder || !package)
       return nullArgument("moec_package_load", folder ? "package" : "folder");
-    *package = nullptr;
     auto read = TRY(readLoadOptions(options));
     auto loaded = TRY(Package::load(std::string(folder), read));
     *package = wrap(std::move(loaded));
@@ -203,10 +205,11 @@ moec_status moec_package_load_files(const moec_package_files *files,
                                     const moec_load_options *options,
                                     moec_package **package) {
   return guarded([&]() -> Result<void> {
+    if (package)
+      *package = nullptr;
     if (!files || !package)
       return nullArgument("moec_package_load_files",
                           files ? "package" : "files");
-    *package = nullptr;
     auto read = TRY(readLoadOptions(options));
     auto loaded = TRY(Package::load(files->shares, read));
     *package = wrap(std::move(loaded));
@@ -225,9 +228,10 @@ moec_status moec_layer_create(const moec_package *package,
                               const moec_layer_options *options, void *stream,
                               moec_layer **layer) {
   return guarded([&]() -> Result<void> {
+    if (layer)
+      *layer = nullptr;
     if (!package || !layer)
       return nullArgument("moec_layer_create", package ? "layer" : "package");
-    *layer = nullptr;
     auto read = TRY(readOptions(options, "moec_layer_options"));
     LayerOptions given;
     given.scratch = read.scratch;
@@ -283,10 +287,11 @@ moec_status moec_context_create(const moec_package *package, void *workspace,
                                 const moec_context_options *options,
                                 moec_context **context) {
   return guarded([&]() -> Result<void> {
+    if (context)
+      *context = nullptr;
     if (!package || !context)
       return nullArgument("moec_context_create",
                           package ? "context" : "package");
-    *context = nullptr;
     auto read = TRY(readOptions(options, "moec_context_options"));
     auto made =
         TRY(Context::create(package->package, workspace, workspace_bytes,

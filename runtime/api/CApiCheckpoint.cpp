@@ -27,9 +27,10 @@ using namespace moec::runtime;
 moec_status moec_checkpoint_open(const char *path,
                                  moec_checkpoint **checkpoint) {
   return guarded([&]() -> Result<void> {
+    if (checkpoint)
+      *checkpoint = nullptr;
     if (!path || !checkpoint)
       return nullArgument("moec_checkpoint_open", path ? "checkpoint" : "path");
-    *checkpoint = nullptr;
     auto files = TRY(weights::Checkpoint::open(path));
     *checkpoint = new moec_checkpoint{
         std::make_shared<weights::Checkpoint>(std::move(files))};
@@ -42,10 +43,11 @@ void moec_checkpoint_close(moec_checkpoint *checkpoint) { delete checkpoint; }
 moec_status moec_checkpoint_layers_json(const moec_checkpoint *checkpoint,
                                         moec_text **layers) {
   return guarded([&]() -> Result<void> {
+    if (layers)
+      *layers = nullptr;
     if (!checkpoint || !layers)
       return nullArgument("moec_checkpoint_layers_json",
                           checkpoint ? "layers" : "checkpoint");
-    *layers = nullptr;
     *layers = new moec_text{weights::layersJson(*checkpoint->files)};
     return {};
   });
@@ -80,11 +82,12 @@ moec_status moec_weights_open(moec_checkpoint *checkpoint,
                               const moec_weights_options *options,
                               moec_weights **weights) {
   return guarded([&]() -> Result<void> {
+    if (weights)
+      *weights = nullptr;
     if (!checkpoint || !package || !weights)
       return nullArgument("moec_weights_open", !checkpoint ? "checkpoint"
                                                : !package  ? "package"
                                                            : "weights");
-    *weights = nullptr;
     auto read = TRY(readWeightsOptions(options, layer));
     auto loader = TRY(weights::WeightLoader::create(
         *checkpoint->files, package->package->manifest(), read));
@@ -175,10 +178,11 @@ moec_status moec_weights_load_experts(const moec_weights *weights,
 moec_status moec_package_weight_map_json(const moec_package *package,
                                          moec_text **map) {
   return guarded([&]() -> Result<void> {
+    if (map)
+      *map = nullptr;
     if (!package || !map)
       return nullArgument("moec_package_weight_map_json",
                           package ? "map" : "package");
-    *map = nullptr;
     const Package &code = *package->package;
     auto symbols =
         TRY(symbolsFor(code.manifest(), /*tokens=*/1, code.smCount()));

@@ -121,9 +121,10 @@ connect(const moec_comm_options &given) {
 moec_status moec_comm_create(const moec_comm_options *options,
                              moec_comm **comm) {
   return guarded([&]() -> Result<void> {
+    if (comm)
+      *comm = nullptr;
     if (!options || !comm)
       return nullArgument("moec_comm_create", options ? "comm" : "options");
-    *comm = nullptr;
     const auto given = TRY(readOptions(options, "moec_comm_options"));
     auto made = TRY(connect(given));
     *comm = new moec_comm{std::move(made)};

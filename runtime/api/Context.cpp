@@ -263,6 +263,51 @@ Result<void> Context::checkOverlaps(const Symbols &symbols) const {
   return {};
 }
 
+/// Tensors of a run lie neither in what the run writes besides, nor do outputs
+/// lie in weights that it reads.
+Result<void> Context::checkMemory(const Layer &layer, const Variant &variant,
+                                  const Symbols &symbols) const {
+  struct Memory {
+    const char *name;
+    uint64_t begin, bytes;
+  };
+  const auto workspaceUsed =
+      uint64_t(TRY(variant.workspaceBytes.evaluate(symbols)));
+  const Target &target = code->target();
+  const Memory written[] = {
+      {"workspace", reinterpret_cast<uint64_t>(workspace),
+       std::min(workspaceUsed, workspaceBytes)},
+      {"state", reinterpret_cast<uint64_t>(state), uint64_t(target.stateBytes)},
+      {"window", window ? window->own() : 0,
+       window ? uint64_t(target.windowBytes) : 0}};
+  const std::vector<Value> &all = code->manifest().values;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Value &value = all[i];
+    if (!isTensorOfRun(value) || values[i].address == 0)
+      continue;
+    const uint64_t begin = values[i].address;
+    const uint64_t end =
+        begin + uint64_t(TRY(bytesOf(value, symbols, values[i])));
+    for (const Memory &memory : written)
+      if (begin < memory.begin + memory.bytes && memory.begin < end)
+        return invalidArgument(
+            "tensor '{}' at {:#x} overlaps the context's {} at {:#x}, {} bytes "
+            "of which the run writes",
+            value.name, begin, memory.name, memory.begin, memory.bytes);
+    if (value.role != ValueRole::Output &&
+        value.role != ValueRole::OptionalOutput)
+      continue;
+    for (const Layer::Span &weight : layer.readWeights())
+      if (begin < weight.end && weight.begin < end)
+        return invalidArgument(
+            "tensor '{}' at {:#x}, which the run writes, overlaps weight '{}' "
+            "of the layer at {:#x}",
+            value.name, begin,
+            valueAt(code->manifest(), target, weight.value).name, weight.begin);
+  }
+  return {};
+}
+
 Result<void> Context::bindWorkspace(const Variant &variant,
                                     const Symbols &symbols) {
   const Manifest &manifest = code->manifest();
@@ -337,6 +382,7 @@ Result<void> Context::runUnshared(const Layer &layer, void *stream,
   std::copy(layer.values().begin(), layer.values().end(), values.begin());
   TRY(bindTensors(tensors, symbols));
   TRY(checkOverlaps(symbols));
+  TRY(checkMemory(layer, variant, symbols));
   if (code->onHost()) {
     auto needed = TRY(variant.workspaceBytes.evaluate(symbols));
     if (static_cast<uint64_t>(needed) > workspaceBytes)

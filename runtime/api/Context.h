@@ -65,6 +65,8 @@ private:
                            const Symbols &symbols);
   /// What a run writes shares no memory with what it reads, but for `out`.
   Result<void> checkOverlaps(const Symbols &symbols) const;
+  Result<void> checkMemory(const Layer &layer, const Variant &variant,
+                           const Symbols &symbols) const;
   Result<void> bindWorkspace(const Variant &variant, const Symbols &symbols);
   Result<void> launchAll(const Layer &layer, size_t variant,
                          const Symbols &symbols, cuda::CUstream stream,

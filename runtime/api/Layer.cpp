@@ -116,6 +116,15 @@ Result<void> Layer::bindWeights(std::span<const Tensor> weights,
           "weight '{}' is missing; the weights of package {} are {}",
           value.name, manifest.name, weightNames(*code));
   }
+  auto symbols = TRY(symbolsFor(manifest, manifest.maxTokens, code->smCount()));
+  for (size_t i = 0; i < bound.size(); ++i) {
+    const Value &value = valueAt(manifest, code->target(), i);
+    if (!isWeight(value) || bound[i].address == 0 ||
+        !readByVariants(code->target(), value.name))
+      continue;
+    const int64_t bytes = TRY(valueBytes(value, symbols));
+    spans.push_back({i, bound[i].address, bound[i].address + uint64_t(bytes)});
+  }
   return {};
 }
 

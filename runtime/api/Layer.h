@@ -68,6 +68,12 @@ public:
   const Package &package() const { return *code; }
   /// By valueIndex; weights have addresses.
   const std::vector<BoundValue> &values() const { return bound; }
+  /// Memory of a weight that runs read.
+  struct Span {
+    size_t value; ///< by valueIndex
+    uint64_t begin, end;
+  };
+  const std::vector<Span> &readWeights() const { return spans; }
   /// By index into Target::tensorMaps; those of weights are encoded.
   struct EncodedMap {
     bool encoded = false;
@@ -116,6 +122,7 @@ private:
 
   std::shared_ptr<const Package> code;
   std::vector<BoundValue> bound;
+  std::vector<Span> spans;
   std::vector<EncodedMap> maps;
   /// Its run() is not const; hostMutex orders the runs.
   std::unique_ptr<host::HostDevice> hostDevice;

@@ -247,9 +247,12 @@ Result<void> move(const std::vector<const comm::Call *> &calls, size_t index,
 
 Result<std::shared_ptr<RankGroup>> RankGroup::create(int64_t size,
                                                      Options options) {
-  if (size < 1)
-    return invalidArgument("expected a group of at least one rank, got {}",
-                           size);
+  // More threads than a process has.
+  constexpr int64_t kMostThreads = 4096;
+  if (size < 1 || size > kMostThreads)
+    return invalidArgument("expected a group of 1 to {} ranks, which are "
+                           "threads of this process, got {}",
+                           kMostThreads, size);
   return std::shared_ptr<RankGroup>(
       std::make_shared<Threads>(size, std::move(options)));
 }

@@ -31,10 +31,10 @@
 #include "runtime/support/Result.h"
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace moec {
 
@@ -72,10 +72,8 @@ public:
 
   /// Canonical text; parse(text()) gives an equal expression. Constants are
   /// folded and x + 0, x * 1, x * 0 simplified when built.
-  const std::string &text() const { return canonical; }
-  bool operator==(const Expression &other) const {
-    return canonical == other.canonical;
-  }
+  std::string text() const;
+  bool operator==(const Expression &other) const = default;
 
   friend Expression operator+(const Expression &, const Expression &);
   friend Expression operator-(const Expression &, const Expression &);
@@ -85,10 +83,34 @@ public:
   friend Expression max(const Expression &, const Expression &);
 
 private:
-  struct Node;
-  explicit Expression(std::shared_ptr<const Node> node);
-  std::shared_ptr<const Node> root;
-  std::string canonical;
+  enum class Kind : int32_t {
+    Constant,
+    Symbol,
+    Add,
+    Sub,
+    Mul,
+    CeilDiv,
+    Min,
+    Max
+  };
+  struct Part {
+    Kind kind = Kind::Constant;
+    int64_t value = 0; ///< the constant, or the index of the symbol
+    bool operator==(const Part &other) const = default;
+  };
+  enum class Failure { None, Overflow, Divisor, AbsentSymbol };
+  struct Parser;
+  struct Printed;
+
+  static Failure apply(Kind kind, int64_t lhs, int64_t rhs, int64_t &result);
+  static Expression make(Kind kind, Expression lhs, Expression rhs);
+  static Expression ofSymbol(size_t index);
+  Failure evaluate(const Symbols &symbols, size_t &end, int64_t &result) const;
+  Printed print(size_t &end) const;
+  bool is(int64_t number) const { return constant() == number; }
+
+  /// In postfix order: operands before their operation.
+  std::vector<Part> parts;
 };
 
 } // namespace moec

@@ -15,6 +15,7 @@
 
 #include "runtime/package/Manifest.h"
 
+#include "runtime/package/Limits.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Json.h"
 
@@ -70,9 +71,9 @@ constexpr const auto &enumTable(ArgumentField::Kind) { return kFieldKinds; }
 template <typename Archive> void fields(Archive &archive, Value &value) {
   archive("name", value.name);
   archive("role", value.role);
-  archive("element_types", value.elementTypes);
-  archive("shape", value.shape);
-  archive("strides", value.strides);
+  archive("element_types", value.elementTypes, kMostElementTypes);
+  archive("shape", value.shape, kMostDimensions);
+  archive("strides", value.strides, kMostDimensions);
   archive("caller_row_stride", value.callerRowStride);
   archive("alignment", value.alignment);
   archive("may_alias", value.mayAlias);
@@ -135,10 +136,10 @@ template <typename Archive> void fields(Archive &archive, TensorMap &map) {
   archive("name", map.name);
   archive("value", map.value);
   archive("element_type", map.elementType);
-  archive("extents", map.extents);
-  archive("strides", map.strides);
-  archive("box", map.box);
-  archive("element_strides", map.elementStrides);
+  archive("extents", map.extents, kMostMapDimensions);
+  archive("strides", map.strides, kMostMapDimensions);
+  archive("box", map.box, kMostMapDimensions);
+  archive("element_strides", map.elementStrides, kMostMapDimensions);
   archive("interleave", map.interleave);
   archive("swizzle", map.swizzle);
   archive("l2_promotion", map.l2Promotion);
@@ -186,7 +187,7 @@ template <typename Archive> void fields(Archive &archive, Variant &variant) {
   archive("max_tokens", variant.maxTokens);
   archive("min_sms", variant.minSms);
   archive("launches", variant.launches);
-  archive("regions", variant.regions);
+  archive("regions", variant.regions, kMostRegions);
   archive("workspace_bytes", variant.workspaceBytes);
 }
 
@@ -224,11 +225,11 @@ template <typename Archive> void fields(Archive &archive, Target &target) {
   archive("variants", target.variants);
   archive("pack", target.pack);
   archive("state_bytes", target.stateBytes);
-  archive("state_regions", target.stateRegions);
+  archive("state_regions", target.stateRegions, kMostRegions);
   if (archive.has("window_ranks", target.windowRanks != 1)) {
     archive("window_ranks", target.windowRanks);
     archive("window_bytes", target.windowBytes);
-    archive("window_regions", target.windowRegions);
+    archive("window_regions", target.windowRegions, kMostRegions);
   }
   archive("report", target.report);
 }
@@ -252,7 +253,7 @@ template <typename Archive> void fields(Archive &archive, Manifest &manifest) {
   if (archive.has("token_ranks", manifest.tokenRanks != 1))
     archive("token_ranks", manifest.tokenRanks);
   archive("rows", manifest.rows);
-  archive("ranks", manifest.ranks);
+  archive("ranks", manifest.ranks, kMostRanks);
   archive("layer", manifest.layer);
   archive("values", manifest.values);
   archive("one_of", manifest.oneOf);
@@ -263,12 +264,12 @@ template <typename Archive> void fields(Archive &archive, Manifest &manifest) {
 template <typename Archive>
 void fields(Archive &archive, ShareIndex::Share &share) {
   archive("folder", share.folder);
-  archive("ranks", share.ranks);
+  archive("ranks", share.ranks, kMostRanks);
 }
 
 template <typename Archive> void fields(Archive &archive, ShareIndex &index) {
   archive("name", index.name);
-  archive("shares", index.shares);
+  archive("shares", index.shares, kMostRanks);
   archive("files", index.files);
 }
 
@@ -280,7 +281,8 @@ constexpr const char *kVersionField = "moec_manifest";
 
 class Writer {
 public:
-  template <typename T> void operator()(const char *key, T &value) {
+  template <typename T>
+  void operator()(const char *key, T &value, size_t /*most*/ = 0) {
     object[key] = write(value);
   }
   /// Whether a field that may be absent is there.
@@ -341,13 +343,20 @@ public:
   Reader(const json &object, const std::string &path, std::string &problem)
       : object(object), path(path), problem(problem) {}
 
-  template <typename T> void operator()(const char *key, T &value) {
+  /// `most`: elements of an array, of which none is read if there are more.
+  template <typename T>
+  void operator()(const char *key, T &value, size_t most = kMostEntries) {
     if (known.empty() || known.back() != key)
       known.push_back(key);
     auto found = object.find(key);
     if (found == object.end())
       return fail(path, fmt::format("field '{}' is missing", key));
-    read(*found, path.empty() ? key : path + "." + key, value);
+    const std::string where = path.empty() ? key : path + "." + key;
+    if (found->is_array() && found->size() > most)
+      return fail(where, fmt::format("expected an array of at most {}, got {} "
+                                     "elements",
+                                     most, found->size()));
+    read(*found, where, value);
   }
 
   /// Whether a field that may be absent is there.
@@ -380,6 +389,9 @@ private:
     if (!in.is_string())
       return mistyped(where, "a string", in);
     text = in.get_ref<const std::string &>();
+    // Names of all kinds: a message shows them as they are.
+    if (shortText(text, text.size()) != text)
+      return mistyped(where, "a text without control characters", in);
   }
   void read(const json &in, const std::string &where, int64_t &number) {
     if (!in.is_number_integer())
@@ -423,7 +435,13 @@ private:
     if (!in.is_object())
       return mistyped(where, "an object", in);
     for (const auto &item : in.items())
-      read(item.value(), where + "." + shortText(item.key()), map[item.key()]);
+      if (shortText(item.key(), item.key().size()) != item.key())
+        fail(where, fmt::format("expected keys without control characters, got "
+                                "\"{}\"",
+                                shortText(item.key())));
+      else
+        read(item.value(), where + "." + shortText(item.key()),
+             map[item.key()]);
   }
   template <typename T>
   void read(const json &in, const std::string &where, std::vector<T> &list) {

@@ -169,9 +169,8 @@ static Result<Shares> readAtPath(const std::string &path, Wanted wanted,
     Result<Descriptor> now = openFolder(path);
     if (attempt < kMostReplacements && now && !isSameFile(folder, *now))
       continue;
-    Error error = read.takeError();
-    error.message = fmt::format("package '{}': {}", path, error.message);
-    return error;
+    return Error(read.error().code, "package '{}': {}", path,
+                 read.error().message);
   }
 }
 

@@ -11,13 +11,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/package/Checker.h"
+#include "runtime/package/Limits.h"
 
 #include <algorithm>
 
 using namespace moec;
-
-/// More than any machine has.
-static constexpr int64_t kMostRanks = 1 << 20;
 
 /// The first extents of operand and result; empty: equal ones.
 static std::pair<std::string_view, std::string_view>

@@ -11,6 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/package/Arguments.h"
 #include "runtime/package/Checker.h"
 
 #include "runtime/package/Limits.h"
@@ -19,9 +20,6 @@
 #include <algorithm>
 
 using namespace moec;
-
-/// Each pair of regions is compared; a variant has some dozens.
-static constexpr size_t kMostRegions = 1000;
 
 //===----------------------------------------------------------------------===//
 // Launches
@@ -107,6 +105,12 @@ Result<void> Checker::checkLaunch(const std::string &path, const Target &target,
 // Variants
 //===----------------------------------------------------------------------===//
 
+/// To a multiple of kBaseAlignment. Nothing needs more memory than its parts,
+/// so a single number of a manifest cannot make the device reserve much.
+static int64_t roundedUp(int64_t bytes) {
+  return (bytes + kBaseAlignment - 1) / kBaseAlignment * kBaseAlignment;
+}
+
 Result<void> Checker::checkRegions(const std::string &path,
                                    const Target &target, const Variant &variant,
                                    const Symbols &symbols) {
@@ -114,6 +118,7 @@ Result<void> Checker::checkRegions(const std::string &path,
       TRY(evaluate(path + ".workspace_bytes", variant.workspaceBytes, symbols,
                    0, kMaxBytes));
   std::vector<std::pair<int64_t, int64_t>> spans;
+  int64_t end = 0;
   for (size_t i = 0; i < variant.regions.size(); ++i) {
     const Region &region = variant.regions[i];
     std::string where = fmt::format("{}.regions[{}]", path, i);
@@ -121,7 +126,18 @@ Result<void> Checker::checkRegions(const std::string &path,
         TRY(evaluate(where + ".offset", region.offset, symbols, 0, kMaxBytes));
     int64_t bytes =
         TRY(evaluate(where + ".bytes", region.bytes, symbols, 1, kMaxBytes));
-    int64_t alignment = findValue(manifest, target, region.value)->alignment;
+    const Value &value = *findValue(manifest, target, region.value);
+    Result<int64_t> needed = valueBytes(value, symbols);
+    if (!needed)
+      return fail(where + ".value", "{}", needed.error().message);
+    if (bytes < *needed || bytes > roundedUp(*needed))
+      return fail(where + ".bytes",
+                  "expected the {} bytes of '{}', or those rounded up to a "
+                  "multiple of {}, got {} = {} with {}",
+                  *needed, region.value, kBaseAlignment, region.bytes.text(),
+                  bytes, describe(symbols));
+    end = std::max(end, offset + bytes);
+    int64_t alignment = value.alignment;
     if (offset % alignment)
       return fail(where + ".offset",
                   "expected a multiple of {}, the alignment of '{}', got {} = "
@@ -148,6 +164,12 @@ Result<void> Checker::checkRegions(const std::string &path,
     }
     spans.emplace_back(offset, offset + bytes);
   }
+  if (workspace > roundedUp(end))
+    return fail(path + ".workspace_bytes",
+                "expected at most {}, where the last region ends, rounded up "
+                "to a multiple of {}, got {} = {} with {}",
+                end, kBaseAlignment, variant.workspaceBytes.text(), workspace,
+                describe(symbols));
   return {};
 }
 
@@ -346,9 +368,20 @@ Result<void> Checker::checkPack(const std::string &path, const Target &target,
     int64_t bytes =
         TRY(evaluate(path + ".scratch_bytes", pack.scratchBytes, symbols,
                      pack.scratch.empty() ? 0 : 1, kMaxBytes));
-    if (pack.scratch.empty() && bytes != 0)
+    if (pack.scratch.empty()) {
+      if (bytes != 0)
+        return fail(path + ".scratch_bytes",
+                    "expected 0 without a scratch value, got {}", bytes);
+      continue;
+    }
+    Result<int64_t> most =
+        valueBytes(*findValue(manifest, target, pack.scratch), symbols);
+    if (!most)
+      return fail(path + ".scratch", "{}", most.error().message);
+    if (bytes > *most)
       return fail(path + ".scratch_bytes",
-                  "expected 0 without a scratch value, got {}", bytes);
+                  "expected at most the {} bytes of '{}', got {} with {}",
+                  *most, pack.scratch, bytes, describe(symbols));
   }
   bool written = false;
   for (size_t i = 0; i < pack.launches.size(); ++i) {
@@ -415,6 +448,7 @@ Result<void> Checker::checkState(const std::string &path,
                 kMostRegions, target.stateRegions.size());
   std::set<std::string> placed;
   std::vector<std::pair<int64_t, int64_t>> spans;
+  int64_t end = 0;
   for (size_t i = 0; i < target.stateRegions.size(); ++i) {
     const StateRegion &region = target.stateRegions[i];
     std::string where = fmt::format("{}.state_regions[{}]", path, i);
@@ -443,6 +477,7 @@ Result<void> Checker::checkState(const std::string &path,
         return fail(where, "expected no overlap, '{}' meets '{}'", region.value,
                     target.stateRegions[j].value);
     spans.emplace_back(region.offset, region.offset + *bytes);
+    end = std::max(end, spans.back().second);
   }
   for (size_t i = 0; i < target.values.size(); ++i)
     if (target.values[i].role == ValueRole::State &&
@@ -451,5 +486,10 @@ Result<void> Checker::checkState(const std::string &path,
                   "expected an entry of {}.state_regions that places '{}', and "
                   "there is none",
                   path, target.values[i].name);
+  if (target.stateBytes > roundedUp(end))
+    return fail(path + ".state_bytes",
+                "expected at most {}, where the last of state_regions ends, "
+                "rounded up to a multiple of {}, got {}",
+                end, kBaseAlignment, target.stateBytes);
   return {};
 }

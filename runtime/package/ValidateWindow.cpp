@@ -107,5 +107,10 @@ Result<void> Checker::checkWindow(const std::string &path,
                   "expected an entry of {}.window_regions that places '{}', "
                   "and there is none",
                   path, target.values[i].name);
+  if (target.windowBytes > end + kWindowAlignment - 1)
+    return fail(path + ".window_bytes",
+                "expected at most {}, where the last of window_regions ends, "
+                "rounded up to a multiple of {}, got {}",
+                end, kWindowAlignment, target.windowBytes);
   return {};
 }

@@ -13,6 +13,8 @@
 #ifndef MOEC_RUNTIME_SUPPORT_GUARD_H
 #define MOEC_RUNTIME_SUPPORT_GUARD_H
 
+#include "runtime/support/Result.h"
+
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -31,7 +33,8 @@ int guarded(const char *program, const Body &body) noexcept {
   } catch (const std::length_error &) {
     std::fprintf(stderr, "%s: there is not enough memory for this\n", program);
   } catch (const std::exception &exception) {
-    std::fprintf(stderr, "%s: %s\n", program, exception.what());
+    std::fprintf(stderr, "%s: %s\n", program,
+                 printable(exception.what()).c_str());
   } catch (...) {
     std::fprintf(stderr, "%s: an exception of unknown kind\n", program);
   }

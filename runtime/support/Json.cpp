@@ -299,15 +299,10 @@ Result<json> moec::parseJsonObject(std::string_view text, std::string_view name,
 
 std::string moec::shortText(std::string_view text, size_t longest) {
   std::string shown;
-  for (char c : text) {
-    // Not in the middle of a UTF-8 sequence.
-    if (shown.size() >= longest && (c & 0xC0) != 0x80)
+  for (size_t at = 0; at < text.size();) {
+    if (shown.size() >= longest)
       return shown + "...";
-    auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F)
-      shown += fmt::format("\\x{:02x}", byte);
-    else
-      shown += c;
+    at = appendPrintable(shown, text, at, /*keepsLines=*/false);
   }
   return shown;
 }

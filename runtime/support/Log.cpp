@@ -14,6 +14,7 @@
 
 #include "runtime/support/Env.h"
 #include "runtime/support/PerProcess.h"
+#include "runtime/support/Result.h"
 
 #include <atomic>
 #include <cstdio>
@@ -38,7 +39,7 @@ LogLevel levelOfEnvironment() {
   std::fprintf(stderr,
                "moec: warning: environment variable MOEC_LOG: expected none, "
                "error, warning, info or debug, got '%s'\n",
-               word.c_str());
+               printable(word).c_str());
   return LogLevel::Warning;
 }
 
@@ -82,10 +83,10 @@ void moec::logMessage(LogLevel level, std::string_view message) {
   if (!logs(level))
     return;
   Log &log = theLog();
+  const std::string shown = printable(message);
   std::lock_guard lock(perProcess<LogMutex>().mutex);
   if (log.sink)
-    return log.sink(level, message);
-  std::string line =
-      fmt::format("moec: {}: {}\n", logLevelName(level), message);
+    return log.sink(level, shown);
+  std::string line = fmt::format("moec: {}: {}\n", logLevelName(level), shown);
   std::fputs(line.c_str(), stderr);
 }

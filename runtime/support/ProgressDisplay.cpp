@@ -7,6 +7,8 @@
 
 #include "runtime/support/ProgressDisplay.h"
 
+#include "runtime/support/Result.h"
+
 #include <fmt/format.h>
 
 #include <unistd.h>
@@ -58,8 +60,9 @@ std::string ProgressText::update(std::string_view what, int64_t done,
   if (now - shown < interval)
     return "";
   shown = now;
-  const std::string line = fmt::format("[{}/{}] {}{}", done, total, what,
-                                       timeLeft(now - step.start, done, total));
+  const std::string line =
+      fmt::format("[{}/{}] {}{}", done, total, printable(what),
+                  timeLeft(now - step.start, done, total));
   if (style == Style::Log)
     return line + "\n";
   lineShown = true;

@@ -5,11 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The spelling of an ErrorCode for logs, JSON and programs.
+// The spelling of an ErrorCode for logs, JSON and programs, and of what comes
+// from outside in a message.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/support/Result.h"
+
+#include <cstdint>
+#include <fmt/format.h>
 
 using namespace moec;
 
@@ -45,4 +49,55 @@ std::string_view moec::errorCodeName(ErrorCode code) {
   if (number < std::size(kNames))
     return kNames[number];
   return "unknown";
+}
+
+/// The bytes of the UTF-8 sequence that begins at `at` and its code point; 1
+/// byte and no code point if there is none.
+static std::pair<size_t, uint32_t> decode(std::string_view text, size_t at) {
+  const auto byte = [&](size_t i) {
+    return static_cast<unsigned char>(text[at + i]);
+  };
+  const size_t size = byte(0) < 0xC2   ? 1
+                      : byte(0) < 0xE0 ? 2
+                      : byte(0) < 0xF0 ? 3
+                      : byte(0) < 0xF5 ? 4
+                                       : 1;
+  if (size == 1 || at + size > text.size())
+    return {1, 0};
+  uint32_t point = byte(0) & (0x7F >> size);
+  for (size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xC0) != 0x80)
+      return {1, 0};
+    point = point << 6 | (byte(i) & 0x3F);
+  }
+  return {size, point};
+}
+
+size_t moec::appendPrintable(std::string &to, std::string_view text, size_t at,
+                             bool keepsLines) {
+  const auto first = static_cast<unsigned char>(text[at]);
+  const auto [size, point] = decode(text, at);
+  const bool isLine = first == '\n' || first == '\t';
+  const bool isControl =
+      size == 1 && ((first < 0x20 && !(isLine && keepsLines)) ||
+                    (first >= 0x7F && first < 0xA0));
+  // Controls of 8 bits, and those that embed, override or isolate a direction.
+  const bool isHidden = (point >= 0x80 && point < 0xA0) ||
+                        (point >= 0x202A && point <= 0x202E) ||
+                        (point >= 0x2066 && point <= 0x2069);
+  if (isControl)
+    to += fmt::format("\\x{:02x}", first);
+  else if (isHidden)
+    to += fmt::format("\\u{:04x}", point);
+  else
+    to += text.substr(at, size);
+  return at + size;
+}
+
+std::string moec::printable(std::string_view text) {
+  std::string shown;
+  shown.reserve(text.size());
+  for (size_t at = 0; at < text.size();)
+    at = appendPrintable(shown, text, at, /*keepsLines=*/true);
+  return shown;
 }

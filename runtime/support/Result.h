@@ -53,17 +53,28 @@ enum class ErrorCode : int {
 /// The code's name as programs and logs spell it, "invalid_argument" say.
 std::string_view errorCodeName(ErrorCode code);
 
+/// A text that others may have written, as a terminal may show it: what would
+/// move the cursor, change colors or turn the direction of writing is spelled
+/// out ("\x1b", "\u202e"). Newlines and tabs stay.
+std::string printable(std::string_view text);
+
+/// Appends the character that begins at `at` so, newlines and tabs spelled out
+/// too unless `keepsLines`. Returns where the next one begins.
+size_t appendPrintable(std::string &to, std::string_view text, size_t at,
+                       bool keepsLines);
+
 struct Error {
   ErrorCode code = ErrorCode::Internal;
-  std::string message;
+  std::string message; ///< printable
 
   Error() = default;
-  Error(ErrorCode code, std::string message)
-      : code(code), message(std::move(message)) {}
+  Error(ErrorCode code, std::string_view message)
+      : code(code), message(printable(message)) {}
   /// The message that fmt makes.
   template <typename... Args>
   Error(ErrorCode code, fmt::format_string<Args...> text, Args &&...args)
-      : code(code), message(fmt::format(text, std::forward<Args>(args)...)) {}
+      : Error(code, std::string_view(
+                        fmt::format(text, std::forward<Args>(args)...))) {}
 };
 
 /// Errors of the codes that are used most.

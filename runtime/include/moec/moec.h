@@ -579,7 +579,8 @@ typedef struct moec_run_options {
  *
  *  Memory: `out` may be `x` or `residual` itself: the same address and element
  *  type, contiguous rows. Any other overlap of an output with another tensor of
- *  the run is MOEC_INVALID_ARGUMENT. Inputs may overlap each other.
+ *  the run or with a weight that it reads, and of any tensor with the workspace
+ *  or the state, is MOEC_INVALID_ARGUMENT. Inputs may overlap each other.
  *
  *  Ids: an id in given_ids that is not of an expert (negative, or not below
  *  num_experts + num_zero_experts) weighs 0: nothing is computed for it,

@@ -238,7 +238,8 @@ TEST(ApiComm, ErrorsAreNamed) {
   moec_comm_group *none = nullptr;
   EXPECT_EQ(moec_comm_group_create(0, 0, &none), MOEC_INVALID_ARGUMENT);
   EXPECT_STREQ(moec_last_error(),
-               "expected a group of at least one rank, got 0");
+               "expected a group of 1 to 4096 ranks, which are threads of this "
+               "process, got 0");
   moec_comm_destroy(nullptr);
   moec_comm_group_destroy(nullptr);
 }

@@ -305,6 +305,39 @@ TEST_F(ApiErrors, Weights) {
                                  "were given"));
 }
 
+/// "Handles: set to NULL first", also if another argument is missing.
+TEST(ApiNull, HandlesAreSetFirst) {
+  const auto expectNull = [](auto create, auto *handle) {
+    handle = reinterpret_cast<decltype(handle)>(&handle);
+    EXPECT_EQ(create(&handle), MOEC_INVALID_ARGUMENT);
+    EXPECT_EQ(handle, nullptr);
+  };
+  expectNull(
+      [](auto **made) { return moec_package_load(nullptr, nullptr, made); },
+      static_cast<moec_package *>(nullptr));
+  expectNull(
+      [](auto **made) {
+        return moec_package_load_files(nullptr, nullptr, made);
+      },
+      static_cast<moec_package *>(nullptr));
+  expectNull([](auto **made) { return moec_package_files_read(nullptr, made); },
+             static_cast<moec_package_files *>(nullptr));
+  expectNull(
+      [](auto **made) {
+        return moec_layer_create(nullptr, nullptr, 0, nullptr, nullptr, made);
+      },
+      static_cast<moec_layer *>(nullptr));
+  expectNull(
+      [](auto **made) {
+        return moec_context_create(nullptr, nullptr, 0, nullptr, made);
+      },
+      static_cast<moec_context *>(nullptr));
+  expectNull([](auto **made) { return moec_comm_create(nullptr, made); },
+             static_cast<moec_comm *>(nullptr));
+  expectNull([](auto **made) { return moec_checkpoint_open(nullptr, made); },
+             static_cast<moec_checkpoint *>(nullptr));
+}
+
 TEST(ApiNull, Handles) {
   moec_package *package = nullptr;
   moec_layer *layer = nullptr;
@@ -461,7 +494,10 @@ TEST_F(ApiErrors, ProgressGoesToTheFunctionThatIsSet) {
 
 TEST(ApiState, TheCallersMemoryIsTakenAndZeroed) {
   moec_package_files files{{tinyPackage()}};
-  files.shares[0].manifest.targets[0].stateBytes = 300;
+  Target &target = files.shares[0].manifest.targets[0];
+  target.values.push_back(value("flags", ValueRole::State, {"i32"}, {75}));
+  target.stateRegions = {{"flags", 0}};
+  target.stateBytes = 300;
   moec_load_options host = {};
   host.struct_size = sizeof(host);
   host.device = MOEC_DEVICE_HOST;

@@ -248,3 +248,31 @@ TEST_F(ApiInputs, OtherOverlapsAreRefused) {
   list.push_back(tensor("weights", routed.data(), {kTokens, kTopK}));
   refused("given_weights", "weights", list);
 }
+
+/// A run writes its workspace, and its outputs would spoil the weights of all
+/// later runs.
+TEST_F(ApiInputs, TensorsLieNeitherInTheWorkspaceNorInWeights) {
+  const auto at = [&](size_t index, void *address) {
+    auto list = data.tensors();
+    list[index].data = address;
+    return list;
+  };
+  char *workspace = context.workspace.as<char>();
+  for (const size_t index : {0, 1, 2}) {
+    EXPECT_EQ(runWith(at(index, workspace)), MOEC_INVALID_ARGUMENT) << index;
+    EXPECT_THAT(message, HasSubstr(" overlaps the context's workspace at "));
+  }
+  EXPECT_EQ(runWith(at(2, workspace - 32)), MOEC_INVALID_ARGUMENT);
+  char *const w13 = weights.w13.as<char>(), *const w2 = weights.w2.as<char>();
+  for (auto [address, name] : {std::pair(w13, "'w13_packed'"),
+                               {w13 + weights.w13.bytes() - 32, "'w13_packed'"},
+                               {w2, "'w2'"},
+                               {w2 - 32, "'w2'"}}) {
+    EXPECT_EQ(runWith(at(2, address)), MOEC_INVALID_ARGUMENT) << name;
+    EXPECT_THAT(message, HasSubstr("tensor 'out' at "));
+    EXPECT_THAT(message, HasSubstr(std::string(", which the run writes, "
+                                               "overlaps weight ") +
+                                   name + " of the layer at "));
+  }
+  ASSERT_EQ(runWith(data.tensors()), MOEC_OK) << message;
+}

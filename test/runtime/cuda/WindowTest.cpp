@@ -85,7 +85,14 @@ struct RankOfWindow {
                         int64_t moreBytes = 0) {
     PackageFiles files = loadablePackage();
     addWindow(files.manifest);
-    files.manifest.targets[0].windowBytes += moreBytes;
+    Target &target = files.manifest.targets[0];
+    if (moreBytes > 0) {
+      Value more = value("more", ValueRole::Window, {"i8"}, {moreBytes});
+      more.alignment = kWindowAlignment;
+      target.values.push_back(more);
+      target.windowRegions.push_back({"more", target.windowBytes});
+    }
+    target.windowBytes += moreBytes;
     files.manifest.ranks.front().rank = rank;
     loadPacked(std::move(files), weights.tensors(), package, layer,
                ordinalPlusOne);

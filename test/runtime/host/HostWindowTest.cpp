@@ -140,3 +140,21 @@ TEST(HostWindow, AStageReachesTheWindowsOfAll) {
               HasSubstr("expected the windows of all ranks in argument "
                         "'peers'"));
 }
+
+/// A rank that registers its window late learns of an abort all the same, and
+/// one that has taken its window back hears of none.
+TEST(HostWindow, AnAbortReachesWindowsThatAreAddedLater) {
+  const TwoRanks two(256), others(256);
+  comm::LiveWindows live;
+  live.add(*two.windows[0]);
+  live.add(*others.windows[0]);
+  live.remove(*others.windows[0]);
+  ASSERT_TRUE(live.check(0));
+  live.abort();
+  EXPECT_EQ(live.check(0).error().message, "rank 0 was told to end");
+  EXPECT_TRUE(others.windows[0]->check());
+  EXPECT_TRUE(two.windows[1]->check());
+  live.add(*two.windows[1]);
+  EXPECT_EQ(two.windows[1]->check().error().message, "rank 1 was told to end");
+  EXPECT_EQ(live.check(1).error().message, "rank 1 was told to end");
+}

@@ -183,8 +183,12 @@ TEST(RankGroup, TwoRunsOfARankAreTold) {
 }
 
 TEST(RankGroup, SizesAndRanksAreChecked) {
-  EXPECT_EQ(RankGroup::create(0, {}).error().message,
-            "expected a group of at least one rank, got 0");
+  for (const int64_t wrong :
+       {int64_t(0), int64_t(4097), (int64_t(1) << 31) - 1})
+    EXPECT_EQ(RankGroup::create(wrong, {}).error().message,
+              "expected a group of 1 to 4096 ranks, which are threads of this "
+              "process, got " +
+                  std::to_string(wrong));
   auto group = RankGroup::create(2, {});
   ASSERT_TRUE(group);
   EXPECT_EQ((*group)->end(2).error().message,

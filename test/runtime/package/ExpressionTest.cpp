@@ -15,6 +15,7 @@
 #include <gmock/gmock.h>
 #include <limits>
 #include <random>
+#include <sys/resource.h>
 
 using namespace moec;
 using testing::HasSubstr;
@@ -96,7 +97,17 @@ TEST(Expression, saysWhatIsWrong) {
   EXPECT_THAT(problemOf("9223372036854775808"), HasSubstr("below 2^63"));
   EXPECT_THAT(problemOf(std::string(100, '(') + "1"),
               HasSubstr("at most 64 nested"));
-  EXPECT_THAT(problemOf(std::string(5000, ' ')), HasSubstr("at most 4096"));
+  EXPECT_THAT(problemOf(std::string(20000, ' ')), HasSubstr("at most 16384"));
+  std::string many = "tokens";
+  for (int i = 1; i < 256; ++i)
+    many += "-rows";
+  EXPECT_EQ(problemOf(many), "");
+  EXPECT_THAT(problemOf(many + "-rows"), HasSubstr("at most 256 operands"));
+  EXPECT_THAT(problemOf(many + "-max(1, 2)"),
+              HasSubstr("at most 256 operands"));
+  // A message shows the beginning.
+  EXPECT_LT(problemOf(many + "*").size(), 400u);
+  EXPECT_LT(problemOf(many + "-9223372036854775807").size(), 400u);
   EXPECT_EQ(problemOf("max_tokens * 9223372036854775807"),
             "expression 'max_tokens * 9223372036854775807' overflows 64 bits "
             "with tokens = 7, rows = 56, max_tokens = 65536, sm_count = 132, "
@@ -106,6 +117,25 @@ TEST(Expression, saysWhatIsWrong) {
               HasSubstr("divides by less than 1"));
   EXPECT_THAT(Expression::symbol("rows").evaluate({}).error().message,
               HasSubstr("has no value here; there is no symbol"));
+}
+
+/// The expressions of a manifest of 16 MB stay below a gigabyte, also with the
+/// memory that a sanitizer keeps.
+TEST(Expression, isSmall) {
+  std::string many = "tokens";
+  for (int i = 1; i < 256; ++i)
+    many += "-rows";
+  const auto peak = [] {
+    rusage usage = {};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  };
+  const long before = peak();
+  std::vector<Expression> all;
+  for (int i = 0; i < 4000; ++i)
+    all.push_back(*Expression::parse(many));
+  constexpr long kKilobytes = 700 << 10;
+  EXPECT_LT(peak() - before, kKilobytes);
 }
 
 /// A random tree of at most `depth` levels.

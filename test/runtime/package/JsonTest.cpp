@@ -20,6 +20,8 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <fmt/core.h>
+#include <functional>
 #include <gmock/gmock.h>
 #include <random>
 
@@ -167,9 +169,81 @@ TEST(Json, refusesWhatIsNoManifest) {
   EXPECT_THAT(problemOf(document), HasSubstr("rows: expression 'tokens *'"));
 }
 
+/// Calls `visit` with every text of a manifest but those of its layer and its
+/// reports.
+static void forEachText(json &value, const std::function<void(json &)> &visit) {
+  if (value.is_string())
+    visit(value);
+  if (value.is_structured())
+    for (auto it = value.begin(); it != value.end(); ++it)
+      if (!value.is_object() || (it.key() != "layer" && it.key() != "report" &&
+                                 it.key() != "attributes"))
+        forEachText(*it, visit);
+}
+
+TEST(Json, NoTextHasControlCharacters) {
+  json document = json::parse(toJson(richManifest()));
+  size_t texts = 0;
+  forEachText(document, [&](json &text) {
+    ++texts;
+    const json before = text;
+    const char *hostile[] = {"\x1b[2J", "a\nall checks passed", "\xc2\x9b",
+                             "\xe2\x80\xae"};
+    text = hostile[texts % std::size(hostile)];
+    const std::string problem = problemOf(document);
+    EXPECT_NE(problem, "") << before;
+    EXPECT_EQ(problem.find_first_of("\x1b\n\x9b\xae"), std::string::npos)
+        << problem;
+    text = before;
+  });
+  EXPECT_GT(texts, 300u);
+  document["files"]["a\x1b[2J"] = std::string(64, 'a');
+  EXPECT_EQ(problemOf(document), "files: expected keys without control "
+                                 "characters, got \"a\\x1b[2J\"");
+}
+
+/// A longer array is refused before its elements are read.
+TEST(Json, EveryArrayHasABound) {
+  const json good = json::parse(toJson(richManifest()));
+  struct Row {
+    const char *path;
+    size_t most;
+  };
+  for (const Row &row : {Row{"/values/0/element_types", 16},
+                         {"/values/0/shape", 8},
+                         {"/values/0/strides", 8},
+                         {"/targets/0/tensor_maps/0/extents", 5},
+                         {"/targets/0/tensor_maps/0/strides", 5},
+                         {"/targets/0/tensor_maps/0/box", 5},
+                         {"/targets/0/tensor_maps/0/element_strides", 5},
+                         {"/targets/0/variants/0/regions", 1000},
+                         {"/targets/0/state_regions", 1000},
+                         {"/values", 4096},
+                         {"/targets", 4096},
+                         {"/targets/0/kernels", 4096},
+                         {"/targets/0/kernels/0/headers", 4096},
+                         {"/targets/0/kernels/0/arguments/fields", 4096},
+                         {"/targets/0/variants/0/launches", 4096},
+                         {"/one_of", 4096}}) {
+    json document = good;
+    json &array = document[json::json_pointer(row.path)];
+    ASSERT_TRUE(array.is_array()) << row.path;
+    // No element may have this type.
+    array = json(std::vector<bool>(row.most, true));
+    EXPECT_THAT(problemOf(document), Not(HasSubstr("an array of at most")))
+        << row.path;
+    array = json(std::vector<bool>(row.most + 1, true));
+    EXPECT_THAT(problemOf(document),
+                HasSubstr(fmt::format("expected an array of at most {}, got "
+                                      "{} elements",
+                                      row.most, row.most + 1)))
+        << row.path;
+  }
+}
+
 TEST(Json, ManyValuesTakeLinearTime) {
   Manifest manifest = tinyManifest();
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 4000; ++i) {
     manifest.values.push_back(manifest.values[0]);
     manifest.values.back().name += std::to_string(i);
   }

@@ -79,6 +79,14 @@ static std::vector<Row> rows() {
       {"targets[0].variants[0].regions[8]", "end within the workspace",
        CHANGE(t.variants[0].workspaceBytes =
                   t.variants[0].workspaceBytes - 256)},
+      {"targets[0].variants[0].workspace_bytes", "where the last region ends",
+       CHANGE(t.variants[0].workspaceBytes =
+                  t.variants[0].workspaceBytes + 256)},
+      {"targets[0].variants[0].regions[0].bytes", "expected the 8 bytes of",
+       CHANGE(t.variants[0].regions[0].bytes =
+                  t.variants[0].regions[0].bytes - 1)},
+      {"targets[0].variants[0].regions[0].bytes", "got 257 = 257",
+       CHANGE(t.variants[0].regions[0].bytes = 257)},
       {"targets[0].variants[0].regions[0].last_launch", "expected 0 to 3",
        CHANGE(t.variants[0].regions[0].lastLaunch = 4)},
       {"targets[0].variants[0].regions[0].first_launch", "expected 0 to 3",
@@ -107,6 +115,8 @@ static std::vector<Row> rows() {
        CHANGE(t.pack[0].scratch = "")},
       {"targets[0].pack[0].scratch_bytes", "has no value here",
        CHANGE(t.pack[0].scratchBytes = kTokens)},
+      {"targets[0].pack[0].scratch_bytes", "of 'pack_scratch', got",
+       CHANGE(t.pack[0].scratchBytes = t.pack[0].scratchBytes + 1)},
       {"targets[0].pack[0].launches[0].kernel", "'combine' touches 'y_f32'",
        CHANGE(t.pack[0].launches[0] = launch("combine", 1);
               t.kernels[5].arguments.fields[3].expression = Expression(1))},
@@ -122,6 +132,8 @@ static std::vector<Row> rows() {
                   "w13")},
       // State.
       {"targets[0].state_bytes", "expected 0 to", CHANGE(t.stateBytes = -1)},
+      {"targets[0].state_bytes", "expected at most 272, where the last",
+       CHANGE(t.stateBytes = 513)},
       {"targets[0].state_regions[1].offset", "within state_bytes = 271",
        CHANGE(t.stateBytes = 271)},
       {"targets[0].state_regions[1].offset", "multiple of 16",

@@ -67,6 +67,8 @@ TEST(ValidateWindow, everyWrongEntryIsNamed) {
       {"targets[0].window_regions[1].offset",
        "'received' with 2048 bytes to end within window_bytes = 2303",
        CHANGE_WINDOW(--t.windowBytes)},
+      {"targets[0].window_bytes", "where the last of window_regions ends",
+       CHANGE_WINDOW(t.windowBytes += 256)},
       {"targets[0].values[15]",
        "expected an entry of targets[0].window_regions that places 'received'",
        CHANGE_WINDOW(t.windowRegions.pop_back())},

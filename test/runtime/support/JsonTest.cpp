@@ -149,6 +149,8 @@ TEST(StrictJson, MessagesStayShort) {
   EXPECT_LT(errorOf("{\"a\": " + std::string(1000, '9') + "}").size(), 300u);
   EXPECT_LT(errorOf("\"" + large + "\"").size(), 300u);
   EXPECT_EQ(shortText("tab\there \xC3\xA9"), "tab\\x09here \xC3\xA9");
+  EXPECT_EQ(shortText("\x1b\n\x9b\xc2\x9b\xe2\x80\xae"),
+            "\\x1b\\x0a\\x9b\\u009b\\u202e");
   EXPECT_EQ(shortText("\xC3\xA9\xC3\xA9\xC3\xA9", 3), "\xC3\xA9\xC3\xA9...");
   json deep = 1;
   for (int i = 0; i < 60; ++i)

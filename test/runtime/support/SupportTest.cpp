@@ -55,6 +55,33 @@ TEST(Result, everyCodeHasItsOwnName) {
   EXPECT_EQ(errorCodeName(ErrorCode::InvalidArgument), "invalid_argument");
 }
 
+TEST(Result, MessagesMoveNoCursor) {
+  for (const auto &[text, shown] : {
+           std::pair("a\nb\tc", "a\nb\tc"),
+           {"\x1b[2J\r\b\x7f", "\\x1b[2J\\x0d\\x08\\x7f"},
+           // Controls of 8 bits: alone, and in UTF-8.
+           {"\x9b"
+            "2J \xc2\x9b",
+            "\\x9b2J \\u009b"},
+           // The direction of writing.
+           {"\xe2\x80\xae|\xe2\x81\xa6", "\\u202e|\\u2066"},
+           // Letters, also where they have such a byte, and what is no UTF-8.
+           {"\xc3\x9b \xe2\x80\x94 \xf0\x9f\x98\x80 \xff\xc3",
+            "\xc3\x9b \xe2\x80\x94 \xf0\x9f\x98\x80 \xff\xc3"},
+       }) {
+    EXPECT_EQ(printable(text), shown);
+    EXPECT_EQ(Error(ErrorCode::Refused, text).message, shown);
+    EXPECT_EQ(refused("{}", text).message, shown);
+    std::string logged;
+    setLogSink([&](LogLevel, std::string_view said) { logged = said; },
+               LogLevel::Warning);
+    log(LogLevel::Warning, "{}", text);
+    setLogSink({}, LogLevel::Warning);
+    EXPECT_EQ(logged, shown);
+  }
+  EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
+}
+
 TEST(Sha256, matchesThePublishedExamples) {
   EXPECT_EQ(sha256(""),
             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
