@@ -63,7 +63,7 @@ static Result<void> checkAgainst(const FinishedCase &finished,
   const int64_t tokens = finished.tokens;
   const Precision &precision = finished.precision;
   const reference::Inputs &given = finished.inputs.described;
-  auto device = other.upload(finished.inputs);
+  auto device = other.upload(finished.inputs, tokens);
   if (!device)
     return device.takeError();
   auto trusted = runOnce(other, *device, tokens, "");

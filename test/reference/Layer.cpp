@@ -10,6 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/package/Limits.h"
+#include "runtime/support/JsonReader.h"
 #include "test/reference/Reference.h"
 
 #include <nlohmann/json.hpp>
@@ -40,16 +42,16 @@ public:
     }
     return node;
   }
-  int64_t integer(std::string_view path, int64_t least) {
+  int64_t integer(std::string_view path, int64_t least,
+                  int64_t most = INT32_MAX) {
     const nlohmann::json *node = at(path);
     if (!node)
       return least;
-    if (!node->is_number_integer() || node->get<int64_t>() < least) {
-      fail(path, "must be an integer of at least " + std::to_string(least) +
-                     ", not " + node->dump());
-      return least;
-    }
-    return node->get<int64_t>();
+    const std::optional<int64_t> value = integerIn(*node, least, most);
+    if (!value)
+      fail(path, "must be an integer from " + std::to_string(least) + " to " +
+                     std::to_string(most) + ", not " + node->dump());
+    return value.value_or(least);
   }
   double number(std::string_view path) {
     const nlohmann::json *node = at(path);
@@ -201,10 +203,9 @@ static const Element *emulated(Reader &reader, const nlohmann::json &json,
   if (type == "f8E8M0FNU")
     scaling.rule = reader.word(base + "scale_rule", {"even", "ceil", "floor"});
   const nlohmann::json *group = reader.at(base + "group");
-  if (group && group->is_array() && group->size() == 2 &&
-      (*group)[0].is_number_integer() && (*group)[1].is_number_integer()) {
-    scaling.rows = (*group)[0].get<int64_t>();
-    scaling.columns = (*group)[1].get<int64_t>();
+  if (group && group->is_array() && group->size() == 2) {
+    scaling.rows = integerIn((*group)[0], -1, INT32_MAX).value_or(0);
+    scaling.columns = integerIn((*group)[1], -1, INT32_MAX).value_or(0);
   }
   const bool ofRow =
       scaling.rows == 1 &&
@@ -243,11 +244,11 @@ static const Element *weight(Reader &reader, const nlohmann::json &json,
   scaling.zeroPoint = present("zero_point_type", "i8");
   const nlohmann::json *group = reader.at(base + "group");
   const auto extent = [&](size_t i) -> int64_t {
-    const bool known = group && group->is_array() && group->size() == 2 &&
-                       (*group)[i].is_number_integer();
-    const int64_t value = known ? (*group)[i].get<int64_t>() : 0;
-    if (value != -1 && value < 1)
-      reader.demand(base + "group", "two extents, -1 or at least 1");
+    const bool isPair = group && group->is_array() && group->size() == 2;
+    const int64_t value =
+        isPair ? integerIn((*group)[i], -1, INT32_MAX).value_or(0) : 0;
+    if (value == 0)
+      reader.demand(base + "group", "two extents, -1 or from 1 to 2147483647");
     return value;
   };
   scaling.rows = extent(0);
@@ -285,8 +286,8 @@ static void readRouting(Reader &reader, const nlohmann::json &json,
   layer.normalize =
       reader.word("routing.normalize",
                   {"none", "softmax", "sigmoid", "sum", "sum_epsilon"});
-  layer.groups = reader.integer("routing.groups", 0);
-  layer.topGroups = reader.integer("routing.top_groups", 0);
+  layer.groups = reader.integer("routing.groups", 0, kMostExperts);
+  layer.topGroups = reader.integer("routing.top_groups", 0, kMostExperts);
   layer.routingBias = reader.boolean("routing.bias");
   layer.routingScale = reader.number("routing.scale");
   // Absent where there are none.
@@ -298,7 +299,7 @@ static void readRouting(Reader &reader, const nlohmann::json &json,
   if (has("table_rows"))
     layer.tableRows = reader.integer("routing.table_rows", 1);
   if (has("zero_experts"))
-    layer.zeroExperts = reader.integer("routing.zero_experts", 0);
+    layer.zeroExperts = reader.integer("routing.zero_experts", 0, kMostExperts);
   if (layer.zeroExperts > 0)
     layer.addZeroExperts = reader.boolean("routing.add_zero_experts");
   if (has("output_scale"))
@@ -353,12 +354,12 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   Reader reader(json);
   Layer layer;
   layer.name = reader.word("name", {});
-  layer.experts = reader.integer("num_experts", 1);
-  layer.topK = reader.integer("top_k", 1);
+  layer.experts = reader.integer("num_experts", 1, kMostExperts);
+  layer.topK = reader.integer("top_k", 1, kMostExperts);
   layer.hidden = reader.integer("hidden_size", 1);
   layer.intermediate = reader.integer("intermediate_size_per_partition", 1);
-  layer.localBegin = reader.integer("local_experts.begin", 0);
-  layer.localExperts = reader.integer("local_experts.count", 1);
+  layer.localBegin = reader.integer("local_experts.begin", 0, kMostExperts);
+  layer.localExperts = reader.integer("local_experts.count", 1, kMostExperts);
   layer.inputType = reader.floatType("input_type");
   layer.outputType = reader.floatType("output_type");
   layer.logitsType = reader.floatType("logits_type");
@@ -424,9 +425,10 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   layer.expertMap = option("expert_map");
   layer.sharedGate = option("shared_expert_gate");
   if (json.contains("num_redundant_experts"))
-    layer.redundantExperts = reader.integer("num_redundant_experts", 0);
+    layer.redundantExperts =
+        reader.integer("num_redundant_experts", 0, kMostExperts);
   if (json.contains("n_shared_experts"))
-    layer.sharedExperts = reader.integer("n_shared_experts", 0);
+    layer.sharedExperts = reader.integer("n_shared_experts", 0, kMostExperts);
   // Absent where these are behind the others in the weights.
   if (json.contains("shared_intermediate_size_per_partition"))
     layer.sharedIntermediate =

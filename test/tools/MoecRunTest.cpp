@@ -10,6 +10,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/tools/MoecRunTesting.h"
+#include "tools/moec-run/LayerSizes.h"
+
+#include <algorithm>
 
 using namespace moec;
 using namespace moec::test;
@@ -54,6 +57,76 @@ TEST_F(MoecRun, AWrongKernelIsRed) {
   EXPECT_EQ(run("--device=host --tokens=9 --check --json"), 1);
   EXPECT_THAT(errors, HasSubstr("9 tokens, routing uniform, variant large: "));
   EXPECT_EQ(json::parse(output, nullptr, false)["passed"], false);
+}
+
+/// The reference takes the sizes of `layer`, and the arrays have those of
+/// `values`. Sizes that differ, or of which a product overflows, are an error
+/// before anything is made.
+TEST_F(MoecRun, TheLayerAgreesWithTheValues) {
+  const json good = tinyLayer({});
+  const auto problemOf = [&](const json &layer) {
+    Result<reference::Layer> read = reference::parseLayer(layer);
+    if (!read)
+      return read.error().message;
+    Result<void> same = run::checkSizes(*read, package.manifest);
+    return same ? std::string() : same.error().message;
+  };
+  EXPECT_EQ(problemOf(good), "");
+  constexpr int64_t kHuge = int64_t(1) << 61;
+  for (const char *path :
+       {"/num_experts", "/top_k", "/hidden_size",
+        "/intermediate_size_per_partition", "/local_experts/count"}) {
+    std::string field = path + 1;
+    std::ranges::replace(field, '/', '.');
+    const json::json_pointer at(path);
+    const int64_t right = good[at];
+    for (const int64_t wrong :
+         {right - 1, right + 1, 2 * right, right + (int64_t(1) << 16),
+          (int64_t(1) << 31) - 1, (int64_t(1) << 31) + right, kHuge, 2 * kHuge,
+          kHuge + right, INT64_MAX, int64_t(-1), int64_t(0)}) {
+      json layer = good;
+      layer[at] = wrong;
+      EXPECT_THAT(problemOf(layer),
+                  testing::AnyOf(HasSubstr(field), HasSubstr("local_experts"),
+                                 HasSubstr("top_k is larger")))
+          << field << " = " << wrong;
+    }
+  }
+  for (const char *field : {"input_type", "output_type"}) {
+    json layer = good;
+    layer[field] = "f32";
+    EXPECT_THAT(problemOf(layer),
+                HasSubstr(std::string("expected f32 as layer.") + field));
+  }
+  json layer = good;
+  for (const char *operand : {"a1", "a2", "w1", "w2"})
+    layer["quant"][operand]["element_type"] = "f32";
+  EXPECT_THAT(problemOf(layer), HasSubstr("w13 has 4096 bytes by the "
+                                          "manifest's values and 8192"));
+  layer = good;
+  layer["has_bias"] = true;
+  EXPECT_THAT(problemOf(layer), HasSubstr("has a weight b13"));
+  // Values that are of too few bytes for what is read of them.
+  const auto change = [&](const char *name, auto changed) {
+    Manifest manifest = package.manifest;
+    changed(*std::ranges::find(manifest.values, name, &Value::name));
+    Result<void> same = run::checkSizes(*reference::parseLayer(good), manifest);
+    return same ? std::string() : same.error().message;
+  };
+  EXPECT_EQ(change("ids", [](Value &v) { v.elementTypes = {"i8"}; }),
+            "value ids has elements of i8, expected i32");
+  EXPECT_EQ(change("out", [](Value &v) { v.shape.clear(); }),
+            "value out has no extents, expected 16 as layer.hidden_size says");
+  EXPECT_EQ(change("weights", [](Value &v) { v.shape.back() = 1; }),
+            "layer.top_k of the manifest makes the last extent of value "
+            "weights 2, but its shape says 1");
+
+  for (const int64_t hidden : {kHuge, 2 * kHuge, int64_t(15), int64_t(32)}) {
+    (*package.manifest.layer)["hidden_size"] = hidden;
+    ASSERT_TRUE(writePackage(package, root + "/package"));
+    EXPECT_EQ(run("--device=host --tokens=9 --check"), 1) << hidden;
+    EXPECT_THAT(errors, HasSubstr("layer.hidden_size")) << hidden;
+  }
 }
 
 TEST_F(MoecRun, ChainPacksAndRunsAgain) {

@@ -151,7 +151,7 @@ Result<void> Measurer::prepareInputs(int64_t tokens) {
   for (int i = 0; i < layers; ++i) {
     const HostInputs made = TRY(makeInputs(
         layer, options.seed + 1000 + uint64_t(i), {}, tokens, "uniform"));
-    inputs.push_back(TRY(owner->upload(made)));
+    inputs.push_back(TRY(owner->upload(made, tokens)));
   }
   inputsTokens = tokens;
   return {};

@@ -144,6 +144,11 @@ static void compareQuantized(const reference::Layer &layer,
                              const HostOutputs &outputs, CaseResult &result) {
   const auto *codes = find<std::byte>(outputs, "x_q");
   const auto *scales = find<float>(outputs, "x_scale");
+  if (outputs.at("x_scale").bytes !=
+      static_cast<int64_t>(expected.scales.size() * sizeof(float)))
+    return result.fail(fmt::format("x_scale has {} bytes, expected {} scales",
+                                   outputs.at("x_scale").bytes,
+                                   expected.scales.size()));
   for (size_t i = 0; i < expected.scales.size(); ++i)
     if (double(scales[i]) != expected.scales[i])
       return result.fail(fmt::format("x_scale[{}] is {:.9g}, expected {:.9g}",

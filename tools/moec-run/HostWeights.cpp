@@ -313,6 +313,39 @@ int64_t HostWeights::bytesOf(const Layer &layer) {
   return bytes;
 }
 
+/// Whether the elements of words are each at a place of its own.
+static bool areSlots(const std::vector<int64_t> &slots, int64_t perWord) {
+  std::vector<int64_t> sorted = slots;
+  std::ranges::sort(sorted);
+  for (size_t i = 0; i < sorted.size(); ++i)
+    if (sorted[i] != static_cast<int64_t>(i))
+      return false;
+  return slots.empty() || std::ssize(slots) == perWord;
+}
+
+Result<std::map<std::string, int64_t>>
+HostWeights::sizesOf(const Layer &layer) {
+  std::map<std::string, int64_t> sizes;
+  for (const WeightShape &shape : weightShapes(layer)) {
+    const reference::StoredMatrix matrix =
+        reference::storedMatrix(layerOf(layer, shape), nameOf(shape),
+                                shape.rows, shape.columns, *shape.element);
+    const int64_t packed = matrix.how.packed == "rows" ? matrix.paddedRows
+                           : matrix.how.packed.empty() ? 0
+                                                       : matrix.paddedColumns;
+    if (packed % matrix.perWord || !areSlots(matrix.how.slots, matrix.perWord))
+      return invalidManifest(
+          "layer.stored_layout of the manifest packs {} elements of {} into a "
+          "word, in slots that are not 0 to {} or of {} {}",
+          matrix.perWord, shape.name, matrix.perWord - 1, packed,
+          matrix.how.packed);
+    sizes[shape.name] =
+        shape.experts *
+        (matrix.isRows() ? shape.expertBytes() : matrix.storedBytes());
+  }
+  return sizes;
+}
+
 Result<HostWeights> HostWeights::load(const runtime::Package &package,
                                       weights::WeightLoader &loader) {
   HostWeights result;

@@ -40,6 +40,9 @@ struct HostWeights {
   static HostWeights make(const reference::Layer &layer, uint64_t seed);
   /// The size of `arrays`.
   static int64_t bytesOf(const reference::Layer &layer);
+  /// The size of each weight as it is given [bytes], by name.
+  static Result<std::map<std::string, int64_t>>
+  sizesOf(const reference::Layer &layer);
   /// The weights that the package names, out of a checkpoint.
   static Result<HostWeights> load(const runtime::Package &package,
                                   weights::WeightLoader &loader);

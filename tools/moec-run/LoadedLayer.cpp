@@ -12,6 +12,7 @@
 #include "tools/moec-run/LoadedLayer.h"
 
 #include "runtime/support/Clock.h"
+#include "tools/moec-run/LayerSizes.h"
 
 #include <fmt/core.h>
 
@@ -34,6 +35,7 @@ LoadedLayer::open(const Device &device, const Options &options,
   loaded->code = TRY(Package::load(folder, load));
   loaded->described =
       TRY(reference::parseLayer(*loaded->code->manifest().layer));
+  TRY(checkSizes(loaded->described, loaded->code->manifest()));
   return loaded;
 }
 
@@ -113,7 +115,23 @@ Result<void> LoadedLayer::shareWeights(const LoadedLayer &other) {
   return {};
 }
 
-Result<DeviceInputs> LoadedLayer::upload(const HostInputs &inputs) {
+Result<void> LoadedLayer::checkInput(const Tensor &tensor, int64_t bytes,
+                                     int64_t tokens) const {
+  const Value *value = findValue(code->manifest(), code->target(), tensor.name);
+  if (!value)
+    return {}; // Context::run refuses it
+  auto symbols = TRY(symbolsFor(code->manifest(), tokens, code->smCount()));
+  auto needed = TRY(valueBytes(*value, symbols, tensor.elementType,
+                               tensor.hasStrides ? tensor.strides[0] : 0));
+  if (bytes < needed)
+    return invalidManifest(
+        "{} has {} bytes by the manifest's values and {} by its layer",
+        tensor.name, needed, bytes);
+  return {};
+}
+
+Result<DeviceInputs> LoadedLayer::upload(const HostInputs &inputs,
+                                         int64_t tokens) {
   DeviceInputs result;
   auto add = [&](const char *name, const void *data, int64_t bytes,
                  std::string_view type) -> Result<void> {
@@ -127,6 +145,8 @@ Result<DeviceInputs> LoadedLayer::upload(const HostInputs &inputs) {
     tensor.name = name;
     tensor.data = memory.data();
     tensor.elementType = type;
+    if (tensor.name != "x") // Its stride is not known yet.
+      TRY(checkInput(tensor, bytes, tokens));
     result.tensors.push_back(tensor);
     result.memory.push_back(std::move(memory));
     return {};
@@ -137,6 +157,7 @@ Result<DeviceInputs> LoadedLayer::upload(const HostInputs &inputs) {
     Tensor &x = result.tensors.back();
     x.hasStrides = true;
     x.strides = {given.x.rowStride, 1};
+    TRY(checkInput(x, inputs.x.bytes, tokens));
   }
   struct Row {
     const char *name;

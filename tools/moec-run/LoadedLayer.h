@@ -58,7 +58,9 @@ public:
     return storedAt.at(name);
   }
 
-  Result<DeviceInputs> upload(const HostInputs &inputs);
+  /// Checks that the inputs of a run of so many tokens are as large as the
+  /// package reads them.
+  Result<DeviceInputs> upload(const HostInputs &inputs, int64_t tokens);
   Result<DeviceOutputs> makeOutputs(int64_t tokens);
   Result<GuardedBuffer> makeWorkspace(int64_t tokens);
   Result<std::unique_ptr<runtime::Context>>
@@ -77,6 +79,8 @@ public:
 private:
   LoadedLayer(const tools::Device &device, bool poison)
       : owner(device), poison(poison) {}
+  Result<void> checkInput(const runtime::Tensor &tensor, int64_t bytes,
+                          int64_t tokens) const;
   Result<void> setShape(runtime::Tensor &tensor, int64_t tokens) const;
 
   const tools::Device &owner;

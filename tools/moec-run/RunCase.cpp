@@ -149,7 +149,7 @@ Result<CaseResult> moec::run::runCase(RunSetup &setup, int64_t tokens,
   if (!inputs)
     return inputs.takeError();
   TRY(setup.given.replaceInputs(layer, tokens, *inputs));
-  auto device = TRY(layer.upload(*inputs));
+  auto device = TRY(layer.upload(*inputs, tokens));
   auto buffers = TRY(RunBuffers::create(layer, tokens));
 
   auto once = [&] {
