@@ -26,6 +26,10 @@
 using namespace moec;
 using namespace moec::compiler;
 
+/// Only this user may write rows, whatever the umask: a store that others could
+/// write is not read.
+static constexpr unsigned kMode = 0644;
+
 std::string compiler::tunedStoreFolder(const std::string &cacheFolder) {
   const std::string named = envString("MOEC_TUNED_STORE");
   if (named == "off")
@@ -60,7 +64,16 @@ compiler::readableStore(const std::string &cacheFolder) {
       continue;
     const std::string path = joinPath(folder, name);
     const auto rows = [&]() -> Result<std::vector<TunedRow>> {
-      return parseTuned(TRY(readFile(path)), path);
+      const Descriptor file = TRY(openRegular(path));
+      std::string why = foreignOwner(file);
+      if (why.empty())
+        why = openToOthers(file);
+      if (!why.empty())
+        return Error(ErrorCode::FileSystem,
+                     "{}; expected a file of yours or root's that nobody else "
+                     "may write (chmod go-w)",
+                     why);
+      return parseTuned(TRY(readAll(file, kMostFileBytes, path)), path);
     }();
     if (rows)
       readable.push_back(path);
@@ -100,11 +113,11 @@ struct LockedRows {
 } // namespace
 
 static Result<LockedRows> lockRows(const std::string &path) {
-  TRY(createFolders(parentFolder(path)));
+  TRY(createFolders(parentFolder(path), 0755));
   const std::string lockPath = path + ".lock";
   LockedRows locked;
-  locked.lock =
-      Descriptor(::open(lockPath.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666));
+  locked.lock = Descriptor(::open(
+      lockPath.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!locked.lock || ::flock(locked.lock.get(), LOCK_EX) != 0)
     return fileError("cannot lock", lockPath);
   if (fileExists(path))
@@ -118,7 +131,7 @@ static Result<LockedRows> lockRows(const std::string &path) {
 }
 
 Result<void> compiler::checkWritable(const std::string &path) {
-  TRY(createFolders(parentFolder(path)));
+  TRY(createFolders(parentFolder(path), 0755));
   if (fileExists(path) && !isRegularFile(path))
     return invalidArgument("'{}' is no file", path);
   const std::string temporary = temporaryName(path);
@@ -196,7 +209,7 @@ Result<void> compiler::addToTuned(const std::string &path,
     });
   });
   all.insert(all.end(), rows.begin(), rows.end());
-  return writeFileAtomically(path, printTuned(all));
+  return writeFileAtomically(path, printTuned(all), kMode);
 }
 
 Result<void> compiler::takeFromTuned(const std::string &path,
@@ -208,5 +221,5 @@ Result<void> compiler::takeFromTuned(const std::string &path,
         rows, [&](const TunedRow &row) { return areEqual(row, known); });
     return !isAsked || cut(known, first, last);
   });
-  return writeFileAtomically(path, printTuned(all));
+  return writeFileAtomically(path, printTuned(all), kMode);
 }

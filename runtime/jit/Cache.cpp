@@ -93,6 +93,8 @@ static std::string checkEntry(const Recipe &recipe, bool anyCompiler,
   auto facts = parseLine(std::string_view(text).substr(end));
   if (!facts || !facts->contains("cubin") || !(*facts)["cubin"].is_string())
     return "recipe.json does not say the cubin's hash";
+  if (cubin.empty())
+    return "kernel.cubin is empty";
   if (sha256(cubin) != (*facts)["cubin"].get<std::string>())
     return fmt::format("kernel.cubin ({} bytes) has another hash than "
                        "recipe.json says",
@@ -116,9 +118,14 @@ static Result<std::string> readOwn(const Descriptor &entry,
 
 KernelCache::Lookup KernelCache::lookUp(const Recipe &recipe,
                                         const std::string &folder) const {
+  Result<Descriptor> above = openCacheFolder(root, recipe.arch);
+  if (!above)
+    return {};
   // Not a link, which leads to what others may exchange.
-  Descriptor entry(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
-                                              O_CLOEXEC | O_NONBLOCK));
+  const std::string name = folder.substr(folder.rfind('/') + 1);
+  Descriptor entry(
+      ::openat(above->get(), name.c_str(),
+               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!entry) {
     if (errno == ENOTDIR || errno == ELOOP)
       return {std::nullopt, "it is no folder", ""};
@@ -141,7 +148,7 @@ KernelCache::Lookup KernelCache::lookUp(const Recipe &recipe,
 
 KernelCache::Lookup KernelCache::lookUpAnyCompiler(const Recipe &recipe) const {
   const std::string path = joinPath(root, recipe.arch);
-  Result<Descriptor> folder = openFolder(path);
+  Result<Descriptor> folder = openCacheFolder(root, recipe.arch);
   if (!folder)
     return {};
   Result<std::vector<std::string>> names = listNamesAt(*folder, path);
@@ -197,7 +204,7 @@ static Result<void> writeEntry(const Recipe &recipe, const Cubin &cubin,
       files.emplace_back("headers/" + name, header->text);
   for (const auto &[name, bytes] : files) {
     std::string path = joinPath(folder, name);
-    TRY(createFolders(parentFolder(path)));
+    TRY(createFolders(parentFolder(path), 0755));
     TRY(write(path, bytes));
   }
   return {};
@@ -244,7 +251,7 @@ Result<CachedCubin> KernelCache::getUnshared(const Recipe &recipe, bool strict,
   auto hit = [](Lookup &&entry) {
     return CachedCubin{std::move(*entry.cubin), CubinSource::Cache, 0};
   };
-  std::string folder, foreign, unusable;
+  std::string folder, foreign, unusable, noFolder;
   if (!root.empty()) {
     folder = entryFolder(recipe);
     reportOpenFolder(root);
@@ -260,8 +267,10 @@ Result<CachedCubin> KernelCache::getUnshared(const Recipe &recipe, bool strict,
 
   std::optional<FileLock> lock;
   if (!root.empty()) {
-    if (makeCacheFolder(root, recipe.arch))
+    if (Result<void> made = makeCacheFolder(root, recipe.arch))
       lock.emplace(folder + ".lock");
+    else
+      noFolder = made.error().message;
     auto entry = lookUp(recipe, folder);
     if (entry.cubin)
       return hit(std::move(entry));
@@ -278,6 +287,8 @@ Result<CachedCubin> KernelCache::getUnshared(const Recipe &recipe, bool strict,
         "kernel cache: the entry {} is not used: {}. {} was compiled and could "
         "not be stored",
         folder, foreign, recipe.entry);
+  } else if (!noFolder.empty()) {
+    reportNoFolder(parentFolder(folder), noFolder);
   } else if (!root.empty()) {
     removeOldDamaged(parentFolder(folder));
     store(recipe, cubin, folder);

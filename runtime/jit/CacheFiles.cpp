@@ -83,42 +83,41 @@ FileLock::~FileLock() {
 // Owners
 //===----------------------------------------------------------------------===//
 
-std::string moec::runtime::foreignOwner(const Descriptor &file) {
-  struct stat info;
-  if (::fstat(file.get(), &info) != 0)
-    return "its owner cannot be read";
-  if (info.st_uid != 0 && info.st_uid != ::geteuid())
-    return fmt::format("it belongs to user {}", info.st_uid);
-  return "";
+Result<Descriptor> moec::runtime::openCacheFolder(const std::string &root,
+                                                  const std::string &arch) {
+  const Descriptor above = TRY(openFolder(root));
+  return openFolderAt(above, arch, root);
 }
 
-std::string moec::runtime::openToOthers(const Descriptor &file) {
-  struct stat info;
-  if (::fstat(file.get(), &info) != 0)
-    return "its mode cannot be read";
-  if (info.st_mode & (S_IWGRP | S_IWOTH))
-    return fmt::format("others may write it (mode {:04o})",
-                       info.st_mode & 07777);
-  return "";
-}
-
-bool moec::runtime::makeCacheFolder(const std::string &root,
-                                    const std::string &arch) {
-  // An error shows again, as a warning, when the entry is stored.
-  if (!createFolders(parentFolder(root)))
-    return false;
-  const std::string folder = joinPath(root, arch);
-  for (const std::string &path : {root, folder})
+Result<void> moec::runtime::makeCacheFolder(const std::string &root,
+                                            const std::string &arch) {
+  TRY(createFolders(parentFolder(root)));
+  for (const std::string &path : {root, joinPath(root, arch)})
     if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST)
-      return false;
-  Result<Descriptor> above = openFolder(root);
-  if (!above)
-    return false;
-  if (Result<Descriptor> made = openFolderAt(*above, arch, root); !made) {
-    log(LogLevel::Warning, "kernel cache: {}", made.error().message);
-    return false;
-  }
-  return true;
+      return fileError("cannot create folder", path);
+  TRY(openCacheFolder(root, arch));
+  return {};
+}
+
+/// Returns true the first time in this process.
+static bool isFirstReport(const std::string &about) {
+  struct Reported {
+    std::mutex mutex;
+    std::set<std::string> all;
+  };
+  auto &[mutex, all] = perProcess<Reported>();
+  std::lock_guard lock(mutex);
+  return all.insert(about).second;
+}
+
+void moec::runtime::reportNoFolder(const std::string &folder,
+                                   const std::string &why) {
+  if (isFirstReport("no folder " + folder))
+    log(LogLevel::Warning,
+        "kernel cache: what was compiled could not be stored ({}); the next "
+        "process will compile it again. Expected a folder at {} that you may "
+        "write, and no link",
+        why, folder);
 }
 
 void moec::runtime::reportOpenFolder(const std::string &folder) {
@@ -130,16 +129,8 @@ void moec::runtime::reportOpenFolder(const std::string &folder) {
     why = openToOthers(*opened);
   if (why.empty())
     return;
-  struct Reported {
-    std::mutex mutex;
-    std::set<std::string> folders;
-  };
-  auto &[mutex, folders] = perProcess<Reported>();
-  {
-    std::lock_guard lock(mutex);
-    if (!folders.insert(folder).second)
-      return;
-  }
+  if (!isFirstReport(folder))
+    return;
   log(LogLevel::Warning,
       "kernel cache [shared-folder]: other users may write {}: {}. Entries of "
       "users other than you and root are not used. Take MOEC_CACHE_DIR of your "

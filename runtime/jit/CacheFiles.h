@@ -40,14 +40,16 @@ private:
   int slot = -1; ///< where the child of a fork finds the descriptor
 };
 
-/// Why an open file or folder is not this user's or root's; "" if it is.
-std::string foreignOwner(const Descriptor &file);
-/// Why others may write it; "" if they may not.
-std::string openToOthers(const Descriptor &file);
+/// Opens <root>/<arch>, which may not be a link: others could exchange what it
+/// leads to.
+Result<Descriptor> openCacheFolder(const std::string &root,
+                                   const std::string &arch);
 
-/// Makes <root>/<arch> so that only this user may write there. False, with a
-/// warning where something else is in the way, if there is no such folder.
-bool makeCacheFolder(const std::string &root, const std::string &arch);
+/// Makes <root>/<arch> so that only this user may write there.
+Result<void> makeCacheFolder(const std::string &root, const std::string &arch);
+
+/// Warns once a process that entries cannot be stored in a folder.
+void reportNoFolder(const std::string &folder, const std::string &why);
 
 /// Warns once a process of a folder that other users may write.
 void reportOpenFolder(const std::string &folder);

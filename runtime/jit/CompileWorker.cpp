@@ -26,6 +26,7 @@
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,6 +34,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <tuple>
 
 using namespace moec;
 using namespace moec::runtime;
@@ -155,7 +157,17 @@ static bool awaitBytes(int socket, std::chrono::milliseconds patience) {
   }
 }
 
-Result<CompileWorker> CompileWorker::start(const std::string &program) {
+/// Sends and receives on the socket fail if nothing moves for so long.
+static void setPause(int socket, std::chrono::milliseconds pause) {
+  timeval time = {};
+  time.tv_sec = pause.count() / 1000;
+  time.tv_usec = static_cast<suseconds_t>(pause.count() % 1000 * 1000);
+  for (const int option : {SO_RCVTIMEO, SO_SNDTIMEO})
+    ::setsockopt(socket, SOL_SOCKET, option, &time, sizeof time);
+}
+
+Result<CompileWorker> CompileWorker::start(const std::string &program,
+                                           WorkerPatience patience) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return fileError("cannot make", "a socket");
@@ -172,13 +184,12 @@ Result<CompileWorker> CompileWorker::start(const std::string &program) {
     errno = failed;
     return fileError("cannot start", program);
   }
-  CompileWorker worker(program, process, std::move(ours));
+  CompileWorker worker(program, process, std::move(ours), patience);
   theirs = Descriptor();
-  // A worker greets within milliseconds; a disk may be slow.
-  constexpr auto kPatience = std::chrono::seconds(10);
+  setPause(worker.socket.get(), patience.pause);
   const WorkerMessage expected = workerGreeting();
   std::optional<WorkerMessage> greeting;
-  if (awaitBytes(worker.socket.get(), kPatience))
+  if (awaitBytes(worker.socket.get(), patience.greeting))
     greeting = receiveMessage(worker.socket.get());
   if (greeting == expected)
     return worker;
@@ -194,23 +205,70 @@ Result<CompileWorker> CompileWorker::start(const std::string &program) {
 CompileWorker::CompileWorker(CompileWorker &&other) noexcept
     : program(std::move(other.program)),
       process(std::exchange(other.process, -1)),
-      socket(std::move(other.socket)), hasCrashed(other.hasCrashed) {}
+      socket(std::move(other.socket)), patience(other.patience),
+      hasCrashed(other.hasCrashed) {}
 
 //===----------------------------------------------------------------------===//
 // Asking and ending
 //===----------------------------------------------------------------------===//
 
 Result<WorkerAnswer> CompileWorker::compile(const WorkerJob &job) {
+  const std::string &entry = job.recipe.entry;
   std::optional<WorkerAnswer> answer;
-  if (sendMessage(socket.get(), toMessage(job)))
-    if (auto message = receiveMessage(socket.get()))
-      answer = answerOf(std::move(*message));
-  if (answer)
+  bool isLate = false;
+  if (sendMessage(socket.get(), toMessage(job))) {
+    isLate = !awaitBytes(socket.get(), patience.answer);
+    if (!isLate)
+      if (auto message = receiveMessage(socket.get()))
+        answer = answerOf(std::move(*message));
+  }
+  std::string why;
+  if (answer && answer->cubin)
+    why = notCubin(answer->cubin->bytes, entry);
+  if (answer && why.empty())
     return *std::move(answer);
   std::string how = end();
+  if (isLate)
+    return Error(ErrorCode::CompileFailed,
+                 "kernel {}: '{}' has not compiled it within {} s", entry,
+                 program, patience.answer.count() / 1000.0);
+  if (answer)
+    return Error(ErrorCode::CompileFailed,
+                 "kernel {}: '{}' answers with what is no cubin of it: {}",
+                 entry, program, why);
   return Error(ErrorCode::CompileFailed,
-               "kernel {}: '{}' ended before it had compiled it ({})",
-               job.recipe.entry, program, how);
+               "kernel {}: '{}' ended before it had compiled it ({})", entry,
+               program, how);
+}
+
+std::string moec::runtime::notCubin(std::string_view bytes,
+                                    std::string_view entry) {
+  // The header of an ELF file of 64 bits, and the machine that is CUDA.
+  constexpr size_t kHeaderBytes = 64;
+  constexpr unsigned kCuda = 190;
+  if (bytes.size() < kHeaderBytes || !bytes.starts_with("\x7f"
+                                                        "ELF\x02\x01"))
+    return fmt::format("{} bytes, no ELF file", bytes.size());
+  const auto number = [&](size_t at, size_t size) {
+    uint64_t value = 0;
+    std::memcpy(&value, bytes.data() + at, size);
+    return value;
+  };
+  if (number(18, 2) != kCuda)
+    return fmt::format("an ELF file of machine {}, expected {}", number(18, 2),
+                       kCuda);
+  // Offset, size of an entry and entries of segments and sections.
+  for (const auto &[offset, size, count] :
+       {std::tuple(32, 54, 56), std::tuple(40, 58, 60)}) {
+    const uint64_t tableBytes = number(size, 2) * number(count, 2);
+    if (tableBytes > bytes.size() ||
+        number(offset, 8) > bytes.size() - tableBytes)
+      return fmt::format("{} bytes, an ELF file that is cut", bytes.size());
+  }
+  if (bytes.find(fmt::format(".text.{}", entry) + '\0') ==
+      std::string_view::npos)
+    return fmt::format("an ELF file without a kernel {}", entry);
+  return "";
 }
 
 std::string CompileWorker::end() {
@@ -239,7 +297,7 @@ std::string CompileWorker::end() {
     std::this_thread::sleep_for(kPause);
   }
   if (killed)
-    return "it did not end by itself";
+    return "it did not end by itself, and was killed";
   if (!WIFSIGNALED(status))
     return fmt::format("exit status {}", WEXITSTATUS(status));
   hasCrashed = true;

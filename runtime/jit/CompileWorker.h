@@ -24,7 +24,9 @@
 #include "runtime/support/Descriptor.h"
 #include "runtime/support/Result.h"
 
+#include <chrono>
 #include <string>
+#include <string_view>
 
 #include <sys/types.h>
 
@@ -43,34 +45,53 @@ Result<std::string> programBeside(const std::string &binary,
 /// The moec-nvrtc of a binary.
 Result<std::string> workerBeside(const std::string &binary);
 
+/// How long a worker may say nothing before it is ended.
+struct WorkerPatience {
+  using Time = std::chrono::milliseconds;
+  /// From its start. It greets within milliseconds; a disk may be slow.
+  Time greeting = std::chrono::seconds(10);
+  /// Before an answer. A compile takes seconds at most.
+  Time answer = std::chrono::seconds(120);
+  /// Within a message.
+  Time pause = std::chrono::seconds(10);
+};
+
 /// One worker. The thread that starts it keeps it: with that thread it ends.
 class CompileWorker {
 public:
   /// Starts `program` and hears its greeting. An error says why this process
   /// has to compile.
-  static Result<CompileWorker> start(const std::string &program);
+  static Result<CompileWorker> start(const std::string &program,
+                                     WorkerPatience patience = {});
   CompileWorker(CompileWorker &&other) noexcept;
   CompileWorker &operator=(CompileWorker &&) = delete;
   /// Ends the process and waits for its end.
   ~CompileWorker();
 
-  /// An error where there is no answer; `crashed` then says whether a signal
-  /// ended it. What NVRTC says is in the answer.
+  /// An error if there is no answer in time, or one without the kernel;
+  /// `crashed` then says whether a signal of its own ended the worker. What
+  /// NVRTC says is in the answer.
   Result<WorkerAnswer> compile(const WorkerJob &job);
   bool crashed() const { return hasCrashed; }
 
 private:
-  CompileWorker(std::string program, pid_t process, Descriptor socket)
+  CompileWorker(std::string program, pid_t process, Descriptor socket,
+                WorkerPatience patience)
       : program(std::move(program)), process(process),
-        socket(std::move(socket)) {}
+        socket(std::move(socket)), patience(patience) {}
   /// Ends it; how it ended, "exit status 3" say.
   std::string end();
 
   std::string program;
   pid_t process = -1;
   Descriptor socket;
+  WorkerPatience patience;
   bool hasCrashed = false;
 };
+
+/// Why bytes are no cubin that has the kernel `entry`; "" if they may be one.
+/// A driver says more, but an entry of the cache is made before it looks.
+std::string notCubin(std::string_view bytes, std::string_view entry);
 
 /// The program moec-nvrtc: greets, and answers jobs until the other end of the
 /// socket is gone. Gives its exit status.

@@ -21,6 +21,7 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <memory>
 #include <pthread.h>
 #include <sys/stat.h>
@@ -241,4 +242,23 @@ bool moec::isSameFile(const Descriptor &file, const std::string &path) {
   struct stat a, b;
   return ::fstat(file.get(), &a) == 0 && ::lstat(path.c_str(), &b) == 0 &&
          isSame(a, b);
+}
+
+std::string moec::foreignOwner(const Descriptor &file) {
+  struct stat info;
+  if (::fstat(file.get(), &info) != 0)
+    return "its owner cannot be read";
+  if (info.st_uid != 0 && info.st_uid != ::geteuid())
+    return fmt::format("it belongs to user {}", info.st_uid);
+  return "";
+}
+
+std::string moec::openToOthers(const Descriptor &file) {
+  struct stat info;
+  if (::fstat(file.get(), &info) != 0)
+    return "its mode cannot be read";
+  if (info.st_mode & (S_IWGRP | S_IWOTH))
+    return fmt::format("others may write it (mode {:04o})",
+                       info.st_mode & 07777);
+  return "";
 }

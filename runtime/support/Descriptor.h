@@ -82,6 +82,12 @@ Result<std::vector<std::string>> listNamesAt(const Descriptor &folder,
 bool isSameFile(const Descriptor &file, const Descriptor &other);
 bool isSameFile(const Descriptor &file, const std::string &path);
 
+/// Why an open file or folder belongs neither to this user nor to root; "" if
+/// it does.
+std::string foreignOwner(const Descriptor &file);
+/// Why others may write it; "" if they may not.
+std::string openToOthers(const Descriptor &file);
+
 } // namespace moec
 
 #endif // MOEC_RUNTIME_SUPPORT_DESCRIPTOR_H

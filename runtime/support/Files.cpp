@@ -89,7 +89,7 @@ std::string moec::temporaryName(std::string_view path) {
 }
 
 Result<void> moec::writeFileAtomically(const std::string &path,
-                                       std::string_view bytes) {
+                                       std::string_view bytes, unsigned mode) {
   // Not mkostemp: its files are readable by their owner alone, and the umask
   // cannot be read without a race.
   std::string temporary;
@@ -97,7 +97,7 @@ Result<void> moec::writeFileAtomically(const std::string &path,
   do {
     temporary = temporaryName(path);
     file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                  0666);
+                  mode);
   } while (file < 0 && errno == EEXIST);
   if (file < 0)
     return fileError("cannot create a temporary file for", path);
@@ -114,7 +114,14 @@ Result<void> moec::writeFileAtomically(const std::string &path,
   return syncFolder(parentFolder(path));
 }
 
-Result<void> moec::createFolders(const std::string &path) {
+Result<void> moec::createFolders(const std::string &path, unsigned mode) {
+  // A folder that is there keeps its mode; a failure is an error below.
+  for (size_t slash = path.find('/', 1); mode != 0777;
+       slash = path.find('/', slash + 1)) {
+    ::mkdir(path.substr(0, slash).c_str(), mode);
+    if (slash == std::string::npos)
+      break;
+  }
   std::error_code code;
   fs::create_directories(path, code);
   if (code)

@@ -39,15 +39,16 @@ Result<std::string> readFile(const std::string &path,
 
 /// Replaces `path` by one rename of a temporary file in the same folder that
 /// was written and fsync'ed; a failure leaves what was there before.
+/// `mode` is that of the file, less the umask.
 Result<void> writeFileAtomically(const std::string &path,
-                                 std::string_view bytes);
+                                 std::string_view bytes, unsigned mode = 0666);
 
 /// Writes a file (no rename) and fsyncs it: for files inside a temporary
 /// folder, which becomes visible as a whole.
 Result<void> writeFile(const std::string &path, std::string_view bytes);
 
 /// Creates a folder and its parents; existing ones are fine.
-Result<void> createFolders(const std::string &path);
+Result<void> createFolders(const std::string &path, unsigned mode = 0777);
 
 /// `<path>.tmp-<process>-<random>`; whoever makes it makes it exclusively.
 std::string temporaryName(std::string_view path);

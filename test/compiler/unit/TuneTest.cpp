@@ -17,6 +17,7 @@
 #include "compiler/tune/TunedInput.h"
 #include "dialect/catalog/Schemes.h"
 #include "runtime/support/Files.h"
+#include "runtime/support/Log.h"
 #include "test/compiler/unit/ScheduleTesting.h"
 
 #include <gtest/gtest.h>
@@ -27,6 +28,8 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sys/stat.h>
+#include <unistd.h>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -237,6 +240,49 @@ TEST(Tune, NewRowsTakeTheirTokenCountsFromOthers) {
   std::ofstream(path) << "{";
   EXPECT_FALSE(addToTuned(path, std::vector{rowFor(1, 4, 1)}));
   EXPECT_EQ(*readFile(path), "{");
+}
+
+/// The store beside the kernel cache trusts whom that trusts.
+TEST(Tune, RowsThatOthersMayWriteAreLeftOut) {
+  Folder folder;
+  const std::string store = folder.path + "/tuned", path = store + "/a.json";
+  const mode_t before = ::umask(0);
+  ASSERT_TRUE(addToTuned(path, std::vector{rowFor(1, 4, 1)}));
+  ::umask(before);
+  struct stat info;
+  for (const std::string &made : {store, path, path + ".lock"}) {
+    ASSERT_EQ(::stat(made.c_str(), &info), 0) << made;
+    EXPECT_EQ(info.st_mode & 0022, 0u) << made;
+  }
+  std::string warnings;
+  setLogSink([&](LogLevel, std::string_view text) { warnings += text; },
+             LogLevel::Warning);
+  const auto readable = [&] {
+    warnings.clear();
+    return readableStore(folder.path);
+  };
+  EXPECT_EQ(readable(), std::vector{path});
+  EXPECT_EQ(warnings, "");
+  for (const mode_t mode : {0664, 0646}) {
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+    EXPECT_TRUE(readable().empty());
+    EXPECT_NE(warnings.find("a.json is left out: others may write it (mode 06"),
+              std::string::npos)
+        << warnings;
+  }
+  ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
+  EXPECT_EQ(readable(), std::vector{path});
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown(path.c_str(), 12345, 12345), 0);
+    EXPECT_TRUE(readable().empty());
+    EXPECT_NE(warnings.find("it belongs to user 12345"), std::string::npos);
+  }
+  setLogSink({}, LogLevel::Warning);
+  // A lock that would make a file where its planter likes.
+  const std::string planted = store + "/b.json", victim = store + "/victim";
+  ASSERT_EQ(::symlink(victim.c_str(), (planted + ".lock").c_str()), 0);
+  EXPECT_FALSE(addToTuned(planted, std::vector{rowFor(1, 4, 1)}));
+  EXPECT_FALSE(fileExists(victim));
 }
 
 TEST(Tune, LayersShareRowsOfTheirSecondMatmul) {

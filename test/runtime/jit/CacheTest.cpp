@@ -160,7 +160,9 @@ TEST_F(Cache, FolderThatCannotBeMade) {
   auto cubin = cache.get(tinyRecipe(), false, compiler());
   ASSERT_TRUE(cubin);
   EXPECT_EQ(cubin->bytes, "cubin of moec_tiny");
-  EXPECT_THAT(warnings.all, HasSubstr("was compiled but could not be stored"));
+  EXPECT_THAT(
+      warnings.all,
+      HasSubstr("what was compiled could not be stored (cannot create folder"));
 }
 
 TEST_F(Cache, ReadOnlyFolder) {

@@ -117,6 +117,39 @@ TEST_F(CacheTrust, ModesDoNotDependOnTheUmask) {
   struct stat info;
   ASSERT_EQ(::stat(entry.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 07777, 0755u);
+  for (const auto &made :
+       std::filesystem::recursive_directory_iterator(folder.path)) {
+    ASSERT_EQ(::stat(made.path().c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0022, 0u) << made.path();
+  }
+}
+
+TEST_F(CacheTrust, AFolderOfEntriesThatIsALinkIsNotUsed) {
+  const TemporaryFolder other;
+  ASSERT_TRUE(
+      KernelCache(other.path).get(tinyRecipe(), false, [](const Recipe &) {
+        return Result<Cubin>(Cubin{"planted", ""});
+      }));
+  ASSERT_EQ(::symlink((other.path + "/sm_90a").c_str(),
+                      (folder.path + "/sm_90a").c_str()),
+            0);
+  EXPECT_FALSE(get(tinyRecipe(), /*strict=*/true));
+  Recipe anyCompiler = tinyRecipe();
+  anyCompiler.compiler.clear();
+  EXPECT_FALSE(get(anyCompiler, /*strict=*/true));
+  Warnings warnings;
+  for (const char *entry : {"moec_tiny", "moec_a", "moec_b"})
+    EXPECT_EQ(get(tinyRecipe(entry))->bytes, "cubin of " + std::string(entry));
+  EXPECT_THAT(warnings.all,
+              HasSubstr("kernel cache: what was compiled could not be stored "
+                        "(cannot open folder '" +
+                        folder.path + "/sm_90a'"));
+  EXPECT_EQ(std::ranges::count(warnings.all, '\n'), 1);
+  EXPECT_EQ(
+      std::distance(std::filesystem::directory_iterator(other.path + "/sm_90a"),
+                    {}),
+      1)
+      << "nothing is written through the link";
 }
 
 TEST_F(CacheTrust, AFolderThatOthersMayWriteIsReportedOnce) {

@@ -16,6 +16,7 @@
 
 #include <fmt/core.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <signal.h>
@@ -53,6 +54,32 @@ static void endBySignal(int number) {
   raise(number);
 }
 
+/// The header of a cubin, the name of its kernel and a text.
+static std::string cubinOf(const std::string &entry, const std::string &text) {
+  std::string bytes("\x7f"
+                    "ELF\x02\x01");
+  bytes.resize(64);
+  bytes[18] = '\xbe'; // the machine
+  return bytes + ".text." + entry + '\0' + text;
+}
+
+/// Bytes that a worker may send in place of a kernel's cubin.
+static std::string bytesFor(const std::string &entry) {
+  std::string bytes =
+      cubinOf(entry, fmt::format("fake {}; {}", entry, inherited()));
+  if (entry.find("empty") != std::string::npos)
+    return "";
+  if (entry.find("garbage") != std::string::npos)
+    return std::string(1000, 'g');
+  if (entry.find("host") != std::string::npos)
+    bytes[18] = '\x3e';
+  if (entry.find("cut") != std::string::npos)
+    bytes[41] = '\x10'; // sections at byte 4096
+  if (entry.find("other") != std::string::npos)
+    return cubinOf("moec_unknown", "");
+  return bytes;
+}
+
 int main(int, char **argv) {
   const std::string name = std::filesystem::path(argv[0]).filename();
   WorkerMessage greeting = workerGreeting();
@@ -60,6 +87,11 @@ int main(int, char **argv) {
     greeting[1] = "0.0.1";
   if (name == "ending-worker")
     return 7;
+  if (name == "stalled-worker") {
+    const uint64_t parts = greeting.size();
+    (void)!write(STDIN_FILENO, &parts, sizeof parts);
+    pause();
+  }
   if (name != "silent-worker" && !sendMessage(STDIN_FILENO, greeting))
     return 1;
   while (auto message = receiveMessage(STDIN_FILENO)) {
@@ -72,6 +104,15 @@ int main(int, char **argv) {
       endBySignal(SIGSEGV);
     if (entry.find("exit") != std::string::npos)
       return 3;
+    if (entry.find("hang") != std::string::npos)
+      pause();
+    if (entry.find("stopped") != std::string::npos)
+      raise(SIGSTOP);
+    if (entry.find("stalled") != std::string::npos) {
+      const uint64_t parts = 4;
+      (void)!write(STDIN_FILENO, &parts, sizeof parts);
+      pause();
+    }
     if (entry.find("nonsense") != std::string::npos) {
       sendMessage(STDIN_FILENO, {"no number"});
       continue;
@@ -80,7 +121,7 @@ int main(int, char **argv) {
       answer.cubin = moec::Error(moec::ErrorCode::CompileFailed,
                                  "kernel {} is refused: \xff\n", entry);
     else
-      answer.cubin = Cubin{fmt::format("fake {}; {}", entry, inherited()), ""};
+      answer.cubin = Cubin{bytesFor(entry), ""};
     answer.log = {{moec::LogLevel::Warning, "said by a worker"}};
     answer.openMilliseconds = 2.5;
     if (!sendMessage(STDIN_FILENO, toMessage(answer)))
