@@ -243,9 +243,10 @@ class Communicator:
         ranks may have one. None: the host device, for tests. timeout_ms: a rank waits so long for others; 0: 60000.
         """
         milliseconds = _c.integer(timeout_ms, "timeout_ms", bits=32)
+        size = _c.integer(size, "size", bits=32)
         if devices is not None and len(devices) != size:
             raise InvalidArgument(f"devices: expected one for each of {size} ranks, got {len(devices)}")
-        group = library().made("comm_group_create", _c.integer(size, "size", bits=32), milliseconds)
+        group = library().made("comm_group_create", size, milliseconds)
         ends = [cls.__new__(cls) for _ in range(size)]
         if devices is None:
             for rank, made in enumerate(ends):

@@ -33,12 +33,16 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"source: expected what JSON can say, got {type(value).__name__}")
 
 
+MAX_SHOWN = 200  # letters of a path in a message
+
+
 def text_of(source: Source) -> str:
     """The text of a dict, of an object with to_dict(), of a file, or of a folder's config.json."""
     if isinstance(source, (str, os.PathLike)):
         path = pathlib.Path(source)
-        path = path / "config.json" if path.is_dir() else path
+        shown = str(path) if len(str(path)) <= MAX_SHOWN else f"{str(path)[:MAX_SHOWN]}..."
         try:
+            path = path / "config.json" if path.is_dir() else path
             return path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             raise InvalidArgument(f"source: expected a text in UTF-8, which {path} is not") from None
@@ -47,7 +51,11 @@ def text_of(source: Source) -> str:
                 f"source: expected a config.json, a layer JSON or a folder with a config.json; there is no {path}"
             ) from None
         except OSError as error:
-            raise FileSystemError(f"source: {path} cannot be read: {error.strerror}") from None
+            raise FileSystemError(
+                f"source: {shown!r} cannot be read: {error.strerror}; expected a path, or what JSON can say as a dict"
+            ) from None
+        except ValueError:
+            raise InvalidArgument(f"source: expected a path without NUL, got {shown!r}") from None
     if hasattr(source, "to_dict"):
         source = source.to_dict()
     if not isinstance(source, Mapping):

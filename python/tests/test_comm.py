@@ -27,6 +27,12 @@ def compile_ranks(layer: dict[str, Any] = LAYER, all_to_all: str = "gather_scatt
     return moec.compile(layer, arch=ARCH, max_tokens=64, all_ranks=True, all_to_all=all_to_all, **parallel)
 
 
+@pytest.mark.parametrize("size", [0, -1, 4097, 2**31 - 1])
+def test_a_group_has_as_many_ranks_as_a_process_has_threads(size: int) -> None:
+    with pytest.raises(moec.InvalidArgument, match=f"expected a group of 1 to 4096 ranks, .*got {size}"):
+        moec.Communicator.threads(size)
+
+
 def on_threads(size: int, work: Callable[[int], Any]) -> list[Any]:
     """For each rank its result, or the exception that it ends with."""
     results: list[Any] = [None] * size
@@ -162,7 +168,9 @@ def test_what_a_communicator_refuses() -> None:
         moec.Communicator(bytes(128), 2, 2, device="cuda:0")
     with pytest.raises(moec.InvalidArgument, match="timeout_ms: expected milliseconds, or 0 for 60000, got -1"):
         moec.Communicator.threads(2, timeout_ms=-1)
-    with pytest.raises(moec.InvalidArgument, match="expected a group of at least one rank, got 0"):
+    with pytest.raises(
+        moec.InvalidArgument, match="expected a group of 1 to 4096 ranks, which are threads of this process, got 0"
+    ):
         moec.Communicator.threads(0)
     with pytest.raises(moec.NoCommunication, match="NCCL could not be opened: /nowhere/libnccl"):
         moec.Communicator.unique_id("/nowhere/libnccl.so.2")

@@ -10,7 +10,7 @@ import pytest
 from conftest import ARCH, SMALL, run_python
 
 import moec
-from moec import _abi, errors
+from moec import _abi, _c, errors
 from moec._library import library
 
 
@@ -125,6 +125,16 @@ def test_numbers_that_c_cannot_hold(package: Any, make_layer: Any) -> None:
             wrong()
 
 
+@pytest.mark.parametrize("bits", [64, 32, 31])
+def test_integers_at_their_bounds(bits: int) -> None:
+    least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    for number in (least, most, 0):
+        assert _c.integer(number, "n", bits=bits) == number
+    for number in (least - 1, most + 1, 2**bits, 2**64):
+        with pytest.raises(moec.InvalidArgument, match=f"n: expected an integer of {bits} bits, got {number}"):
+            _c.integer(number, "n", bits=bits)
+
+
 def test_texts_with_a_nul(package: Any, make_layer: Any, tmp_path: pathlib.Path) -> None:
     """C would take what stands before it."""
     layer, _ = make_layer(package)
@@ -144,6 +154,14 @@ def test_texts_with_a_nul(package: Any, make_layer: Any, tmp_path: pathlib.Path)
         moec.compile(tmp_path / "layer.json", arch=ARCH)
     with pytest.raises(moec.FileSystemError, match="cannot be read: Not a directory"):
         moec.compile(tmp_path / "layer.json" / "config.json", arch=ARCH)
+    # Who gives the text in place of its path.
+    with pytest.raises(
+        moec.FileSystemError, match="cannot be read: File name too long; expected a path, or what JSON can say"
+    ) as caught:
+        moec.compile(json.dumps(SMALL) + " " * 1_000_000, arch=ARCH)
+    assert len(str(caught.value)) < 500
+    with pytest.raises(moec.InvalidArgument, match="source: expected a path without NUL"):
+        moec.compile("layer\0.json", arch=ARCH)
 
 
 def test_refused() -> None:

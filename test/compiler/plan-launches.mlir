@@ -56,3 +56,13 @@ moe.layer @dynamic {
   experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
   quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+
+// The static scale of the whole intermediate is written once and counted by no
+// column tile, so the second matmul awaits the end of the first.
+// CHECK: moe.program @static_sm_90a
+// CHECK-NOT: awaits
+// CHECK-NOT: counts = true
+moe.layer @static {
+  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
+  quant = #moe.quant<fp8_tensor>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
+  local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
