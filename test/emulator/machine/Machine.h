@@ -67,6 +67,7 @@ struct Group {
   bool waits = false;   ///< its last attempt was a Step::Wait
   bool arrived = false; ///< it has arrived at the barrier that it waits for
   uint64_t ticket = 0;  ///< the phase of that barrier
+  uint32_t steps = 0;   ///< since its lanes left others of the warp
 };
 
 /// One cp.async of a warp.

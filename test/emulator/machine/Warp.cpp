@@ -162,6 +162,7 @@ static void mergeGroups(Warp &warp) {
       }
       into.lanes |= from.lanes;
       into.waits = false;
+      into.steps = 0;
       warp.groups.erase(warp.groups.begin() + long(b));
     }
 }
@@ -173,6 +174,27 @@ static void removeLanes(Warp &warp, Group &group, uint32_t lanes) {
   ++group.pc;
   std::erase_if(warp.groups, [](const Group &one) { return !one.lanes; });
   warp.cta.device.noteEffect();
+}
+
+/// Steps to an early return; lanes that do more have passed by.
+static constexpr uint32_t kReturnSteps = 6;
+
+/// Reports lanes that end where others of the warp wait for them at an
+/// instruction for all, if they did not return at once.
+static void checkPassedBy(Warp &warp, const Group &ending, uint32_t lanes) {
+  if (ending.steps <= kReturnSteps || ending.lanes != lanes)
+    return;
+  for (const Group &group : warp.groups) {
+    const Inst &inst = warp.cta.grid.kernel->code[group.pc];
+    if (&group == &ending || group.arrived || !inst.mayWait ||
+        (inst.text.find("bar.sync") == std::string::npos &&
+         inst.text.find("bar.red") == std::string::npos &&
+         inst.text.find(".aligned") == std::string::npos))
+      continue;
+    warp.cta.device.report(
+        "sync", &warp, &inst, unsigned(std::countr_zero(lanes)),
+        "lanes of the warp end without this instruction, which is for all");
+  }
 }
 
 /// Undefined values: the guard must not be, results may be.
@@ -239,17 +261,21 @@ bool moec::emulator::runWarp(Warp &warp, unsigned steps) {
       continue;
     }
     progress = fresh = true;
+    ++group->steps;
     switch (step) {
     case Step::Branch:
       if (const uint32_t rest = group->lanes & ~lanes) {
         ++group->pc;
         group->lanes = rest;
+        group->steps = 0;
         warp.groups.push_back({inst.target, lanes});
       } else {
         group->pc = inst.target;
       }
       break;
     case Step::Exit:
+      if (warp.groups.size() > 1)
+        checkPassedBy(warp, *group, lanes);
       removeLanes(warp, *group, lanes);
       break;
     default:

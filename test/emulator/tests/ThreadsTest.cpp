@@ -104,6 +104,18 @@ setp.lt.u32 %p1, %tid, 16;
                 "deadlock", "lanes 0000ffff: @%p1 bar.sync 0");
 }
 
+TEST_F(Threads, LanesThatPassByABarrierAreReported) {
+  const std::string begin = "setp.lt.u32 %p1, %tid, 16; @!%p1 bra after;"
+                            "bar.sync 0; after:";
+  std::string work;
+  for (int i = 0; i < 8; ++i)
+    work += "add.s32 %r0, %tid, 1; st.global.u32 [%mine], %r0;";
+  expectFinding(begin + work, "sync", "which is for all");
+  // An early return is none.
+  expectRight("setp.ge.u32 %p1, %tid, 16; @%p1 bra early; bar.sync 0;" + work +
+              "early:");
+}
+
 TEST_F(Threads, DeadlockNamesEveryWarp) {
   threads = 64;
   expectFinding("setp.lt.u32 %p1, %tid, 32; @%p1 bar.sync 1, 64;"
