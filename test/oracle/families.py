@@ -570,19 +570,19 @@ FAMILIES: dict[str, Family] = {
         sizes={**deepseek("Dots3NoteText", "").sizes, "shared_experts_intermediate_size": INTER},
         variants={},
         module="dots3_note",
-        small={**SMALL_MLA, "index_n_heads": 2, "index_head_dim": 32},
+        small={**SMALL_MLA, "index_n_heads": 2, "index_head_dim": 32, "pad_token_id": 0},
     ),
     "glm5_next": dataclasses.replace(
         deepseek("Glm5NextText", "Glm5NextForConditionalGeneration", outer="Glm5NextConfig"),
         variants={**DEEPSEEK, **TOPK, "limit-2": {"swiglu_limit": 2.0}},
         gain=6.0,
-        small={**SMALL_MLA, "linear_head_dim": 16, "linear_num_heads": 4, "index_n_heads": 2, "index_head_dim": 32},
+        small={**SMALL_MLA, "qk_rope_head_dim": 0, "pad_token_id": 0, "linear_head_dim": 16, "linear_num_heads": 4, "index_n_heads": 2, "index_head_dim": 32},
     ),
     "hy_v4": dataclasses.replace(
         deepseek("HYV4", "HYV4ForCausalLM"),
         variants={**DEEPSEEK, **TOPK, "limit-2": {"swiglu_limit": 2.0}},
         gain=6.0,
-        small={**SMALL_MLA, "index_n_heads": 2, "index_head_dim": 32},
+        small={**SMALL_MLA, "index_n_heads": 2, "index_head_dim": 32, "pad_token_id": 0},
     ),
     "hy_v4_vl": dataclasses.replace(
         deepseek("HYV4VL", "HYV4VLForConditionalGeneration", outer="HYV4VLConfig"),
@@ -678,6 +678,11 @@ FAMILIES: dict[str, Family] = {
             "linear_num_value_heads": 4,
             "linear_key_head_dim": 16,
             "linear_value_head_dim": 16,
+            "indexer_n_heads": 2,
+            "indexer_kv_heads": 1,
+            "indexer_head_dim": 32,
+            "indexer_budget": 64,
+            "indexer_compress_ratio": 4,
         },
     ),
     "mellum": Family(
@@ -755,7 +760,7 @@ FAMILIES: dict[str, Family] = {
         {},
         module="inkling2",
         gain=6.0,
-        small={**SMALL, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 2, "swa_head_dim": 32},
+        small={**SMALL, "unpadded_vocab_size": 96, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 2, "swa_head_dim": 32},
     ),
     "inkling2_loop": Family(
         "Inkling2LoopSparseMoeBlock",

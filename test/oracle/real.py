@@ -137,6 +137,8 @@ def checkpoint(setup: Setup, runner: str, name: str, family: Family, case: str, 
         "--json",
         f"--weights={folder}",
     ]
+    if options.get("no_shared_experts"):
+        command.append("--no-shared-experts")
     done = subprocess.run([*command, f"--layer={layer}"], capture_output=True, text=True)
     if done.returncode:
         record.status = "differs"
