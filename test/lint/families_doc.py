@@ -45,7 +45,8 @@ OTHERS = (
     "| architecture | model |",
     "|---|---|",
     "| `ArcticForCausalLM` | Arctic |",
-    "| `DeepseekV41ForCausalLM` | DeepSeek-V4.1; tokens of images choose by a bias of their own: `--ignore-field=vision_config` serves those of text |",
+    "| `DeepseekV41ForCausalLM` | DeepSeek-V4.1; tokens of images choose by a bias of their own: "
+    "`--ignore-field=vision_config` serves those of text |",
     "| `KimiK3ForConditionalGeneration` | Kimi-K3 |",
     "| `MiniMaxM1ForCausalLM`, `MiniMaxText01ForCausalLM` | MiniMax-M1, MiniMax-Text-01 |",
     "| `Step3VLForConditionalGeneration`, `Step3TextForCausalLM` | Step3 |",

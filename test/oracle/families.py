@@ -541,7 +541,11 @@ FAMILIES: dict[str, Family] = {
     ),
     "mimo_v2_flash": dataclasses.replace(
         deepseek("MiMoV2Flash", "MiMoV2FlashForCausalLM"),
-        variants={**{k: v for k, v in DEEPSEEK.items() if "shared" not in k}, **TOPK, "no-scale": {"routed_scaling_factor": None}},
+        variants={
+            **{k: v for k, v in DEEPSEEK.items() if "shared" not in k},
+            **TOPK,
+            "no-scale": {"routed_scaling_factor": None},
+        },
         small={**SMALL, "intermediate_size": 64, "v_head_dim": 16},
     ),
     "bailing_hybrid": dataclasses.replace(
@@ -576,7 +580,15 @@ FAMILIES: dict[str, Family] = {
         deepseek("Glm5NextText", "Glm5NextForConditionalGeneration", outer="Glm5NextConfig"),
         variants={**DEEPSEEK, **TOPK, "limit-2": {"swiglu_limit": 2.0}},
         gain=6.0,
-        small={**SMALL_MLA, "qk_rope_head_dim": 0, "pad_token_id": 0, "linear_head_dim": 16, "linear_num_heads": 4, "index_n_heads": 2, "index_head_dim": 32},
+        small={
+            **SMALL_MLA,
+            "qk_rope_head_dim": 0,
+            "pad_token_id": 0,
+            "linear_head_dim": 16,
+            "linear_num_heads": 4,
+            "index_n_heads": 2,
+            "index_head_dim": 32,
+        },
     ),
     "hy_v4": dataclasses.replace(
         deepseek("HYV4", "HYV4ForCausalLM"),
@@ -613,9 +625,7 @@ FAMILIES: dict[str, Family] = {
         "DeepseekOcr2TextMoe",
         "DeepseekOcr2TextConfig",
         "DeepseekOcr2ForConditionalGeneration",
-        sizes(
-            "n_routed_experts", moe_intermediate_size=INTER, num_experts_per_tok=3, mlp_layer_types=["dense", *["sparse"] * 3]
-        ),
+        sizes("n_routed_experts", moe_intermediate_size=INTER, num_experts_per_tok=3, mlp_layer_types=["dense", *["sparse"] * 3]),
         OCR,
         outer="DeepseekOcr2Config",
         needed={"num_experts_per_tok": 6, "mlp_layer_types": ["dense", *["sparse"] * 31]},
@@ -760,7 +770,13 @@ FAMILIES: dict[str, Family] = {
         {},
         module="inkling2",
         gain=6.0,
-        small={**SMALL, "unpadded_vocab_size": 96, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 2, "swa_head_dim": 32},
+        small={
+            **SMALL,
+            "unpadded_vocab_size": 96,
+            "swa_num_attention_heads": 4,
+            "swa_num_key_value_heads": 2,
+            "swa_head_dim": 32,
+        },
     ),
     "inkling2_loop": Family(
         "Inkling2LoopSparseMoeBlock",
