@@ -11,9 +11,9 @@ output), every ```mlir block goes through moec-opt (also those of the .td files)
 Links to files must lead somewhere.
 
 A document's commands run one after another in one empty folder that holds links to examples/ and test/ of the tree and
-to the build folder as build/, with the build's programs in PATH. Output is compared loosely: numbers and hex digits
-count as equal to any other, blanks do not count, and a line '...' stands for any lines. A command whose block shows no
-output only has to succeed; '# exit status N' after a command's output demands another status."""
+to the build folder as build/, with the build's programs in PATH. Counts are compared: how many kernels, variants or bytes
+there are. Digests, decimals, times and places of a worst element count as equal to any other, blanks do not count, and a
+line '...' stands for any lines. A command whose block shows no output only has to succeed; '# exit status N' after a command's output demands another status."""
 
 import json
 import os
@@ -45,8 +45,10 @@ def blocks(lines):
 
 def normal(line):
     """A line without what may differ from run to run."""
-    line = re.sub(r"\b[0-9a-f]{8,}\b", "N", line)
-    line = re.sub(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?", "N", line)
+    line = re.sub(r"\b(?=\d*[a-f])[0-9a-f]{8,}\b", "N", line)
+    line = re.sub(r"[-+]?\d+(\.\d+(e[-+]?\d+)?|e[-+]?\d+)", "N", line)
+    line = re.sub(r"\b\d+(?=\s?(?:ns|us|ms|s|%)(?!\w))", "N", line)
+    line = re.sub(r"\b(token|column) \d+", r"\1 N", line)
     return " ".join(line.split())
 
 
