@@ -368,6 +368,14 @@ TEST(Targets, devicesAreCheckedForWhatKernelsNeed) {
                 k.minCtasPerSm = 2;
               }),
               HasSubstr("needs 2 CTAs with 120000 bytes"));
+  // They would fit but for what the driver keeps of each.
+  EXPECT_THAT(
+      problem([](Kernel &k, Target &, DeviceLimits &) {
+        k.sharedBytes = 116000;
+        k.minCtasPerSm = 2;
+      }),
+      HasSubstr("with 116000 bytes of shared memory (and 1024 reserved) "
+                "on an SM, the device has 233472"));
   EXPECT_THAT(problem([](Kernel &, Target &, DeviceLimits &d) {
                 d.threadsPerBlock = 64;
               }),
@@ -397,4 +405,8 @@ TEST(Targets, devicesAreCheckedForWhatKernelsNeed) {
   EXPECT_THAT(
       problem([](Kernel &, Target &, DeviceLimits &d) { d.maxGrid[0] = 63; }),
       HasSubstr("the device allows 63"));
+  for (const size_t i : {1, 2})
+    EXPECT_THAT(
+        problem([&](Kernel &, Target &, DeviceLimits &d) { d.maxGrid[i] = 0; }),
+        HasSubstr(std::string("needs 1 CTAs in ") + "xyz"[i] + " with"));
 }
