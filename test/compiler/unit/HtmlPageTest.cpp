@@ -214,7 +214,6 @@ TEST(HtmlNumbers, HaveUnitsThatFit) {
   EXPECT_EQ(countText(-1234567), "-1,234,567");
   EXPECT_EQ(countText(-123456), "-123,456");
   EXPECT_EQ(countText(-123), "-123");
-  EXPECT_EQ(countText(-123), "-123");
   EXPECT_EQ(countedText(1, "launch", "launches"), "1 launch");
   EXPECT_EQ(countedText(1000, "token", "tokens"), "1,000 tokens");
   EXPECT_EQ(sizeText(1023), "1023 B");
