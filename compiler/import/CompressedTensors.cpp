@@ -212,13 +212,13 @@ bool readOrder(JsonReader &group) {
 
 /// The parts of experts that the targets of a group name.
 struct Targets {
-  unsigned parts = 0;     ///< see ModuleMeaning
+  ExpertParts parts;
   bool byClass = false;   ///< all linear modules
-  bool isUnclear = false; ///< some layers, or a pattern that is not understood
+  bool isUnclear = false; ///< a class, or a pattern that is not understood
 };
 
-Targets readTargets(JsonReader &group) {
-  Targets result;
+Targets readTargets(JsonReader &group, const LayerModules &layer) {
+  Targets result{ExpertParts(layer)};
   const json *list = group.find("targets");
   const bool isList = list && list->is_array() &&
                       std::ranges::all_of(*list, [](const json &target) {
@@ -237,37 +237,35 @@ Targets readTargets(JsonReader &group) {
       result.byClass = true;
       continue;
     }
-    const ModuleMeaning meaning = meaningOfModules(target);
+    const ModuleMeaning meaning = meaningOfModules(target, layer);
     // The class of a model's experts, whatever it is called there.
     const bool isClass = target.find('.') == std::string::npos &&
                          (target.find("Expert") != std::string::npos ||
                           target.find("MoE") != std::string::npos ||
                           target.find("Moe") != std::string::npos);
-    result.parts |= meaning.routed;
-    result.isUnclear |=
-        !meaning.understood || isClass || (meaning.routed && meaning.ofSome);
+    result.parts.add(meaning.routed);
+    result.isUnclear |= !meaning.understood || isClass;
   }
   return result;
 }
 
 /// The group that experts are in. As in vLLM, names of modules count more than
 /// their class.
-std::optional<std::string> groupOfExperts(JsonReader &quant,
-                                          JsonReader &groups) {
+std::optional<std::string> groupOfExperts(JsonReader &quant, JsonReader &groups,
+                                          const LayerModules &layer) {
   std::vector<std::string> byName, byClass;
   for (const auto &[name, value] : groups.value().items()) {
     std::optional<JsonReader> group = groups.object(name);
     if (!group)
       continue;
-    const Targets targets = readTargets(*group);
-    const bool isPart =
-        targets.parts != 0 && targets.parts != ModuleMeaning::All;
+    const Targets targets = readTargets(*group, layer);
+    const bool isPart = !targets.parts.none() && !targets.parts.all();
     if (targets.isUnclear || isPart)
       refuseScheme(
           *group, "targets",
           "names some experts or parts of them, or cannot be told from that; "
           "accepted: \"Linear\", or names of all routed experts");
-    if (targets.parts)
+    if (targets.parts.all())
       byName.push_back(name);
     else if (targets.byClass)
       byClass.push_back(name);
@@ -355,13 +353,15 @@ void refuseTransforms(JsonReader &quant) {
 } // namespace
 
 void moec::compiler::readCompressedTensors(JsonReader &quant,
+                                           const QuantizationContext &context,
                                            ExpertQuantization &result) {
   refuseTransforms(quant);
   (void)quant.find("format"); // readFormat reads it, if the group has none
   std::optional<JsonReader> groups = quant.object("config_groups");
   if (!groups)
     return quant.expected("config_groups", "an object with groups");
-  const std::optional<std::string> name = groupOfExperts(quant, *groups);
+  const std::optional<std::string> name =
+      groupOfExperts(quant, *groups, context.layer);
   if (!name)
     return;
   std::optional<JsonReader> group = groups->object(*name);

@@ -76,7 +76,10 @@ private:
                   std::span<const std::string_view> names);
 
   void readLayers();
-  void readTypeAndScheme(LayerDescription &layer);
+  void readType(LayerDescription &layer);
+  void readScheme(LayerDescription &layer);
+  void readStoredWords(LayerDescription &layer);
+  LayerModules modules();
   void readRouting(LayerDescription &layer);
   void readGroups(RoutingDescription &routing, int64_t experts);
   void readHash(LayerDescription &layer);
@@ -321,7 +324,7 @@ void ConfigReader::readLayers() {
   origin.isAsked = options.layer.has_value();
 }
 
-void ConfigReader::readTypeAndScheme(LayerDescription &layer) {
+void ConfigReader::readType(LayerDescription &layer) {
   // Newer Transformers write "dtype", older ones "torch_dtype".
   JsonReader &typed =
       part && (part->has("dtype") || part->has("torch_dtype")) ? *part : outer;
@@ -338,11 +341,53 @@ void ConfigReader::readTypeAndScheme(LayerDescription &layer) {
     if (typed.has(key))
       origin.read.emplace_back(key, shown(*typed.find(key)));
   }
+}
 
+/// The layer as lists of modules name it.
+LayerModules ConfigReader::modules() {
+  const Place place = find(family.experts.names);
+  const auto experts = place.value
+                           ? integerIn(*place.value, 1, kMaxDescribedExperts)
+                           : family.experts.absent;
+  return {chosen.index, numLayers, experts.value_or(1),
+          family.activation.gated};
+}
+
+/// A named scheme says what integers mean; the config, how words hold them.
+void ConfigReader::readStoredWords(LayerDescription &layer) {
+  const std::string_view scheme = *options.scheme;
+  const bool isOfWords = scheme.starts_with("int4_") ||
+                         scheme == "int8_w8a16" || scheme == "int8_zp_w8a16";
+  if (!isOfWords || options.weightsDtype)
+    return;
+  std::optional<JsonReader> quant =
+      of("quantization_config").object("quantization_config");
+  const auto text = [&](const char *key) {
+    const json *value = quant ? quant->find(key) : nullptr;
+    return value && value->is_string() ? value->get<std::string>() : "";
+  };
+  const std::string method = text("quant_method");
+  if (method == "compressed-tensors" && text("format") == "pack-quantized")
+    layer.storedLayout = "pack_quantized";
+  if (method == "awq")
+    layer.storedLayout = "awq";
+  if (method == "gptq") {
+    const std::string format = text("checkpoint_format");
+    layer.storedLayout = format.empty() ? "gptq" : format;
+    layer.groupIndex = quant->booleanOr("desc_act", false);
+  }
+  if (method == "gptq" || method == "awq")
+    layer.quant.groupSize = quant->integerOr("group_size", 0, -1, kMaxBlock);
+  layer.groupIndex = layer.groupIndex && layer.quant.groupSize != -1;
+}
+
+void ConfigReader::readScheme(LayerDescription &layer) {
   const std::string_view typeKey = family.expertTypeKey;
   const bool hasType = !typeKey.empty() && of(typeKey).has(typeKey);
-  if (options.scheme || isIgnored("quantization_config", options))
+  if (isIgnored("quantization_config", options))
     return;
+  if (options.scheme)
+    return readStoredWords(layer);
   if (hasType) {
     layer.quant.scheme = readExpertType(of(typeKey), typeKey);
     origin.read.emplace_back(typeKey, shown(*of(typeKey).find(typeKey)));
@@ -358,7 +403,7 @@ void ConfigReader::readTypeAndScheme(LayerDescription &layer) {
     return;
   }
   if (std::optional<JsonReader> quant = reader.object("quantization_config")) {
-    quantization = readQuantization(*quant, options.ignoreFields);
+    quantization = readQuantization(*quant, {modules(), options.ignoreFields});
     const json *method = quant->find("quant_method");
     origin.read.emplace_back("quantization_config",
                              shown(method ? *method : json("an object")));
@@ -565,13 +610,23 @@ void ConfigReader::refuseOtherValues(const FixedKey &fixed) {
 
 void ConfigReader::read(LayerDescription &layer) {
   origin.model = model;
-  readTypeAndScheme(layer);
+  readType(layer);
+  // Lists of modules name layers. An origin has the scheme before the layers.
+  const auto read = origin.read.size(), assumed = origin.assumed.size();
   readLayers();
-  if (std::ranges::count(quantization.plainLayers, chosen.index))
+  const auto readBy = origin.read.size(), assumedBy = origin.assumed.size();
+  readScheme(layer);
+  const auto rotate = [](auto &list, size_t first, size_t middle) {
+    std::rotate(list.begin() + ptrdiff_t(first),
+                list.begin() + ptrdiff_t(middle), list.end());
+  };
+  rotate(origin.read, read, readBy);
+  rotate(origin.assumed, assumed, assumedBy);
+  if (quantization.plain)
     of("quantization_config")
         .refuse("quantization_config",
-                "leaves all of layer {} as it is; accepted: --scheme={}, or "
-                "--layer of another layer",
+                "leaves all experts of layer {} as they are; accepted: "
+                "--scheme={}, or --layer of another layer",
                 chosen.index, layer.inputType);
   const size_t before = outer.errors().count;
   layer.experts = getSize(family.experts, sizes.experts, kMaxDescribedExperts);

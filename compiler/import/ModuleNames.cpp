@@ -1,387 +1,357 @@
-//===- ModuleNames.cpp - which experts a pattern of modules means ---------===//
+//===- ModuleNames.cpp - which experts names of modules mean --------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
+//
+// Names are read word by word. Patterns are compared with all names that the
+// experts of the layer may have: their common beginnings are read once.
+//
+//===----------------------------------------------------------------------===//
 
 #include "compiler/import/ModuleNames.h"
 
+#include "compiler/import/ModulePattern.h"
+
 #include <algorithm>
-#include <cctype>
 #include <charconv>
+#include <map>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 using namespace moec;
 using namespace moec::compiler;
 
 namespace {
 
-/// In a pattern: any character, any run of characters. In both: a number.
-constexpr char kAny = '\x01', kStar = '\x02', kNumber = '#';
+using Words = std::span<const std::string_view>;
 
-/// Longer patterns, or ones with more alternatives, are not understood.
-constexpr size_t kMaxPattern = 256, kMaxAlternatives = 16;
+constexpr std::string_view kLayerWords[] = {"layers", "blocks", "h"};
+constexpr std::string_view kBlocks[] = {
+    "mlp", "block_sparse_moe", "mixer", "feed_forward", "ffn", "moe"};
+/// Blocks whose parts may be those of all experts.
+constexpr std::string_view kExpertBlocks[] = {"block_sparse_moe", "moe"};
+constexpr std::string_view kExperts[] = {"experts", "local_experts"};
+constexpr std::string_view kShared[] = {"shared_experts", "shared_expert",
+                                        "shared_mlp", "share_expert"};
+constexpr std::string_view kSharedGates[] = {"shared_expert_gate",
+                                             "shared_experts_gate"};
+/// Words of other models next to the language model, and of draft layers.
+constexpr std::string_view kOthers[] = {"vision", "visual", "audio", "mtp",
+                                        "draft",  "eagle",  "nextn"};
 
-struct ModuleName {
-  std::string name; ///< with a dot at both ends
-  unsigned part;
-  bool isShared;
+struct PartWord {
+  std::string_view word;
+  unsigned parts;
+};
+constexpr PartWord kParts[] = {
+    {"gate_proj", ExpertParts::Gate},
+    {"w1", ExpertParts::Gate},
+    {"up_proj", ExpertParts::Up},
+    {"w3", ExpertParts::Up},
+    {"v1", ExpertParts::Up},
+    {"gate_up_proj", ExpertParts::Gate | ExpertParts::Up},
+    {"input_linear", ExpertParts::Gate | ExpertParts::Up},
+    {"down_proj", ExpertParts::Down},
+    {"w2", ExpertParts::Down},
+    {"output_linear", ExpertParts::Down},
 };
 
-/// Calls `see` with each word between dots until it returns false.
-template <typename See> bool forEachPart(std::string_view name, See see) {
-  while (!name.empty()) {
-    const size_t dot = std::min(name.find('.'), name.size());
-    if (dot > 0 && !see(name.substr(0, dot)))
-      return false;
-    name.remove_prefix(std::min(dot + 1, name.size()));
-  }
-  return true;
+template <size_t N>
+bool isOne(std::string_view word, const std::string_view (&words)[N]) {
+  return std::ranges::find(words, word) != std::end(words);
 }
 
-std::vector<ModuleName> makeNames() {
-  using M = ModuleMeaning;
-  constexpr std::string_view kLayers[] = {
-      "model.layers.#", "model.language_model.layers.#",
-      "language_model.model.layers.#", "backbone.layers.#",
-      "transformer.blocks.#"};
-  constexpr std::string_view kBlocks[] = {
-      "mlp", "block_sparse_moe", "mixer", "feed_forward", "ffn", "moe"};
-  constexpr std::string_view kRouted[] = {"experts", "experts.#"};
-  constexpr std::string_view kShared[] = {"shared_experts", "shared_expert",
-                                          "shared_mlp", "share_expert"};
-  constexpr std::pair<std::string_view, unsigned> kParts[] = {
-      {"", M::All},        {".gate_proj", M::Gate},
-      {".up_proj", M::Up}, {".gate_up_proj", M::Gate | M::Up},
-      {".w1", M::Gate},    {".down_proj", M::Down},
-      {".w3", M::Up},      {".w2", M::Down}};
-  std::vector<ModuleName> names;
-  const auto add = [&](std::string_view layer, std::string_view block,
-                       std::string_view experts, bool isShared) {
-    for (const auto &[part, bits] : kParts) {
-      std::string name = ".";
-      name.append(layer).append(".").append(block).append(".");
-      name.append(experts).append(part).append(".");
-      names.push_back({std::move(name), bits, isShared});
-    }
-  };
-  for (std::string_view layer : kLayers)
-    for (std::string_view block : kBlocks) {
-      for (std::string_view experts : kRouted)
-        add(layer, block, experts, false);
-      for (std::string_view experts : kShared)
-        add(layer, block, experts, true);
-    }
-  return names;
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
 }
 
-/// Whether each word of a name is one of those that experts' names have. Most
-/// entries of a list are told apart by this, without a look at all names.
-bool hasWordsOfExperts(std::string_view entry,
-                       const std::vector<ModuleName> &names) {
-  static const std::set<std::string_view> kWords = [&] {
-    std::set<std::string_view> words;
-    for (const ModuleName &module : names)
-      forEachPart(module.name, [&](std::string_view word) {
-        words.insert(word);
-        return true;
-      });
-    return words;
-  }();
-  return forEachPart(entry, [&](std::string_view word) {
-    const bool isNumber = std::ranges::all_of(
-        word, [](unsigned char c) { return std::isdigit(c) != 0; });
-    return isNumber || kWords.contains(word);
-  });
-}
-
-/// Whether all of `text` fits a pattern. Of several runs that could be longer
-/// the last alone is, so that the time is at most the product of the lengths.
-bool fits(std::string_view text, std::string_view pattern) {
-  size_t t = 0, p = 0, star = std::string_view::npos, behind = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == kStar) {
-      star = p++;
-      behind = t;
-    } else if (p < pattern.size() &&
-               (pattern[p] == kAny || pattern[p] == text[t])) {
-      ++p;
-      ++t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++behind;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == kStar)
-    ++p;
-  return p == pattern.size();
-}
-
-bool isWordCharacter(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
-}
-
-/// Each number that is a word of its own becomes kNumber.
-std::string withoutNumbers(std::string_view pattern, bool &hasNumber) {
-  std::string result;
-  for (size_t i = 0; i < pattern.size();) {
-    size_t end = i;
-    while (end < pattern.size() &&
-           std::isdigit(static_cast<unsigned char>(pattern[end])))
-      ++end;
-    const bool isWord =
-        end != i && (i == 0 || !isWordCharacter(pattern[i - 1])) &&
-        (end == pattern.size() || !isWordCharacter(pattern[end]));
-    if (isWord) {
-      result += kNumber;
-      hasNumber = true;
-    } else {
-      result += pattern.substr(i, std::max<size_t>(end - i, 1));
-    }
-    i = std::max(end, i + 1);
-  }
-  return result;
-}
-
-/// Reads the regular expressions that quantization configs have in practice
-/// as patterns: literals, '.', escapes, classes, groups of alternatives, '*'
-/// and '+'.
-class RegexReader {
-public:
-  RegexReader(std::string_view text) : text(text) {}
-
-  /// The alternatives; none if something else stands in the expression.
-  std::vector<std::string> read() {
-    std::vector<std::string> result = readAlternatives(0);
-    if (failed || at != text.size())
-      return {};
-    return result;
-  }
-
-private:
-  std::vector<std::string> readAlternatives(int depth);
-  std::vector<std::string> readSequence(int depth);
-  /// One character, class or group.
-  std::vector<std::string> readAtom(int depth);
-  std::vector<std::string> readClass();
-  char peek() const { return at < text.size() ? text[at] : '\0'; }
-  std::vector<std::string> fail() {
-    failed = true;
-    return {};
-  }
-
-  std::string_view text;
-  size_t at = 0;
-  bool failed = false;
-};
-
-std::vector<std::string> RegexReader::readAlternatives(int depth) {
-  constexpr int kMaxDepth = 8;
-  if (depth > kMaxDepth)
-    return fail();
-  std::vector<std::string> all = readSequence(depth);
-  while (!failed && peek() == '|') {
-    ++at;
-    for (std::string &one : readSequence(depth))
-      all.push_back(std::move(one));
-    if (all.size() > kMaxAlternatives)
-      return fail();
-  }
-  return all;
-}
-
-std::vector<std::string> RegexReader::readSequence(int depth) {
-  std::vector<std::string> all = {""};
-  while (!failed && at < text.size() && peek() != '|' && peek() != ')') {
-    std::vector<std::string> atom = readAtom(depth);
-    const char quantifier = peek();
-    if (quantifier == '*' || quantifier == '+') {
-      // A run of whatever the atom is: more fits than the expression means,
-      // so that experts are found where they may be meant.
-      atom = {std::string(1, kStar)};
-      ++at;
-    } else if (quantifier == '?') {
-      atom.emplace_back();
-      ++at;
-    } else if (quantifier == '{') {
-      return fail();
-    }
-    // Of a lazy run, or a possessive one.
-    if (quantifier != '\0' && (peek() == '?' || peek() == '+') &&
-        (quantifier == '*' || quantifier == '+' || quantifier == '?'))
-      ++at;
-    std::vector<std::string> longer;
-    for (const std::string &begin : all)
-      for (const std::string &end : atom)
-        longer.push_back(begin + end);
-    if (longer.size() > kMaxAlternatives)
-      return fail();
-    all = std::move(longer);
-  }
-  return all;
-}
-
-std::vector<std::string> RegexReader::readClass() {
-  const size_t begin = ++at;
-  if (peek() == '^')
-    ++at;
-  if (peek() == ']')
-    ++at;
-  while (at < text.size() && peek() != ']')
-    at += peek() == '\\' ? 2 : 1;
-  if (at >= text.size())
-    return fail();
-  const std::string_view inside = text.substr(begin, at++ - begin);
-  // Any number, as other expressions of it.
-  if (inside == "0-9" || inside == "\\d")
-    return {std::string(1, kStar)};
-  // Of a few characters each is an alternative, so that numbers are seen.
-  constexpr size_t kMaxMembers = 10;
-  std::vector<std::string> members;
-  for (size_t i = 0; i < inside.size(); ++i) {
-    const bool isRange = i + 2 < inside.size() && inside[i + 1] == '-';
-    const int first = static_cast<unsigned char>(inside[i]);
-    const int last =
-        isRange ? static_cast<unsigned char>(inside[i + 2]) : first;
-    if (first == '^' || first == '\\' || last < first ||
-        size_t(last - first) + members.size() >= kMaxMembers)
-      return {std::string(1, kAny)};
-    for (int c = first; c <= last; ++c)
-      members.emplace_back(1, char(c));
-    i += isRange ? 2 : 0;
-  }
-  return members;
-}
-
-std::vector<std::string> RegexReader::readAtom(int depth) {
-  const char c = peek();
-  switch (c) {
-  case '(': {
-    ++at;
-    if (text.substr(at).starts_with("?:"))
-      at += 2;
-    else if (peek() == '?')
-      return fail(); // looks ahead or behind
-    std::vector<std::string> inside = readAlternatives(depth + 1);
-    if (peek() != ')')
-      return fail();
-    ++at;
-    return inside;
-  }
-  case '[':
-    return readClass();
-  case '.':
-    ++at;
-    return {std::string(1, kAny)};
-  case '\\': {
-    ++at;
-    const char escaped = peek();
-    ++at;
-    if (escaped == 'd' || escaped == 'w' || escaped == 'S')
-      return {std::string(1, escaped == 'd' ? kStar : kAny)};
-    if (escaped == 'b' || escaped == 'Z')
-      return {""};
-    if (escaped == '\0' || std::isalnum(static_cast<unsigned char>(escaped)))
-      return fail();
-    return {std::string(1, escaped)};
-  }
-  case '^':
-  case '$':
-    // Ends are looked for apart.
-    ++at;
-    return {""};
-  case '*':
-  case '+':
-  case '?':
-  case '{':
-    return fail();
-  default:
-    ++at;
-    return {std::string(1, c)};
-  }
-}
-
-/// The number behind "layers." if it is the only one of the entry.
-std::optional<int64_t> layerOf(std::string_view entry) {
-  constexpr std::string_view kWords[] = {"layers.", "layers\\.", "blocks."};
-  for (std::string_view word : kWords) {
-    const size_t found = entry.find(word);
-    if (found == std::string_view::npos)
-      continue;
-    const char *begin = entry.data() + found + word.size();
-    const char *end = entry.data() + entry.size();
-    int64_t number = 0;
-    const auto [last, error] = std::from_chars(begin, end, number);
-    if (error != std::errc() || last == begin)
-      return std::nullopt;
-    const bool isOnly = std::none_of(last, end, [](unsigned char c) {
-      return std::isdigit(c) || c == '[' || c == '|';
-    });
-    return isOnly && (last == end || *last == '.' || *last == '*' ||
-                      *last == '\\')
-               ? std::optional<int64_t>(number)
-               : std::nullopt;
-  }
+std::optional<unsigned> partsOf(std::string_view word) {
+  for (const PartWord &part : kParts)
+    if (part.word == word)
+      return part.parts;
   return std::nullopt;
 }
 
-bool saysRouted(std::string_view entry) {
-  return entry.find("experts") != std::string_view::npos &&
-         entry.find("shared_expert") == std::string_view::npos;
+std::optional<int64_t> numberOf(std::string_view word) {
+  int64_t number = 0;
+  const char *end = word.data() + word.size();
+  const auto [last, error] = std::from_chars(word.data(), end, number);
+  const bool isNumber = error == std::errc() && last == end && number >= 0;
+  return isNumber ? std::optional(number) : std::nullopt;
+}
+
+std::vector<std::string_view> wordsOf(std::string_view name) {
+  std::vector<std::string_view> words;
+  while (!name.empty()) {
+    const size_t dot = std::min(name.find('.'), name.size());
+    if (dot > 0)
+      words.push_back(name.substr(0, dot));
+    name.remove_prefix(std::min(dot + 1, name.size()));
+  }
+  return words;
+}
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+/// Takes the words up to the layer's number. False if another layer is named.
+bool takeLayer(Words &words, const LayerModules &layer, bool &isOfLayer) {
+  for (size_t i = 0; i + 1 < words.size(); ++i) {
+    const std::optional<int64_t> number = numberOf(words[i + 1]);
+    if (!isOne(words[i], kLayerWords) || !number)
+      continue;
+    words = words.subspan(i + 2);
+    isOfLayer = true;
+    return *number == layer.layer;
+  }
+  // What stands before all layers.
+  constexpr std::string_view kModels[] = {"model",       "language_model",
+                                          "text_model",  "backbone",
+                                          "transformer", "decoder"};
+  while (!words.empty() && isOne(words.front(), kModels))
+    words = words.subspan(1);
+  if (!words.empty() && isOne(words.front(), kLayerWords))
+    words = words.subspan(1);
+  return true;
+}
+
+/// The words after "experts".
+void readExperts(Words words, ModuleMeaning &meaning) {
+  std::optional<int64_t> expert;
+  if (!words.empty() && words.front() == "mlp")
+    words = words.subspan(1);
+  if (!words.empty() && (expert = numberOf(words.front())))
+    words = words.subspan(1);
+  unsigned parts = ExpertParts::All;
+  if (!words.empty()) {
+    const std::optional<unsigned> some = partsOf(words.front());
+    words = words.subspan(1);
+    const bool isWhole =
+        words.empty() || (words.size() == 1 && words.front() == "weight");
+    meaning.understood = some && isWhole;
+    parts = some.value_or(0);
+  }
+  if (expert)
+    meaning.routed.add(*expert, parts);
+  else
+    meaning.routed.addAll(parts);
+}
+
+void readModuleName(std::string_view name, const LayerModules &layer,
+                    ModuleMeaning &meaning) {
+  for (std::string_view other : kOthers)
+    if (has(name, other))
+      return;
+  const std::vector<std::string_view> all = wordsOf(name);
+  Words words = all;
+  bool isOfLayer = false;
+  if (words.empty() || !takeLayer(words, layer, isOfLayer))
+    return;
+  std::string_view block;
+  if (!words.empty() && isOne(words.front(), kBlocks)) {
+    block = words.front();
+    words = words.subspan(1);
+  }
+  if (words.empty())
+    return meaning.routed.addAll(ExpertParts::All);
+  if (isOne(words.front(), kShared)) {
+    meaning.shared = true;
+    return;
+  }
+  if (isOne(words.front(), kSharedGates))
+    return;
+  if (isOne(words.front(), kExperts))
+    return readExperts(words.subspan(1), meaning);
+  // A part of all experts, or by itself a part of any module.
+  const std::optional<unsigned> parts = partsOf(words.front());
+  const bool mayBePart =
+      isOne(block, kExpertBlocks) || (block.empty() && !isOfLayer);
+  if (parts && mayBePart)
+    return meaning.routed.addAll(*parts);
+  meaning.understood = std::ranges::none_of(words, [](std::string_view word) {
+    return has(word, "experts") && !isOne(word, kSharedGates);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// Patterns
+//===----------------------------------------------------------------------===//
+
+constexpr std::string_view kPrefixes[] = {"model.layers.",
+                                          "model.language_model.layers.",
+                                          "language_model.model.layers.",
+                                          "language_model.layers.",
+                                          "thinker.model.layers.",
+                                          "model.decoder.layers.",
+                                          "backbone.layers.",
+                                          "transformer.blocks.",
+                                          "layers."};
+
+/// Compares a pattern with the names of a layer's experts.
+class PatternNames {
+public:
+  PatternNames(ModulePattern &pattern, const LayerModules &layer)
+      : pattern(pattern), layer(layer) {}
+
+  void read(ModuleMeaning &meaning) {
+    for (std::string_view prefix : kPrefixes)
+      readLayer(pattern.next(pattern.begin(), prefix), layer.layer,
+                layer.experts, meaning);
+  }
+
+  /// Returns true if names of other layers, or of draft layers, match.
+  bool meansOthers() {
+    seen.clear();
+    constexpr std::string_view kDrafts[] = {
+        "mtp.layers.", "model.mtp.layers.", "model.mtp_layers.",
+        "mtp_layers.", "draft.layers.",     "model.mtp."};
+    constexpr int64_t kBehind = 4, kMaxLayers = 512;
+    const int64_t last = std::min(layer.layers, kMaxLayers) + kBehind;
+    for (int64_t other = 0; other < last; ++other) {
+      for (std::string_view prefix : kPrefixes)
+        if (other != layer.layer && anyOf(prefix, other))
+          return true;
+      for (std::string_view prefix : kDrafts)
+        if (other < kBehind && anyOf(prefix, other))
+          return true;
+    }
+    return false;
+  }
+
+private:
+  using State = ModulePattern::State;
+
+  State word(State state, std::string_view text) {
+    return pattern.next(pattern.next(state, '.'), text);
+  }
+  State number(State state, int64_t value) {
+    return pattern.next(state, std::to_string(value));
+  }
+
+  bool anyOf(std::string_view prefix, int64_t other) {
+    const LayerModules single = {other, other + 1, 1, layer.gated};
+    ModuleMeaning meaning(single);
+    readLayer(pattern.next(pattern.begin(), prefix), other, 1, meaning);
+    return !meaning.routed.none() || meaning.shared;
+  }
+
+  /// Names that lead to one state end alike: each state is followed once.
+  bool isNew(int level, State state) {
+    return state != ModulePattern::kDead && seen.emplace(level, state).second;
+  }
+
+  void readLayer(State state, int64_t index, int64_t experts,
+                 ModuleMeaning &meaning) {
+    state = number(state, index);
+    if (!isNew(0, state))
+      return;
+    if (pattern.accepts(state))
+      meaning.routed.addAll(ExpertParts::All);
+    for (std::string_view block : kBlocks) {
+      const State inBlock = word(state, block);
+      const bool mayHaveParts = isOne(block, kExpertBlocks);
+      if (!isNew(mayHaveParts ? 2 : 1, inBlock))
+        continue;
+      if (pattern.accepts(inBlock))
+        meaning.routed.addAll(ExpertParts::All);
+      for (std::string_view shared : kShared)
+        readShared(word(inBlock, shared), meaning);
+      for (std::string_view word_ : kExperts)
+        readExperts(word(inBlock, word_), experts, meaning);
+      if (mayHaveParts)
+        readParts(inBlock, std::nullopt, meaning);
+    }
+  }
+
+  void readShared(State state, ModuleMeaning &meaning) {
+    meaning.shared |= pattern.accepts(state);
+    for (const PartWord &part : kParts)
+      meaning.shared |= pattern.accepts(word(state, part.word));
+  }
+
+  void readExperts(State state, int64_t experts, ModuleMeaning &meaning) {
+    if (!isNew(3, state))
+      return;
+    if (pattern.accepts(state))
+      meaning.routed.addAll(ExpertParts::All);
+    readParts(state, std::nullopt, meaning);
+    const State dot = pattern.next(state, '.');
+    for (int64_t e = 0; e < experts; ++e) {
+      const State one = number(dot, e);
+      if (one == ModulePattern::kDead)
+        continue;
+      if (pattern.accepts(one))
+        meaning.routed.add(e, ExpertParts::All);
+      readParts(one, e, meaning);
+    }
+  }
+
+  void readParts(State state, std::optional<int64_t> expert,
+                 ModuleMeaning &meaning) {
+    const auto [it, isFirst] = partsAt.emplace(state, 0);
+    if (isFirst)
+      for (const PartWord &part : kParts)
+        if (pattern.accepts(word(state, part.word)))
+          it->second |= part.parts;
+    if (expert)
+      meaning.routed.add(*expert, it->second);
+    else
+      meaning.routed.addAll(it->second);
+  }
+
+  std::set<std::pair<int, State>> seen;
+  std::map<State, unsigned> partsAt; ///< parts whose names match from a state
+  ModulePattern &pattern;
+  const LayerModules &layer;
+};
+
+void readPattern(std::optional<ModulePattern> pattern, std::string_view entry,
+                 const LayerModules &layer, ModuleMeaning &meaning) {
+  if (!pattern) {
+    meaning.understood = false;
+    return;
+  }
+  PatternNames names(*pattern, layer);
+  names.read(meaning);
+  // It names experts of this model, of whatever name, or those of others.
+  if (meaning.routed.none() && !meaning.shared && has(entry, "experts"))
+    meaning.understood = names.meansOthers();
+  if (!pattern->isExact())
+    meaning.understood = false;
 }
 
 } // namespace
 
+bool ExpertParts::none() const {
+  return std::ranges::all_of(ofExpert, [](uint8_t parts) { return !parts; });
+}
+
+bool ExpertParts::all() const {
+  return std::ranges::all_of(ofExpert,
+                             [](uint8_t parts) { return parts == All; });
+}
+
 ModuleMeaning moec::compiler::meaningOfModules(std::string_view entry,
+                                               const LayerModules &layer,
                                                bool isRegex) {
-  static const std::vector<ModuleName> kNames = makeNames();
-  ModuleMeaning meaning;
+  ModuleMeaning meaning(layer);
   if (entry.starts_with("re:")) {
     entry.remove_prefix(3);
     isRegex = true;
   }
-  meaning.layer = layerOf(entry);
-  const bool isPlain = !isRegex && entry.find('*') == std::string_view::npos;
-  if (entry.empty() || (isPlain && !hasWordsOfExperts(entry, kNames)))
+  if (entry.empty())
     return meaning;
-  std::vector<std::string> patterns;
-  if (entry.size() <= kMaxPattern && !isRegex)
-    patterns.emplace_back(entry);
-  if (entry.size() <= kMaxPattern && isRegex) {
-    patterns = RegexReader(entry).read();
-  }
-  if (patterns.empty()) {
-    meaning.understood = false;
-    if (saysRouted(entry))
-      meaning.routed = ModuleMeaning::All;
-    return meaning;
-  }
-  for (std::string &pattern : patterns) {
-    pattern = withoutNumbers(pattern, meaning.ofSome);
-    if (isRegex) {
-      // Python's match begins with the name, and may end before it.
-      pattern.insert(0, ".");
-      if (!entry.ends_with('$'))
-        pattern += kStar;
-      else
-        pattern += '.';
-    } else {
-      std::replace(pattern.begin(), pattern.end(), '*', kStar);
-      pattern = std::string({kStar, '.'}) + pattern + '.' + kStar;
-    }
-    for (const ModuleName &module : kNames)
-      if (fits(module.name, pattern)) {
-        if (module.isShared)
-          meaning.shared = true;
-        else
-          meaning.routed |= module.part;
-      }
-  }
+  if (isRegex)
+    readPattern(ModulePattern::regex(entry), entry, layer, meaning);
+  else if (entry.find_first_of("*?") != std::string_view::npos)
+    readPattern(ModulePattern::wildcard(entry), entry, layer, meaning);
+  else
+    readModuleName(entry, layer, meaning);
   return meaning;
 }

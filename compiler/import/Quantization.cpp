@@ -33,81 +33,98 @@ namespace {
 // Modules that are quantized in another way, or not
 //===----------------------------------------------------------------------===//
 
-/// Modules that stay unquantized may be anything but experts: then the layer
-/// would not have one scheme.
-void readExceptions(JsonReader &quant, std::string_view key,
-                    ExpertQuantization &result) {
+/// Entries of one list, or nothing after an error.
+const json *listOfModules(JsonReader &quant, std::string_view key) {
   const json *list = quant.find(key);
   if (!list)
-    return;
+    return nullptr;
   const bool isList =
       list->is_array() && std::ranges::all_of(*list, [](const json &name) {
         return name.is_string();
       });
-  if (!isList)
-    return quant.expected(key, "an array of module names");
-  size_t patterns = 0;
-  for (const json &entry : *list) {
-    const auto &name = entry.get_ref<const std::string &>();
-    const bool isPattern =
-        name.starts_with("re:") || name.find('*') != std::string::npos;
-    if (isPattern && ++patterns > kMaxPatterns)
-      return quant.refuse(key, "expected at most {} patterns", kMaxPatterns);
-    const ModuleMeaning meaning = meaningOfModules(name);
-    // A name of shared experts alone, in whatever words; their gate is the
-    // router's business.
-    if (name.find("shared_expert") != std::string::npos && !meaning.routed) {
-      result.sharedDiffer |=
-          name.find("shared_expert_gate") == std::string::npos;
-      continue;
-    }
-    const bool namesRouted = name.find("experts") != std::string::npos &&
-                             (meaning.routed || !meaning.shared);
-    if (name == "Linear" || namesRouted || (meaning.routed && !meaning.layer))
-      return refuseScheme(
-          quant, key,
-          "{} names experts, whose layers would differ from the others",
-          describeJson(entry));
-    if (meaning.routed)
-      result.plainLayers.push_back(*meaning.layer);
-    else
-      result.sharedDiffer |= meaning.shared;
+  if (!isList) {
+    quant.expected(key, "an array of module names");
+    return nullptr;
   }
+  const auto patterns = std::ranges::count_if(*list, [](const json &entry) {
+    const auto &name = entry.get_ref<const std::string &>();
+    return name.starts_with("re:") || name.find('*') != std::string::npos;
+  });
+  if (size_t(patterns) > kMaxPatterns) {
+    quant.refuse(key, "expected at most {} patterns", kMaxPatterns);
+    return nullptr;
+  }
+  return list;
 }
 
 /// GPTQModel's rules for single modules: expressions, "-:" for those that stay
-/// as they are, "+:" or nothing for those with other numbers.
-void readDynamic(JsonReader &quant, ExpertQuantization &result) {
+/// as they are, "+:" or nothing for those with other numbers. Returns the
+/// config of the layer's experts if a rule changes it.
+std::optional<json> readDynamic(JsonReader &quant,
+                                const QuantizationContext &context,
+                                ExpertQuantization &result) {
+  if (context.ignores("dynamic")) {
+    (void)quant.find("dynamic");
+    return std::nullopt;
+  }
   std::optional<JsonReader> rules = quant.object("dynamic");
   if (!rules)
-    return;
-  if (rules->value().size() > kMaxPatterns)
-    return quant.refuse("dynamic", "expected at most {} patterns",
-                        kMaxPatterns);
+    return std::nullopt;
+  if (rules->value().size() > kMaxPatterns) {
+    quant.refuse("dynamic", "expected at most {} patterns", kMaxPatterns);
+    return std::nullopt;
+  }
+  std::optional<json> merged;
   for (const auto &[rule, changes] : rules->value().items()) {
     std::string_view pattern = rule;
     const bool isMinus = pattern.starts_with("-:");
     if (isMinus || pattern.starts_with("+:"))
       pattern.remove_prefix(2);
-    const ModuleMeaning meaning = meaningOfModules(pattern, /*isRegex=*/true);
-    if (meaning.routed || !meaning.understood)
-      return refuseScheme(*rules, rule,
-                          "may quantize experts in another way than others");
+    const ModuleMeaning meaning =
+        meaningOfModules(pattern, context.layer, /*isRegex=*/true);
+    if (!meaning.understood) {
+      rules->refuse(rule, "cannot be compared with names of experts; {}",
+                    orIgnore("dynamic", context));
+      continue;
+    }
     result.sharedDiffer |= meaning.shared;
+    if (meaning.routed.none())
+      continue;
+    json own = quant.value();
+    if (changes.is_object())
+      own.update(changes);
+    // The first rule that a name fits counts, and JSON has no order here.
+    const bool isFirst = !merged && !result.plain;
+    if (!isMinus && own == quant.value() && isFirst)
+      continue;
+    if (!meaning.routed.all() || !isFirst)
+      rules->refuse(rule,
+                    "quantizes some routed experts of layer {} in another way "
+                    "than others, or is one of two rules for them; expected "
+                    "one rule for all of them",
+                    context.layer.layer);
+    else if (isMinus)
+      result.plain = true;
+    else
+      merged = std::move(own);
   }
+  return merged;
 }
 
 /// Optimum's list of what is quantized at all; absent is everything.
-void readQuantizedModules(JsonReader &quant, std::string_view key) {
+void readQuantizedModules(JsonReader &quant, std::string_view key,
+                          const QuantizationContext &context) {
   const json *lists = quant.find(key);
-  if (!lists)
+  if (!lists || context.ignores(key))
     return;
-  unsigned parts = 0;
+  ExpertParts parts(context.layer);
   size_t names = 0;
   const auto add = [&](const json &name) {
     if (!name.is_string() || ++names > kMaxPatterns)
       return false;
-    parts |= meaningOfModules(name.get_ref<const std::string &>()).routed;
+    parts.add(
+        meaningOfModules(name.get_ref<const std::string &>(), context.layer)
+            .routed);
     return true;
   };
   bool isList = lists->is_array();
@@ -116,7 +133,7 @@ void readQuantizedModules(JsonReader &quant, std::string_view key) {
               (list.is_array() ? std::ranges::all_of(list, add) : add(list));
   if (!isList)
     return quant.expected(key, "lists of module names");
-  if (parts != ModuleMeaning::All)
+  if (!parts.all())
     refuseScheme(quant, key,
                  "does not name gate, up and down of the experts, which are "
                  "not quantized then");
@@ -147,15 +164,56 @@ constexpr WordList kSuspicious =
     "over adapt lora spars outl expert moe block layer weigh act quant codebo "
     "smooth algo config";
 
-void refuseSuspicious(JsonReader &quant,
-                      const std::vector<std::string> &ignored) {
+} // namespace
+
+void moec::compiler::readExceptions(JsonReader &quant, WordList keys,
+                                    const QuantizationContext &context,
+                                    ExpertQuantization &result) {
+  ExpertParts plain(context.layer);
+  std::string_view first;
+  json entryOfFirst;
+  for (std::string_view key : keys) {
+    const json *list = listOfModules(quant, key);
+    if (!list || context.ignores(key))
+      continue;
+    for (const json &entry : *list) {
+      const auto &name = entry.get_ref<const std::string &>();
+      ModuleMeaning meaning = meaningOfModules(name, context.layer);
+      if (name == "Linear")
+        meaning.routed.addAll(ExpertParts::All);
+      if (!meaning.understood) {
+        quant.refuse(key, "{} cannot be compared with names of experts; {}",
+                     describeJson(entry), orIgnore(key, context));
+        continue;
+      }
+      result.sharedDiffer |= meaning.shared;
+      if (meaning.routed.none())
+        continue;
+      plain.add(meaning.routed);
+      if (first.empty()) {
+        first = key;
+        entryOfFirst = entry;
+      }
+    }
+  }
+  if (plain.all())
+    result.plain = true;
+  else if (!first.empty())
+    quant.refuse(first,
+                 "{} names some routed experts of layer {}, or parts of them, "
+                 "which would differ from the others; accepted: names of all "
+                 "of them, or of none",
+                 describeJson(entryOfFirst), context.layer.layer);
+}
+
+void moec::compiler::refuseSuspicious(JsonReader &quant,
+                                      const QuantizationContext &context) {
   quant.nameStrayKeys();
   for (const auto &[key, value] : quant.value().items()) {
     // What a cache of keys and values is made of is nobody's business here.
     if (!hasPartOf(key, kSuspicious) || key.starts_with("kv_cache") ||
         saysNothing(value) || quant.wasAsked(key) ||
-        kIrrelevantQuantKeys.contains(key) ||
-        std::ranges::find(ignored, key) != ignored.end())
+        kIrrelevantQuantKeys.contains(key) || context.ignores(key))
       continue;
     quant.refuse(key,
                  "moec knows no such key, and its name says that it may change "
@@ -163,6 +221,8 @@ void refuseSuspicious(JsonReader &quant,
                  key);
   }
 }
+
+namespace {
 
 //===----------------------------------------------------------------------===//
 // Formats
@@ -200,7 +260,29 @@ void readFp8(JsonReader &quant, ExpertQuantization &result) {
 }
 
 /// GPTQModel's and AutoGPTQ's, with the defaults of GPTQConfig.
-void readGptq(JsonReader &quant, ExpertQuantization &result) {
+void readGptq(JsonReader &quant, const QuantizationContext &context,
+              ExpertQuantization &result);
+
+/// The fields of a config, as a rule for the layer's experts changes them.
+void readChangedGptq(JsonReader &quant, const json &changed,
+                     const QuantizationContext &context,
+                     ExpertQuantization &result) {
+  json own = changed;
+  own.erase("dynamic");
+  std::string path = quant.pathOf("bits");
+  path.resize(path.rfind('.'));
+  JsonReader reader(own, path, quant.errors());
+  readGptq(reader, context, result);
+  refuseSuspicious(reader, context);
+  for (const auto &[key, value] : own.items())
+    if (reader.wasAsked(key))
+      (void)quant.find(key);
+}
+
+void readGptq(JsonReader &quant, const QuantizationContext &context,
+              ExpertQuantization &result) {
+  if (const std::optional<json> changed = readDynamic(quant, context, result))
+    return readChangedGptq(quant, *changed, context, result);
   // What is stored is named by a format, not by the bits.
   const std::string format = readWord(quant, "format", "gptq gptq_v2", "gptq");
   result.storedLayout =
@@ -223,9 +305,8 @@ void readGptq(JsonReader &quant, ExpertQuantization &result) {
     quant.expected("desc_act", "true or false");
   result.groupIndex =
       quant.booleanOr("desc_act", false) && result.quant.groupSize != -1;
-  readDynamic(quant, result);
-  readQuantizedModules(quant, "modules_in_block_to_quantize");
-  readQuantizedModules(quant, "inside_layer_modules");
+  readQuantizedModules(quant, "modules_in_block_to_quantize", context);
+  readQuantizedModules(quant, "inside_layer_modules", context);
   // AutoRound, which writes this format, too.
   if (quant.integerOr("act_bits", 16, 1, 64) < 16)
     quant.expected("act_bits", "16");
@@ -267,59 +348,6 @@ void readAwq(JsonReader &quant, ExpertQuantization &result) {
       quant.booleanOr("zero_point", true) ? "int4_zp_w4a16" : "int4_w4a16");
 }
 
-/// NVIDIA's ModelOpt.
-void readModelOpt(JsonReader &outer, const std::vector<std::string> &ignored,
-                  ExpertQuantization &result) {
-  // hf_quant_config.json has it one level deeper.
-  std::optional<JsonReader> inner = outer.object("quantization");
-  JsonReader &quant = inner ? *inner : outer;
-  if (inner)
-    readExceptions(quant, "exclude_modules", result);
-  struct Row {
-    std::string_view algorithm, scheme;
-    int64_t groupSize;
-  };
-  static constexpr Row kRows[] = {
-      {"FP8", "fp8_tensor", 0},
-      {"FP8_PER_CHANNEL_PER_TOKEN", "fp8_channel", 0},
-      {"NVFP4", "nvfp4", 16},
-      {"W4A16_NVFP4", "nvfp4_w4a16", 16},
-      {"W4A8_NVFP4_FP8", "nvfp4_fp8", 16},
-      {"MXFP8", "mxfp8", 32},
-  };
-  std::string algorithm = quant.textOr("quant_algo", "");
-  std::transform(algorithm.begin(), algorithm.end(), algorithm.begin(),
-                 [](unsigned char c) { return std::toupper(c); });
-  std::vector<std::string_view> names;
-  const Row *found = nullptr;
-  for (const Row &row : kRows) {
-    names.push_back(row.algorithm);
-    if (row.algorithm == algorithm)
-      found = &row;
-  }
-  const int64_t size =
-      quant.integerOr("group_size", found ? found->groupSize : 0, 0, kMaxBlock);
-  if (!found)
-    quant.expected("quant_algo", listOf(names));
-  else if (size != found->groupSize)
-    quant.expected("group_size",
-                   found->groupSize
-                       ? fmt::format("{} with {}", found->groupSize, algorithm)
-                       : fmt::format("none with {}", algorithm));
-  // The algorithm says what its groups say again, if it is one group.
-  if (std::optional<JsonReader> groups = quant.object("config_groups");
-      groups && groups->value().size() > 1)
-    refuseScheme(quant, "config_groups", "expected one group, got {}",
-                 groups->value().size());
-  expectNothing(quant, "quantized_layers", "none beside one quant_algo");
-  expectNothing(quant, "has_zero_point", "false");
-  expectNothing(quant, "pre_quant_scale", "false");
-  if (found)
-    result.quant.scheme = knownScheme(quant, "quant_algo", found->scheme);
-  if (inner)
-    refuseSuspicious(*inner, ignored);
-}
-
 /// OCP's formats, whose quant_method is a scheme.
 void readMx(JsonReader &quant, std::string_view scheme,
             ExpertQuantization &result) {
@@ -341,24 +369,25 @@ void readMx(JsonReader &quant, std::string_view scheme,
 
 ExpertQuantization
 moec::compiler::readQuantization(JsonReader &quant,
-                                 const std::vector<std::string> &ignored) {
+                                 const QuantizationContext &context) {
   const std::string method = quant.textOr("quant_method", "");
   ExpertQuantization result;
-  for (std::string_view key : {"modules_to_not_convert", "ignored_layers",
-                               "ignore", "exclude_modules", "exclude"})
-    readExceptions(quant, key, result);
+  readExceptions(quant,
+                 "modules_to_not_convert ignored_layers ignore exclude_modules "
+                 "exclude",
+                 context, result);
   if (method == "fp8")
     readFp8(quant, result);
   else if (method == "compressed-tensors")
-    readCompressedTensors(quant, result);
+    readCompressedTensors(quant, context, result);
   else if (method == "awq")
     readAwq(quant, result);
   else if (method == "gptq")
-    readGptq(quant, result);
-  else if (method == "modelopt" || method == "modelopt_fp4")
-    readModelOpt(quant, ignored, result);
+    readGptq(quant, context, result);
+  else if (method.starts_with("modelopt"))
+    readModelOpt(quant, context, result);
   else if (method == "quark")
-    result.quant.scheme = readQuark(quant);
+    result.quant.scheme = readQuark(quant, context);
   else if (method == "mxfp4")
     readMx(quant, "mxfp4_w4a16", result);
   else if (method == "mxfp8")
@@ -371,7 +400,7 @@ moec::compiler::readQuantization(JsonReader &quant,
         method);
     return result;
   }
-  refuseSuspicious(quant, ignored);
+  refuseSuspicious(quant, context);
   return result;
 }
 

@@ -13,6 +13,8 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;
@@ -55,6 +57,17 @@ DescriptorDescription moec::compiler::scaledOperand(std::string_view element,
   operand.scale = scale;
   operand.dynamic = isDynamic;
   return operand;
+}
+
+bool QuantizationContext::ignores(std::string_view key) const {
+  return std::ranges::find(ignored, key) != ignored.end();
+}
+
+std::string moec::compiler::orIgnore(std::string_view key,
+                                     const QuantizationContext &context) {
+  return fmt::format("if it names no routed experts of layer {}, pass "
+                     "--ignore-field={}",
+                     context.layer.layer, key);
 }
 
 static bool isSame(const DescriptorDescription &spelled,

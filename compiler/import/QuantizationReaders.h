@@ -15,7 +15,9 @@
 #define MOEC_COMPILER_IMPORT_QUANTIZATIONREADERS_H
 
 #include "compiler/import/LayerDescription.h"
+#include "compiler/import/ModuleNames.h"
 #include "runtime/support/JsonReader.h"
+#include "runtime/support/WordList.h"
 
 namespace moec::compiler {
 
@@ -28,8 +30,17 @@ struct ExpertQuantization {
   bool groupIndex = false;
   /// Shared experts are left as they are.
   bool sharedDiffer = false;
-  /// Layers that are left as they are, experts and all.
-  std::vector<int64_t> plainLayers;
+  /// All experts of the layer are left as they are.
+  bool plain = false;
+};
+
+/// The layer that a config is read for.
+struct QuantizationContext {
+  LayerModules layer;
+  /// Keys that the user declares to be without influence.
+  const std::vector<std::string> &ignored;
+
+  bool ignores(std::string_view key) const;
 };
 
 /// Larger groups and blocks are no sizes of a layer.
@@ -74,15 +85,29 @@ bool saysNothing(const nlohmann::json &value);
 void expectNothing(JsonReader &reader, std::string_view key,
                    std::string_view otherwise);
 
-void readCompressedTensors(JsonReader &quant, ExpertQuantization &result);
-std::string readQuark(JsonReader &quant);
+/// "if it names no experts of layer 3, pass --ignore-field=KEY".
+std::string orIgnore(std::string_view key, const QuantizationContext &context);
+
+void readCompressedTensors(JsonReader &quant,
+                           const QuantizationContext &context,
+                           ExpertQuantization &result);
+std::string readQuark(JsonReader &quant, const QuantizationContext &context);
+void readModelOpt(JsonReader &outer, const QuantizationContext &context,
+                  ExpertQuantization &result);
+
+/// Modules that stay unquantized: any but the routed experts of the layer, or
+/// all of these. Reads a list at each of the keys.
+void readExceptions(JsonReader &quant, WordList keys,
+                    const QuantizationContext &context,
+                    ExpertQuantization &result);
+/// Refuses keys that nobody has read and that may change what weights mean.
+void refuseSuspicious(JsonReader &quant, const QuantizationContext &context);
 
 /// Returns the experts' quantization by a "quantization_config": a scheme of
 /// the catalog, or four descriptors that no scheme has. A key that changes the
-/// numbers and that no reader knows is refused. `ignored` are keys that the
-/// user declares to be without influence.
+/// numbers and that no reader knows is refused.
 ExpertQuantization readQuantization(JsonReader &quant,
-                                    const std::vector<std::string> &ignored);
+                                    const QuantizationContext &context);
 
 /// The scheme of "expert_dtype", the element type of experts that
 /// quantization_config does not speak of.

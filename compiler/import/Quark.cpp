@@ -136,41 +136,49 @@ void refuseRotations(JsonReader &quant) {
 
 /// The one configuration of all experts: that of all modules, or what patterns
 /// say instead.
-std::optional<JsonReader> quarkConfigOfExperts(JsonReader &quant) {
+std::optional<JsonReader>
+quarkConfigOfExperts(JsonReader &quant, const QuantizationContext &context) {
   std::optional<JsonReader> result = quant.object("global_quant_config");
   if (!result && !quant.failed())
     quant.expected("global_quant_config", "an object");
   std::optional<JsonReader> layers = quant.object("layer_quant_config");
   if (!result || !layers)
     return result;
-  bool taken = false;
+  ExpertParts covered(context.layer);
+  std::optional<JsonReader> chosen;
   for (const auto &[pattern, config] : layers->value().items()) {
-    const ModuleMeaning meaning = meaningOfModules(pattern);
-    if (!meaning.routed)
+    const ModuleMeaning meaning = meaningOfModules(pattern, context.layer);
+    if (!meaning.understood)
+      layers->refuse(pattern, "cannot be compared with names of experts");
+    if (meaning.routed.none())
       continue;
     std::optional<JsonReader> own = layers->object(pattern);
     if (!own)
       return std::nullopt;
-    const bool ofAll = !meaning.ofSome && meaning.routed == ModuleMeaning::All;
-    if ((taken || !ofAll) && own->value() != result->value()) {
+    // The first pattern that a name fits counts, and JSON has no order here.
+    const bool differs = chosen && own->value() != chosen->value();
+    covered.add(meaning.routed);
+    if (differs || (!meaning.routed.all() && own->value() != result->value())) {
       refuseScheme(*layers, pattern,
                    "quantizes some experts in another way than others");
       return std::nullopt;
     }
-    result = std::move(own);
-    taken = true;
+    chosen = std::move(own);
   }
+  if (chosen && covered.all())
+    return chosen;
   return result;
 }
 
 } // namespace
 
-std::string moec::compiler::readQuark(JsonReader &quant) {
+std::string moec::compiler::readQuark(JsonReader &quant,
+                                      const QuantizationContext &context) {
   // What folds into weights needs no word; a rotation of activations does.
   expectNothing(quant, "layer_type_quant_config",
                 "none: modules are told apart by layer_quant_config");
   refuseRotations(quant);
-  std::optional<JsonReader> config = quarkConfigOfExperts(quant);
+  std::optional<JsonReader> config = quarkConfigOfExperts(quant, context);
   if (!config)
     return "";
   for (std::string_view key : {"output_tensors", "bias"})

@@ -255,8 +255,13 @@ static Result<void> applyOptions(LayerDescription &layer,
                      *row.given);
   }
   if (options.scheme) {
+    // Words of a checkpoint have the groups that its config says.
+    const bool keepsGroups =
+        !layer.origin.model.empty() && layer.storedLayout != "rows";
+    const int64_t groupSize = keepsGroups ? layer.quant.groupSize : 0;
     layer.quant = {};
     layer.quant.scheme = *options.scheme;
+    layer.quant.groupSize = groupSize;
     const auto *row = catalog::find(catalog::kSchemes, *options.scheme);
     if (!row)
       return refused("--scheme={}: expected one of {}", *options.scheme,

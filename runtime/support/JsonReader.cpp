@@ -245,7 +245,8 @@ void JsonReader::refuseUnknown() {
       fmt::format("accepted here: {}", listOf(known, "and", false));
   nameStrayKeys();
   for (auto it = fields->begin(); it != fields->end(); ++it) {
-    if (wasAsked(it.key()))
+    // A null says that there is no such field.
+    if (wasAsked(it.key()) || it->is_null())
       continue;
     std::string text = "unknown field";
     if (const std::string_view nearest = nearestOf(it.key(), known);

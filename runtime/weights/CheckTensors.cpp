@@ -39,6 +39,12 @@ constexpr std::initializer_list<Kind> kAlternatives[] = {
     {Kind::Bias},
 };
 
+/// Such scales change nothing in a layer that quantizes activations in another
+/// way, or not at all.
+bool isOfActivations(const TensorRole &role) {
+  return role.kind == Kind::InputScale || role.kind == Kind::InputDivisor;
+}
+
 /// Behind the last dot, without the part in front of an underscore.
 std::string_view valueWord(std::string_view name) {
   std::string_view word = name.substr(name.rfind('.') + 1);
@@ -115,19 +121,77 @@ Result<void> WeightLoader::checkSymmetric(const Found &found) {
     return refused(
         "{}: tensor '{}': expected zero points in I32, I8 or U8, got {}",
         checkpoint.path(), found.name, tensor.describe());
+  std::set<int64_t> points;
   for (const std::byte byte : tensor.bytes)
-    for (int64_t shift = 0; shift < 8; shift += bits) {
-      const int64_t got =
-          std::to_integer<int64_t>(byte) >> shift & ((int64_t(1) << bits) - 1);
-      if (got != expected)
-        return refused(
-            "{}: tensor '{}' holds zero point {}, and layer '{}' is symmetric: "
-            "expected {} everywhere{}; accepted: a layer with zero points "
-            "(quant_config int{}_zp_w{}a16)",
-            checkpoint.path(), found.name, got, shape.name, expected,
-            stored ? fmt::format(" in stored_layout {}", stored->name) : "",
-            shape.codeBits, shape.codeBits);
-    }
+    for (int64_t shift = 0; shift < 8; shift += bits)
+      points.insert(std::to_integer<int64_t>(byte) >> shift &
+                    ((int64_t(1) << bits) - 1));
+  points.erase(expected);
+  if (points.empty())
+    return {};
+  // The other of GPTQ's formats has a middle that is one more or one less.
+  const bool isGptq = stored && stored->name.starts_with("gptq");
+  const bool isOther = isGptq && points.size() == 1 &&
+                       *points.begin() == expected + (added ? 1 : -1);
+  return refused(
+      "{}: tensor '{}' holds zero point {}, and layer '{}' is symmetric: "
+      "expected {} everywhere{}; accepted: {}",
+      checkpoint.path(), found.name, *points.begin(), shape.name, expected,
+      stored ? fmt::format(" in stored_layout {}", stored->name) : "",
+      isOther ? otherFormat(found) : withZeroPoints());
+}
+
+/// For a symmetric checkpoint whose zero points are another format's.
+std::string WeightLoader::otherFormat(const Found &found) const {
+  return fmt::format(
+      "the layer of checkpoint_format {} in quantization_config (stored_layout "
+      "of a layer JSON), or {}{}, where {} is the middle of the codes",
+      stored->zeroPoints.added ? "gptq_v2" : "gptq", names.ignored,
+      valueWord(found.name), int64_t(1) << (shape.codeBits - 1));
+}
+
+/// Names the key that gives a layer zero points.
+std::string WeightLoader::withZeroPoints() const {
+  const std::string_view layout = stored ? stored->name : "";
+  const std::string_view key = layout.starts_with("gptq") ? "sym false"
+                               : layout == "awq"          ? "zero_point true"
+                                                          : "symmetric false";
+  return fmt::format("a layer with zero points ({} in quantization_config, or "
+                     "quant_config int{}_zp_w{}a16 of a layer JSON)",
+                     key, shape.codeBits, shape.codeBits);
+}
+
+/// A scale that a calibration left unset is no scale of any realization.
+Result<void> WeightLoader::checkLeftOutScale(const Found &found) const {
+  const TensorRole &role = found.parsed.role;
+  const StoredTensor *tensor = TRY(tensorOf(found));
+  SourceMatrix numbers;
+  numbers.data = tensor->bytes.data();
+  numbers.bits = bitsOf(tensor->type);
+  numbers.storage = storageOfType(tensor->type);
+  numbers.rows = int64_t(tensor->bytes.size()) * 8 / numbers.bits;
+  numbers.columns = numbers.rowStride = 1;
+  const bool isFloat = numbers.storage == host::Storage::F32 ||
+                       numbers.storage == host::Storage::F16 ||
+                       numbers.storage == host::Storage::BF16;
+  if (!isFloat)
+    return refused("{}: tensor '{}': expected scales in F32, F16 or BF16, got "
+                   "{}",
+                   checkpoint.path(), found.name, tensor->describe());
+  const bool ofAll = role.expert == kAllExperts;
+  const int64_t perExpert =
+      ofAll ? std::max<int64_t>(numbers.rows / shape.experts, 1) : 1;
+  for (int64_t row = 0; row < numbers.rows; ++row) {
+    Result<void> ok = checkNumbers(numbers.part(row, 1, 1, 0, 1),
+                                   role.kind == Kind::InputDivisor,
+                                   NumberRule::PositiveScale);
+    if (!ok)
+      return Error(ok.error().code,
+                   "{}: tensor '{}' of {} {}; or {}{} to leave it out",
+                   checkpoint.path(), found.name,
+                   ownerOf(role.shared, ofAll ? row / perExpert : role.expert),
+                   ok.error().message, names.ignored, valueWord(found.name));
+  }
   return {};
 }
 
@@ -223,10 +287,14 @@ std::string WeightLoader::takerFor(const Found &found, bool quantize) const {
 Error WeightLoader::untaken(std::string_view name, std::string_view what,
                             std::string_view accepted,
                             std::string_view word) const {
+  const std::string leftOut =
+      word.empty() ? std::string()
+                   : fmt::format(", or {}{} if no number of the layer depends "
+                                 "on it",
+                                 names.ignored, word);
   return refused("{}: tensor '{}' {}, and no value of layer '{}' takes it; "
-                 "accepted: {}, or {}{} to leave it out",
-                 checkpoint.path(), name, what, shape.name, accepted,
-                 names.ignored, word);
+                 "accepted: {}{}",
+                 checkpoint.path(), name, what, shape.name, accepted, leftOut);
 }
 
 /// Of a role that no value takes: whether it may be left out.
@@ -254,7 +322,8 @@ Result<void> WeightLoader::checkUntaken(const Found &found, bool quantize) {
                              role.part == Part::Routing ? "the router"
                              : role.shared ? "the layer's shared experts"
                                            : "the layer's experts"),
-                 takerFor(found, quantize), valueWord(found.name));
+                 takerFor(found, quantize),
+                 isOfActivations(role) ? valueWord(found.name) : "");
 }
 
 /// That the experts are the layer's: as many, with gates or without.
@@ -362,13 +431,14 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
       it = tensors.erase(it);
       continue;
     }
-    const bool isOfActivations =
-        role.kind == Kind::InputScale || role.kind == Kind::InputDivisor;
-    const bool leavesScale = isOfActivations &&
+    const bool leavesScale = isOfActivations(role) &&
                              leavesScaleOf(takerOf(role.part)) &&
                              (!role.shared || shape.shared > 0);
-    if (leavesScale)
+    if (leavesScale) {
       TRY(checkExpert(found));
+      if (!ignored.has(found.name))
+        TRY(checkLeftOutScale(found));
+    }
     const bool isLeftOut = (role.shared && options.noSharedExperts) ||
                            (isRouting && !routes) || leavesScale;
     if (!isTaken && (isLeftOut || ignored.has(found.name))) {

@@ -54,36 +54,122 @@ void copyBits(const SourceMatrix &from, const TargetMatrix &to) {
                     bytes);
 }
 
-Error notExact(float number) {
-  return refused("holds {}, which is no number of that type", number);
+/// Why a stored number cannot be read, or "". `number` is what it means,
+/// `made` what became of that in the value's type.
+std::string_view problemOfNumber(float stored, float number, float made,
+                                 NumberRule rule) {
+  if (rule != NumberRule::Any && !std::isfinite(stored))
+    return rule == NumberRule::Finite ? "expected a finite number"
+           : rule == NumberRule::Scale
+               ? "expected a scale that is a finite number"
+               : "expected a scale that is finite and above 0";
+  if (rule == NumberRule::PositiveScale && !(stored > 0))
+    return "expected a scale that is finite and above 0";
+  if (rule != NumberRule::Any && !std::isfinite(number))
+    return "whose inverse is beyond the numbers of f32";
+  if (std::isfinite(number) && !std::isfinite(made))
+    return "which is beyond the numbers of that type";
+  const bool isScale =
+      rule == NumberRule::Scale || rule == NumberRule::PositiveScale;
+  if (isScale && number != 0 && made == 0)
+    return "which would become 0 in that type";
+  return {};
 }
 
-Result<void> copyNumber(const std::byte *from, Storage source, std::byte *to,
-                        Storage target, Conversion conversion, bool inverse) {
-  if (conversion == Conversion::Integers) {
-    const int64_t number = host::loadInteger(source, from, 0);
-    if (number < INT32_MIN || number > INT32_MAX)
-      return refused("holds {}, which is none of 32 bits", number);
-    host::storeInteger(target, to, 0, number);
+Error holds(float number, std::string_view problem) {
+  return refused("holds {}, {}", number, problem);
+}
+
+/// Copies numbers of one row, a stride apart.
+class RowCopier {
+public:
+  RowCopier(const SourceMatrix &from, const TargetMatrix &to, bool inverse,
+            NumberRule rule)
+      : from(from), to(to), inverse(inverse), rule(rule) {}
+
+  Result<void> copy(int64_t row) {
+    const std::byte *source = at(from, row * from.rowStride);
+    std::byte *target = to.data ? at(to, row * to.rowStride) : nullptr;
+    for (int64_t first = 0; first < from.columns; first += kBlock) {
+      const int64_t count = std::min(kBlock, from.columns - first);
+      load(from.storage, source + first * from.columnStride * from.bits / 8,
+           from.columnStride * from.bits / 8, count, stored);
+      for (int64_t i = 0; i < count; ++i)
+        numbers[i] = inverse ? 1 / stored[i] : stored[i];
+      TRY(put(target ? target + first * to.columnStride * to.bits / 8 : nullptr,
+              count));
+    }
     return {};
   }
-  float number = 0, stored = 0;
-  host::loadFloats(source, from, 1, &number);
-  if (inverse)
-    number = 1 / number;
-  if (target == Storage::UE8M0) {
-    // The exponent, if there is nothing else.
+
+private:
+  static void load(Storage storage, const std::byte *data, int64_t stride,
+                   int64_t count, float *numbers) {
+    if (stride * 8 == host::storageBits(storage))
+      return host::loadFloats(storage, data, count, numbers);
+    for (int64_t i = 0; i < count; ++i)
+      host::loadFloats(storage, data + i * stride, 1, numbers + i);
+  }
+
+  Result<void> put(std::byte *data, int64_t count) {
+    std::byte bytes[kBlock * sizeof(float)];
+    const int64_t size = to.bits / 8;
+    if (!data) {
+      std::copy_n(numbers, count, made);
+    } else if (to.storage == Storage::UE8M0) {
+      for (int64_t i = 0; i < count; ++i)
+        TRY(putPower(i, bytes + i));
+    } else {
+      host::storeFloats(to.storage, numbers, count, bytes);
+      host::loadFloats(to.storage, bytes, count, made);
+    }
+    for (int64_t i = 0; i < count; ++i)
+      if (const auto problem =
+              problemOfNumber(stored[i], numbers[i], made[i], rule);
+          !problem.empty())
+        return holds(stored[i], problem);
+    if (!data)
+      return {};
+    if (to.columnStride == 1)
+      std::memcpy(data, bytes, size_t(count * size));
+    else
+      for (int64_t i = 0; i < count; ++i)
+        std::memcpy(data + i * to.columnStride * size, bytes + i * size,
+                    size_t(size));
+    return {};
+  }
+
+  /// The exponent, if there is nothing else.
+  Result<void> putPower(int64_t i, std::byte *byte) {
     int exponent = 0;
-    if (!(number > 0) || std::frexp(number, &exponent) != 0.5f ||
+    if (!(numbers[i] > 0) || std::frexp(numbers[i], &exponent) != 0.5f ||
         exponent < -126)
-      return notExact(number);
-    *to = static_cast<std::byte>(exponent + 126);
+      return holds(stored[i], "expected a power of two from 2^-127 to 2^127");
+    *byte = static_cast<std::byte>(exponent + 126);
+    made[i] = numbers[i];
     return {};
   }
-  host::storeFloats(target, &number, 1, to);
-  host::loadFloats(target, to, 1, &stored);
-  if (stored != number && !(std::isnan(stored) && std::isnan(number)))
-    return notExact(number);
+
+  const SourceMatrix &from;
+  const TargetMatrix &to;
+  const bool inverse;
+  const NumberRule rule;
+  float stored[kBlock], numbers[kBlock], made[kBlock];
+};
+
+/// i64 to i32.
+Result<void> copyIntegers(const SourceMatrix &from, const TargetMatrix &to) {
+  for (int64_t row = 0; row < from.rows; ++row)
+    for (int64_t column = 0; column < from.columns; ++column) {
+      const int64_t number = host::loadInteger(
+          from.storage,
+          at(from, row * from.rowStride + column * from.columnStride), 0);
+      if (number < INT32_MIN || number > INT32_MAX)
+        return refused("holds {}, which is none of 32 bits", number);
+      host::storeInteger(to.storage,
+                         at(to, row * to.rowStride + column * to.columnStride),
+                         0, number);
+    }
   return {};
 }
 
@@ -117,22 +203,36 @@ Conversion weights::conversionOf(std::string_view type,
   // nothing without their scales.
   if ((isFloat(to) && (isFloat(from) || from == Storage::UE8M0)) ||
       (to == Storage::UE8M0 && isFloat(from)))
-    return Conversion::Exact;
+    return Conversion::Round;
   return Conversion::None;
+}
+
+Result<void> weights::checkNumbers(const SourceMatrix &from, bool inverse,
+                                   NumberRule rule) {
+  if (rule == NumberRule::Any)
+    return {};
+  const TargetMatrix nowhere;
+  RowCopier copier(from, nowhere, inverse, rule);
+  for (int64_t row = 0; row < from.rows; ++row)
+    TRY(copier.copy(row));
+  return {};
 }
 
 Result<void> weights::copyMatrix(const SourceMatrix &from,
                                  const TargetMatrix &to, Conversion conversion,
-                                 bool inverse) {
+                                 bool inverse, NumberRule rule) {
+  if (conversion == Conversion::Integers)
+    return copyIntegers(from, to);
   if (conversion == Conversion::Copy && !inverse) {
+    // The bits are those of the value's type, whatever the file calls them.
+    SourceMatrix numbers = from;
+    numbers.storage = to.storage;
+    TRY(checkNumbers(numbers, inverse, rule));
     copyBits(from, to);
     return {};
   }
+  RowCopier copier(from, to, inverse, rule);
   for (int64_t row = 0; row < from.rows; ++row)
-    for (int64_t column = 0; column < from.columns; ++column)
-      TRY(copyNumber(
-          at(from, row * from.rowStride + column * from.columnStride),
-          from.storage, at(to, row * to.rowStride + column * to.columnStride),
-          to.storage, conversion, inverse));
+    TRY(copier.copy(row));
   return {};
 }

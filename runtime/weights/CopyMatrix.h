@@ -49,8 +49,16 @@ using TargetMatrix = MatrixOf<std::byte>;
 enum class Conversion {
   None,     ///< it does not
   Copy,     ///< the bits are the same
-  Exact,    ///< where each number is one of the other type, too
+  Round,    ///< to the nearest number of the other type, ties to even
   Integers, ///< i64 to i32, in its range
+};
+
+/// A condition that all numbers of a tensor meet.
+enum class NumberRule {
+  Any,
+  Finite,
+  Scale,        ///< finite; only 0 becomes 0
+  PositiveScale ///< and above 0
 };
 
 /// Of a type as safetensors spells it to a manifest's element type; `packed`:
@@ -62,9 +70,14 @@ Conversion conversionOf(std::string_view type, std::string_view element,
 host::Storage storageOfType(std::string_view type);
 
 /// Both have as many rows and columns. `inverse`: what is stored is one over
-/// the number. An error says which number does not fit.
+/// the number. An error says which stored number does not fit, and why.
 Result<void> copyMatrix(const SourceMatrix &from, const TargetMatrix &to,
-                        Conversion conversion, bool inverse);
+                        Conversion conversion, bool inverse,
+                        NumberRule rule = NumberRule::Any);
+
+/// Verifies numbers that nothing copies, of a type as safetensors spells it.
+Result<void> checkNumbers(const SourceMatrix &from, bool inverse,
+                          NumberRule rule);
 
 } // namespace moec::weights
 

@@ -22,29 +22,87 @@ using namespace moec::weights;
 
 namespace {
 
-/// Whether two shapes order the same elements alike: one says dimensions that
-/// the other says together.
-bool ordersAlike(const std::vector<int64_t> &a, const std::vector<int64_t> &b) {
-  const auto strides = [](const std::vector<int64_t> &extents) {
-    std::set<int64_t> products = {1};
-    int64_t product = 1;
-    for (size_t i = extents.size(); i-- > 0;)
-      products.insert(product *= extents[i]);
-    return products;
-  };
-  const std::set<int64_t> first = strides(a), second = strides(b);
-  return *first.rbegin() == *second.rbegin() &&
-         (std::includes(first.begin(), first.end(), second.begin(),
-                        second.end()) ||
-          std::includes(second.begin(), second.end(), first.begin(),
-                        first.end()));
-}
+using Extents = std::vector<int64_t>;
 
-std::string shapeText(const std::vector<int64_t> &extents) {
+/// The shapes in which a tensor may have `rows` x `columns` numbers of each of
+/// `experts`; docs/reference/checkpoints.md lists them. The first one is what a
+/// message expects.
+class Spellings {
+public:
+  /// experts: 0 if the tensor is of one expert.
+  Spellings(const TensorName &name, const Wanted &wanted, int64_t experts)
+      : name(name), wanted(wanted), experts(experts) {}
+
+  std::vector<Extents> of(int64_t rows, int64_t columns) const {
+    const LayerShape::Group &group = wanted.group;
+    const Kind kind = name.role.kind;
+    if (kind == Kind::Bias || kind == Kind::GroupIndex)
+      return {whole({std::max(rows, columns)})};
+    // Bytes of a group of 32 codes are a dimension of their own.
+    constexpr int64_t kCodes = 32;
+    if (name.blocks)
+      return {whole({rows, columns / kCodes, kCodes})};
+    if (name.stacked)
+      return {{std::max<int64_t>(experts, 1) * rows, columns}};
+    std::vector<Extents> made = {whole({rows, columns})};
+    const bool isWeight = wanted.packed;
+    const bool byRow = !isWeight && group.columns == -1;
+    if (byRow && wanted.rowAxis == 1)
+      made.push_back(whole({rows}));
+    if (byRow && group.rows == -1 && rows == 1)
+      made.push_back(whole({}));
+    // ModelOpt writes a dimension for the rows and the columns of a block.
+    if (kind == Kind::Scale && group.rows > 1 && group.columns > 1)
+      made.push_back(whole({rows, 1, columns, 1}));
+    return made;
+  }
+
+private:
+  Extents whole(Extents ofExpert) const {
+    if (experts > 0)
+      ofExpert.insert(ofExpert.begin(), experts);
+    return ofExpert;
+  }
+
+  const TensorName &name;
+  const Wanted &wanted;
+  int64_t experts;
+};
+
+} // namespace
+
+std::string weights::shapeText(const std::vector<int64_t> &extents) {
   return fmt::format("[{}]", fmt::join(extents, ", "));
 }
 
-} // namespace
+NumberRule WeightLoader::ruleFor(const Wanted &wanted,
+                                 const Found &found) const {
+  if (quantized.contains(found.name))
+    return NumberRule::Any;
+  switch (found.parsed.role.kind) {
+  case Kind::Scale:
+    // A scale of all rows and columns is the only one of its matrix.
+    return wanted.group.rows == -1 && wanted.group.columns == -1
+               ? NumberRule::PositiveScale
+               : NumberRule::Scale;
+  case Kind::SecondScale:
+  case Kind::SecondDivisor:
+  case Kind::InputScale:
+  case Kind::InputDivisor:
+    return NumberRule::PositiveScale;
+  case Kind::Bias:
+    return NumberRule::Finite;
+  case Kind::Weight:
+    // Codes may have no NaN.
+    return shape.storesFloats ? NumberRule::Finite : NumberRule::Any;
+  default:
+    return NumberRule::Any;
+  }
+}
+
+std::string WeightLoader::ownerOf(bool shared, int64_t expert) {
+  return fmt::format("{}expert {}", shared ? "shared " : "", expert);
+}
 
 /// Exponents are scales, never weights or biases.
 Conversion WeightLoader::conversionFor(Kind kind, std::string_view type,
@@ -148,6 +206,8 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
 
   Source made;
   made.tensor = found.name;
+  made.owner = ownerOf(role.shared, expert);
+  made.rule = ruleFor(wanted, found);
   made.inverse =
       role.kind == Kind::SecondDivisor || role.kind == Kind::InputDivisor;
   made.conversion = conversionFor(role.kind, tensor.type, wanted.element);
@@ -155,12 +215,17 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
     made.conversion = Conversion::None;
   std::vector<int64_t> given = tensor.shape;
   const int64_t bits = bitsOf(tensor.type);
-  if (made.conversion == Conversion::Copy && bits != wanted.bits) {
-    if (given.empty())
-      given = {1};
+  const bool areBytes =
+      made.conversion == Conversion::Copy && bits != wanted.bits;
+  if (areBytes && !given.empty())
     given.back() = given.back() * bits / wanted.bits;
-  }
   const int64_t experts = ofAll && !role.shared ? shape.experts : 1;
+  const Spellings spellings(found.parsed, wanted,
+                            ofAll && !role.shared ? experts : 0);
+  const auto isSpelled = [&](int64_t first, int64_t second) {
+    const std::vector<Extents> accepted = spellings.of(first, second);
+    return std::ranges::find(accepted, given) != accepted.end();
+  };
   const bool onlyColumnsFirst =
       found.parsed.transposed && role.kind == Kind::Weight;
   const bool mayTurn = wanted.bits >= 8 && rowUnit == 1 && columnUnit == 1;
@@ -174,11 +239,11 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
         wanted.rowAxis == 1 ? all / rowUnit : columns / columnUnit;
     const int64_t b =
         wanted.rowAxis == 1 ? columns / columnUnit : all / rowUnit;
-    expected = {experts, a, b};
+    expected = spellings.of(a, b).front();
     if (!onlyColumnsFirst)
-      fits = ordersAlike(given, expected);
+      fits = isSpelled(a, b);
     if (mayTurn && (!fits || found.parsed.bare)) {
-      const bool fitsTurned = ordersAlike(given, {experts, b, a});
+      const bool fitsTurned = given == spellings.of(b, a).front();
       if (fits && fitsTurned && a != 1 && b != 1) {
         bool areTransposed = TRY(bareAreTransposed());
         turned = areTransposed != (wanted.rowAxis == 2);
@@ -193,9 +258,7 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
   if (!fits || made.conversion == Conversion::None)
     return refused(
         "{}: tensor '{}': expected {} {} for value '{}' of layer '{}', got {}",
-        checkpoint.path(), found.name, wanted.element,
-        experts == 1 ? shapeText({expected[1], expected[2]})
-                     : shapeText(expected),
+        checkpoint.path(), found.name, wanted.element, shapeText(expected),
         wanted.value, shape.name, tensor.describe());
 
   SourceMatrix &matrix = made.matrix;

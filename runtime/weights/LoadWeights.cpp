@@ -136,28 +136,35 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
                            wanted.value, to.size(), done * wanted.bits / 8);
   std::mutex mutex;
   std::optional<Error> failed;
+  int64_t failedAt = 0; // the first piece, whatever thread is the fastest
   Progress progress("parts of experts read", int64_t(pieces.size()));
-  host::parallelFor(
-      usableThreads(), int64_t(pieces.size()), 1,
-      [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const Piece &piece = pieces[size_t(i)];
-          Result<void> ok =
-              copyMatrix(piece.from.matrix, piece.to, piece.from.conversion,
-                         piece.from.inverse);
-          progress.advance();
-          if (ok)
-            continue;
-          const std::lock_guard<std::mutex> guard(mutex);
-          failed =
-              Error(ok.error().code, "{}: tensor '{}' {}; value '{}' is {}",
-                    checkpoint.path(), piece.from.tensor, ok.error().message,
-                    wanted.value, wanted.element);
-        }
-      });
+  host::parallelFor(usableThreads(), int64_t(pieces.size()), 1,
+                    [&](int64_t begin, int64_t end) {
+                      for (int64_t i = begin; i < end; ++i) {
+                        const Piece &piece = pieces[size_t(i)];
+                        Result<void> ok = copyMatrix(
+                            piece.from.matrix, piece.to, piece.from.conversion,
+                            piece.from.inverse, piece.from.rule);
+                        progress.advance();
+                        if (ok)
+                          continue;
+                        const std::lock_guard<std::mutex> guard(mutex);
+                        if (!failed || i < failedAt) {
+                          failed = badNumbers(piece.from, ok.error(), wanted);
+                          failedAt = i;
+                        }
+                      }
+                    });
   if (failed)
     return *failed;
   return {};
+}
+
+Error WeightLoader::badNumbers(const Source &from, const Error &error,
+                               const Wanted &wanted) const {
+  return Error(error.code, "{}: tensor '{}' of {} {}; value '{}' is {}",
+               checkpoint.path(), from.tensor, from.owner, error.message,
+               wanted.value, wanted.element);
 }
 
 /// One number for each expert of the whole layer: the larger of gate's and
@@ -181,7 +188,10 @@ Result<void> WeightLoader::loadInputScales(const Wanted &wanted,
       target.data = reinterpret_cast<std::byte *>(&number);
       target.bits = 32;
       target.storage = host::Storage::F32;
-      TRY(copyMatrix(from.matrix, target, from.conversion, from.inverse));
+      if (Result<void> ok = copyMatrix(from.matrix, target, from.conversion,
+                                       from.inverse, from.rule);
+          !ok)
+        return badNumbers(from, ok.error(), wanted);
       largest = std::max(largest, number);
     }
     std::memcpy(to.data() + expert * int64_t(sizeof(float)), &largest,
@@ -207,20 +217,31 @@ Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
   target.data = to.data();
   target.bits = findElementType(element)->bits;
   target.storage = host::storageOf(element);
-  if (conversion == Conversion::None ||
+  std::vector<int64_t> extents;
+  for (const Expression &extent : value.shape) {
+    int64_t size = TRY(extent.evaluate(Symbols()));
+    extents.push_back(size);
+  }
+  // Some routers keep a bias for each of one group of experts.
+  std::vector<int64_t> given = tensor->shape;
+  if (kind == Kind::RoutingBias && given.size() == 2 && given.front() == 1)
+    given.erase(given.begin());
+  if (conversion == Conversion::None || given != extents ||
       count * target.bits != int64_t(to.size()) * 8)
     return refused(
         "{}: tensor '{}': expected {} {} for value '{}' of layer '{}', got {}",
-        checkpoint.path(), it->second.name,
-        int64_t(to.size()) * 8 / target.bits, element, value.name, shape.name,
-        tensor->describe());
+        checkpoint.path(), it->second.name, element, shapeText(extents),
+        value.name, shape.name, tensor->describe());
   SourceMatrix source;
   source.data = tensor->bytes.data();
   source.bits = bits;
   source.storage = storageOfType(tensor->type);
   source.rows = target.rows = 1;
   source.columns = target.columns = count;
-  Result<void> ok = copyMatrix(source, target, conversion, /*inverse=*/false);
+  const NumberRule rule =
+      kind == Kind::HashTable ? NumberRule::Any : NumberRule::Finite;
+  Result<void> ok =
+      copyMatrix(source, target, conversion, /*inverse=*/false, rule);
   if (!ok)
     return Error(ok.error().code, "{}: tensor '{}' {}; value '{}' is {}",
                  checkpoint.path(), it->second.name, ok.error().message,

@@ -7,8 +7,8 @@
 //
 // Fills the stored weights that a manifest names with this rank's part of one
 // layer of a checkpoint: its experts, its columns of the intermediate, gates
-// and ups in the layer's order. Numbers stay what they are: a type is changed
-// only where every value is one of the other type too.
+// and ups in the layer's order. A float of another type is rounded once to the
+// nearest number of the value's type.
 //
 //===----------------------------------------------------------------------===//
 
@@ -87,7 +87,9 @@ private:
     SourceMatrix matrix;
     Conversion conversion = Conversion::Copy;
     bool inverse = false;
+    NumberRule rule = NumberRule::Any;
     std::string tensor;
+    std::string owner; ///< "expert 3"
   };
 
   WeightLoader(WeightPlan plan, Checkpoint &checkpoint,
@@ -104,6 +106,8 @@ private:
   bool leavesScaleOf(Part taker) const;
   bool isOfThisRank(const TensorRole &role) const;
   Result<void> checkSymmetric(const Found &found);
+  std::string otherFormat(const Found &found) const;
+  std::string withZeroPoints() const;
   Result<bool> isZero(const Found &found);
   std::string schemeOfScales(const Found &found) const;
   std::string takerFor(const Found &found, bool quantize) const;
@@ -117,6 +121,13 @@ private:
             std::vector<int64_t> extents, std::vector<std::byte> bytes);
   static Conversion conversionFor(Kind kind, std::string_view type,
                                   std::string_view element);
+  /// The condition of a tensor's numbers, and their owner in messages.
+  NumberRule ruleFor(const Wanted &wanted, const Found &found) const;
+  static std::string ownerOf(bool shared, int64_t expert);
+  Error badNumbers(const Source &from, const Error &error,
+                   const Wanted &wanted) const;
+  /// Verifies scales of activations that no value takes.
+  Result<void> checkLeftOutScale(const Found &found) const;
   /// Of the checkpoint, or made of it.
   Result<const StoredTensor *> tensorOf(const Found &found) const;
   Result<void> loadExperts(const Wanted &wanted, std::span<std::byte> to,
@@ -154,6 +165,9 @@ private:
   };
   std::map<std::string, Made> quantized;
 };
+
+/// "[2, 3]".
+std::string shapeText(const std::vector<int64_t> &extents);
 
 } // namespace moec::weights
 

@@ -19,8 +19,10 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
 #include <cstring>
 #include <mutex>
+#include <span>
 
 using namespace moec;
 using namespace moec::weights;
@@ -49,6 +51,14 @@ std::vector<float> floatsOf(const SourceMatrix &matrix) {
                          to + column);
   }
   return made;
+}
+
+/// Codes may have no NaN.
+Result<void> allFinite(std::span<const float> data) {
+  for (float number : data)
+    if (!std::isfinite(number))
+      return refused("holds {}, expected a finite number", number);
+  return {};
 }
 
 template <typename T> std::vector<std::byte> bytesOf(const T *data, size_t n) {
@@ -134,15 +144,19 @@ Result<void> WeightLoader::quantizeExperts() {
                         Work &work = list[size_t(i)];
                         const SourceMatrix &matrix = work.source.matrix;
                         const std::vector<float> data = floatsOf(matrix);
-                        work.made = quantizeMatrix(
-                            data, matrix.rows, matrix.columns, *work.format);
+                        Result<void> ok = allFinite(data);
+                        if (ok)
+                          work.made = quantizeMatrix(
+                              data, matrix.rows, matrix.columns, *work.format);
+                        else
+                          work.made = ok.takeError();
                         progress.advance();
                       }
                     });
   for (Work &work : list) {
     if (!work.made)
-      return Error(work.made.error().code, "{}: tensor '{}': {}",
-                   checkpoint.path(), work.source.tensor,
+      return Error(work.made.error().code, "{}: tensor '{}' of {} {}",
+                   checkpoint.path(), work.source.tensor, work.source.owner,
                    work.made.error().message);
     QuantizedMatrix &made = *work.made;
     const SourceMatrix &matrix = work.source.matrix;

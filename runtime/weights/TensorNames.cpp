@@ -56,6 +56,7 @@ constexpr KindWord kKinds[] = {
     {"qweight", Kind::ColumnsPacked},
     {"weight_scale", Kind::Scale},
     {"weight_scale_inv", Kind::Scale},
+    {"scale_inv", Kind::Scale},
     {"scale", Kind::Scale},
     {"scales", Kind::Scale},
     {"weight_scale_2", Kind::SecondScale},
@@ -65,6 +66,7 @@ constexpr KindWord kKinds[] = {
     {"g_idx", Kind::GroupIndex},
     {"weight_g_idx", Kind::GroupIndex},
     {"input_scale", Kind::InputScale},
+    {"activation_scale", Kind::InputScale},
     {"input_global_scale", Kind::InputDivisor},
     {"bias", Kind::Bias},
 };
@@ -200,6 +202,7 @@ bool readPart(Words words, TensorName &made) {
     if (const std::optional<Kind> kind = kindOf(rest)) {
       made.role.part = row.part;
       made.role.kind = *kind;
+      made.blocks = rest == "blocks";
       return true;
     }
   }
@@ -236,6 +239,7 @@ bool readInLayer(Words words, TensorName &made) {
         // DBRX keeps the rows of all experts behind each other, and of w2
         // what goes in before what comes out.
         rest = rest.subspan(1);
+        made.stacked = true;
         made.transposed = !rest.empty() && rest.front() == "w2";
         return readPart(rest, made) && (made.bare = false, true);
       }

@@ -65,6 +65,10 @@ struct TensorName {
   bool bare = false;
   /// Columns are before rows (DBRX's second weight).
   bool transposed = false;
+  /// Rows of all experts are one dimension (DBRX).
+  bool stacked = false;
+  /// The bytes of each group of 32 codes are a dimension (gpt-oss).
+  bool blocks = false;
 };
 
 /// Nothing where the name is no weight of an MoE layer.

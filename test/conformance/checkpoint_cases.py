@@ -217,6 +217,16 @@ CASES = [
     case("dbrx", "bf16", dbrx),
     case("nemotron", "bf16", hugging_face("backbone.layers.1.mixer"), layer={"activation": "relu2_no_mul"}, expected_layer=1,
          gated=False),
+    # Transformers' names of fused experts.
+    case("fused-fp8", "fp8_block", lambda writer, layer: fused(writer, layer, {
+        "weight": (GPT_OSS + "gate_up_proj", GPT_OSS + "down_proj"),
+        "scale": (GPT_OSS + "gate_up_proj_scale_inv", GPT_OSS + "down_proj_scale_inv")}, kinds=("weight", "scale")), SHAPE),
+    case("fused-fp8-tp", "fp8_block", lambda writer, layer: fused(writer, layer, {
+        "weight": (GPT_OSS + "gate_up_proj", GPT_OSS + "down_proj"),
+        "scale": (GPT_OSS + "gate_up_proj_scale_inv", GPT_OSS + "down_proj_scale_inv")}, kinds=("weight", "scale")), SHAPE,
+         {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1}}, columns=(128, 128)),
+    case("static-of-transformers", "fp8_tensor", hugging_face("model.layers.0.mlp", kinds={
+        "weight": ("weight", {}), "scale": ("weight_scale_inv", SCALAR), "input": ("activation_scale", SCALAR)})),
     case("modelopt-nvfp4", "nvfp4_w4a16", hugging_face("model.layers.0.mlp", kinds={
         "weight": ("weight", {}), "scale": ("weight_scale", {}), "second": ("weight_scale_2", SCALAR)})),
     case("compressed-nvfp4", "nvfp4_w4a16", divisors),

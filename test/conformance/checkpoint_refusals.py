@@ -87,8 +87,14 @@ REFUSALS = [
      f"DIR: tensor '{GATE}': expected i8 [64, 96] for value 'w13' of layer 'type', got BF16 [64, 96] [refused]"),
     ("shape", "int8_w8a16", replace(GATE, shape=[96, 64]), [],
      f"DIR: tensor '{GATE}': expected i8 [64, 96] for value 'w13' of layer 'shape', got I8 [96, 64] [refused]"),
-    ("inexact", "int8_w8a16", replace(SCALE, kind="float32", data=layers.struct.pack("<64f", *[0.1] * 64)), [],
-     f"DIR: tensor '{SCALE}' holds 0.1, which is no number of that type; value 'w13_scale' is bf16 [refused]"),
+    ("too-large", "int8_w8a16", replace(SCALE, kind="float32", data=layers.struct.pack("<64f", *[0.1] * 63, 3.4e38)), [],
+     f"DIR: tensor '{SCALE}' of expert 0 holds 3.4e+38, which is beyond the numbers of that type; value 'w13_scale' is bf16 [refused]"),
+    ("rank", "int8_w8a16", replace(SCALE, shape=[1, 64]), [],
+     f"DIR: tensor '{SCALE}': expected bf16 [64, 1] for value 'w13_scale' of layer 'rank', got BF16 [1, 64] [refused]"),
+    ("flat", "int8_w8a16", replace(GATE, shape=[64 * 96]), [],
+     f"DIR: tensor '{GATE}': expected i8 [64, 96] for value 'w13' of layer 'flat', got I8 [6144] [refused]"),
+    ("scale-nan", "int8_w8a16", replace(SCALE, kind="float32", data=layers.struct.pack("<64f", *[0.1] * 63, float("nan"))), [],
+     f"DIR: tensor '{SCALE}' of expert 0 holds nan, expected a scale that is a finite number; value 'w13_scale' is bf16 [refused]"),
     ("missing", "int8_w8a16", without(SCALE), [],
      "DIR: layer 0, value 'w13_scale': expected a tensor of expert 0, gate_proj (or w1) or gate_up_proj (or input_linear), with "
      f"weight_scale, weight_scale_inv or scales; got {GATE}, model.layers.0.mlp.experts.0.up_proj.weight, "

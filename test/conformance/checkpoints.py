@@ -19,6 +19,7 @@ import checkpoint_words as words_of
 import moec_testing as testing
 from checkpoint_cases import (CASES, GPT_OSS_NAMES, INTERLEAVED, PROJECTIONS, SCHEMES, SHAPE, WIDE, case, compiled, fresh, fused,
                               hugging_face, layer_json, plain_layer, write_shards)
+from checkpoint_numbers import NUMBERS, check_numbers
 from checkpoint_refusals import REFUSALS, check_refusal
 from checkpoint_untaken import UNTAKEN, check_untaken
 
@@ -180,7 +181,10 @@ def main():
     untaken = [row for row in UNTAKEN if arguments.only in row[0]]
     failures += [text for text in testing.parallel(
         lambda row: scratch.keep(f"untaken-{row[0]}", check_untaken(tools, work, row)), untaken, arguments.jobs) if text]
-    testing.finish("checkpoints", len(chosen) + len(refusals) + len(untaken), failures, started, time.monotonic())
+    numbers = [row for row in NUMBERS if arguments.only in row[0]]
+    failures += [text for text in testing.parallel(
+        lambda row: scratch.keep(f"numbers-{row[0]}", check_numbers(tools, work, row)), numbers, arguments.jobs) if text]
+    testing.finish("checkpoints", len(chosen) + len(refusals) + len(untaken) + len(numbers), failures, started, time.monotonic())
 
 
 if __name__ == "__main__":

@@ -299,6 +299,30 @@ TEST(Quantization, CompressedTensorsAreRefused) {
                                  "quantized, got nothing");
 }
 
+/// A field that is null counts as absent, whether moec knows it or not.
+TEST(Quantization, NullFieldsOfCompressedTensors) {
+  const json nulls = {
+      {"actorder", nullptr},      {"block_structure", nullptr},
+      {"observer", nullptr},      {"observer_kwargs", json::object()},
+      {"scale_dtype", nullptr},   {"zp_dtype", nullptr},
+      {"some_new_field", nullptr}};
+  const auto both = [&](const char *format, const json &weights,
+                        const json &activations) {
+    EXPECT_EQ(read(compressed(format, with(weights, nulls),
+                              with(activations, nulls))),
+              read(compressed(format, weights, activations)));
+    return read(compressed(format, weights, activations));
+  };
+  EXPECT_EQ(both("float-quantized", kChannel, kToken), "fp8_channel");
+  EXPECT_EQ(both("int-quantized", args("int", 8, "channel"),
+                 args("int", 8, "token", {{"dynamic", true}})),
+            "int8_channel");
+  const json nvfp4 = args("float", 4, "tensor_group", {{"group_size", 16}});
+  EXPECT_EQ(
+      both("nvfp4-pack-quantized", nvfp4, with(nvfp4, {{"dynamic", "local"}})),
+      "nvfp4");
+}
+
 TEST(Quantization, GroupsOfCompressedTensors) {
   const auto targets = [](const json &first, const json &second = nullptr) {
     json quant = compressed("float-quantized", kChannel, kToken);
@@ -333,9 +357,17 @@ TEST(Quantization, GroupsOfCompressedTensors) {
       "names of all routed experts; " +
       schemes();
   for (const char *target :
-       {"re:.*experts.*down_proj", "model.layers.3.mlp.experts",
-        "re:.*layers\\.[0-3]\\..*", "re:.*(?!attn)", "Qwen3MoeExperts"})
+       {"re:.*experts.*down_proj", "model.layers.0.mlp.experts.3",
+        "re:.*layers\\.[0-3]\\..*experts\\.\\d\\..*", "re:.*(?!attn)",
+        "Qwen3MoeExperts"})
     EXPECT_EQ(targets({target}), some) << target;
+  // Groups of other layers have no effect.
+  EXPECT_EQ(targets({"re:.*layers\\.[1-3]\\..*"}, {"re:.*layers\\.0\\..*"}),
+            "int4_w4a16 32 pack_quantized");
+  EXPECT_EQ(targets({"re:.*layers\\.[0-3]\\..*"}, {"re:.*layers\\.4\\..*"}),
+            "fp8_channel");
+  EXPECT_EQ(targets({"Linear"}, {"model.layers.3.mlp.experts.0.up_proj"}),
+            "fp8_channel");
   EXPECT_EQ(targets("Linear"),
             kPath + "config_groups.group_0.targets: expected an array of at "
                     "most 1024 names of modules or of their classes, got the "

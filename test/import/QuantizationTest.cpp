@@ -119,12 +119,14 @@ TEST(Quantization, Gptq) {
             "int4_w4a16 64 gptq");
   EXPECT_EQ(read(with(kGptq, {{"bits", 8}, {"sym", false}})),
             "int8_zp_w8a16 64 gptq");
-  EXPECT_EQ(
-      read(with(kGptq, {{"modules_in_block_to_quantize",
-                         {{"self_attn.q_proj"},
-                          {"mlp.experts.0.gate_proj", "mlp.experts.0.up_proj"},
-                          {"mlp.experts.0.down_proj"}}}})),
-      "int4_w4a16 64 gptq");
+  json blocks = {{"self_attn.q_proj"}};
+  for (int e = 0; e < 128; ++e) {
+    const std::string expert = "mlp.experts." + std::to_string(e);
+    blocks.push_back({expert + ".gate_proj", expert + ".up_proj"});
+    blocks.push_back({expert + ".down_proj"});
+  }
+  EXPECT_EQ(read(with(kGptq, {{"modules_in_block_to_quantize", blocks}})),
+            "int4_w4a16 64 gptq");
 }
 
 TEST(Quantization, GptqIsRefused) {
@@ -157,22 +159,78 @@ TEST(Quantization, GptqIsRefused) {
     EXPECT_EQ(read(with(kGptq, {{key, "yes"}})),
               kPath + key + ": expected null, got the string \"yes\"; " +
                   schemes());
-  EXPECT_EQ(read(with(kGptq, {{"modules_in_block_to_quantize",
-                               {{"self_attn.q_proj"}}}})),
-            kPath +
-                "modules_in_block_to_quantize: does not name gate, up and "
-                "down of the experts, which are not quantized then; " +
-                schemes());
+  for (const char *other : {"self_attn.q_proj", "mlp.experts.0"})
+    EXPECT_EQ(read(with(kGptq, {{"modules_in_block_to_quantize", {{other}}}})),
+              kPath +
+                  "modules_in_block_to_quantize: does not name gate, up and "
+                  "down of the experts, which are not quantized then; " +
+                  schemes());
   EXPECT_EQ(read(with(kGptq, {{"modules_in_block_to_quantize", "all"}})),
             kPath + "modules_in_block_to_quantize: expected lists of module "
                     "names, got the string \"all\"");
-  for (const char *rule :
-       {R"(-:.*\.experts\..*)", R"(+:.*\.layers\.(1|2)\..*)", ".*down_proj.*",
-        R"(.*\.(?:1[0-5])\..*)", ".*(?=x).*"})
-    EXPECT_EQ(read(with(kGptq, {{"dynamic", {{rule, {{"bits", 8}}}}}})),
-              kPath + "dynamic." + rule +
-                  ": may quantize experts in another way than others; " +
-                  schemes());
+}
+
+/// A named scheme fits the checkpoint that the config is of.
+TEST(Quantization, SchemesOfStoredWords) {
+  ImportOptions options;
+  options.scheme = "int4_w4a16";
+  EXPECT_EQ(read(kGptq, options), read(kGptq));
+  EXPECT_EQ(read(with(kGptq, {{"checkpoint_format", "gptq_v2"},
+                              {"desc_act", true},
+                              {"is_marlin_format", true}}),
+                 options),
+            "int4_w4a16 64 gptq_v2 index");
+  EXPECT_EQ(read({{"quant_method", "compressed-tensors"},
+                  {"format", "pack-quantized"}},
+                 options),
+            "int4_w4a16 pack_quantized");
+  options.scheme = "int4_zp_w4a16";
+  EXPECT_EQ(read({{"quant_method", "awq"}, {"group_size", 32}}, options),
+            "int4_zp_w4a16 32 awq");
+  for (const char *other : {"bf16", "fp8_block", "int8_channel"}) {
+    options.scheme = other;
+    EXPECT_EQ(read(kGptq, options), other);
+  }
+  options.scheme = "int4_w4a16";
+  options.weightsDtype = "bf16";
+  EXPECT_EQ(read(kGptq, options), "int4_w4a16");
+}
+
+TEST(Quantization, GptqRules) {
+  const auto ruled = [](const json &rules, const ImportOptions &options = {}) {
+    return read(with(kGptq, {{"dynamic", rules}}), options);
+  };
+  const json eight = {{"bits", 8}, {"group_size", 64}};
+  ImportOptions third;
+  third.layer = 3;
+  // Rules for other layers, and for this one's experts.
+  const json some = {{R"(+:model\.layers\.(1|2|3)\..*experts.*)", eight}};
+  EXPECT_EQ(ruled(some), read(kGptq));
+  EXPECT_EQ(ruled(some, third), "int8_w8a16 64 gptq");
+  EXPECT_EQ(ruled({{R"(.*\.layers\.[0-9]\..*)", eight}}), "int8_w8a16 64 gptq");
+  EXPECT_EQ(ruled({{R"(.*experts.*)", {{"bits", 4}}}}), read(kGptq));
+  EXPECT_EQ(ruled({{R"(-:.*\.experts\..*)", json::object()}}),
+            "in.json: $.quantization_config: leaves all experts of layer 0 as "
+            "they are; accepted: --scheme=bf16, or --layer of another layer");
+  EXPECT_EQ(ruled({{R"(+:.*experts.*)", {{"bits", 3}}}}),
+            kPath + "bits: expected 4 or 8, got the number 3");
+  EXPECT_EQ(ruled({{R"(+:.*experts.*)", {{"bits", 8}, {"rotation", "x"}}}}),
+            kPath + "rotation: expected null, got the string \"x\"; " +
+                schemes());
+  const std::string others =
+      ": quantizes some routed experts of layer 0 in another way than others, "
+      "or is one of two rules for them; expected one rule for all of them";
+  for (const char *rule : {".*down_proj.*", R"(.*experts\.(?:1[0-5])\..*)"})
+    EXPECT_EQ(ruled({{rule, eight}}), kPath + "dynamic." + rule + others);
+  EXPECT_EQ(ruled({{".*mlp.*", eight}, {".*experts.*", {{"bits", 8}}}}),
+            kPath + "dynamic..*mlp.*" + others);
+  EXPECT_EQ(ruled({{".*(?=x).*", eight}}),
+            kPath + "dynamic..*(?=x).*: cannot be compared with names of "
+                    "experts; if it names no routed experts of layer 0, pass "
+                    "--ignore-field=dynamic");
+  ImportOptions ignoring;
+  ignoring.ignoreFields = {"dynamic"};
+  EXPECT_EQ(ruled({{".*(?=x).*", eight}}, ignoring), read(kGptq));
 }
 
 const json kAwq = {{"quant_method", "awq"},
@@ -249,11 +307,33 @@ TEST(Quantization, ModelOptAndMx) {
             kPath + "quantization.bits: moec knows no such key, and its name "
                     "says that it may change the experts' weights; if it does "
                     "not, pass --ignore-field=bits");
-  EXPECT_EQ(read(with(nvfp4, {{"quant_algo", "MIXED_PRECISION"}})),
-            kPath + "quant_algo: expected \"FP8\", "
-                    "\"FP8_PER_CHANNEL_PER_TOKEN\", \"NVFP4\", "
-                    "\"W4A16_NVFP4\", \"W4A8_NVFP4_FP8\" or \"MXFP8\", got the "
-                    "string \"MIXED_PRECISION\"");
+  const std::string algorithms =
+      "\"FP8\", \"FP8_PER_CHANNEL_PER_TOKEN\", \"FP8_PB_WO\", "
+      "\"FP8_BLOCK_SCALES\", \"NVFP4\", \"W4A16_NVFP4\", "
+      "\"W4A8_NVFP4_FP8\", \"MXFP8\", \"MXFP4\", \"W4A16_MXFP4\", "
+      "\"W4A8_MXFP4_FP8\", \"W4A8_MXFP4_MXFP8\" or \"MIXED_PRECISION\"";
+  EXPECT_EQ(read(with(nvfp4, {{"quant_algo", "INT8_SQ"}})),
+            kPath + "quant_algo: expected " + algorithms +
+                ", got the string \"INT8_SQ\"");
+  EXPECT_EQ(read(with(nvfp4, {{"quant_algo", "W4A8_AWQ"}})),
+            kPath +
+                "quant_algo: W4A8_AWQ multiplies x by a vector "
+                "(pre_quant_scale), which is no part of a layer; "
+                "accepted: " +
+                algorithms);
+  const auto algorithm = [](const char *name, const json &more = {}) {
+    return read(with({{"quant_method", "modelopt"}, {"quant_algo", name}},
+                     more.is_null() ? json::object() : more));
+  };
+  EXPECT_EQ(algorithm("FP8_PB_WO"), "bf16 x f8E4M3FN [128, 128] f32");
+  EXPECT_EQ(algorithm("fp8_block_scales", {{"group_size", 128}}), "fp8_block");
+  EXPECT_EQ(algorithm("FP8_BLOCK_SCALES", {{"weight_block_size", {64, 64}}}),
+            kPath + "weight_block_size: expected [128, 128] with "
+                    "FP8_BLOCK_SCALES, got an array");
+  EXPECT_EQ(algorithm("W4A16_MXFP4"), "mxfp4_w4a16");
+  EXPECT_EQ(algorithm("W4A8_MXFP4_FP8"), "mxfp4_fp8");
+  EXPECT_EQ(algorithm("W4A8_MXFP4_MXFP8", {{"group_size", 32}}), "mxfp4_mxfp8");
+  EXPECT_EQ(algorithm("MXFP4"), "mxfp4");
   EXPECT_EQ(read(with(nvfp4, {{"group_size", 32}})),
             kPath + "group_size: expected 16 with NVFP4, got the number 32");
   EXPECT_EQ(read(with(nvfp4, {{"quant_algo", "FP8"}})),
@@ -288,6 +368,61 @@ TEST(Quantization, ModelOptAndMx) {
   EXPECT_EQ(read({{"quant_method", "quip"}}, options), "bf16");
 }
 
+/// An algorithm for each module of a list.
+TEST(Quantization, MixedPrecision) {
+  const json nvfp4 = {{"quant_algo", "NVFP4"}, {"group_size", 16}},
+             fp8 = {{"quant_algo", "FP8"}};
+  const auto mixed = [](const json &layers, std::optional<int64_t> layer = {}) {
+    ImportOptions options;
+    options.layer = layer;
+    return read({{"quant_method", "modelopt"},
+                 {"quant_algo", "MIXED_PRECISION"},
+                 {"quantized_layers", layers}},
+                options);
+  };
+  json each = json::object();
+  for (int e = 0; e < 128; ++e)
+    for (const char *part : {"gate_proj", "up_proj", "down_proj"})
+      each["model.layers.0.mlp.experts." + std::to_string(e) + "." + part] =
+          nvfp4;
+  each["model.layers.0.self_attn.q_proj"] = fp8;
+  each["mtp.layers.0.mlp.experts.0.up_proj"] = fp8;
+  EXPECT_EQ(mixed(each), "nvfp4");
+  const json layers = {{"model.layers.0.mlp.experts", nvfp4},
+                       {"model.layers.7.mlp.experts*", fp8},
+                       {"model.layers.9.mlp.experts", {{"quant_algo", "X"}}}};
+  EXPECT_EQ(mixed(layers), "nvfp4");
+  EXPECT_EQ(mixed(layers, 7), "fp8_tensor");
+  EXPECT_EQ(mixed(layers, 8),
+            "in.json: $.quantization_config: leaves all experts of layer 8 as "
+            "they are; accepted: --scheme=bf16, or --layer of another layer");
+  EXPECT_TRUE(mixed(layers, 9).starts_with(
+      kPath + "quantized_layers.model.layers.9.mlp.experts.quant_algo: "
+              "expected \"FP8\", "));
+  each["model.layers.0.mlp.experts.5.up_proj"] = fp8;
+  EXPECT_EQ(mixed(each),
+            kPath + "quantized_layers.model.layers.0.mlp.experts.5.up_proj: "
+                    "quantizes some routed experts of layer 0 in another way "
+                    "than model.layers.0.mlp.experts.5.gate_proj does; "
+                    "expected one algorithm for all of them");
+  each.erase("model.layers.0.mlp.experts.5.up_proj");
+  EXPECT_EQ(mixed(each),
+            kPath + "quantized_layers.model.layers.0.mlp.experts.99.up_proj: "
+                    "names some routed experts of layer 0, or parts of them; "
+                    "expected all of them, or none");
+  EXPECT_EQ(mixed({{"model.layers.0.mlp.experts.x", fp8}}),
+            kPath + "quantized_layers.model.layers.0.mlp.experts.x: cannot be "
+                    "compared with names of experts");
+  EXPECT_EQ(mixed(nullptr),
+            kPath + "quantized_layers: expected an object with the algorithm "
+                    "of each module, got nothing");
+  json many = json::object();
+  for (int i = 0; i < 1025; ++i)
+    many["*norm" + std::to_string(i)] = fp8;
+  EXPECT_EQ(mixed(many),
+            kPath + "quantized_layers: expected at most 1024 patterns");
+}
+
 TEST(Quantization, ModulesThatStayAsTheyAre) {
   const auto keeps = [](const json &names) {
     return read(with(kFp8, {{"modules_to_not_convert", names}}));
@@ -298,20 +433,61 @@ TEST(Quantization, ModulesThatStayAsTheyAre) {
                    "model.layers.47.mlp.gate",
                    "model.layers.0.mlp.shared_expert_gate"}),
             "fp8_block");
+  // Names of all experts, one by one or together: --scheme serves the layer.
+  const std::string plain =
+      "in.json: $.quantization_config: leaves all experts of layer 0 as they "
+      "are; accepted: --scheme=bf16, or --layer of another layer";
+  json each = json::array();
+  for (int e = 0; e < 128; ++e)
+    for (const char *part : {"gate_proj", "up_proj", "down_proj"})
+      each.push_back("model.layers.0.mlp.experts." + std::to_string(e) + "." +
+                     part);
+  for (const json &names :
+       {json{"mlp"}, json{"experts"}, json{"re:.*mlp.*"}, json{"*mlp*"},
+        json{"model.layers.*.mlp"}, json{"Linear"}, json{"model.layers.0"},
+        json{"model.layers.0.mlp.experts"}, json{"model.layers.0*"},
+        json{"re:.*experts\\.\\d+\\.(gate|up)_proj", "down_proj"}, each})
+    EXPECT_EQ(keeps(names), plain) << names;
+  ImportOptions bf16;
+  bf16.scheme = "bf16";
+  EXPECT_EQ(read(with(kFp8, {{"modules_to_not_convert", each}}), bf16), "bf16");
+  // Some of them, or parts.
   for (const char *name :
-       {"model.layers.3.mlp.experts.0", "mlp", "experts", "down_proj",
-        "re:.*mlp.*", "*mlp*", "re:.*gate_proj", "model.layers.*.mlp", "Linear",
-        "re:.*\\.experts(?!x)"})
-    EXPECT_EQ(keeps({name}), kPath + "modules_to_not_convert: the string \"" +
-                                 name +
-                                 "\" names experts, whose layers would differ "
-                                 "from the others; " +
-                                 schemes());
-  // A whole layer is of importance if it is this one.
-  EXPECT_EQ(keeps({"model.layers.48*", "model.layers.5"}), "fp8_block");
-  EXPECT_EQ(keeps({"model.layers.0"}),
-            "in.json: $.quantization_config: leaves all of layer 0 as it is; "
-            "accepted: --scheme=bf16, or --layer of another layer");
+       {"model.layers.0.mlp.experts.0", "down_proj", "re:.*gate_proj",
+        "re:model\\.layers\\.[0-3]\\.mlp\\.experts\\.(1|12)\\..*",
+        "mlp.experts.3", "*.experts.1?.up_proj"})
+    EXPECT_EQ(keeps({"lm_head", name}),
+              kPath + "modules_to_not_convert: the string \"" + name +
+                  "\" names some routed experts of layer 0, or parts of "
+                  "them, which would differ from the others; accepted: names "
+                  "of all of them, or of none");
+  each.erase(each.begin());
+  EXPECT_NE(keeps(each), plain);
+  EXPECT_NE(keeps(each), "fp8_block");
+  // Other layers, draft layers and other models have no effect.
+  for (const json &names :
+       {json{"model.layers.48*", "model.layers.5"},
+        json{"model.layers.3.mlp.experts.0", "model.layers.48.mlp.experts"},
+        json{"mtp.layers.0.mlp.experts.0.gate_proj", "re:.*mtp.*experts.*"},
+        json{"model.layers.1*", "re:model\\.layers\\.(1|2)\\..*experts.*"},
+        json{"vision_tower.layers.0.mlp.experts", "re:.*layers\\.4\\d\\..*"},
+        json{"model.layers.10.mlp.experts.0.gate_proj.weight"}})
+    EXPECT_EQ(keeps(names), "fp8_block") << names;
+  // Whatever may mean experts and is not understood is named.
+  for (const char *name :
+       {"re:.*\\.experts(?!x)", "re:(?!lm_head).*",
+        "model.layers.0.mlp.experts.0.blue_proj",
+        "model.layers.0.mlp.experts_of_ours", "*.xexperts.*"})
+    EXPECT_EQ(keeps({name}),
+              kPath + "modules_to_not_convert: the string \"" + name +
+                  "\" cannot be compared with names of experts; if it names "
+                  "no routed experts of layer 0, pass "
+                  "--ignore-field=modules_to_not_convert");
+  ImportOptions ignoring;
+  ignoring.ignoreFields = {"modules_to_not_convert"};
+  EXPECT_EQ(read(with(kFp8, {{"modules_to_not_convert", {"re:(?!lm_head).*"}}}),
+                 ignoring),
+            "fp8_block");
   EXPECT_EQ(keeps("lm_head"),
             kPath + "modules_to_not_convert: expected an array of module "
                     "names, got the string \"lm_head\"");
@@ -405,33 +581,63 @@ TEST(Quantization, AllMistakesAreSaidAtOnce) {
 }
 
 TEST(Quantization, MeaningOfModules) {
-  using M = ModuleMeaning;
-  EXPECT_EQ(meaningOfModules("model.layers.3.mlp.experts").routed, M::All);
-  EXPECT_EQ(meaningOfModules("w1").routed, M::Gate);
-  EXPECT_EQ(meaningOfModules("re:.*experts.*w[13]$").routed, M::Gate | M::Up);
-  EXPECT_EQ(meaningOfModules("re:.*experts.*\\d+\\.w2$").routed, M::Down);
-  EXPECT_TRUE(meaningOfModules("*shared_experts*").shared);
-  EXPECT_EQ(meaningOfModules("*shared_experts*").routed, 0u);
-  EXPECT_EQ(meaningOfModules("model.layers.61*").layer, 61);
-  EXPECT_EQ(meaningOfModules("re:.*layers\\.3\\..*").layer, 3);
-  EXPECT_EQ(meaningOfModules("model.layers.3.mlp.experts.0").layer,
-            std::nullopt);
-  EXPECT_EQ(meaningOfModules("re:.*layers\\.(3|4)\\..*").layer, std::nullopt);
-  EXPECT_TRUE(meaningOfModules("re:.*layers\\.(3|4)\\..*").ofSome);
-  for (const char *broken : {"re:(", "re:[", "re:*", "re:a{2}", "re:a)",
-                             "re:\\", "re:(?<x>a)", "re:[a\\"})
-    EXPECT_FALSE(meaningOfModules(broken).understood) << broken;
+  using P = ExpertParts;
+  const LayerModules layer = {3, 48, 12, true};
+  const auto means = [&](std::string_view entry, unsigned parts) {
+    ModuleMeaning meaning = meaningOfModules(entry, layer);
+    ExpertParts rest(layer);
+    rest.addAll(P::All & ~parts);
+    meaning.routed.add(rest);
+    return meaning.understood && meaning.routed.all();
+  };
+  EXPECT_TRUE(means("model.layers.3.mlp.experts", P::All));
+  EXPECT_TRUE(means("w1", P::Gate));
+  EXPECT_FALSE(means("w1", P::Gate | P::Up));
+  EXPECT_TRUE(means("re:.*experts.*w[13]$", P::Gate | P::Up));
+  EXPECT_TRUE(means("re:.*experts.*\\d+\\.w2$", P::Down));
+  EXPECT_TRUE(means("re:.*layers\\.3\\..*", P::All));
+  EXPECT_TRUE(means("re:.*layers\\.(3|4)\\..*", P::All));
+  EXPECT_TRUE(means("re:.*experts\\.[0-9]{1,2}\\.up_proj", P::Up));
+  EXPECT_TRUE(means("re:^model\\.layers\\.\\d+\\.mlp\\.experts$", P::All));
+  EXPECT_TRUE(means("re:.*?experts.*", P::All));
+  EXPECT_TRUE(means("block_sparse_moe.output_linear", P::Down));
+  const auto none = [&](std::string_view entry) {
+    const ModuleMeaning meaning = meaningOfModules(entry, layer);
+    return meaning.understood && meaning.routed.none();
+  };
+  for (const char *other :
+       {"*shared_experts*", "model.layers.61*", "model.layers.4.mlp.experts.0",
+        "re:.*layers\\.(4|5)\\..*experts", "re:.*layers\\.1[0-9]\\..*",
+        "model.layers.3.mlp.experts.12", "", "lm_head",
+        "model.layers.3.mlp.gate_proj", "re:.*layers\\.4[89]\\..*experts.*"})
+    EXPECT_TRUE(none(other)) << other;
+  EXPECT_TRUE(meaningOfModules("*shared_experts*", layer).shared);
+  EXPECT_FALSE(
+      meaningOfModules("model.layers.4.mlp.shared_experts", layer).shared);
+  // Without gates the first weight is called either.
+  const LayerModules ungated = {3, 48, 12, false};
+  ModuleMeaning both = meaningOfModules("down_proj", ungated);
+  both.routed.add(meaningOfModules("up_proj", ungated).routed);
+  EXPECT_TRUE(both.routed.all());
+  for (const char *broken :
+       {"re:experts.*", "re:(", "re:[", "re:*", "re:a{2", "re:a{,}", "re:a)",
+        "re:\\", "re:(?<x>a)", "re:[a\\", "re:a**", "re:a{9999}", "re:[z-a]",
+        "re:\\1", "re:((((((((((((((((((a))))))))))))))))))"})
+    EXPECT_FALSE(meaningOfModules(broken, layer).understood) << broken;
   // No pattern takes long, however many runs stand in it.
   std::string runs = "re:";
   for (int i = 0; i < 250; ++i)
     runs += ".*";
-  EXPECT_EQ(meaningOfModules(runs + "~").routed, 0u);
+  EXPECT_TRUE(meaningOfModules(runs + "~", layer).routed.none());
   std::string alternatives = "re:";
   for (int i = 0; i < 60; ++i)
     alternatives += "(a|b)";
-  EXPECT_FALSE(meaningOfModules(alternatives).understood);
-  EXPECT_FALSE(meaningOfModules("re:" + std::string(5000, '(')).understood);
-  EXPECT_EQ(meaningOfModules("").routed, 0u);
+  EXPECT_TRUE(none(alternatives));
+  EXPECT_FALSE(
+      meaningOfModules("re:" + std::string(5000, '('), layer).understood);
+  // The states that names reach are bounded.
+  EXPECT_FALSE(meaningOfModules("re:(.*e.{20}){9}.{20}x", {3, 4, 4096, true})
+                   .routed.all());
 }
 
 } // namespace

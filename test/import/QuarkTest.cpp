@@ -103,6 +103,14 @@ TEST(Quark, NamesAScheme) {
                                                {"output_tensors", nullptr},
                                                {"bias", nullptr}};
   EXPECT_EQ(schemeOf(mixed), "fp8_tensor");
+  // Patterns of this layer count, those of other layers do not.
+  mixed = quark(tensor, tensor);
+  mixed["layer_quant_config"]["model.layers.3.mlp.experts.*"] = {
+      {"weight", mxfp4}};
+  EXPECT_EQ(schemeOf(mixed), "fp8_tensor");
+  mixed["layer_quant_config"]["model.layers.0.mlp.experts.*"] = {
+      {"weight", mxfp4}};
+  EXPECT_EQ(schemeOf(mixed), "mxfp4_w4a16");
 }
 
 TEST(Quark, WhatIsNoSchemeIsRefused) {
@@ -140,13 +148,18 @@ TEST(Quark, WhatIsNoSchemeIsRefused) {
                    "\"per_tensor\", \"per_channel\" or \"per_group\", got the "
                    "string \"per_block\"");
   nlohmann::json some = quark(tensor, tensor);
-  some["layer_quant_config"]["model.layers.3.mlp.experts.*"] = {
+  some["layer_quant_config"]["model.layers.0.mlp.experts.3.*"] = {
       {"weight", mxfp4}};
   EXPECT_EQ(refused(some),
             path +
-                "layer_quant_config.model.layers.3.mlp.experts.*: quantizes "
+                "layer_quant_config.model.layers.0.mlp.experts.3.*: quantizes "
                 "some experts in another way than others; " +
                 schemes);
+  some = quark(tensor, tensor);
+  some["layer_quant_config"]["*.experts.x*.up_proj"] = {{"weight", mxfp4}};
+  EXPECT_EQ(refused(some),
+            path + "layer_quant_config.*.experts.x*.up_proj: cannot be "
+                   "compared with names of experts");
   nlohmann::json outputs = quark(tensor, tensor);
   outputs["global_quant_config"]["output_tensors"] = tensor;
   EXPECT_TRUE(refused(outputs).starts_with(

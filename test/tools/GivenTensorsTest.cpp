@@ -128,6 +128,24 @@ TEST_F(GivenTensors, WeightsAndIdsToo) {
       << errors;
 }
 
+/// A scale that a calibration left unset makes all outputs 0, or NaN: kernels
+/// and reference agree then, and say nothing.
+TEST_F(GivenTensors, AReferenceThatSaysNothingIsRed) {
+  for (const auto &[bits, said] :
+       {std::pair(uint16_t(0),
+                  "the reference of all 9 tokens with experts here is 0, and "
+                  "their x is not: weights or scales are 0, or scales of "
+                  "activations far too large"),
+        {uint16_t(0x7fc0),
+         "the reference of token 0 is NaN, and its x is finite: a weight, "
+         "scale or bias is not"}}) {
+    ASSERT_TRUE(write("w2", "<u2", {4, 16, 16},
+                      std::vector<uint16_t>(4 * 16 * 16, bits)));
+    EXPECT_EQ(run("--device=host --check --tokens=9" + input("w2", "w2")), 1);
+    EXPECT_THAT(errors, HasSubstr(said));
+  }
+}
+
 TEST_F(GivenTensors, RefusesWhatDoesNotFit) {
   EXPECT_EQ(refused(input("y", "x"), 2),
             "moec-run: --input: package tiny has no 'y'; accepted: x, logits, "

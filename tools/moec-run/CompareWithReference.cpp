@@ -206,6 +206,55 @@ static Result<void> comparePart(const LoadedLayer &loaded,
   return {};
 }
 
+/// Returns why the reference of the listed tokens says nothing of a kernel, or
+/// "": it is NaN, or 0 everywhere, and x is not.
+static std::string problemOfReference(const reference::Layer &layer,
+                                      const reference::Inputs &inputs,
+                                      const reference::Routing &routing,
+                                      const std::vector<int64_t> &list,
+                                      const std::vector<double> &rows,
+                                      bool isDrawn) {
+  // A static scale that is drawn may be too large for a few tokens.
+  const int64_t fewTokens = isDrawn ? 8 : 1;
+  // So few values of the intermediate may all be 0 by chance.
+  constexpr int64_t kFewValues = 64;
+  const int64_t hidden = layer.hidden;
+  const int64_t stride = inputs.x.rowStride ? inputs.x.rowStride : hidden;
+  int64_t values = 0, tokens = 0;
+  bool isZero = true;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const int64_t token = list[i];
+    bool isFinite = true, hasX = false, hasPair = false;
+    for (int64_t c = 0; c < hidden; ++c) {
+      const double x =
+          reference::load(*inputs.x.element, inputs.x.data, token * stride + c);
+      isFinite &= std::isfinite(x);
+      hasX |= x != 0;
+    }
+    const auto row = rows.begin() + ptrdiff_t(i) * hidden;
+    if (isFinite &&
+        std::any_of(row, row + hidden, [](double y) { return std::isnan(y); }))
+      return fmt::format("the reference of token {} is NaN, and its x is "
+                         "finite: a weight, scale or bias is not",
+                         token);
+    for (int64_t k = 0; k < routing.pairs; ++k) {
+      const size_t pair = size_t(token * routing.pairs + k);
+      if (routing.locals[pair] < 0 || routing.weights[pair] == 0)
+        continue;
+      hasPair = true;
+      values += layer.intermediate;
+    }
+    tokens += hasPair && hasX;
+    isZero &= std::all_of(row, row + hidden, [](double y) { return y == 0; });
+  }
+  if (!isZero || tokens < fewTokens || values < kFewValues)
+    return {};
+  return fmt::format("the reference of all {} tokens with experts here is 0, "
+                     "and their x is not: weights or scales are 0, or scales "
+                     "of activations far too large",
+                     tokens);
+}
+
 static Result<std::vector<double>>
 computeOrTake(const reference::Layer &layer, const reference::Inputs &inputs,
               const reference::Routing &routing,
@@ -258,6 +307,10 @@ Result<void> moec::run::compareWithReference(
     report = compare();
     noteRoundings(adopted, report, result);
   }
+  if (const std::string problem = problemOfReference(
+          layer, inputs, routing, list, rows, options.weights.empty());
+      !problem.empty())
+    result.fail(problem);
   addReport(report, result);
   return {};
 }

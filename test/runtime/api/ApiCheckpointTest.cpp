@@ -225,7 +225,8 @@ TEST_F(ApiCheckpoint, UnusedTensors) {
           "' holds scales of activations of the layer's experts, and no value "
           "of layer 'tiny' takes it; accepted: a layer with static scales of "
           "activations (quant_config fp8_tensor, int8_tensor or nvfp4), or "
-          "moec_weights_options.ignored=input_scale to leave it out");
+          "moec_weights_options.ignored=input_scale if no number of the layer "
+          "depends on it");
   EXPECT_EQ(moec_weights_layer(weights), -1);
   const char *const words[] = {"input_scale", "bias"};
   moec_weights_options options = {};

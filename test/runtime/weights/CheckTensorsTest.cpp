@@ -129,10 +129,15 @@ struct Model {
 };
 
 std::string notTaken(const std::string &name, const std::string &what,
-                     const std::string &accepted, const std::string &word) {
+                     const std::string &accepted,
+                     const std::string &word = "") {
   return fmt::format("{}{}' {}, and no value of layer 'l' takes it; accepted: "
-                     "{}, or --ignore-tensor={} to leave it out",
-                     kWhere, name, what, accepted, word);
+                     "{}{}",
+                     kWhere, name, what, accepted,
+                     word.empty() ? ""
+                                  : ", or --ignore-tensor=" + word +
+                                        " if no number of the layer depends "
+                                        "on it");
 }
 
 } // namespace
@@ -160,8 +165,7 @@ TEST(CheckTensors, Scales) {
   model.put(1, "up_proj.weight_scale_inv", filled("F32", {1, 1}));
   EXPECT_EQ(model.said(), notTaken("1.up_proj.weight_scale_inv",
                                    "holds scales of the layer's experts",
-                                   "a layer with quant_config fp8_block",
-                                   "weight_scale_inv"));
+                                   "a layer with quant_config fp8_block"));
   // Ones, too: whoever wrote them has another layer in mind.
   Model ofCodes("bf16", "F8_E4M3");
   ofCodes.put(0, "gate_proj.weight_scale",
@@ -170,22 +174,19 @@ TEST(CheckTensors, Scales) {
             notTaken("0.gate_proj.weight_scale",
                      "holds scales of the layer's experts",
                      "a layer with quant_config fp8_tensor, fp8_channel or "
-                     "fp8_block",
-                     "weight_scale"));
+                     "fp8_block"));
   ofCodes.manifest.layer["weights_type"] = "bf16";
   EXPECT_EQ(ofCodes.said(),
             notTaken("0.gate_proj.weight_scale",
                      "holds scales of the layer's experts",
                      "a layer without weights_dtype, since these weights are "
-                     "quantized",
-                     "weight_scale"));
+                     "quantized"));
   Model second;
   second.put(0, "up_proj.weight_scale_2", filled("F32", {}));
   EXPECT_EQ(second.said(),
             notTaken("0.up_proj.weight_scale_2",
                      "holds scales of scales of the layer's experts",
-                     "a layer with quant_config nvfp4 or nvfp4_w4a16",
-                     "weight_scale_2"));
+                     "a layer with quant_config nvfp4 or nvfp4_w4a16"));
 }
 
 TEST(CheckTensors, CodesAreNoFloats) {
@@ -226,11 +227,11 @@ TEST(CheckTensors, ScalesThatTheRealizationLeavesOut) {
   Model model;
   const json second = {{"value", "a2_second_scale"}, {"because", "so"}};
   model.manifest.layer["left_out"] = {second};
-  model.put(0, "down_proj.input_scale", filled("F32", {}));
+  model.put(0, "down_proj.input_scale", filled("F32", {}, '?'));
   EXPECT_EQ(model.said(), "taken");
   // Scales of the other matmul, and other kinds, are none of these.
   Model other = model;
-  other.put(1, "up_proj.input_scale", filled("F32", {}));
+  other.put(1, "up_proj.input_scale", filled("F32", {}, '?'));
   EXPECT_EQ(other.said(),
             notTaken("1.up_proj.input_scale",
                      "holds scales of activations of the layer's experts",
@@ -240,14 +241,26 @@ TEST(CheckTensors, ScalesThatTheRealizationLeavesOut) {
   other.manifest.layer["left_out"].push_back(
       {{"value", "a1_second_scale"}, {"because", "so"}});
   EXPECT_EQ(other.said(), "taken");
-  other.put(0, "down_proj.weight_scale_2", filled("F32", {}));
+  other.put(0, "down_proj.weight_scale_2", filled("F32", {}, '?'));
   EXPECT_EQ(other.said(),
             notTaken("0.down_proj.weight_scale_2",
                      "holds scales of scales of the layer's experts",
-                     "a layer with quant_config nvfp4 or nvfp4_w4a16",
-                     "weight_scale_2"));
+                     "a layer with quant_config nvfp4 or nvfp4_w4a16"));
+  // A scale that a calibration left unset is none of any realization.
+  Model unset = model;
+  unset.put(0, "down_proj.input_scale", filled("F32", {}));
+  EXPECT_EQ(unset.said(),
+            kWhere + "0.down_proj.input_scale' of expert 0 holds 0, expected a "
+                     "scale that is finite and above 0; or "
+                     "--ignore-tensor=input_scale to leave it out");
+  unset.options.ignored = {"input_scale"};
+  EXPECT_EQ(unset.said(), "taken");
+  unset.options.ignored = {};
+  unset.put(0, "down_proj.input_scale", filled("I32", {}));
+  EXPECT_EQ(unset.said(), kWhere + "0.down_proj.input_scale': expected scales "
+                                   "in F32, F16 or BF16, got I32 []");
   // An expert that the layer has not.
-  model.put(kExperts, "down_proj.input_scale", filled("F32", {}));
+  model.put(kExperts, "down_proj.input_scale", filled("F32", {}, '?'));
   EXPECT_EQ(model.said(),
             kWhere + "2.down_proj.input_scale': expected experts 0 to 1 of "
                      "layer 'l', got expert 2");
@@ -272,7 +285,7 @@ TEST(CheckTensors, Biases) {
                    filled("BF16", {kExperts, 2 * kInner}, 1));
   EXPECT_EQ(model.said(),
             notTaken("gate_up_proj_bias", "holds biases of the layer's experts",
-                     "a layer with has_bias", "bias"));
+                     "a layer with has_bias"));
   // Zeros add nothing; some quantizers write them, with either sign.
   model.putInLayer("mlp.experts.gate_up_proj_bias",
                    filled("BF16", {kExperts, 2 * kInner}));
@@ -300,8 +313,25 @@ TEST(CheckTensors, ZeroPoints) {
               fmt::format("{}1.up_proj.qzeros' holds zero point {}, and layer "
                           "'l' is symmetric: expected {} everywhere in "
                           "stored_layout {}; accepted: a layer with zero "
-                          "points (quant_config int4_zp_w4a16)",
+                          "points (sym false in quantization_config, or "
+                          "quant_config int4_zp_w4a16 of a layer JSON)",
                           kWhere, added ? 5 : 10, added ? 7 : 8, layout));
+    // A file of the other format.
+    Model other = model;
+    other.put(1, "up_proj.qzeros",
+              filled("I32", {2, 1}, char(added ? 0x88 : 0x77)));
+    EXPECT_EQ(other.said(),
+              fmt::format("{}1.up_proj.qzeros' holds zero point {}, and layer "
+                          "'l' is symmetric: expected {} everywhere in "
+                          "stored_layout {}; accepted: the layer of "
+                          "checkpoint_format {} in quantization_config "
+                          "(stored_layout of a layer JSON), or "
+                          "--ignore-tensor=qzeros, where 8 is the middle of "
+                          "the codes",
+                          kWhere, added ? 8 : 7, added ? 7 : 8, layout,
+                          added ? "gptq_v2" : "gptq"));
+    other.options.ignored = {"qzeros"};
+    EXPECT_EQ(other.said(), "taken");
     // Another rank's experts are that rank's to check.
     model.manifest.layer["local_experts"]["count"] = 1;
     EXPECT_EQ(model.said(), "taken");
@@ -311,8 +341,7 @@ TEST(CheckTensors, ZeroPoints) {
   EXPECT_EQ(floats.said(),
             notTaken("0.up_proj.qzeros",
                      "holds zero points of the layer's experts",
-                     "a layer with zero points (quant_config int4_zp_w4a16)",
-                     "qzeros"));
+                     "a layer with zero points (quant_config int4_zp_w4a16)"));
   // Bytes with a sign have their zero at 0.
   Model bytes("i8", "I8");
   bytes.put(0, "up_proj.weight_zero_point", filled("I8", {kInner, 1}));
@@ -321,7 +350,9 @@ TEST(CheckTensors, ZeroPoints) {
   EXPECT_EQ(bytes.said(),
             kWhere + "0.up_proj.weight_zero_point' holds zero point 1, and "
                      "layer 'l' is symmetric: expected 0 everywhere; accepted: "
-                     "a layer with zero points (quant_config int8_zp_w8a16)");
+                     "a layer with zero points (symmetric false in "
+                     "quantization_config, or quant_config int8_zp_w8a16 of a "
+                     "layer JSON)");
   bytes.put(0, "up_proj.weight_zero_point", filled("F32", {kInner, 1}));
   EXPECT_EQ(bytes.said(),
             kWhere + "0.up_proj.weight_zero_point': expected zero points in "
@@ -334,7 +365,7 @@ TEST(CheckTensors, OrderOfColumns) {
   EXPECT_EQ(model.said(),
             notTaken("0.up_proj.g_idx",
                      "holds the groups of columns of the layer's experts",
-                     "a layer with group_index", "g_idx"));
+                     "a layer with group_index"));
   // Beside integers its content is looked at, when they are loaded.
   Model integers("i4");
   integers.scale("gptq", 1);
@@ -350,8 +381,7 @@ TEST(CheckTensors, Router) {
             "DIR: tensor 'model.layers.3.mlp.gate.e_score_correction_bias' "
             "holds the bias that chooses experts of the router, and no value "
             "of layer 'l' takes it; accepted: a layer with "
-            "e_score_correction_bias, or "
-            "--ignore-tensor=e_score_correction_bias to leave it out");
+            "e_score_correction_bias");
   // A layer that is given ids has no router.
   Model given = model;
   given.manifest.values.pop_back();
@@ -369,11 +399,12 @@ TEST(CheckTensors, Router) {
             std::string::npos);
   Model other;
   other.putInLayer("mlp.router.temperature", filled("F32", {1}));
-  EXPECT_EQ(other.said(),
-            "DIR: tensor 'model.layers.3.mlp.router.temperature' belongs to "
-            "the layer's router, and no value of layer 'l' takes it; accepted: "
-            "tensors that docs/reference/checkpoints.md lists, or "
-            "--ignore-tensor=temperature to leave it out");
+  EXPECT_EQ(
+      other.said(),
+      "DIR: tensor 'model.layers.3.mlp.router.temperature' belongs to "
+      "the layer's router, and no value of layer 'l' takes it; accepted: "
+      "tensors that docs/reference/checkpoints.md lists, or "
+      "--ignore-tensor=temperature if no number of the layer depends on it");
 }
 
 TEST(CheckTensors, SharedExperts) {
@@ -396,14 +427,15 @@ TEST(CheckTensors, SharedExperts) {
             "DIR: tensor 'model.layers.3.mlp.shared_expert_gate.weight' weighs "
             "the layer's shared experts, and no value of layer 'l' takes it; "
             "accepted: a layer with shared_expert_gate, or "
-            "--ignore-tensor=shared_expert_gate to leave it out");
+            "--ignore-tensor=shared_expert_gate if no number of the layer "
+            "depends on it");
   model.manifest.layer["shared_expert_gate"] = true;
   EXPECT_EQ(model.said(),
             "DIR: tensor 'model.layers.3.mlp.shared_experts.up_proj.odd' "
             "belongs to the layer's shared experts, and no value of layer 'l' "
             "takes it; accepted: tensors that docs/reference/checkpoints.md "
             "lists, or "
-            "--ignore-tensor=odd to leave it out");
+            "--ignore-tensor=odd if no number of the layer depends on it");
 }
 
 TEST(CheckTensors, UnknownNames) {

@@ -12,10 +12,12 @@
 
 #include "runtime/weights/LoadWeights.h"
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <fstream>
 
@@ -216,10 +218,10 @@ TEST(CopyMatrix, BetweenRowsAndColumns) {
 
 TEST(CopyMatrix, Types) {
   EXPECT_EQ(conversionOf("BF16", "bf16", false), Conversion::Copy);
-  EXPECT_EQ(conversionOf("BF16", "f32", false), Conversion::Exact);
-  EXPECT_EQ(conversionOf("F8_E8M0", "f32", false), Conversion::Exact);
+  EXPECT_EQ(conversionOf("BF16", "f32", false), Conversion::Round);
+  EXPECT_EQ(conversionOf("F8_E8M0", "f32", false), Conversion::Round);
   EXPECT_EQ(conversionOf("U8", "f8E8M0FNU", false), Conversion::Copy);
-  EXPECT_EQ(conversionOf("F32", "f8E8M0FNU", false), Conversion::Exact);
+  EXPECT_EQ(conversionOf("F32", "f8E8M0FNU", false), Conversion::Round);
   EXPECT_EQ(conversionOf("U8", "f4E2M1FN", false), Conversion::Copy);
   EXPECT_EQ(conversionOf("I32", "i4", true), Conversion::Copy);
   EXPECT_EQ(conversionOf("I64", "i32", false), Conversion::Integers);
@@ -235,7 +237,7 @@ TEST(CopyMatrix, Types) {
   EXPECT_EQ(conversionOf("I32", "f32", false), Conversion::None);
   EXPECT_EQ(conversionOf("F8_E5M2", "f8E4M3FN", false), Conversion::None);
   EXPECT_EQ(conversionOf("I8", "f8E4M3FN", false), Conversion::None);
-  EXPECT_EQ(conversionOf("F16", "bf16", false), Conversion::Exact);
+  EXPECT_EQ(conversionOf("F16", "bf16", false), Conversion::Round);
 
   const auto copied = [](float number, const char *type, bool inverse) {
     float stored = 0;
@@ -248,7 +250,7 @@ TEST(CopyMatrix, Types) {
     target.storage = host::storageOf(type);
     target.bits = host::storageBits(target.storage);
     target.rows = target.columns = 1;
-    Result<void> ok = copyMatrix(source, target, Conversion::Exact, inverse);
+    Result<void> ok = copyMatrix(source, target, Conversion::Round, inverse);
     if (!ok)
       return ok.error().message;
     float back = 0;
@@ -261,14 +263,88 @@ TEST(CopyMatrix, Types) {
   EXPECT_EQ(copied(0.25f, "f8E8M0FNU", false), "0.250000");
   EXPECT_EQ(copied(0x1p127f, "f8E8M0FNU", true),
             copied(0x1p-127f, "f32", false));
-  EXPECT_EQ(copied(0.75f, "f8E8M0FNU", false),
-            "holds 0.75, which is no number of that type");
-  EXPECT_EQ(copied(-1, "f8E8M0FNU", false),
-            "holds -1, which is no number of that type");
-  EXPECT_EQ(copied(0.1f, "bf16", false),
-            "holds 0.1, which is no number of that type");
+  const std::string power = ", expected a power of two from 2^-127 to 2^127";
+  EXPECT_EQ(copied(0.75f, "f8E8M0FNU", false), "holds 0.75" + power);
+  EXPECT_EQ(copied(-1, "f8E8M0FNU", false), "holds -1" + power);
+  EXPECT_EQ(copied(0, "f8E8M0FNU", false), "holds 0" + power);
+  // To the nearest number, ties to even.
+  EXPECT_EQ(copied(1 + 0x1p-8f, "bf16", false), std::to_string(1.0f));
+  EXPECT_EQ(copied(1 + 0x3p-8f, "bf16", false), std::to_string(1 + 0x4p-8f));
+  EXPECT_EQ(copied(1 + 0x1p-8f + 0x1p-20f, "bf16", false),
+            std::to_string(1 + 0x2p-8f));
+  EXPECT_EQ(copied(2049, "f16", false), std::to_string(2048.0f));
   EXPECT_EQ(copied(1e6f, "f16", false),
-            "holds 1000000, which is no number of that type");
+            "holds 1000000, which is beyond the numbers of that type");
+  EXPECT_EQ(copied(3.4e38f, "bf16", false),
+            "holds 3.4e+38, which is beyond the numbers of that type");
+  EXPECT_EQ(copied(INFINITY, "bf16", false), std::to_string(INFINITY));
+}
+
+TEST(CopyMatrix, NumbersOfScales) {
+  using R = NumberRule;
+  const auto copied = [](float number, R rule, bool inverse = false,
+                         const char *type = "f32") {
+    float stored = 0;
+    SourceMatrix source;
+    source.data = reinterpret_cast<const std::byte *>(&number);
+    source.bits = 32, source.storage = host::Storage::F32;
+    source.rows = source.columns = 1;
+    TargetMatrix target;
+    target.data = reinterpret_cast<std::byte *>(&stored);
+    target.storage = host::storageOf(type);
+    target.bits = host::storageBits(target.storage);
+    target.rows = target.columns = 1;
+    const bool same = target.storage == host::Storage::F32;
+    Result<void> ok =
+        copyMatrix(source, target, same ? Conversion::Copy : Conversion::Round,
+                   inverse, rule);
+    return ok ? "taken" : ok.error().message;
+  };
+  for (float number : {NAN, INFINITY, -INFINITY}) {
+    const std::string holds = fmt::format("holds {}, expected a ", number);
+    EXPECT_EQ(copied(number, R::Any), "taken");
+    EXPECT_EQ(copied(number, R::Finite), holds + "finite number");
+    EXPECT_EQ(copied(number, R::Scale),
+              holds + "scale that is a finite number");
+    for (bool inverse : {false, true})
+      EXPECT_EQ(copied(number, R::PositiveScale, inverse),
+                holds + "scale that is finite and above 0");
+  }
+  for (float number : {0.0f, -0.0f, -2.5f}) {
+    EXPECT_EQ(copied(number, R::Scale), "taken");
+    for (bool inverse : {false, true})
+      EXPECT_EQ(copied(number, R::PositiveScale, inverse),
+                fmt::format("holds {}, expected a scale that is finite and "
+                            "above 0",
+                            number));
+  }
+  EXPECT_EQ(copied(1e-40f, R::PositiveScale), "taken");
+  EXPECT_EQ(copied(1e-40f, R::PositiveScale, true),
+            "holds 1e-40, whose inverse is beyond the numbers of f32");
+  EXPECT_EQ(copied(1e-20f, R::Finite, false, "f16"), "taken");
+  EXPECT_EQ(copied(1e-20f, R::Scale, false, "f16"),
+            "holds 1e-20, which would become 0 in that type");
+  EXPECT_EQ(copied(0, R::Scale, false, "f16"), "taken");
+  // Codes of a scale's own type.
+  for (const auto &[type, byte, taken] : {std::tuple("f8E8M0FNU", 255, false),
+                                          {"f8E8M0FNU", 0, true},
+                                          {"f8E4M3FN", 0x7f, false},
+                                          {"f8E4M3FN", 0xff, false},
+                                          {"f8E4M3FN", 0, true}}) {
+    const auto code = std::byte(byte);
+    std::byte stored{};
+    SourceMatrix source;
+    source.data = &code;
+    source.rows = source.columns = 1;
+    TargetMatrix target;
+    target.data = &stored;
+    target.storage = host::storageOf(type);
+    target.rows = target.columns = 1;
+    EXPECT_EQ(
+        bool(copyMatrix(source, target, Conversion::Copy, false, R::Scale)),
+        taken)
+        << type << " " << byte;
+  }
 }
 
 TEST(WeightLoader, ScalesNeedGroups) {
