@@ -22,6 +22,8 @@ def Moe_AmaxOp : Moe_StageOp<"amax", [Pure, AttrSizedOperandSegments], ["addStag
     tokens) or the last of `offsets` (of sorted rows) do not count, nor do rows
     behind their expert's `counts` (of batched rows, see `moe.batch`). With
     `weights` [tokens, pairs] they are of the products that `moe.quantize` has.
+    With `propagates_nan` the number of a block that holds a NaN is NaN: codes
+    that are integers have none. Without it a NaN does not count.
     The leading `?` of the input is tokens or rows, of the result their blocks.
 
     ```mlir
@@ -33,6 +35,7 @@ def Moe_AmaxOp : Moe_StageOp<"amax", [Pure, AttrSizedOperandSegments], ["addStag
   }];
   let arguments = (ins
     Moe_IntAttr:$block_rows,
+    UnitAttr:$propagates_nan,
     AnyRankedTensor:$input,
     Optional<AnyRankedTensor>:$row_weights,
     Optional<AnyRankedTensor>:$valid_tokens,
@@ -41,7 +44,7 @@ def Moe_AmaxOp : Moe_StageOp<"amax", [Pure, AttrSizedOperandSegments], ["addStag
   );
   let results = (outs AnyRankedTensor:$block_amax);
   let assemblyFormat = [{
-    `block_rows` `=` $block_rows $input (`weights` $row_weights^)? (`valid` $valid_tokens^)?
+    `block_rows` `=` $block_rows (`propagates_nan` $propagates_nan^)? $input (`weights` $row_weights^)? (`valid` $valid_tokens^)?
     (`offsets` $offsets^)? (`counts` $expert_num_tokens^)?
     attr-dict `:` functional-type(operands, results)
   }];

@@ -125,6 +125,8 @@ void AmaxOp::addStageAttributes(NamedAttrList &attributes) {
   Writer writer(*this, attributes);
   if (getRowWeights())
     writer.integer("pairs", extent(getRowWeights(), 1));
+  if (getPropagatesNan())
+    writer.flag("propagates_nan", true);
 }
 
 void QuantizeOp::addStageAttributes(NamedAttrList &attributes) {

@@ -126,8 +126,10 @@ void compiler::emitQuantization(
 
   ConfigPrinter &config = out.text.config;
   config.type("Input", cppType(input));
-  config.type("Scaling",
-              amax ? "moe::quant::DynamicTensor" : scalingPolicy(quantize));
+  config.type("Scaling", !amax ? scalingPolicy(quantize)
+                         : amax.getPropagatesNan()
+                             ? "moe::quant::DynamicTensorOfBytes"
+                             : "moe::quant::DynamicTensor");
   config.number("kColumns", columns);
   if (weights)
     config.number("kPairs", pairs);

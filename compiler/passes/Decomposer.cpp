@@ -139,16 +139,17 @@ Decomposer::Quantized Decomposer::quantize(moe::DescriptorAttr descriptor,
   const bool ofTensor = descriptor.getGroup()[0] == -1;
   const Value valid =
       rows.offsets || rows.counts ? Value() : this->input("valid_tokens");
+  const bool emulated =
+      layer.getQuant().dequantizesWeights() && !multipliesCodes;
   Value amax;
   IntegerAttr blockRows;
   if (ofTensor && descriptor.getDynamic()) {
     blockRows = builder.getI64IntegerAttr(kAmaxRows);
     amax = moe::AmaxOp::create(
         builder, location, tensor({kAny}, builder.getF32Type()), kAmaxRows,
-        input, weights, valid, rows.offsets, rows.counts);
+        !emulated && descriptor.getElement().isInteger(), input, weights, valid,
+        rows.offsets, rows.counts);
   }
-  const bool emulated =
-      layer.getQuant().dequantizesWeights() && !multipliesCodes;
   const Type scale =
       emulated ? Type()
                : Type(moe::scalesOfRows(descriptor, type.getDimSize(1)));

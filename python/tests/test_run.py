@@ -87,6 +87,35 @@ def test_bits_of_moec_run(scheme: str, tmp_path: pathlib.Path, make_layer: Any) 
     np.testing.assert_array_equal(out, wanted)
 
 
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("scheme", schemes())
+def test_a_value_that_is_not_finite(scheme: str, value: float, make_layer: Any) -> None:
+    """The token's output is not finite, or saturated with a static scale. Other tokens keep theirs, but for a scale of all."""
+    wide = {"in_dtype": "f32"} if scheme == "f32" else {"in_dtype": "f16"} if scheme == "f16" else {}
+    package = load(scheme, **wide)
+    layer, _ = make_layer(package)
+    x, logits = (random_value(package, name, 7) for name in ("x", "logits"))
+
+    def numbers(of: Any) -> Any:
+        return moec.from_bfloat16(of) if of.dtype == np.uint16 else of.astype(np.float64)
+
+    bad = x.copy()
+    bad[2, 5] = moec.to_bfloat16(np.array([value]))[0] if x.dtype == np.uint16 else value
+    good, got = numbers(layer(x, logits)), numbers(layer(bad, logits))
+    assert np.isfinite(good).all()
+    finite = np.isfinite(got).all(axis=1)
+    is_static = any(name.startswith("a1_") for name in package.values)
+    # An integer has no NaN, and a static scale cannot be one.
+    holds_nan = not (is_static and scheme.startswith("int8"))
+    assert finite[2] == (is_static and (not np.isnan(value) or not holds_nan))
+    if scheme.endswith("tensor_dynamic") and not finite.all():
+        assert scheme.startswith("fp8") and np.isnan(value) or not finite.any()
+    others = np.delete(np.arange(7), 2)
+    assert scheme.endswith("tensor_dynamic") or finite[others].all()
+    if not scheme.endswith("tensor_dynamic"):
+        np.testing.assert_array_equal(got[others], good[others])
+
+
 @pytest.mark.parametrize("tokens", TOKENS)
 def test_bits_do_not_depend_on_memory(package: Any, make_layer: Any, tokens: int) -> None:
     """Packed in place or not, into given memory or own, with own context or given: the same bits."""

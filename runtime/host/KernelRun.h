@@ -204,7 +204,7 @@ Result<std::vector<Tile>> readTiles(KernelRun &run);
 Result<std::vector<int64_t>> readExpertCounts(KernelRun &run, int64_t slots);
 
 /// The largest magnitude, of none 0; NaN does not count.
-float largestOf(const float *values, int64_t count);
+float largestOf(const float *values, int64_t count, bool propagatesNan = false);
 
 /// How many rows there are, and how many count for a scale of all. Of batched
 /// rows, an expert has the first so many of its slots as its count says; of

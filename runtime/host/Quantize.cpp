@@ -64,12 +64,20 @@ struct Rows {
   }
 };
 
+/// Returns the larger of two magnitudes, as the kernels take it.
+float largerOf(float left, float right, bool propagatesNan) {
+  return propagatesNan
+             ? quant::largerOf<quant::DynamicTensorOfBytes>(left, right)
+             : quant::largerOf<quant::DynamicTensor>(left, right);
+}
+
 } // namespace
 
-float moec::host::largestOf(const float *values, int64_t count) {
+float moec::host::largestOf(const float *values, int64_t count,
+                            bool propagatesNan) {
   float largest = 0;
   for (int64_t i = 0; i < count; ++i)
-    largest = moe::fmaxf(largest, std::fabs(values[i]));
+    largest = largerOf(largest, std::fabs(values[i]), propagatesNan);
   return largest;
 }
 
@@ -165,6 +173,7 @@ Result<void> stages::amax(KernelRun &run) {
   int64_t columns = TRY(run.columnsOf("input"));
   int64_t rows = count.counted;
   int64_t blocks = std::min((rows + blockRows - 1) / blockRows, run.ctas());
+  const bool propagatesNan = run.flag("propagates_nan");
   Rows input = TRY(Rows::read(run, rows, columns));
   View maxima = TRY(run.neededResult("block_amax", 1, blocks));
   if (blocks == 0)
@@ -178,7 +187,9 @@ Result<void> stages::amax(KernelRun &run) {
         if (!count.isRow(r))
           continue;
         input.load(r, 0, columns, row.data());
-        largest = moe::fmaxf(largest, largestOf(row.data(), columns));
+        largest =
+            largerOf(largest, largestOf(row.data(), columns, propagatesNan),
+                     propagatesNan);
       }
       storeFloats(maxima.storage, &largest, 1, maxima.at(0, block));
     }
@@ -189,7 +200,8 @@ Result<void> stages::amax(KernelRun &run) {
 /// The number of all values: the largest stored one, or their largest
 /// magnitude.
 static Result<float> numberOfAll(KernelRun &run, const RowCount &count,
-                                 const char *name, int64_t blockRows) {
+                                 const char *name, int64_t blockRows,
+                                 bool propagatesNan = false) {
   int64_t entries = TRY(run.columnsOf(name));
   if (std::string_view(name) == "block_amax")
     entries = (count.counted + blockRows - 1) / blockRows;
@@ -197,7 +209,7 @@ static Result<float> numberOfAll(KernelRun &run, const RowCount &count,
   std::vector<float> values(entries);
   if (entries > 0)
     loadFloats(view.storage, view.at(0), entries, values.data());
-  return largestOf(values.data(), entries);
+  return largestOf(values.data(), entries, propagatesNan);
 }
 
 /// Data that are what codes stand for.
@@ -288,10 +300,12 @@ Result<void> stages::quantize(KernelRun &run) {
     return {};
   const ScaleOf scale =
       scaleOf(data.storage, ofTensor, groupColumns, !rule.empty());
+  const bool isInteger = data.storage == Storage::I8;
   float all = 1;
   if (ofTensor && isScaled) {
-    float number = TRY(numberOfAll(
-        run, count, isDynamic ? "block_amax" : "static_scale", blockRows));
+    float number =
+        TRY(numberOfAll(run, count, isDynamic ? "block_amax" : "static_scale",
+                        blockRows, isDynamic && isInteger));
     all = isDynamic ? scale(number) : number;
     storeFloats(scales.storage, &all, 1, scales.at(0));
   }
@@ -308,7 +322,7 @@ Result<void> stages::quantize(KernelRun &run) {
         for (int64_t i = 0; i < size; ++i)
           values[i] *= inverse;
       } else if (isScaled) {
-        const float divisor = scale(largestOf(values.data(), size));
+        const float divisor = scale(largestOf(values.data(), size, isInteger));
         for (int64_t i = 0; i < size; ++i)
           values[i] /= divisor;
         storeFloats(scales.storage, &divisor, 1, scales.at(row, item % groups));

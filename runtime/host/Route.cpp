@@ -11,7 +11,7 @@
 // kernels (templates/moe/math). Keys are the logits, or with a bias the scores
 // and it: larger first, then lower index; NaN counts as -inf; sums run over
 // finite logits only; a selected expert whose score is not finite has weight 0;
-// a sum of 0 gives 1/top_k to each.
+// a sum of 0 gives each the weight 0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -57,7 +57,7 @@ constexpr ScoreRow kScores[] = {
 struct NormalizeRow {
   std::string_view name;
   float (*term)(float score, float best);
-  float (*weight)(float term, float sum, float equal); ///< null: the term
+  float (*weight)(float term, float sum); ///< null: the term
 };
 
 template <class Normalize>
@@ -229,8 +229,7 @@ private:
     for (int64_t k = 0; k < method.topK; ++k) {
       if (method.normalize.weight)
         weights[k] =
-            method.normalize.weight(weights[k], static_cast<float>(terms),
-                                    1.0f / static_cast<float>(method.topK));
+            method.normalize.weight(weights[k], static_cast<float>(terms));
       weights[k] *= method.scale;
       if (ids[k] < 0)
         weights[k] = 0;

@@ -80,6 +80,7 @@ inline constexpr StageKind kStageKinds[] = {
      .operands = "valid_tokens? shared_gate?",
      .results = "tiles tile_count offsets positions topk_weights",
      .attributes = "tile_rows:integer row_step:integer~"},
+    // propagates_nan: the maximum of a block that holds a NaN is one.
     // -1 stands for the whole extent. block_rows: of the maxima that a dynamic
     // scale of all values is made from.
     // row_weights: of the pairs of a token, which multiply its row first.
@@ -90,7 +91,7 @@ inline constexpr StageKind kStageKinds[] = {
     {.op = "amax",
      .operands = "input row_weights? offsets? expert_num_tokens? valid_tokens?",
      .results = "block_amax",
-     .attributes = "block_rows:integer pairs:integer~"},
+     .attributes = "block_rows:integer pairs:integer~ propagates_nan:boolean~"},
     {.op = "quantize",
      .operands =
          "input row_weights? static_scale? static_second_scale? block_amax? "

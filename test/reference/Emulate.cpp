@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace moec::reference {
 
@@ -27,8 +28,8 @@ double largestNumber(const Element &element) {
 
 static double roundSaturated(const Element &element, double value) {
   const double most = largestNumber(element);
-  return roundTo(element,
-                 std::isnan(value) ? value : std::clamp(value, -most, most));
+  return std::isnan(value) ? value
+                           : roundTo(element, std::clamp(value, -most, most));
 }
 
 /// The exponent of a scale that is a power of two.
@@ -37,7 +38,9 @@ static int exponentOf(const Element &element, const std::string &rule,
   if (largest == 0)
     return -127;
   const double most = largestNumber(element);
-  int exponent = 0;
+  int exponent = std::numeric_limits<float>::max_exponent;
+  if (std::isinf(largest))
+    return rule == "ceil" ? exponent : exponent - std::ilogb(most);
   if (rule == "ceil") {
     // A half is what frexp leaves of a power of two.
     const double part = std::frexp(double(largest / float(most)), &exponent);
@@ -89,7 +92,11 @@ void emulateRow(const Element &element, const Scaling &scaling, float ofAll,
       if (scaling.second) {
         const auto scale =
             float(roundSaturated(e4m3, double(global * largest / most)));
-        const float quotient = scale == 0 ? 0 : value * global / scale;
+        if (scale == 0) {
+          values[i] = std::isnan(value) ? double(value) : 0;
+          continue;
+        }
+        const float quotient = value * global / scale;
         stands =
             float(roundSaturated(element, double(quotient))) * scale / global;
       } else if (scaling.ofTensor()) {

@@ -227,10 +227,19 @@ bool present(const Weight &weight) {
 
 static constexpr float kLargestE4m3 = 448;
 
-static float largestOf(const double *values, int64_t count) {
+/// Codes that are integers have no NaN, so that a NaN is the largest of their
+/// values. Otherwise it does not count.
+static float largerOf(const Element &element, float largest, float other) {
+  if (!element.isFloat && (std::isnan(largest) || std::isnan(other)))
+    return std::numeric_limits<float>::quiet_NaN();
+  return std::fmax(largest, other);
+}
+
+static float largestOf(const Element &element, const double *values,
+                       int64_t count) {
   float largest = 0;
   for (int64_t i = 0; i < count; ++i)
-    largest = std::fmax(largest, float(std::fabs(values[i])));
+    largest = largerOf(element, largest, float(std::fabs(values[i])));
   return largest;
 }
 
@@ -238,9 +247,11 @@ static float largestOf(const double *values, int64_t count) {
 static float scaleFor(const Element &element, const Scaling &scaling,
                       float largest) {
   if (!element.isFloat)
-    return std::max(largest, 1e-10f) / 127;
+    return (largest < 1e-10f ? 1e-10f : largest) / 127;
   if (scaling.ofTensor())
     return largest == 0 ? 1.0f : largest / kLargestE4m3;
+  if (!scaling.rule.empty() && std::isinf(largest))
+    return largest;
   if (!scaling.rule.empty())
     return powerFor(element, scaling.rule, largest, scaling.columns);
   return scaling.columns == -1
@@ -259,7 +270,7 @@ std::vector<QuantizedGroup> groupsOf(const Element &element,
     group.size = std::min(extent, count - first);
     group.scale = ofTensor;
     group.multiplies = scaling.ofTensor();
-    const float largest = largestOf(values + first, group.size);
+    const float largest = largestOf(element, values + first, group.size);
     if (!scaling.ofTensor())
       group.scale = scaleFor(element, scaling, largest);
     groups.push_back(group);
@@ -283,7 +294,7 @@ static float staticScale(const Weight &scales, int64_t experts) {
   std::vector<char> bytes;
   std::vector<double> values;
   readRows(scales, 0, experts, 1, 0, experts, bytes, values);
-  return largestOf(values.data(), experts);
+  return largestOf(*findElement("f32"), values.data(), experts);
 }
 
 FirstHalf::FirstHalf(const Layer &layer, const Inputs &inputs,
@@ -315,7 +326,8 @@ FirstHalf::FirstHalf(const Layer &layer, const Inputs &inputs,
     if (!isRow(layer, inputs, pair / pairs))
       continue;
     readPair(pair, row.data());
-    largest = std::max(largest, largestOf(row.data(), layer.hidden));
+    largest = largerOf(*layer.a1, largest,
+                       largestOf(*layer.a1, row.data(), layer.hidden));
   }
   xScale = scaleFor(*layer.a1, layer.a1Scaling, largest);
 }
@@ -473,8 +485,8 @@ ScaleOfT scaleOfT(const Layer &layer, const Inputs &inputs,
     firstHalf.run(expert, pairs[expert], t);
     for (size_t p = 0; p < pairs[expert].size(); ++p) {
       const float ofRow =
-          largestOf(&t[p * layer.intermediate], layer.intermediate);
-      if (ofRow <= largest)
+          largestOf(*layer.a2, &t[p * layer.intermediate], layer.intermediate);
+      if (ofRow <= largest || std::isnan(largest))
         continue;
       largest = ofRow;
       result.expert = expert;

@@ -356,14 +356,25 @@ TEST(Routing, EdgesOfTheLogits) {
   routing = routeRow(renormalize, {0, kInf, 0, 0});
   EXPECT_THAT(routing.ids, ElementsAre(1, 0, 2));
   EXPECT_THAT(routing.weights, ElementsAre(0, 0.5f, 0.5f));
-  // Nothing finite: 1 / K each, distinct ids.
+  // Nothing finite: 0 each, distinct ids.
   for (float value : {kNan, kInf, -kInf})
     for (const char *score : {"identity", "softmax"}) {
       routing = routeRow(
           routingLayer(score, score[0] == 'i' ? "softmax" : "sum", 4, 3),
           {value, value, value, value});
       EXPECT_THAT(routing.ids, ElementsAre(0, 1, 2));
-      EXPECT_THAT(routing.weights, ElementsAre(1 / 3.0f, 1 / 3.0f, 1 / 3.0f));
+      EXPECT_THAT(routing.weights, ElementsAre(0, 0, 0));
+    }
+  // Scores that are all 0 in f32 weigh 0, as in transformers; one that is not
+  // has the whole weight.
+  for (const char *score : {"sigmoid", "sqrtsoftplus"})
+    for (const char *normalize : {"sum", "sum_epsilon"}) {
+      const Layer layer = routingLayer(score, normalize, 4, 2);
+      routing = routeRow(layer, {-600, -700, -650, -720});
+      EXPECT_THAT(routing.ids, ElementsAre(0, 2));
+      EXPECT_THAT(routing.weights, ElementsAre(0, 0));
+      routing = routeRow(layer, {-600, 3, -650, -720});
+      EXPECT_THAT(routing.weights, ElementsAre(1, 0));
     }
   // Without renormalization a score that is not finite weighs 0.
   routing =

@@ -381,13 +381,8 @@ void computeWeights(const Router &router, const TokenKeys &token,
   std::vector<double> values(topK);
   if (layer.normalize == "softmax") {
     std::vector<float> normalized = softmax(selected);
-    bool any = false;
-    for (int64_t k = 0; k < topK; ++k) {
-      any |= std::isfinite(selected[k]);
+    for (int64_t k = 0; k < topK; ++k)
       values[k] = std::isfinite(normalized[k]) ? normalized[k] : 0;
-    }
-    if (!any)
-      std::fill(values.begin(), values.end(), 1.0 / double(topK));
   } else {
     for (int64_t k = 0; k < topK; ++k) {
       values[k] = std::isfinite(selected[k]) ? selected[k] : 0;
@@ -398,7 +393,7 @@ void computeWeights(const Router &router, const TokenKeys &token,
       const double sum = std::accumulate(values.begin(), values.end(), 0.0);
       const double more = layer.normalize == "sum_epsilon" ? 1e-20 : 0;
       for (double &value : values)
-        value = sum == 0 ? 1.0 / double(topK) : value / (sum + more);
+        value = sum == 0 ? 0 : value / (sum + more);
     }
   }
   for (int64_t k = 0; k < topK; ++k) {

@@ -192,8 +192,6 @@ TEST(Emulate, EveryNumberOnTheHostAndInTheReference) {
     for (unsigned bits = 0; bits < 1u << 16; ++bits)
       for (float value :
            {host::fromF16(uint16_t(bits)), host::fromBf16(uint16_t(bits))}) {
-        if (!std::isfinite(value))
-          continue;
         float left = value;
         double expected = double(value);
         onHost.run(&left, 1, 0.037f);

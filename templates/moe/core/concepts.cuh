@@ -81,7 +81,7 @@ template <class N> constexpr bool checkNormalizePolicy() {
   if constexpr (N::kSums) {
     MOE_REQUIRE_VALUE(N, kNeedsBest, "whether terms need the best score");
     static_assert(
-        requires { N::weight(0.0f, 0.0f, 0.125f); },
+        requires { N::weight(0.0f, 0.0f); },
         "N lacks weight(float term, float sum, float equal)");
   }
   return true;

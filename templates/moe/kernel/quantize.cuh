@@ -35,7 +35,8 @@
 //   above), offsets int (kByOffsets), expert_num_tokens int [kExperts] (batched
 //   rows), tokens int, valid_tokens int [1] or null (of tokens), block_amax
 //   float, one for each kBlockRows rows. Grid.x: ceildiv(capacity, kBlockRows).
-//   Maxima of rows alone, so no order matters.
+//   Maxima of rows alone, so no order matters. Scaling: DynamicTensor, or
+//   DynamicTensorOfBytes, with which a NaN is the maximum.
 //
 //===----------------------------------------------------------------------===//
 
@@ -108,8 +109,9 @@ __device__ __forceinline__ void quantize(const typename Config::Args &args) {
     int blocks = ceilDiv(detail::countedRows<Config>(args), Config::kBlockRows);
     float largest = 0.0f;
     for (int i = int(threadIdx.x); i < blocks; i += Config::kThreads)
-      largest = fmaxf(largest, args.block_amax[i]);
-    largest = detail::groupMaximum<Config::kThreads, Config::kThreads>(largest);
+      largest = quant::largerOf<Scaling>(largest, args.block_amax[i]);
+    largest = detail::groupMaximum<Config::kThreads, Config::kThreads, Scaling>(
+        largest);
     if constexpr (kIsEmulated)
       detail::emulateRows<Config>(args, rows, int(blockIdx.x),
                                   Scaling::outer(largest));
@@ -124,6 +126,7 @@ __device__ __forceinline__ void quantize(const typename Config::Args &args) {
 template <class Config>
 __device__ __forceinline__ void amax(const typename Config::Args &args) {
   static_assert(checkQuantizeConfig<Config>());
+  using Scaling = typename Config::Scaling;
   constexpr int kWide = detail::kQuantizeWidth;
   constexpr int kPerRow = Config::kColumns / kWide;
   awaitPredecessor<Config>();
@@ -138,9 +141,11 @@ __device__ __forceinline__ void amax(const typename Config::Args &args) {
       continue;
     float values[kWide];
     detail::loadRow8<Config>(args, row, i % kPerRow * kWide, values);
-    largest = fmaxf(largest, quant::largestOfLanes<1>(values));
+    largest = quant::largerOf<Scaling>(
+        largest, quant::largestOfLanes<1, Scaling>(values));
   }
-  largest = detail::groupMaximum<Config::kThreads, Config::kThreads>(largest);
+  largest = detail::groupMaximum<Config::kThreads, Config::kThreads, Scaling>(
+      largest);
   if (threadIdx.x == 0)
     args.block_amax[blockIdx.x] = largest;
 }

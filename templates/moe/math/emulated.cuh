@@ -190,7 +190,7 @@ template <class T, int kGroup, bool kPerRow> struct TwoLevels : Emulated {
   static __device__ __forceinline__ float value(float x, float scale,
                                                 float outer) {
     if (scale == 0.0f)
-      return 0.0f;
+      return x != x ? x : 0.0f;
     float code = nearest<T>(__fdiv_rn(__fmul_rn(x, outer), scale));
     return __fdiv_rn(__fmul_rn(code, scale), outer);
   }

@@ -7,8 +7,8 @@
 //
 // Normalization policies. term() is what a finite score counts; without kSums
 // it is the weight. With kSums weight() is the weight of a term beside the sum
-// of all terms of the token; where the sum is 0 each of topK weights is
-// 1 / topK. kNeedsBest: term() needs the largest selected score.
+// of all terms of the token, and 0 if the sum is 0. kNeedsBest: term() needs
+// the largest selected score.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,9 +32,8 @@ struct SoftmaxSelected {
   static __device__ __forceinline__ float term(float score, float best) {
     return expf(score - best);
   }
-  static __device__ __forceinline__ float weight(float term, float sum,
-                                                 float equal) {
-    return sum > 0.0f ? term / sum : equal;
+  static __device__ __forceinline__ float weight(float term, float sum) {
+    return sum > 0.0f ? term / sum : 0.0f;
   }
 };
 
@@ -44,17 +43,15 @@ struct Sum {
   static __device__ __forceinline__ float term(float score, float) {
     return score;
   }
-  static __device__ __forceinline__ float weight(float term, float sum,
-                                                 float equal) {
-    return sum != 0.0f ? term / sum : equal;
+  static __device__ __forceinline__ float weight(float term, float sum) {
+    return sum != 0.0f ? term / sum : 0.0f;
   }
 };
 
-/// The same where scores are not of a sum of 1: the sum + 1e-20.
+/// The score over the sum + 1e-20, if the sum of all scores is not 1.
 struct SumEpsilon : Sum {
-  static __device__ __forceinline__ float weight(float term, float sum,
-                                                 float equal) {
-    return sum != 0.0f ? term / (sum + 1e-20f) : equal;
+  static __device__ __forceinline__ float weight(float term, float sum) {
+    return term / (sum + 1e-20f);
   }
 };
 

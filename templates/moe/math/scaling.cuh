@@ -57,10 +57,12 @@ struct Group128 {
   }
 };
 
-/// Raised to a power of two (ue8m0): nothing saturates.
+/// Raised to a power of two (ue8m0): nothing saturates, and infinities stay
+/// what they are.
 struct PowerGroup128 {
   static __device__ __forceinline__ float scale(float largest) {
-    return moe::detail::raisedToPower(Group128::scale(largest));
+    float scale = Group128::scale(largest);
+    return scale < 0x1p127f ? moe::detail::raisedToPower(scale) : scale;
   }
 };
 
@@ -80,10 +82,12 @@ struct Token {
   }
 };
 
-/// Integers of at most +-127.
+/// Integers of at most +-127. They have no NaN: a NaN among the values is the
+/// scale of all of them.
 struct TokenOfBytes {
+  static constexpr bool kPropagatesNan = true;
   static __device__ __forceinline__ float scale(float largest) {
-    return __fdiv_rn(fmaxf(largest, 1e-10f), 127.0f);
+    return __fdiv_rn(largest < 1e-10f ? 1e-10f : largest, 127.0f);
   }
 };
 
@@ -102,6 +106,25 @@ struct DynamicTensor {
 };
 
 struct DynamicTensorOfBytes : TokenOfBytes {};
+
+/// Returns true if a NaN is the largest of magnitudes. Otherwise it is no
+/// magnitude, since the codes of the values have a NaN of their own.
+template <class Scaling> inline constexpr bool propagatesNan = false;
+template <class Scaling>
+  requires Scaling::kPropagatesNan
+inline constexpr bool propagatesNan<Scaling> = true;
+
+/// Returns the larger of two magnitudes. Compared as integers, a NaN is the
+/// largest.
+template <class Scaling>
+__device__ __forceinline__ float largerOf(float left, float right) {
+  if constexpr (propagatesNan<Scaling>) {
+    unsigned a = __float_as_uint(left), b = __float_as_uint(right);
+    return __uint_as_float(a > b ? a : b);
+  } else {
+    return fmaxf(left, right);
+  }
+}
 
 /// Whether all values share a scale that follows from them.
 template <class Scaling> inline constexpr bool ofValues = false;

@@ -18,16 +18,17 @@ namespace moe::quant {
 
 /// The largest magnitude of 8 values of each of kLanes neighbours in a warp, in
 /// all of them. lanes: of the warp, those that ask.
-template <int kLanes>
+template <int kLanes, class Scaling = void>
 __device__ __forceinline__ float largestOfLanes(const float (&values)[8],
                                                 unsigned lanes = 0xffffffffu) {
   float largest = 0.0f;
 #pragma unroll
   for (int i = 0; i < 8; ++i)
-    largest = fmaxf(largest, fabsf(values[i]));
+    largest = largerOf<Scaling>(largest, fabsf(values[i]));
 #pragma unroll
   for (int distance = kLanes / 2; distance > 0; distance /= 2)
-    largest = fmaxf(largest, __shfl_xor_sync(lanes, largest, distance));
+    largest =
+        largerOf<Scaling>(largest, __shfl_xor_sync(lanes, largest, distance));
   return largest;
 }
 

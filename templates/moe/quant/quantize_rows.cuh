@@ -55,10 +55,13 @@ __device__ __forceinline__ bool isRow(const Args &args, int row) {
 }
 
 /// The maximum over each kGroup threads of the CTA, in every one of them.
-template <int kThreads, int kGroup>
+template <int kThreads, int kGroup, class Scaling = void>
 __device__ __forceinline__ float groupMaximum(float value) {
   __shared__ float warps[kThreads / 32];
-  value = ptx::warpMaximum(value);
+  if constexpr (quant::propagatesNan<Scaling>)
+    value = __uint_as_float(ptx::warpMaximum(__float_as_uint(value)));
+  else
+    value = ptx::warpMaximum(value);
   if (threadIdx.x % 32 == 0)
     warps[threadIdx.x / 32] = value;
   __syncthreads();
@@ -66,7 +69,7 @@ __device__ __forceinline__ float groupMaximum(float value) {
   value = warps[first];
 #pragma unroll
   for (int i = 1; i < kGroup / 32; ++i)
-    value = fmaxf(value, warps[first + i]);
+    value = quant::largerOf<Scaling>(value, warps[first + i]);
   return value;
 }
 
@@ -184,6 +187,7 @@ template <class Config> struct Quantize {
     constexpr int kSteps = ceilDiv(kColumns, kStep);
     constexpr int kMostKept = Config::kThreads <= 256 ? 8 : 2;
     constexpr int kKept = kSteps <= kMostKept ? kSteps : 1;
+    using Scaling = typename Config::Scaling;
     float kept[kKept][kWide] = {};
     float largest = 0.0f;
     auto take = [&](int step, float (&values)[kWide]) {
@@ -198,17 +202,19 @@ template <class Config> struct Quantize {
         take(step, kept[step]);
 #pragma unroll
       for (int step = 0; step < kSteps; ++step)
-        largest = fmaxf(largest, quant::largestOfLanes<1>(kept[step]));
+        largest = quant::largerOf<Scaling>(
+            largest, quant::largestOfLanes<1, Scaling>(kept[step]));
     } else {
 #pragma unroll 2
       for (int step = 0; step < kSteps; ++step) {
         float values[kWide] = {};
         take(step, values);
-        largest = fmaxf(largest, quant::largestOfLanes<1>(values));
+        largest = quant::largerOf<Scaling>(
+            largest, quant::largestOfLanes<1, Scaling>(values));
       }
     }
-    float scale = Config::Scaling::scale(
-        groupMaximum<Config::kThreads, kRowThreads>(largest));
+    float scale = Scaling::scale(
+        groupMaximum<Config::kThreads, kRowThreads, Scaling>(largest));
     quant::Divisor divisor(scale);
     auto put = [&](int step, float (&values)[kWide]) {
       int c = thread * kWide + step * kStep;

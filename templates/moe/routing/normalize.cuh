@@ -19,7 +19,7 @@
 namespace moe::routing {
 
 /// active: this lane has a score.
-template <class Normalize, int kTopK>
+template <class Normalize>
 __device__ __forceinline__ float weightOf(float score, bool finite,
                                           bool active) {
   if constexpr (!Normalize::kSums) {
@@ -30,7 +30,7 @@ __device__ __forceinline__ float weightOf(float score, bool finite,
     if constexpr (Normalize::kNeedsBest)
       best = ptx::warpMaximum(counts ? score : -3.402823466e38f);
     float term = counts ? Normalize::term(score, best) : 0.0f;
-    return Normalize::weight(term, ptx::warpSum(term), 1.0f / kTopK);
+    return Normalize::weight(term, ptx::warpSum(term));
   }
 }
 

@@ -284,8 +284,8 @@ weighExpert(const typename Config::Args &args, const float (&values)[kPerLane],
   bool active = lane < kTopK;
   if constexpr (Select::kFromTable)
     active = active && expert >= 0;
-  float weight = weightOf<typename Config::Normalize, kTopK>(
-      score, isFinite(score), active);
+  float weight =
+      weightOf<typename Config::Normalize>(score, isFinite(score), active);
   if constexpr (Select::kFromTable)
     weight = active ? weight : 0.0f;
   weight = scaled<Config>(weight);
