@@ -22,10 +22,12 @@ enum class Phase { Layer, Stages, Kernels, Scheduled, Cuda, Ptx, Package };
 
 /// Options of compiling, as opposed to options of the layer.
 struct CompileOptions : Choices {
-  /// Rows of the architecture table. May be empty where the module already
-  /// holds programs, which carry their targets.
+  /// Rows of the architecture table, or what resolveTargets() replaces by them.
+  /// May be empty where the module already holds programs, which carry their
+  /// targets.
   std::vector<std::string> archs;
-  /// A row of the GPU table, or "" for the arch row's own.
+  /// A row of the GPU table, or "" for the arch row's own; see
+  /// resolveTargets().
   std::string gpu;
   bool foundGpu = false; ///< `gpu` is what is here, and nobody asked for it
   int64_t maxTokens = 65536;

@@ -19,6 +19,7 @@
 #include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/Gpus.h"
 #include "runtime/jit/CompilePool.h"
+#include "runtime/support/Words.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -90,10 +91,10 @@ std::string_view compiler::phaseName(Phase phase) {
   return "";
 }
 
-std::string compiler::phaseNames() {
-  std::string names;
+std::vector<std::string> compiler::phaseNames() {
+  std::vector<std::string> names;
   for (const PhaseRow &row : kPhases)
-    names.append(names.empty() ? "" : ", ").append(row.name);
+    names.emplace_back(row.name);
   return names;
 }
 
@@ -212,11 +213,11 @@ static Result<void> checkNames(mlir::ModuleOp module,
   };
   for (const std::string &arch : options.archs)
     if (!catalog::find(catalog::kArchitectures, arch))
-      return invalid(fmt::format("unknown arch '{}'; known archs: {}", arch,
-                                 catalog::names(catalog::kArchitectures)));
+      return invalid(unknownWord("arch", arch,
+                                 catalog::nameList(catalog::kArchitectures)));
   if (!options.gpu.empty() && !catalog::find(catalog::kGpus, options.gpu))
-    return invalid(fmt::format("unknown GPU '{}'; known GPUs: {}", options.gpu,
-                               catalog::names(catalog::kGpus)));
+    return invalid(
+        unknownWord("GPU", options.gpu, catalog::nameList(catalog::kGpus)));
   if (options.maxTokens < 1)
     return invalid(fmt::format("expected max_tokens of at least 1, got {}",
                                options.maxTokens));

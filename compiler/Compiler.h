@@ -37,8 +37,8 @@ namespace moec::compiler {
 /// The name as --emit spells it; nullopt for an unknown one.
 std::optional<Phase> parsePhase(std::string_view name);
 std::string_view phaseName(Phase phase);
-/// "layer, stages, ..." for messages.
-std::string phaseNames();
+/// The names of all, in order.
+std::vector<std::string> phaseNames();
 
 /// Registers the dialects that a module for this compiler may use.
 void registerDialects(mlir::DialectRegistry &registry);

@@ -9,10 +9,7 @@
 
 #include "compiler/explain/Report.h"
 #include "dialect/catalog/Architectures.h"
-#include "dialect/catalog/Gpus.h"
 #include "dialect/catalog/Realizations.h"
-#include "runtime/cuda/CudaDriver.h"
-#include "runtime/cuda/DeviceInfo.h"
 #include "runtime/package/Ranks.h"
 
 #include <nlohmann/json.hpp>
@@ -86,30 +83,4 @@ Result<Shares> Input::compile(const CompileOptions &options) {
   if (!files)
     return inInputsWords(files.error());
   return files;
-}
-
-std::string compiler::presentGpu(const std::vector<std::string> &archs) {
-  auto driver = runtime::cuda::CudaDriver::get();
-  if (!driver)
-    return "";
-  runtime::cuda::CUdevice device = 0;
-  runtime::cuda::CUcontext context = nullptr;
-  bool inContext =
-      (*driver)->ctxGetCurrent(&context) == runtime::cuda::kSuccess &&
-      context && (*driver)->ctxGetDevice(&device) == runtime::cuda::kSuccess;
-  if (!inContext && (*driver)->deviceGet(&device, 0) != runtime::cuda::kSuccess)
-    return "";
-  auto info = runtime::readDeviceInfo(**driver, device);
-  if (!info)
-    return "";
-  const catalog::Gpu *gpu = catalog::findGpuByDevice(info->name);
-  if (!gpu)
-    return "";
-  bool runs = std::ranges::any_of(archs, [&](const std::string &name) {
-    const catalog::Architecture *arch =
-        catalog::find(catalog::kArchitectures, name);
-    return arch && catalog::runsOn(*arch, int(info->computeMajor),
-                                   int(info->computeMinor));
-  });
-  return runs ? std::string(gpu->name) : "";
 }

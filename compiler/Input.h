@@ -63,13 +63,6 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
-/// The default of --gpu: the row of the GPU table for the GPU of the current
-/// CUDA context, else for the first GPU; "" without a driver or GPU, for a GPU
-/// that has no row, and for one that runs code of none of `archs`. The command
-/// and the C ABI ask. Nothing that they call looks at the machine, so that
-/// passes stay functions of layer and target.
-std::string presentGpu(const std::vector<std::string> &archs);
-
 } // namespace moec::compiler
 
 #endif // MOEC_COMPILER_INPUT_H

@@ -22,6 +22,7 @@
 #include "moec/compiler.h"
 #include "runtime/cuda/CudaDriver.h"
 #include "runtime/jit/CompilePool.h"
+#include "runtime/support/CommandLine.h"
 #include "runtime/support/Env.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Guard.h"
@@ -35,7 +36,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
-#include <iostream>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -363,7 +363,7 @@ static int runMain(int argc, char **argv) {
   app.add_option("--libmoec", options.library, "libmoec.so, for --config")
       ->capture_default_str();
   app.add_option("--device", options.device, "cuda or host")
-      ->check(CLI::IsMember({"cuda", "host"}))
+      ->check(oneOf({"cuda", "host"}))
       ->capture_default_str();
   app.add_option("--rounds", options.rounds, "fresh processes of each kind")
       ->check(CLI::PositiveNumber)
@@ -373,11 +373,8 @@ static int runMain(int argc, char **argv) {
   app.add_option("--started", options.started)->group("");
   app.add_flag("--child", options.child, "")->group("");
   app.add_flag("--strict", options.strict, "")->group("");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    return app.exit(error, std::cout, std::cerr) == 0 ? 0 : 2;
-  }
+  if (const std::optional<int> ended = parseCommandLine(app, argc, argv))
+    return *ended;
   if (options.child)
     return runChild(options);
   if (options.package.empty() && options.config.empty()) {

@@ -17,6 +17,7 @@
 #include "bench/program/Targets.h"
 #include "bench/program/Workload.h"
 #include "compiler/html/BenchFile.h"
+#include "runtime/support/CommandLine.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Guard.h"
 #include "runtime/support/Json.h"
@@ -28,7 +29,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <iostream>
 #include <iterator>
 #include <optional>
 
@@ -417,7 +417,7 @@ static int runMain(int argc, char **argv) {
   app.add_option("--targets", options.targets,
                  "bench/data/targets.json: what each cell is measured against");
   app.add_option("--device", device, "cuda or host")
-      ->check(CLI::IsMember({"cuda", "host"}))
+      ->check(oneOf({"cuda", "host"}))
       ->capture_default_str();
   app.add_option("--rank", options.work.rank,
                  "the rank to run, of packages of several")
@@ -449,11 +449,8 @@ static int runMain(int argc, char **argv) {
   app.add_option("--fp8-tflops", options.rates.fp8Rate,
                  "TFLOP/s of the floor, 8-bit operands");
   app.add_flag("--json", options.json, "for programs");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    return app.exit(error, std::cout, std::cerr) == 0 ? 0 : 2;
-  }
+  if (const std::optional<int> ended = parseCommandLine(app, argc, argv))
+    return *ended;
   options.host = device == "host";
   Result<RoutingPattern> routing = RoutingPattern::parse(options.routing);
   if (!routing) {

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Input.h"
+#include "compiler/TargetNames.h"
 #include "compiler/capi/ConfigOptions.h"
 #include "compiler/explain/Report.h"
 #include "compiler/html/Page.h"
@@ -35,9 +36,7 @@ static Result<ConfigOptions> readConfig(const char *text,
   auto options =
       TRY(readConfigOptions(optionsJson ? optionsJson : "", explains));
   addVariables(options.compile);
-  options.compile.foundGpu = options.compile.gpu.empty();
-  if (options.compile.gpu.empty())
-    options.compile.gpu = presentGpu(options.compile.archs);
+  TRY(resolveTargets(options.compile));
   TRY(input.readText(text, "<config>", options.import));
   return options;
 }
@@ -106,9 +105,7 @@ extern "C" moec_status moec_tune_config(const char *text,
     TuneOptions options =
         TRY(readTuneOptions(options_json ? options_json : ""));
     addVariables(options.compile);
-    options.compile.foundGpu = options.compile.gpu.empty();
-    if (options.compile.gpu.empty())
-      options.compile.gpu = presentGpu(options.compile.archs);
+    TRY(resolveTargets(options.compile));
     options.source.text = text;
     auto handle = std::make_unique<moec_text>();
     handle->text = TRY(tune(options)).dump();

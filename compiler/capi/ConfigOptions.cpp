@@ -13,6 +13,7 @@
 
 #include "runtime/support/Json.h"
 #include "runtime/support/JsonReader.h"
+#include "runtime/support/Words.h"
 
 #include <nlohmann/json.hpp>
 
@@ -181,11 +182,12 @@ static Result<void> setAll(std::string_view text, const Setters &setters) {
   for (const auto &item : root.items()) {
     auto setter = setters.find(item.key());
     if (setter == setters.end()) {
-      std::string known;
+      std::vector<std::string_view> known;
       for (const auto &row : setters)
-        known.append(known.empty() ? "" : ", ").append(row.first);
-      return invalidArgument("options: unknown field '{}'; known fields: {}",
-                             shortText(item.key()), known);
+        known.push_back(row.first);
+      return Error(ErrorCode::InvalidArgument,
+                   "options: " +
+                       unknownWord("field", shortText(item.key()), known));
     }
     if (auto expected = setter->second(item.value()); !expected.empty())
       return invalidArgument("options.{}: expected {}, got {}", item.key(),

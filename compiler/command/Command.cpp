@@ -15,16 +15,17 @@
 #include "compiler/command/Commands.h"
 
 #include "compiler/Input.h"
+#include "runtime/support/CommandLine.h"
 #include "runtime/support/Counts.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Guard.h"
-#include "runtime/support/JsonReader.h"
 #include "runtime/support/ProgressDisplay.h"
 
 #include <CLI/CLI.hpp>
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <cstdio>
+#include <optional>
 #include <sstream>
 
 using namespace moec;
@@ -42,12 +43,15 @@ void addLayerOptions(CLI::App &command, std::string &input,
                   "is standard input")
       ->required();
   command
-      .add_option("--arch", compile.archs,
-                  "what to compile for, sm_80,sm_90a say (moec list archs)")
+      .add_option(
+          "--arch", compile.archs,
+          "what to compile for, sm_80,sm_90a say (moec list archs); a GPU "
+          "stands for its arch (h100), native for the GPU's here")
       ->delimiter(',');
   command.add_option("--gpu", compile.gpu,
                      "the GPU that ranges and schedules assume (moec list "
-                     "gpus); if absent the one that is here, else the arch's "
+                     "gpus); if absent that of --arch, else the one that is "
+                     "here, else the arch's "
                      "own");
   forEachImportOption(
       import, [&](const std::string &name, auto &value, const char *help) {
@@ -159,7 +163,7 @@ void addTuneOptions(CLI::App &command, TuneOptions &options) {
                   "where to measure: cuda, or host, whose times say nothing of "
                   "a GPU")
       ->capture_default_str()
-      ->check(CLI::IsMember({"cuda", "host"}));
+      ->check(oneOf({"cuda", "host"}));
   command
       .add_option("--deadline", options.deadline,
                   "seconds after which a measurement hangs")
@@ -189,31 +193,15 @@ void addTuneOptions(CLI::App &command, TuneOptions &options) {
 /// In place of a phase: the layer JSON that the input became.
 constexpr std::string_view kLayerJson = "layer-json";
 
-std::string checkPhase(const std::string &name) {
-  return name == kLayerJson || parsePhase(name)
-             ? ""
-             : fmt::format("expected one of {}, {}, got {}", kLayerJson,
-                           phaseNames(), name);
+/// Names that --emit takes.
+std::vector<std::string> emitNames() {
+  std::vector<std::string> names = phaseNames();
+  names.emplace(names.begin(), kLayerJson);
+  return names;
 }
 
 std::string checkPath(const std::string &path) {
   return path.empty() || path == "-" ? "expected the path of a file" : "";
-}
-
-/// The first word if it is no command: CLI11 would only ask for one.
-std::string unknownCommand(const CLI::App &app, int argc, char **argv) {
-  if (argc < 2 || !app.get_subcommands().empty() || argv[1][0] == '-')
-    return "";
-  std::vector<std::string_view> names;
-  const std::vector<const CLI::App *> commands =
-      app.get_subcommands([](const CLI::App *) { return true; });
-  for (const CLI::App *command : commands)
-    names.push_back(command->get_name());
-  const std::string_view nearest = nearestOf(argv[1], names);
-  return fmt::format(
-      "moec: unknown command '{}'; {}known: {}\n", argv[1],
-      nearest.empty() ? "" : fmt::format("did you mean {}? ", nearest),
-      listOf(names, "and", false));
 }
 
 int fail(const Error &error) {
@@ -257,12 +245,11 @@ void CommandLine::addCompile() {
   addInputOptions(*compile, options);
   compile
       ->add_option("--emit", phase,
-                   fmt::format("where to stop: {}, ", kLayerJson) +
-                       phaseNames() +
-                       "; IR goes to standard output and may be the input of "
-                       "the next call")
+                   fmt::format("where to stop: {}; IR goes to standard output "
+                               "and may be the input of the next call",
+                               fmt::join(emitNames(), ", ")))
       ->capture_default_str()
-      ->check(checkPhase);
+      ->check(oneOf(emitNames()));
   compile->add_flag("--no-cubin", noCubin,
                     "leave compiling of the kernels to the load");
 }
@@ -309,32 +296,15 @@ CommandLine::CommandLine() {
   addTune();
   list = app.add_subcommand("list", "prints the catalog");
   list->add_option("TABLE", table, "which table; all if absent")
-      ->check(CLI::IsMember(listTables()));
+      ->check(oneOf(listTables()));
 }
 
 std::optional<int> CommandLine::parse(int argc, char **argv) {
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    if (const std::string unknown = unknownCommand(app, argc, argv);
-        !unknown.empty()) {
-      fmt::print(stderr, "{}", unknown);
-      return 2;
-    }
-    // --help and --version come this way too.
-    std::ostringstream out, errors;
-    const int status = app.exit(error, out, errors);
-    fmt::print("{}", out.str());
-    fmt::print(stderr, "{}", errors.str());
-    return status == 0 ? 0 : 2;
-  }
-  for (CompileOptions *compile : {&options.compile, &tuning.compile}) {
-    if (!list->parsed())
+  if (const std::optional<int> ended = parseCommandLine(app, argc, argv))
+    return ended;
+  if (!list->parsed())
+    for (CompileOptions *compile : {&options.compile, &tuning.compile})
       addVariables(*compile);
-    compile->foundGpu = compile->gpu.empty();
-    if (compile->gpu.empty() && !compile->archs.empty())
-      compile->gpu = presentGpu(compile->archs);
-  }
   options.emitsLayerJson = phase == kLayerJson;
   options.emit = parsePhase(phase).value_or(Phase::Layer);
   options.compile.cubins = !noCubin;

@@ -8,6 +8,7 @@
 #include "compiler/command/Commands.h"
 
 #include "compiler/Input.h"
+#include "compiler/TargetNames.h"
 #include "compiler/explain/Report.h"
 #include "compiler/html/Page.h"
 #include "compiler/import/Formats.h"
@@ -158,8 +159,10 @@ Result<void> writeDescription(Input &input, const CommandOptions &options) {
 
 } // namespace
 
-Result<void> moec::compiler::runCompile(const CommandOptions &options,
+Result<void> moec::compiler::runCompile(const CommandOptions &asked,
                                         mlir::MLIRContext &context) {
+  CommandOptions options = asked;
+  TRY(resolveTargets(options.compile));
   Input input(context);
   if (options.emitsLayerJson)
     return writeDescription(input, options);
@@ -190,8 +193,10 @@ static Result<void> writePage(const nlohmann::ordered_json &report,
   return writeFileAtomically(path, page);
 }
 
-Result<void> moec::compiler::runExplain(const CommandOptions &options,
+Result<void> moec::compiler::runExplain(const CommandOptions &asked,
                                         mlir::MLIRContext &context) {
+  CommandOptions options = asked;
+  TRY(resolveTargets(options.compile));
   if (!options.html.empty() && options.html == options.output)
     return invalidArgument("expected two files, got {} for both --html and -o",
                            options.html);

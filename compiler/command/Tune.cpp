@@ -7,6 +7,7 @@
 
 #include "compiler/command/Commands.h"
 
+#include "compiler/TargetNames.h"
 #include "compiler/plan/TunedStore.h"
 #include "compiler/tune/Tune.h"
 #include "runtime/support/Files.h"
@@ -26,7 +27,9 @@ static Result<void> say(const std::string &text) {
   return {};
 }
 
-Result<void> moec::compiler::runTune(const TuneOptions &options) {
+Result<void> moec::compiler::runTune(const TuneOptions &asked) {
+  TuneOptions options = asked;
+  TRY(resolveTargets(options.compile));
   // Before the time is spent.
   if (!options.report.empty())
     TRY(checkWritable(options.report));

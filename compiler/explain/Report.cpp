@@ -12,6 +12,7 @@
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Resolver.h"
 #include "dialect/Moe.h"
+#include "dialect/catalog/Schemes.h"
 #include "runtime/package/ElementTypes.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -299,19 +300,66 @@ void addReport(ordered_json &target, moe::ProgramOp program) {
 /// Token counts of the summary's workspace sizes.
 constexpr int64_t kSummaryTokens[] = {1, 1024, 8192};
 
-/// "i4 of 1 x 128", say: what one operand is stored as.
+/// A string of an object; "" if it is absent or null.
+std::string wordOf(const ordered_json &object, const char *key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>()
+                                                     : "";
+}
+
+/// "groups of 1 x 128"; "" of an operand without scales.
+std::string groupText(const ordered_json &operand) {
+  const auto group = operand.find("group");
+  return group != operand.end() && group->size() == 2
+             ? fmt::format("groups of {} x {}", (*group)[0].dump(),
+                           (*group)[1].dump())
+             : "";
+}
+
+/// "i4 in groups of 1 x 128", say: what one operand is stored as.
 std::string operandText(const ordered_json &operand) {
-  std::string text = operand.value("element_type", "");
-  if (const auto group = operand.find("group");
-      group != operand.end() && group->size() == 2)
-    text += fmt::format(" in groups of {} x {}", (*group)[0].dump(),
-                        (*group)[1].dump());
-  return text;
+  const std::string group = groupText(operand);
+  return operand.value("element_type", "") +
+         (group.empty() ? "" : " in " + group);
+}
+
+/// Returns true if the operand is stored as the descriptor says, whatever its
+/// groups and the type of its scales.
+bool isStoredAs(const ordered_json &operand,
+                const catalog::SchemeDescriptor &row) {
+  return operand.value("element_type", "") == row.element &&
+         operand.value("dynamic", false) == row.dynamic &&
+         wordOf(operand, "scale_type").empty() == row.scale.empty() &&
+         wordOf(operand, "second_scale_type").empty() ==
+             row.secondScale.empty() &&
+         wordOf(operand, "zero_point_type").empty() == row.zeroPoint.empty();
+}
+
+/// Names a scheme of the catalog whose weights have other groups or types of
+/// scales: "int4_w4a16 with groups of 1 x 32"; "" if there is none.
+std::string variedScheme(const ordered_json &quant) {
+  const ordered_json w1 = quant.value("w1", ordered_json()),
+                     a1 = quant.value("a1", ordered_json());
+  if (w1 != quant.value("w2", ordered_json()) ||
+      a1 != quant.value("a2", ordered_json()))
+    return "";
+  for (const catalog::Scheme &row : catalog::kSchemes) {
+    if (!isStoredAs(w1, row.weights) || !isStoredAs(a1, row.activations))
+      continue;
+    std::string text = fmt::format("{} with {}", row.name, groupText(w1));
+    if (const std::string scale = wordOf(w1, "scale_type");
+        scale != row.weights.scale)
+      text += fmt::format(", scales {}", scale);
+    return text;
+  }
+  return "";
 }
 
 /// The scheme's name, or what its descriptors say.
 std::string schemeText(const ordered_json &quant) {
   if (const std::string name = quant.value("name", ""); !name.empty())
+    return name;
+  if (const std::string name = variedScheme(quant); !name.empty())
     return name;
   // Both matmuls', where they differ.
   const auto both = [&](const char *first, const char *second) {
@@ -403,6 +451,10 @@ moec::compiler::explainJson(mlir::ModuleOp scheduled, const Manifest &manifest,
   report["name"] = manifest.name;
   report["max_tokens"] = manifest.maxTokens;
   report["layer"] = *manifest.layer;
+  // A layer that is computed as another keeps the scheme that it is stored in.
+  const char *quant =
+      manifest.layer->contains("stored_quant") ? "stored_quant" : "quant";
+  report["scheme"] = schemeText(manifest.layer->value(quant, ordered_json()));
   report["targets"] = ordered_json::array();
   for (const Target &target : manifest.targets) {
     moe::ProgramOp program = programOf(scheduled, target);

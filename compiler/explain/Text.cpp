@@ -368,12 +368,11 @@ std::string moec::compiler::explainText(const ordered_json &report) {
       text += fmt::format("; each rank holds {} experts", held);
     }
   }
-  text += fmt::format(
-      "\n  scheme {}, routing {}, activation {}, input {}, "
-      "output {}\n",
-      name(layer.contains("stored_quant") ? "stored_quant" : "quant"),
-      name("routing"), name("activation"), textOf(layer, "input_type"),
-      textOf(layer, "output_type"));
+  text +=
+      fmt::format("\n  scheme {}, routing {}, activation {}, input {}, "
+                  "output {}\n",
+                  textOf(report, "scheme"), name("routing"), name("activation"),
+                  textOf(layer, "input_type"), textOf(layer, "output_type"));
   text += sharedText(layer);
   for (const ordered_json &row : layer.value("left_out", ordered_json::array()))
     text += fmt::format("  left out of a checkpoint: {}, since {}\n",

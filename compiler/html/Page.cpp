@@ -100,9 +100,7 @@ std::string layerFacts(const Report &report) {
   facts.add("intermediate", part.empty() || part == whole
                                 ? whole
                                 : fmt::format("{}, {} on a rank", whole, part));
-  // A layer that is computed as another keeps the scheme that it is stored in.
-  facts.add("scheme", nameIn(layer, layer.has("stored_quant") ? "stored_quant"
-                                                              : "quant"));
+  facts.add("scheme", report.scheme);
   facts.add("routing", nameIn(layer, "routing"));
   facts.add("activation", nameIn(layer, "activation"));
   const std::string input = wordOf(layer, "input_type");

@@ -285,6 +285,7 @@ Result<Report> html::readReport(std::string_view text) {
   report.served = reader.boolean("served");
   report.message = textOf(reader, "message");
   report.name = textOf(reader, "name");
+  report.scheme = textOf(reader, "scheme");
   report.maxTokens = count(reader, "max_tokens");
   if (std::optional<JsonReader> layer = reader.object("layer"))
     *report.layer = layer->value();

@@ -110,7 +110,7 @@ struct Target {
 };
 
 struct Report {
-  std::string name, message;
+  std::string name, scheme, message;
   bool served = false;
   int64_t maxTokens = 0;
   BoxedJson layer; ///< an object; empty of a layer that is refused

@@ -29,14 +29,6 @@ bool isFloatType(std::string_view element) {
   return element == "bf16" || element == "f16" || element == "f32";
 }
 
-template <typename Row, size_t N>
-std::vector<std::string_view> rowNames(const Row (&table)[N]) {
-  std::vector<std::string_view> names;
-  for (const Row &row : table)
-    names.push_back(row.name);
-  return names;
-}
-
 /// The one element type of a scheme that scales nothing; "" otherwise.
 std::string_view plainElement(const catalog::Scheme &scheme) {
   const catalog::SchemeDescriptor &x = scheme.activations, &w = scheme.weights;
@@ -187,25 +179,26 @@ std::vector<std::string_view> moec::compiler::vectorOf(WordList words) {
 }
 
 std::vector<std::string_view> moec::compiler::schemeNames() {
-  return rowNames(catalog::kSchemes);
+  return catalog::nameList(catalog::kSchemes);
 }
 
 std::vector<std::string_view> moec::compiler::gateUpOrderNames() {
-  return rowNames(catalog::kGateUpOrders);
+  return catalog::nameList(catalog::kGateUpOrders);
 }
 
 std::vector<std::string_view> moec::compiler::routingNames() {
-  std::vector<std::string_view> names = rowNames(catalog::kRoutingMethods);
+  std::vector<std::string_view> names =
+      catalog::nameList(catalog::kRoutingMethods);
   names.push_back(catalog::kAutoRouting);
   return names;
 }
 
 std::vector<std::string_view> moec::compiler::storedLayoutNames() {
-  return rowNames(catalog::kStoredLayouts);
+  return catalog::nameList(catalog::kStoredLayouts);
 }
 
 std::vector<std::string_view> moec::compiler::activationNames() {
-  return rowNames(catalog::kActivations);
+  return catalog::nameList(catalog::kActivations);
 }
 
 std::span<const std::string_view> moec::compiler::scoringNames() {
@@ -264,7 +257,8 @@ static Result<void> applyOptions(LayerDescription &layer,
     layer.quant.groupSize = groupSize;
     const auto *row = catalog::find(catalog::kSchemes, *options.scheme);
     if (!row)
-      return refused("--scheme={}: expected one of {}", *options.scheme,
+      return refused("--scheme={}: {}expected one of {}", *options.scheme,
+                     didYouMean(*options.scheme, schemeNames()),
                      catalog::names(catalog::kSchemes));
     // The scheme alone says enough: activations are what it reads.
     if (std::string_view plain = plainElement(*row);

@@ -11,6 +11,7 @@
 #include "dialect/catalog/Engines.h"
 #include "dialect/catalog/Realizations.h"
 #include "runtime/support/Env.h"
+#include "runtime/support/Words.h"
 
 #include <fmt/core.h>
 
@@ -32,8 +33,8 @@ static constexpr Variable kVariables[] = {
     {"exclude", "MOEC_EXCLUDE"},
 };
 
-static bool contains(const std::vector<std::string> &words,
-                     std::string_view word) {
+template <typename Words>
+static bool contains(const Words &words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
@@ -107,12 +108,15 @@ static std::string nameOf(const Choices &choices, std::string_view option) {
 }
 
 template <typename Row, size_t N>
-static Result<void> checkKnown(std::string_view kind, std::string_view name,
-                               const Row (&table)[N]) {
+static Result<void> checkKnown(const Choices &choices, std::string_view kind,
+                               std::string_view name, const Row (&table)[N]) {
   if (name.empty() || catalog::find(table, name))
     return {};
-  return invalidArgument("unknown {} '{}'; known {}s: {}", kind, name, kind,
-                         catalog::names(table));
+  const std::string by = choices.saidBy(kind);
+  return invalidArgument(
+      "{}{}",
+      by == "option" ? "" : fmt::format("environment variable {}: ", by),
+      unknownWord(kind, name, catalog::nameList(table)));
 }
 
 /// Whether each row of the table is excluded.
@@ -124,22 +128,25 @@ static bool excludesAll(const Choices &choices, const Row (&table)[N]) {
 
 Result<void> compiler::checkChoices(const Choices &choices) {
   using namespace catalog;
-  TRY(checkKnown("backend", choices.backend, kBackends));
-  TRY(checkKnown("engine", choices.engine, kEngines));
+  TRY(checkKnown(choices, "backend", choices.backend, kBackends));
+  TRY(checkKnown(choices, "engine", choices.engine, kEngines));
+  std::vector<std::string_view> excludable;
+  for (const std::vector<std::string_view> &table :
+       {nameList(kBackends), nameList(kEngines), nameList(kRealizations)})
+    excludable.insert(excludable.end(), table.begin(), table.end());
   for (const std::string &word : choices.exclude)
-    if (!find(kBackends, word) && !find(kEngines, word) &&
-        !find(kRealizations, word))
+    if (!contains(excludable, word))
       return invalidArgument(
-          "{}: unknown word '{}'; known backends: {}; engines: {}; "
+          "{}: unknown word '{}'; {}known backends: {}; engines: {}; "
           "realizations: {}",
-          nameOf(choices, "exclude"), word, names(kBackends), names(kEngines),
-          names(kRealizations));
+          nameOf(choices, "exclude"), word, didYouMean(word, excludable),
+          names(kBackends), names(kEngines), names(kRealizations));
   for (const std::string &word : choices.allow) {
     const Realization *row = find(kRealizations, word);
     if (!row || !row->isAnotherLayer)
-      return invalidArgument("allow: expected weight_only, the one realization "
-                             "that is another layer, got '{}'",
-                             word);
+      return invalidArgument("allow: {}expected weight_only, the one "
+                             "realization that is another layer, got '{}'",
+                             didYouMean(word, nameList(kRealizations)), word);
     // A variable forbids what a caller would take.
     if (choices.isExcluded(word) && choices.saidBy("exclude") == "option")
       return invalidArgument("allow and exclude both name '{}'; expected one "

@@ -15,6 +15,7 @@
 #include "compiler/plan/LayerLimits.h"
 #include "dialect/catalog/Backends.h"
 #include "runtime/package/ElementTypes.h"
+#include "runtime/support/Words.h"
 
 #include <fmt/format.h>
 
@@ -467,8 +468,9 @@ Result<Resolution> compiler::resolve(const std::vector<LayerFacts> &ways,
                                      std::vector<Candidate> *judged) {
   const Architecture *archRow = catalog::find(catalog::kArchitectures, arch);
   if (!archRow)
-    return invalidArgument("unknown arch '{}'; known archs: {}", arch,
-                           catalog::names(catalog::kArchitectures));
+    return Error(ErrorCode::InvalidArgument,
+                 unknownWord("arch", arch,
+                             catalog::nameList(catalog::kArchitectures)));
   TRY(checkChoices(choices));
   const LayerFacts &layer = ways.front();
   if (const Backend *row = catalog::find(catalog::kBackends, choices.backend);

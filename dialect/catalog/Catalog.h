@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace moec::catalog {
 
@@ -39,6 +40,15 @@ template <typename Row, size_t N> std::string names(const Row (&table)[N]) {
       result += ", ";
     result += row.name;
   }
+  return result;
+}
+
+/// The same as a list.
+template <typename Row, size_t N>
+std::vector<std::string_view> nameList(const Row (&table)[N]) {
+  std::vector<std::string_view> result;
+  for (const Row &row : table)
+    result.push_back(row.name);
   return result;
 }
 

@@ -14,7 +14,7 @@
 #ifndef MOEC_DIALECT_CATALOG_ENGINES_H
 #define MOEC_DIALECT_CATALOG_ENGINES_H
 
-#include "dialect/catalog/Catalog.h"
+#include "dialect/catalog/Architectures.h"
 
 namespace moec::catalog {
 
@@ -64,6 +64,18 @@ inline constexpr Engine kEngines[] = {
      .weights = "f8E4M3FN f8E5M2 f4E2M1FN i8 i4", .orders = "fragment"},
 };
 // clang-format on
+
+/// Returns the arch of the same compute capability that has an engine which
+/// `arch` lacks, sm_90a for sm_90 say; null if there is none.
+constexpr const Architecture *betterTwin(const Architecture &arch) {
+  for (const Architecture &twin : kArchitectures)
+    if (twin.major == arch.major && twin.minor == arch.minor)
+      for (const Engine &engine : kEngines)
+        if (twin.features.firstMissing(engine.features).empty() &&
+            !arch.features.firstMissing(engine.features).empty())
+          return &twin;
+  return nullptr;
+}
 
 /// The engines that multiply tiles, for any number of tokens.
 inline constexpr auto kTileEngineNames =

@@ -11,6 +11,8 @@
 
 #include "runtime/support/Env.h"
 
+#include "runtime/support/Words.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -49,6 +51,28 @@ Result<int64_t> moec::envInteger(EnvName name) {
         "environment variable {}: expected an integer >= 0, got '{}'",
         name.variable().name, value);
   return number;
+}
+
+std::vector<std::string> moec::misspeltVariables() {
+  constexpr std::string_view kPrefix = "MOEC_";
+  std::vector<std::string_view> known; // without the prefix
+  for (const EnvVariable &variable : kEnvVariables)
+    if (variable.name.starts_with(kPrefix))
+      known.push_back(variable.name.substr(kPrefix.size()));
+  std::vector<std::string> warnings;
+  for (char **each = ::environ; each && *each; ++each) {
+    const std::string_view entry = *each;
+    const std::string_view name = entry.substr(0, entry.find('='));
+    if (!name.starts_with(kPrefix))
+      continue;
+    const std::string_view word = name.substr(kPrefix.size());
+    const std::string_view meant = nearestOf(word, known);
+    if (!meant.empty() && meant != word)
+      warnings.push_back(
+          fmt::format("environment variable {} is not read; did you mean {}{}?",
+                      name, kPrefix, meant));
+  }
+  return warnings;
 }
 
 char *const *moec::envBlock() { return ::environ; }

@@ -20,6 +20,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace moec {
 
@@ -109,6 +110,10 @@ Result<bool> envFlag(EnvName name);
 
 /// A decimal integer >= 0; anything else is InvalidArgument.
 Result<int64_t> envInteger(EnvName name);
+
+/// A warning for each variable that is set and has nearly the name of one of
+/// the table, MOEC_JOB say.
+std::vector<std::string> misspeltVariables();
 
 /// All variables, for a program to be started.
 char *const *envBlock();

@@ -12,53 +12,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 using namespace moec;
 using nlohmann::json;
-
-/// Levenshtein's: letters that are another, absent or added.
-static size_t distanceOf(std::string_view left, std::string_view right) {
-  std::vector<size_t> row(right.size() + 1);
-  std::iota(row.begin(), row.end(), size_t(0));
-  for (size_t i = 0; i < left.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < right.size(); ++j) {
-      const size_t changed = diagonal + (left[i] != right[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
-
-std::string_view moec::nearestOf(std::string_view word,
-                                 std::span<const std::string_view> names) {
-  constexpr size_t kLongest = 64, kPart = 4;
-  if (word.empty() || word.size() > kLongest)
-    return {};
-  size_t least = std::max<size_t>(1, word.size() / kPart) + 1;
-  std::string_view nearest;
-  for (std::string_view name : names)
-    if (const size_t distance = distanceOf(word, name); distance < least) {
-      least = distance;
-      nearest = name;
-    }
-  // Of one or two letters each is near to each.
-  return word.size() > 2 ? nearest : std::string_view();
-}
-
-std::string moec::listOf(std::span<const std::string_view> names,
-                         std::string_view last, bool quoted) {
-  std::string text;
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (i)
-      text += i + 1 == names.size() ? fmt::format(" {} ", last) : ", ";
-    text += quoted ? fmt::format("\"{}\"", names[i]) : std::string(names[i]);
-  }
-  return text;
-}
 
 void JsonErrors::add(std::string_view path, std::string_view text) {
   constexpr size_t kMost = 16;

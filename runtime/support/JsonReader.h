@@ -15,6 +15,7 @@
 #define MOEC_RUNTIME_SUPPORT_JSONREADER_H
 
 #include "runtime/support/Json.h"
+#include "runtime/support/Words.h"
 
 #include <cstdint>
 #include <initializer_list>
@@ -25,15 +26,6 @@
 #include <vector>
 
 namespace moec {
-
-/// "a, b or c", each in double quotes when `quoted`.
-std::string listOf(std::span<const std::string_view> names,
-                   std::string_view last = "or", bool quoted = true);
-
-/// The one of `names` that a misspelt `word` is nearest to; "" where none is
-/// near: about one letter in four may be another, absent or added.
-std::string_view nearestOf(std::string_view word,
-                           std::span<const std::string_view> names);
 
 /// The integer that a value is, if it is within bounds.
 std::optional<int64_t> integerIn(const nlohmann::json &value, int64_t min,

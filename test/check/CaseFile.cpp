@@ -13,6 +13,7 @@
 #include "test/check/CheckOptions.h"
 
 #include "runtime/support/Clock.h"
+#include "runtime/support/CommandLine.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Guard.h"
 #include "test/check/CheckHooks.h"
@@ -176,7 +177,7 @@ int moec::check::runCaseFile(int argc, char **argv,
   Result<std::string> cases = readFile(common.cases);
   if (!cases) {
     fmt::print(stderr, "moec-check: --cases: {}\n", cases.error().message);
-    return kUsage;
+    return kUsageStatus;
   }
   std::istringstream file(*cases);
   // All are read before the first runs: what is wrong in one is said at once.
@@ -201,7 +202,7 @@ int moec::check::runCaseFile(int argc, char **argv,
     if (!parsed) {
       fmt::print(stderr, "moec-check: --cases: line {} of '{}'\n", number,
                  common.cases);
-      return kUsage;
+      return kUsageStatus;
     }
     if (jobs.empty() ||
         jobs.back().back().options.package != line.options.package)

@@ -7,6 +7,7 @@
 
 #include "test/check/CheckOptions.h"
 
+#include "runtime/support/CommandLine.h"
 #include "runtime/support/Counts.h"
 
 #include <CLI/CLI.hpp>
@@ -19,12 +20,12 @@ using namespace moec::run;
 static void addRunOptions(CLI::App &app, CheckOptions &options,
                           std::string &inputs, bool &useIds, bool &noPoison) {
   app.add_option("--inputs", inputs, "What to route by")
-      ->check(CLI::IsMember({"logits", "ids32", "ids64"}));
+      ->check(oneOf({"logits", "ids32", "ids64"}));
   app.add_flag("--use-ids", useIds, "Same as --inputs=ids32");
   app.add_option("--token-ids", options.inputs.tokenIds,
                  "Type of the token ids that a table of experts is read by")
-      ->check(CLI::IsMember({"i32", "i64"}));
-  const auto floats = CLI::IsMember({"f32", "f16", "bf16"});
+      ->check(oneOf({"i32", "i64"}));
+  const auto floats = oneOf({"f32", "f16", "bf16"});
   app.add_option("--logits-dtype", options.inputs.logitsType,
                  "Type of the logits and of the gate of shared experts "
                  "(default: the layer's)")

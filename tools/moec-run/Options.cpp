@@ -11,6 +11,7 @@
 
 #include "tools/moec-run/Options.h"
 
+#include "runtime/support/CommandLine.h"
 #include "runtime/support/Counts.h"
 #include "runtime/support/Env.h"
 #include "test/reference/TestData.h"
@@ -42,7 +43,7 @@ void moec::run::addOptions(CLI::App &app, Options &options) {
                        fmt::format("{} {}", options.program, MOEC_VERSION));
   app.add_option("package", options.package, "Folder of the package");
   app.add_option("--device", options.deviceName, "Where to run: host or cuda")
-      ->check(CLI::IsMember({"host", "cuda"}));
+      ->check(oneOf({"host", "cuda"}));
   app.add_option("--tokens", options.tokens, "Token counts, 1,7,64 say")
       ->delimiter(',')
       ->check(countFrom(0));
@@ -98,7 +99,7 @@ void moec::run::addOptions(CLI::App &app, Options &options) {
 bool moec::run::refuseUsage(const Options &options, const std::string &text,
                             int &status) {
   fmt::print(stderr, "{}: {}\n", options.program, text);
-  status = kUsage;
+  status = kUsageStatus;
   return false;
 }
 
@@ -125,9 +126,6 @@ static std::string checkFiles(const CLI::App &app, Options &options) {
         readFiles("--output", options.outputWords, options.outputFiles)})
     if (!text.empty())
       return text;
-  if (options.prebuild &&
-      !(options.inputFiles.empty() && options.outputFiles.empty()))
-    return "--input and --output are of a run, --prebuild runs nothing";
   if (!options.outputFiles.empty() &&
       (options.tokens.size() > 1 || options.routing.size() > 1))
     return "--output writes one run: expected one token count and one routing "
@@ -140,12 +138,29 @@ static std::string checkFiles(const CLI::App &app, Options &options) {
   return "";
 }
 
+/// Names an option that would have no effect; "" if each has one.
+static std::string findUnused(const CLI::App &app, const Options &options) {
+  if (options.prebuild)
+    for (const char *name :
+         {"--device", "--tokens", "--variant", "--seed", "--weights", "--input",
+          "--output", "--check", "--time", "--routing"})
+      if (app.count(name))
+        return fmt::format("--prebuild runs nothing: expected no {} beside it",
+                           name);
+  if (options.weights.empty())
+    for (const char *name :
+         {"--layer", "--quantize", "--no-shared-experts", "--ignore-tensor"})
+      if (app.count(name))
+        return fmt::format("{} is of a checkpoint: expected --weights=FOLDER "
+                           "beside it, got none",
+                           name);
+  return "";
+}
+
 bool moec::run::parseOptions(CLI::App &app, int argc, char **argv,
                              Options &options, int &status) {
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    status = app.exit(error) == 0 ? 0 : kUsage;
+  if (const std::optional<int> ended = parseCommandLine(app, argc, argv)) {
+    status = *ended;
     return false;
   }
   if (options.deviceName.empty() && !options.prebuild)
@@ -160,15 +175,8 @@ bool moec::run::parseOptions(CLI::App &app, int argc, char **argv,
                          fmt::format("--routing: expected one of {}, got '{}'",
                                      patternNames(), name),
                          status);
-  if (options.layer >= 0 && options.weights.empty())
-    return refuseUsage(options,
-                       "--layer is one of a checkpoint's, which --weights "
-                       "names",
-                       status);
-  if (options.quantize && options.weights.empty())
-    return refuseUsage(options,
-                       "--quantize takes a checkpoint, which --weights names",
-                       status);
+  if (const std::string text = findUnused(app, options); !text.empty())
+    return refuseUsage(options, text, status);
   if (const std::string text = checkFiles(app, options); !text.empty())
     return refuseUsage(options, text, status);
   options.tokensGiven = app.count("--tokens") > 0;

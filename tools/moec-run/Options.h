@@ -26,9 +26,6 @@ class App;
 
 namespace moec::run {
 
-/// The exit status of a command line that makes no sense.
-inline constexpr int kUsage = 2;
-
 struct Options {
   std::string program = "moec-run"; ///< begins what goes to standard error
   std::string package;

@@ -8,6 +8,7 @@
 #include "tools/moec-run/Runner.h"
 
 #include "runtime/support/Clock.h"
+#include "runtime/support/CommandLine.h"
 #include "tools/moec-run/RunCase.h"
 
 #include <fmt/core.h>
@@ -153,11 +154,11 @@ int Runner::run(const Options &options, RunReport &report) {
   if (auto ok = load(options, report); !ok)
     return refuse(options, ok.error(), report);
   if (auto ok = checkVariant(options, *layer); !ok)
-    return refuse(options, ok.error(), report, kUsage);
+    return refuse(options, ok.error(), report, kUsageStatus);
   if (auto ok = checkNames(options, *layer); !ok)
-    return refuse(options, ok.error(), report, kUsage);
+    return refuse(options, ok.error(), report, kUsageStatus);
   if (auto ok = hooks.checkUsage(*layer); !ok)
-    return refuse(options, ok.error(), report, kUsage);
+    return refuse(options, ok.error(), report, kUsageStatus);
   auto done = runCases(options, report);
   hooks.finish();
   if (!done) {

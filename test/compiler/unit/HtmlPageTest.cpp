@@ -66,7 +66,7 @@ TEST(HtmlPage, TextsOfAUserAreTexts) {
   const std::string evil = "</title><script>alert(\"1\")</script>&'";
   json report = smallReport();
   report["name"] = report["layer"]["name"] = evil;
-  report["layer"]["quant"]["name"] = evil;
+  report["scheme"] = evil;
   report["layer"]["origin"]["model"] = evil;
   json &target = report["targets"][0];
   for (const char *key : {"arch", "gpu", "backend", "engine", "degraded",

@@ -18,6 +18,7 @@ namespace moec::compiler::html {
 inline nlohmann::json smallReport() {
   return nlohmann::json::parse(R"json({
     "moec_explain": 1, "served": true, "name": "small", "max_tokens": 64,
+    "scheme": "fp8_block",
     "layer": {"name": "small", "num_experts": 8, "top_k": 2,
       "hidden_size": 2048, "intermediate_size": 96,
       "intermediate_size_per_partition": 48, "input_type": "bf16",

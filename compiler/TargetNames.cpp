@@ -1,0 +1,229 @@
+//===- TargetNames.cpp - archs and GPUs as users name them ----------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/TargetNames.h"
+
+#include "dialect/catalog/Engines.h"
+#include "runtime/cuda/CudaDriver.h"
+#include "runtime/cuda/DeviceInfo.h"
+#include "runtime/support/Log.h"
+#include "runtime/support/Words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <optional>
+
+using namespace moec;
+using namespace moec::compiler;
+using catalog::Architecture;
+using catalog::Gpu;
+
+static std::string lowerOf(std::string_view word) {
+  std::string lower(word);
+  std::ranges::transform(lower, lower.begin(),
+                         [](unsigned char c) { return std::tolower(c); });
+  return lower;
+}
+
+//===----------------------------------------------------------------------===//
+// The GPU that is here
+//===----------------------------------------------------------------------===//
+
+/// The GPU of the current CUDA context, else the first one.
+static Result<runtime::DeviceInfo> presentDevice() {
+  using namespace runtime::cuda;
+  const auto driver = TRY(CudaDriver::get());
+  CUdevice device = 0;
+  CUcontext context = nullptr;
+  const bool inContext = driver->ctxGetCurrent(&context) == kSuccess &&
+                         context && driver->ctxGetDevice(&device) == kSuccess;
+  if (!inContext && driver->deviceGet(&device, 0) != kSuccess)
+    return Error(ErrorCode::NoDriver, "the driver sees no GPU");
+  return runtime::readDeviceInfo(*driver, device);
+}
+
+static bool runsHere(const Architecture &arch,
+                     const runtime::DeviceInfo &device) {
+  return catalog::runsOn(arch, static_cast<int>(device.computeMajor),
+                         static_cast<int>(device.computeMinor));
+}
+
+/// The arch that has most of what the device can: the one of its very compute
+/// capability, arch-specific if there is one.
+static const Architecture *bestArch(const runtime::DeviceInfo &device) {
+  const Architecture *best = nullptr;
+  for (const Architecture &arch : catalog::kArchitectures)
+    if (runsHere(arch, device) &&
+        (!best || arch.minor > best->minor ||
+         (arch.minor == best->minor && arch.compatibility == "exact")))
+      best = &arch;
+  return best;
+}
+
+/// The GPU that schedules assume if nobody names one; "" if none is here, it
+/// has no row, or it runs code of none of `archs`.
+static std::string presentGpu(const std::vector<std::string> &archs) {
+  const auto device = presentDevice();
+  if (!device)
+    return "";
+  const Gpu *gpu = catalog::findGpuByDevice(device->name);
+  const bool runs = std::ranges::any_of(archs, [&](const std::string &name) {
+    const Architecture *arch = catalog::find(catalog::kArchitectures, name);
+    return arch && runsHere(*arch, *device);
+  });
+  return gpu && runs ? std::string(gpu->name) : "";
+}
+
+//===----------------------------------------------------------------------===//
+// Words
+//===----------------------------------------------------------------------===//
+
+const Gpu *compiler::findGpuByWord(std::string_view word) {
+  const std::string lower = lowerOf(word);
+  if (const Gpu *row = catalog::find(catalog::kGpus, lower))
+    return row;
+  const Gpu *first = nullptr;
+  for (const Gpu &row : catalog::kGpus) {
+    if (!row.name.starts_with(lower + "_"))
+      continue;
+    const Architecture *arch = catalog::find(catalog::kArchitectures, row.arch);
+    if (arch && arch->gpu == row.name)
+      return &row;
+    first = first ? first : &row;
+  }
+  return first ? first : catalog::findGpuByDevice(word);
+}
+
+/// "sm_90" of "90", "sm90", "9.0" and "compute_90"; "" of another word.
+static std::string spelledAsArch(std::string_view word) {
+  std::string lower = lowerOf(word);
+  for (const std::string_view prefix : {"sm_", "sm", "compute_", "compute"})
+    if (lower.starts_with(prefix)) {
+      lower.erase(0, prefix.size());
+      break;
+    }
+  std::erase(lower, '.');
+  const bool isNumber =
+      lower.size() >= 2 && std::isdigit(static_cast<unsigned char>(lower[0]));
+  return isNumber ? "sm_" + lower : "";
+}
+
+/// The number of "sm_70".
+static std::optional<int> numberOf(std::string_view arch) {
+  int number = 0;
+  const std::string_view digits = arch.substr(std::min<size_t>(3, arch.size()));
+  const auto [end, code] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return code == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+static Error unknownArch(const std::string &word) {
+  constexpr std::string_view kOthers =
+      "; a GPU (`moec list gpus`) or native may stand for its arch";
+  std::vector<std::string_view> names =
+      catalog::nameList(catalog::kArchitectures);
+  const std::string spelled = spelledAsArch(word);
+  const Architecture &oldest = catalog::kArchitectures[0];
+  if (const std::optional<int> number = numberOf(spelled);
+      number && *number < oldest.major * 10 + oldest.minor)
+    return Error(ErrorCode::InvalidArgument,
+                 "arch '{}' is too old: {} is the oldest that moec compiles "
+                 "for; known archs: {}",
+                 word, oldest.name, fmt::join(names, ", "));
+  std::vector<std::string_view> meant;
+  for (std::string_view name : names)
+    if (!spelled.empty() && name.starts_with(spelled) &&
+        name.size() <= spelled.size() + 1)
+      meant.push_back(name);
+  if (!meant.empty())
+    return Error(ErrorCode::InvalidArgument,
+                 "unknown arch '{}'; did you mean {}? known archs: {}{}", word,
+                 listOf(meant, "or", false), fmt::join(names, ", "), kOthers);
+  if (meantBy(word, names).empty()) {
+    std::vector<std::string_view> others = catalog::nameList(catalog::kGpus);
+    others.push_back("native");
+    if (const std::string near = didYouMean(word, others); !near.empty())
+      return Error(ErrorCode::InvalidArgument,
+                   "unknown arch '{}'; {}known archs: {}{}", word, near,
+                   fmt::join(names, ", "), kOthers);
+  }
+  return Error(ErrorCode::InvalidArgument,
+               unknownWord("arch", word, names) + std::string(kOthers));
+}
+
+/// Says that a twin of the arch has engines that it lacks.
+static void warnOfTwin(const Architecture &arch,
+                       const std::vector<std::string> &archs) {
+  const Architecture *twin = catalog::betterTwin(arch);
+  if (!twin || std::ranges::find(archs, std::string(twin->name)) != archs.end())
+    return;
+  std::vector<std::string_view> engines;
+  for (const catalog::Engine &engine : catalog::kEngines)
+    if (twin->features.firstMissing(engine.features).empty() &&
+        !arch.features.firstMissing(engine.features).empty())
+      engines.push_back(engine.name);
+  log(LogLevel::Warning,
+      "arch {} has no {}, which {} has on the same GPUs: kernels for {} are "
+      "slower there; say {} for them",
+      arch.name, listOf(engines, "and", false), twin->name, arch.name,
+      twin->name);
+}
+
+Result<void> compiler::resolveTargets(CompileOptions &options) {
+  if (!options.gpu.empty()) {
+    const Gpu *gpu = findGpuByWord(options.gpu);
+    if (!gpu)
+      return Error(
+          ErrorCode::InvalidArgument,
+          unknownWord("GPU", options.gpu, catalog::nameList(catalog::kGpus)));
+    options.gpu = gpu->name;
+  }
+  const bool asksGpu = !options.gpu.empty();
+  std::vector<std::string> archs;
+  for (const std::string &word : options.archs) {
+    std::string arch = word;
+    if (lowerOf(word) == "native") {
+      const auto device = presentDevice();
+      if (!device)
+        return Error(device.error().code,
+                     "arch native: expected a GPU here, got none ({}); name "
+                     "an arch or a GPU, sm_90a or h100 say",
+                     device.error().message);
+      const Architecture *best = bestArch(*device);
+      if (!best)
+        return Error(ErrorCode::InvalidArgument,
+                     "arch native: {} has compute capability {}.{}, for which "
+                     "moec has no arch",
+                     device->name, device->computeMajor, device->computeMinor);
+      arch = best->name;
+    } else if (!catalog::find(catalog::kArchitectures, word)) {
+      const Gpu *gpu = findGpuByWord(word);
+      if (!gpu)
+        return unknownArch(word);
+      arch = gpu->arch;
+      if (!options.gpu.empty() && !asksGpu && options.gpu != gpu->name)
+        return invalidArgument(
+            "archs '{}' name GPUs, of which schedules assume one; expected "
+            "archs (that of {} is {}) and one GPU beside them (--gpu)",
+            joinWords(options.archs), word, arch);
+      if (!asksGpu)
+        options.gpu = gpu->name;
+    }
+    if (std::ranges::find(archs, arch) == archs.end())
+      archs.push_back(arch);
+  }
+  options.archs = std::move(archs);
+  for (const std::string &arch : options.archs)
+    warnOfTwin(*catalog::find(catalog::kArchitectures, arch), options.archs);
+  options.foundGpu = options.gpu.empty();
+  if (options.foundGpu && !options.archs.empty())
+    options.gpu = presentGpu(options.archs);
+  return {};
+}

@@ -1,0 +1,43 @@
+//===- CommandLine.h - parsing of a program's command line ------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// All programs of CLI11 parse by this function, so that they refuse the same
+// mistakes in the same words: a flag with a value, an option without one, an
+// option or command that does not exist. The library is moec_command_line.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_SUPPORT_COMMANDLINE_H
+#define MOEC_RUNTIME_SUPPORT_COMMANDLINE_H
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace CLI {
+class App;
+} // namespace CLI
+
+namespace moec {
+
+/// The exit status of a command line that makes no sense.
+inline constexpr int kUsageStatus = 2;
+
+/// Parses the words of a command line. Returns the exit status if the program
+/// ends here: 0 after --help or --version, kUsageStatus after a message on
+/// standard error. words[0] is the program.
+std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv);
+
+/// A check for words of a list. The message names the nearest one.
+std::function<std::string(const std::string &)>
+oneOf(std::vector<std::string> words);
+
+} // namespace moec
+
+#endif // MOEC_RUNTIME_SUPPORT_COMMANDLINE_H
