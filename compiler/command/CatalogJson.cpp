@@ -17,6 +17,7 @@
 #include "dialect/catalog/Realizations.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
+#include "runtime/support/NvrtcVersions.h"
 
 #include <nlohmann/json.hpp>
 
@@ -108,6 +109,7 @@ ordered_json compiler::catalogJson() {
                                 {"summary", row.summary}});
   for (const auto &row : catalog::kArchitectures)
     made["archs"].push_back({{"name", row.name},
+                             {"nvrtc", nvrtcText(row.name)},
                              {"serves", row.compatibility},
                              {"shared_memory", row.sharedPerBlock},
                              {"gpu", wordOrNull(row.gpu)},

@@ -16,6 +16,7 @@
 #include "dialect/Moe.h"
 #include "runtime/package/Ranks.h"
 #include "runtime/support/Files.h"
+#include "runtime/support/Interrupt.h"
 #include "runtime/support/StagedFolder.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -130,6 +131,7 @@ std::string ranksText(const Shares &shares, const Manifest &manifest) {
 }
 
 Result<void> writeCompiled(Input &input, const CommandOptions &options) {
+  const SignalsInterrupt signals;
   Shares shares = TRY(makeShares(input.get(), options.compile));
   const std::string &name = shares.front().manifest.name;
   std::string folder = options.output.empty() ? name + ".moec" : options.output;

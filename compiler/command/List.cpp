@@ -15,6 +15,7 @@
 #include "dialect/catalog/Realizations.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
+#include "runtime/support/NvrtcVersions.h"
 
 #include <fmt/core.h>
 
@@ -83,9 +84,11 @@ std::vector<Listing> listings() {
         cells(row.name, row.elements.text(), row.features.text()));
 
   Listing archs{
-      "archs", {"arch", "serves", "shared memory", "gpu", "features"}, {}};
+      "archs",
+      {"arch", "serves", "NVRTC", "shared memory", "gpu", "features"},
+      {}};
   for (const auto &row : catalog::kArchitectures)
-    archs.rows.push_back(cells(row.name, row.compatibility,
+    archs.rows.push_back(cells(row.name, row.compatibility, nvrtcText(row.name),
                                fmt::format("{} KiB", row.sharedPerBlock / 1024),
                                row.gpu, row.features.text()));
 

@@ -468,9 +468,9 @@ Result<Resolution> compiler::resolve(const std::vector<LayerFacts> &ways,
                                      std::vector<Candidate> *judged) {
   const Architecture *archRow = catalog::find(catalog::kArchitectures, arch);
   if (!archRow)
-    return Error(ErrorCode::InvalidArgument,
-                 unknownWord("arch", arch,
-                             catalog::nameList(catalog::kArchitectures)));
+    return Error(
+        ErrorCode::InvalidArgument,
+        unknownWord("arch", arch, catalog::nameList(catalog::kArchitectures)));
   TRY(checkChoices(choices));
   const LayerFacts &layer = ways.front();
   if (const Backend *row = catalog::find(catalog::kBackends, choices.backend);

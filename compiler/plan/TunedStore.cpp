@@ -47,6 +47,11 @@ std::vector<std::string>
 compiler::readableStore(const std::string &cacheFolder) {
   const std::string folder = tunedStoreFolder(cacheFolder);
   std::vector<std::string> readable;
+  if (!folder.empty() && fileExists(folder) && !isFolder(folder))
+    log(LogLevel::Warning,
+        "the store of measured schedules: {} is no folder; set "
+        "MOEC_TUNED_STORE to one, or to off",
+        folder);
   if (folder.empty() || !isFolder(folder))
     return readable;
   const auto leaveOut = [](const std::string &what, const Error &error) {

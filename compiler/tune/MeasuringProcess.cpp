@@ -97,7 +97,11 @@ Result<MeasuringProcess> MeasuringProcess::start(const std::string &program,
   ::posix_spawnattr_destroy(&attributes);
   if (failed) {
     errno = failed;
-    const Error error = fileError("cannot start", program);
+    const Error error =
+        fileError(program == envString("MOEC_MEASURE")
+                      ? "environment variable MOEC_MEASURE: cannot start"
+                      : "cannot start",
+                  program);
     return Error(isBusy ? ErrorCode::DriverFailed : error.code, error.message);
   }
   MeasuringProcess made(process, std::move(ours));

@@ -5,12 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One row for each name that NVRTC 13.0 compiles for (`nvrtc -arch=`), with
-// the limits and the features that kernels ask for. Sizes in bytes, from the
+// One row for each name that NVRTC 13.5 compiles for (`nvrtc -arch=`), with
+// the limits and the features that kernels ask for; the release that an arch
+// needs stands in runtime/support/NvrtcVersions.h. Sizes in bytes, from the
 // CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute
-// Capability"; sm_88 is not in that table and has the smaller neighbours'
-// limits. Features: PTX ISA 9.0, "Target ISA Notes" of each instruction; those
-// of wgmma, tcgen05 and block_scaled_mma were also tried with NVRTC 13.0.
+// Capability". That table lacks sm_88, which has the smaller neighbours'
+// limits, and sm_107 (Rubin), which has those of sm_100. Features: PTX ISA 9.0,
+// "Target ISA Notes" of each instruction; those of wgmma, tcgen05 and
+// block_scaled_mma were also tried with NVRTC 13.0, all of sm_107 with 13.5.
 //
 //===----------------------------------------------------------------------===//
 
@@ -80,6 +82,12 @@ inline constexpr Architecture kArchitectures[] = {
      .threadsPerSm = 2048, .blocksPerSm = 32, .gpu = "b300", .features = MOEC_HOPPER " setmaxnreg fp4 tcgen05"},
     {.name = "sm_103f", .major = 10, .minor = 3, .compatibility = "family", .sharedPerBlock = 227 * kKib, .sharedPerSm = 228 * kKib,
      .threadsPerSm = 2048, .blocksPerSm = 32, .gpu = "b300", .features = MOEC_HOPPER " setmaxnreg fp4 tcgen05"},
+    {.name = "sm_107", .major = 10, .minor = 7, .compatibility = "major", .sharedPerBlock = 227 * kKib, .sharedPerSm = 228 * kKib,
+     .threadsPerSm = 2048, .blocksPerSm = 32, .features = MOEC_HOPPER},
+    {.name = "sm_107a", .major = 10, .minor = 7, .compatibility = "exact", .sharedPerBlock = 227 * kKib, .sharedPerSm = 228 * kKib,
+     .threadsPerSm = 2048, .blocksPerSm = 32, .features = MOEC_HOPPER " setmaxnreg fp4 tcgen05"},
+    {.name = "sm_107f", .major = 10, .minor = 7, .compatibility = "family", .sharedPerBlock = 227 * kKib, .sharedPerSm = 228 * kKib,
+     .threadsPerSm = 2048, .blocksPerSm = 32, .features = MOEC_HOPPER " setmaxnreg fp4 tcgen05"},
     {.name = "sm_110", .major = 11, .minor = 0, .compatibility = "major", .sharedPerBlock = 227 * kKib, .sharedPerSm = 228 * kKib,
      .threadsPerSm = 1536, .blocksPerSm = 24, .gpu = "jetson_thor", .features = MOEC_HOPPER},
     {.name = "sm_110a", .major = 11, .minor = 0, .compatibility = "exact", .sharedPerBlock = 227 * kKib, .sharedPerSm = 228 * kKib,

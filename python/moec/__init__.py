@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from moec.errors import DriverFailed as DriverFailed
     from moec.errors import FileSystemError as FileSystemError
     from moec.errors import InternalError as InternalError
+    from moec.errors import Interrupted as Interrupted
     from moec.errors import InvalidArgument as InvalidArgument
     from moec.errors import InvalidManifest as InvalidManifest
     from moec.errors import Misaligned as Misaligned
@@ -74,6 +75,7 @@ _HOMES = {
         "DriverFailed",
         "FileSystemError",
         "InternalError",
+        "Interrupted",
         "InvalidArgument",
         "InvalidManifest",
         "Misaligned",

@@ -33,6 +33,7 @@ class Status(enum.IntEnum):
     PEER_LOST = 19
     PEER_MISMATCH = 20
     NO_COMMUNICATION = 21
+    INTERRUPTED = 22
 
 
 class LogLevel(enum.IntEnum):
@@ -197,6 +198,7 @@ ENUMS: dict[str, tuple[str, type[enum.IntEnum]]] = {
 
 LOG_FUNCTION = c.CFUNCTYPE(None, c.c_void_p, c.c_int32, c.c_char_p)
 PROGRESS_FUNCTION = c.CFUNCTYPE(None, c.c_void_p, c.c_char_p, c.c_int64, c.c_int64)
+INTERRUPT_FUNCTION = c.CFUNCTYPE(c.c_int32, c.c_void_p)
 
 _handle, _text, _size = c.c_void_p, c.c_char_p, c.c_size_t
 _out = c.POINTER(c.c_void_p)
@@ -211,6 +213,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "text_destroy": (None, [_handle]),
     "set_log": (c.c_int, [LOG_FUNCTION, c.c_void_p, c.c_int32]),
     "set_progress": (c.c_int, [PROGRESS_FUNCTION, c.c_void_p]),
+    "set_interrupt": (c.c_int, [INTERRUPT_FUNCTION, c.c_void_p]),
     "package_files_read": (c.c_int, [_text, _out]),
     "package_files_write": (c.c_int, [_handle, _text]),
     "package_files_destroy": (None, [_handle]),

@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import logging
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator
@@ -107,8 +108,51 @@ _listeners = _Listeners()
 _kept: list[Any] = []
 
 
+class _Signals:
+    """SIGINT while the main thread is inside of the library.
+
+    Python's handler would raise KeyboardInterrupt in a function that the library calls, where ctypes drops it. So the
+    exception is kept, the library is told to end its call, and the exception is raised behind that.
+    """
+
+    def __init__(self) -> None:
+        self.kept: BaseException | None = None
+        self.called = _abi.INTERRUPT_FUNCTION(self.is_interrupted)
+
+    def is_interrupted(self, _: Any) -> int:
+        return int(self.kept is not None and threading.current_thread() is threading.main_thread())
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        before = signal.getsignal(signal.SIGINT)
+        # Another thread gets no signal. A handler of C, or none, stays.
+        if threading.current_thread() is not threading.main_thread() or not callable(before):
+            yield
+            return
+
+        def keep(number: int, frame: Any) -> None:
+            try:
+                before(number, frame)
+            except BaseException as error:  # raised again where the caller can catch it
+                self.kept = self.kept or error
+
+        signal.signal(signal.SIGINT, keep)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+            kept, self.kept = self.kept, None
+            if kept is not None:
+                raise kept
+
+
+_signals = _Signals()
+
+
 def connect(library: library_module.Library) -> None:
     """Called once, when the library is opened."""
+    library.check(library.set_interrupt(_signals.called, None))
+    atexit.register(library.set_interrupt, _abi.INTERRUPT_FUNCTION(), None)
     if os.environ.get("MOEC_LOG"):
         atexit.register(library.set_progress, _abi.PROGRESS_FUNCTION(), None)
         return
@@ -140,16 +184,18 @@ def _function_of(progress: bool | Progress | None) -> Progress | None:
 def reported(library: library_module.Library, progress: bool | Progress | None) -> Iterator[None]:
     """Shows what the library does meanwhile. None: bars where stderr is a terminal and tqdm is installed.
 
-    A function's exception is raised when the work is done. The function hears all work of the process.
+    A function's exception is raised when the work is done. The function hears all work of the process. Ctrl-C ends the work.
     """
     function = _function_of(progress)
     if function is None:
-        yield
+        with _signals.held():
+            yield
         return
     listener = _Listener(function)
     _listeners.add(library, listener)
     try:
-        yield
+        with _signals.held():
+            yield
     finally:
         _listeners.remove(library, listener)
         if isinstance(function, _Bars):

@@ -5,11 +5,13 @@
 import argparse
 import ctypes
 import dataclasses
+import difflib
 import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
 
 USAGE = """usage: moec env [--json] [--compile]
        moec warmup MODEL [--arch ARCH ...] [--tp N] [--ep] [...]
@@ -19,11 +21,37 @@ USAGE = """usage: moec env [--json] [--compile]
 """
 
 
+COMMANDS = ("env", "warmup", "compile", "explain", "tune", "list")
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    """ "did you mean ...? ", or "" where nothing is near."""
+    near = difflib.get_close_matches(word, known, 1, 0.7)
+    return f"did you mean {near[0]}? " if near else ""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says the program's name, and what was meant by an option that does not exist."""
+
+    def error(self, message: str) -> NoReturn:
+        unknown, ignored = "unrecognized arguments: ", ": ignored explicit argument "
+        if message.startswith(unknown):
+            name = message.removeprefix(unknown).split()[0].split("=")[0]
+            message = f"unknown option {name}; {_meant(name, self._option_string_actions)}"
+        elif ignored in message:
+            name, value = message.removeprefix("argument ").split(ignored)
+            message = f"{name}: expected no value, got {value}; "
+        else:
+            message += "; "
+        self.exit(2, f"{self.prog}: {message}{self.prog} --help lists the options\n")
+
+
 def _env(arguments: Sequence[str]) -> int:
     from moec import _environment
 
-    if unknown := [word for word in arguments if word not in ("--json", "--compile")]:
-        print(f"moec env: expected --json or --compile, got {' '.join(unknown)}", file=sys.stderr)
+    known = ("--json", "--compile")
+    if unknown := [word for word in arguments if word not in known]:
+        print(f"moec env: {_meant(unknown[0], known)}expected --json or --compile, got {' '.join(unknown)}", file=sys.stderr)
         return 2
     found = _environment.facts(compiles="--compile" in arguments)
     print(json.dumps(found, indent=2) if "--json" in arguments else _environment.as_text(found))
@@ -31,14 +59,14 @@ def _env(arguments: Sequence[str]) -> int:
 
 
 def _warmup_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="moec warmup",
         description="Compiles the kernels of all distinct layers and ranks of a model into the kernel cache, so that a load "
         "compiles nothing. Needs NVRTC and no GPU. Give the options that moec.compile() will be given.",
         allow_abbrev=False,
     )
     parser.add_argument("model", metavar="MODEL", help="a config.json, a layer JSON or a model's folder")
-    parser.add_argument("--arch", nargs="+", help="what to compile for, sm_90a say; absent: the GPU that is here")
+    parser.add_argument("--arch", nargs="+", help="what to compile for, sm_90a or h100 say; absent or native: the GPU here")
     parser.add_argument(
         "--gpu", help="the GPU that schedules assume (moec list gpus); absent: the one that is here, else the arch's"
     )
@@ -77,8 +105,6 @@ def _warmup(arguments: Sequence[str]) -> int:
 
     options = vars(_warmup_parser().parse_args(arguments))
     model, as_json, layers = options.pop("model"), options.pop("json"), options.pop("layer")
-    # Entries of the cache appear by one rename, so that a process may end at any time.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         made = warmup(model, layers=layers, **options)
     except (ImportError, MoecError) as error:
@@ -111,10 +137,20 @@ def _of_library(arguments: Sequence[str]) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["env"]:
-        return _env(words[1:])
-    if words[:1] == ["warmup"]:
-        return _warmup(words[1:])
+    try:
+        if words[:1] == ["env"]:
+            return _env(words[1:])
+        if words[:1] == ["warmup"]:
+            return _warmup(words[1:])
+    except KeyboardInterrupt:
+        print(f"moec {words[0]}: interrupted; what was compiled stays in the cache", file=sys.stderr, flush=True)
+        # A shell that waits learns from the signal that its user wants an end.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
     if words in (["-h"], ["--help"]):
         print(USAGE)
+    # The library knows its own commands.
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        print(f"moec: unknown command '{words[0]}'; {_meant(words[0], COMMANDS)}known: {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
     return _of_library(words)

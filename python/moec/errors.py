@@ -163,6 +163,12 @@ class NoCommunication(MoecError):
     code = "no_communication"
 
 
+class Interrupted(MoecError):
+    """A function of moec_set_interrupt has ended the call. Ctrl-C is KeyboardInterrupt."""
+
+    code = "interrupted"
+
+
 _CLASSES: dict[str, type[MoecError]] = {
     each.code: each
     for each in (
@@ -187,6 +193,7 @@ _CLASSES: dict[str, type[MoecError]] = {
         PeerLost,
         PeerMismatch,
         NoCommunication,
+        Interrupted,
     )
 }
 

@@ -61,7 +61,7 @@ def test_options(tmp_path: pathlib.Path) -> None:
     assert report.data["max_tokens"] == 77
     assert report.data["layer"]["quant"]["name"] == "fp8_block"
     assert report.data["layer"]["parallel"]["tp_size"] == 2
-    with pytest.raises(moec.InvalidArgument, match="unknown field 'shceme'; known fields: .*scheme"):
+    with pytest.raises(moec.InvalidArgument, match="unknown field 'shceme'; did you mean scheme\\? known fields: .*scheme"):
         moec.compile(SMALL, arch=ARCH, shceme="bf16")
     with pytest.raises(moec.InvalidArgument, match="unknown arch 'sm_91'"):
         moec.compile(SMALL, arch="sm_91")

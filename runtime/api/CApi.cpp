@@ -11,6 +11,7 @@
 
 #include "runtime/api/CallerStructs.h"
 #include "runtime/api/Handles.h"
+#include "runtime/support/Interrupt.h"
 #include "runtime/support/Log.h"
 #include "runtime/support/Progress.h"
 
@@ -35,6 +36,7 @@ static_assert(MOEC_PEER_LOST == static_cast<int>(ErrorCode::PeerLost));
 static_assert(MOEC_PEER_MISMATCH == static_cast<int>(ErrorCode::PeerMismatch));
 static_assert(MOEC_NO_COMMUNICATION ==
               static_cast<int>(ErrorCode::NoCommunication));
+static_assert(MOEC_INTERRUPTED == static_cast<int>(ErrorCode::Interrupted));
 
 static std::string &lastError() {
   thread_local std::string text;
@@ -106,6 +108,16 @@ moec_status moec_set_progress(moec_progress_function function, void *user) {
           function(user, std::string(step).c_str(), done, total);
       };
     setProgressSink(std::move(sink));
+    return {};
+  });
+}
+
+moec_status moec_set_interrupt(moec_interrupt_function function, void *user) {
+  return guarded([&]() -> Result<void> {
+    InterruptSource source;
+    if (function)
+      source = [=] { return function(user) != 0; };
+    setInterruptSource(std::move(source));
     return {};
   });
 }

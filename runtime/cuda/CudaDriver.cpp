@@ -24,15 +24,16 @@ using namespace moec::runtime::cuda;
 static Result<CudaDriver> openDriver() {
   auto start = Clock::now();
   std::string path = envString("MOEC_CUDA_DRIVER_PATH");
+  const char *by = path.empty() ? "" : " of MOEC_CUDA_DRIVER_PATH";
   if (path.empty())
     path = "libcuda.so.1";
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char *reason = dlerror();
     return Error(ErrorCode::NoDriver,
-                 "the CUDA driver could not be opened: {}; a GPU needs "
+                 "the CUDA driver{} could not be opened: {}; a GPU needs "
                  "NVIDIA's driver installed, without one use the host device",
-                 reason ? reason : path);
+                 by, reason ? reason : path);
   }
   CudaDriver driver;
   const char *missing = nullptr;

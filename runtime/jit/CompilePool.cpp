@@ -17,6 +17,7 @@
 #include "runtime/support/Clock.h"
 #include "runtime/support/Env.h"
 #include "runtime/support/Files.h"
+#include "runtime/support/Interrupt.h"
 #include "runtime/support/Log.h"
 #include "runtime/support/Progress.h"
 #include "runtime/support/Sha256.h"
@@ -28,7 +29,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <fstream>
+#include <functional>
+#include <mutex>
 #include <thread>
 
 using namespace moec;
@@ -169,6 +174,37 @@ static void dump(const Recipe &recipe, const std::string &cubin) {
     log(LogLevel::Warning, "MOEC_DUMP_DIR: {}", done.error().message);
 }
 
+/// Runs `work` in so many threads until all have ended. Calls `interrupt` once
+/// if the caller is interrupted meanwhile.
+static void runAndWait(int count, const std::function<void()> &work,
+                       const std::function<void()> &interrupt) {
+  constexpr auto kPause = std::chrono::milliseconds(50);
+  std::mutex mutex;
+  std::condition_variable ended;
+  int running = count;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i)
+    threads.emplace_back([&] {
+      work();
+      std::lock_guard lock(mutex);
+      --running;
+      ended.notify_all();
+    });
+  for (bool interrupted = false;;) {
+    {
+      std::unique_lock lock(mutex);
+      if (ended.wait_for(lock, kPause, [&] { return running == 0; }))
+        break;
+    }
+    if (!interrupted && isInterrupted()) {
+      interrupted = true;
+      interrupt();
+    }
+  }
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
 Result<CompileOutcome>
 moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
                               const CompileSettings &settings) {
@@ -227,6 +263,7 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
   KernelCache cache(cacheFolder);
   std::vector<std::optional<Error>> errors(target.kernels.size());
   std::atomic<size_t> next = 0;
+  std::atomic<bool> stopped = false;
   Progress progress(
       fmt::format("{}: kernels for {}", files.manifest.name, target.arch),
       static_cast<int64_t>(misses.size()));
@@ -238,7 +275,7 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
         dump(recipe, cubin->bytes);
       return cubin;
     };
-    for (size_t at = next++; at < misses.size();
+    for (size_t at = next++; at < misses.size() && !stopped;
          at = next++, progress.advance()) {
       size_t i = misses[at];
       auto cubin = cache.get(recipes[i], strict, compile);
@@ -251,12 +288,16 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
       outcome.kernels[i].compileMilliseconds = cubin->compileMilliseconds;
     }
   };
-  std::vector<std::thread> threads;
-  for (int i = 1; i < jobs; ++i)
-    threads.emplace_back(work);
-  work();
-  for (std::thread &thread : threads)
-    thread.join();
+  // The calling thread only waits: it is the one that a host can interrupt.
+  runAndWait(jobs, work, [&] {
+    stopped = true;
+    compilers.interrupt();
+  });
+  if (stopped)
+    return Error(ErrorCode::Interrupted,
+                 "compiling the kernels of {} was interrupted; the cache has "
+                 "those that were compiled",
+                 files.manifest.name);
   for (auto &error : errors)
     if (error)
       return *error;

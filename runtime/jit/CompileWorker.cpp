@@ -144,6 +144,9 @@ public:
 };
 } // namespace
 
+/// A worker that is asked to end has so much time.
+static constexpr auto kPatience = std::chrono::milliseconds(2000);
+
 /// Whether something comes from the socket in time.
 static bool awaitBytes(int socket, std::chrono::milliseconds patience) {
   const auto end = Clock::now() + patience;
@@ -193,7 +196,7 @@ Result<CompileWorker> CompileWorker::start(const std::string &program,
     greeting = receiveMessage(worker.socket.get());
   if (greeting == expected)
     return worker;
-  std::string how = worker.end();
+  std::string how = worker.end(kPatience);
   if (!greeting)
     return Error(ErrorCode::NoCompiler,
                  "'{}' says nothing of what moec-nvrtc says first ({})",
@@ -212,13 +215,24 @@ CompileWorker::CompileWorker(CompileWorker &&other) noexcept
 // Asking and ending
 //===----------------------------------------------------------------------===//
 
-Result<WorkerAnswer> CompileWorker::compile(const WorkerJob &job) {
+Result<WorkerAnswer> CompileWorker::compile(const WorkerJob &job,
+                                            const std::atomic<bool> &stop) {
+  constexpr auto kPause = std::chrono::milliseconds(50);
   const std::string &entry = job.recipe.entry;
   std::optional<WorkerAnswer> answer;
   bool isLate = false;
   if (sendMessage(socket.get(), toMessage(job))) {
-    isLate = !awaitBytes(socket.get(), patience.answer);
-    if (!isLate)
+    const auto late = Clock::now() + patience.answer;
+    bool comes = false;
+    while (!comes && !isLate && !stop) {
+      comes = awaitBytes(socket.get(), std::min(kPause, patience.answer));
+      isLate = !comes && Clock::now() >= late;
+    }
+    if (stop && !comes) {
+      end(std::chrono::milliseconds(0));
+      return Error(ErrorCode::Interrupted, "kernel {} was interrupted", entry);
+    }
+    if (comes)
       if (auto message = receiveMessage(socket.get()))
         answer = answerOf(std::move(*message));
   }
@@ -227,7 +241,7 @@ Result<WorkerAnswer> CompileWorker::compile(const WorkerJob &job) {
     why = notCubin(answer->cubin->bytes, entry);
   if (answer && why.empty())
     return *std::move(answer);
-  std::string how = end();
+  std::string how = end(kPatience);
   if (isLate)
     return Error(ErrorCode::CompileFailed,
                  "kernel {}: '{}' has not compiled it within {} s", entry,
@@ -271,14 +285,13 @@ std::string moec::runtime::notCubin(std::string_view bytes,
   return "";
 }
 
-std::string CompileWorker::end() {
+std::string CompileWorker::end(std::chrono::milliseconds time) {
   // Not by close() alone: a forked child of the host may have the socket, too.
   ::shutdown(socket.get(), SHUT_RDWR);
   socket = Descriptor();
   const pid_t ended = std::exchange(process, -1);
-  constexpr auto kPatience = std::chrono::seconds(2);
   constexpr auto kPause = std::chrono::microseconds(500);
-  const auto late = Clock::now() + kPatience;
+  const auto late = Clock::now() + time;
   bool killed = false;
   int status = 0;
   for (;;) {
@@ -308,7 +321,7 @@ std::string CompileWorker::end() {
 
 CompileWorker::~CompileWorker() {
   if (process >= 0)
-    end();
+    end(kPatience);
 }
 
 //===----------------------------------------------------------------------===//

@@ -24,6 +24,7 @@
 #include "runtime/support/Descriptor.h"
 #include "runtime/support/Result.h"
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -70,8 +71,10 @@ public:
 
   /// An error if there is no answer in time, or one without the kernel;
   /// `crashed` then says whether a signal of its own ended the worker. What
-  /// NVRTC says is in the answer.
-  Result<WorkerAnswer> compile(const WorkerJob &job);
+  /// NVRTC says is in the answer. `stop` kills the worker, and the error is
+  /// Interrupted.
+  Result<WorkerAnswer> compile(const WorkerJob &job,
+                               const std::atomic<bool> &stop);
   bool crashed() const { return hasCrashed; }
 
 private:
@@ -79,8 +82,9 @@ private:
                 WorkerPatience patience)
       : program(std::move(program)), process(process),
         socket(std::move(socket)), patience(patience) {}
-  /// Ends it; how it ended, "exit status 3" say.
-  std::string end();
+  /// Ends it, by a signal if it has not ended after `time`; how it ended,
+  /// "exit status 3" say.
+  std::string end(std::chrono::milliseconds time);
 
   std::string program;
   pid_t process = -1;

@@ -70,8 +70,9 @@ std::optional<CompileWorker> Compilers::startWorker() {
     return *std::move(worker);
   }
   if (program)
-    log(LogLevel::Warning, "threads of this process compile: {}",
-        worker.error().message);
+    log(LogLevel::Warning, "threads of this process compile: {}{}",
+        worker.error().message,
+        envString("MOEC_WORKER").empty() ? "" : " (MOEC_WORKER)");
   program.reset();
   return std::nullopt;
 }
@@ -97,7 +98,12 @@ Compilers::OfThread::compileInWorker(const Recipe &recipe) {
       return std::nullopt;
     worker.emplace(*std::move(started));
   }
-  auto answer = worker->compile({*all.location, recipe, shownLevel()});
+  auto answer =
+      worker->compile({*all.location, recipe, shownLevel()}, all.stop);
+  if (!answer && answer.error().code == ErrorCode::Interrupted) {
+    worker.reset();
+    return answer.takeError();
+  }
   if (!answer) {
     const bool crashed = worker->crashed();
     worker.reset();
@@ -122,6 +128,9 @@ Compilers::OfThread::compileInWorker(const Recipe &recipe) {
 }
 
 Result<Cubin> Compilers::OfThread::compile(const Recipe &recipe) {
+  if (all.stop)
+    return Error(ErrorCode::Interrupted, "kernel {} was interrupted",
+                 recipe.entry);
   if (auto cubin = compileInWorker(recipe))
     return *std::move(cubin);
   auto nvrtc = TRY(all.openNvrtc());

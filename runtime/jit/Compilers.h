@@ -19,6 +19,7 @@
 #include "runtime/jit/Nvrtc.h"
 #include "runtime/support/Result.h"
 
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -52,6 +53,10 @@ public:
     std::optional<CompileWorker> worker;
   };
 
+  /// Ends compilations in workers, and lets no other begin. Any thread may call
+  /// it.
+  void interrupt() { stop = true; }
+
   /// When all threads have ended.
   const CompilersUsed &used() const { return summary; }
 
@@ -62,6 +67,7 @@ private:
 
   const Result<NvrtcLocation> &location;
   const int jobs;
+  std::atomic<bool> stop = false;
   std::mutex mutex;
   bool searched = false;
   std::optional<std::string> program; ///< of workers, as long as they start

@@ -14,6 +14,7 @@
 #include "runtime/jit/Nvrtc.h"
 #include "runtime/support/Env.h"
 #include "runtime/support/Files.h"
+#include "runtime/support/NvrtcVersions.h"
 #include "runtime/support/PerProcess.h"
 
 #include <fmt/format.h>
@@ -33,9 +34,6 @@
 
 using namespace moec;
 using namespace moec::runtime;
-
-/// The oldest major version that knows C++20 and sm_90a.
-static constexpr int kOldestMajor = 12;
 
 static std::vector<std::string> expandPattern(const std::string &pattern) {
   std::vector<std::string> paths;
@@ -78,7 +76,7 @@ static std::optional<std::string> newestIn(const std::string &folder,
   for (const std::string &path :
        expandPattern(fmt::format("{}/{}.so.*", folder, stem))) {
     auto version = versionOf(path, stem);
-    if (version.empty() || version[0] < kOldestMajor ||
+    if (version.empty() || version[0] < kOldestNvrtc.major ||
         (major && version[0] != *major))
       continue;
     bool newer =
@@ -187,7 +185,7 @@ static Result<NvrtcLocation> locateSet(const std::string &path,
   return Error(ErrorCode::NoCompiler,
                "{} is '{}': expected a libnvrtc.so.N (N >= {}) or a folder "
                "that holds one, and there is none",
-               by, path, kOldestMajor);
+               by, path, kOldestNvrtc.major);
 }
 
 static Result<NvrtcLocation> search(const std::string &given) {
@@ -238,7 +236,7 @@ static Result<NvrtcLocation> search(const std::string &given) {
                "no libnvrtc.so.N (N >= {}) was found in {}; install it (pip "
                "install nvidia-cuda-nvrtc) or set MOEC_NVRTC_PATH, or compile "
                "the package ahead of time",
-               kOldestMajor, fmt::join(searched, ", "));
+               kOldestNvrtc.major, fmt::join(searched, ", "));
 }
 
 Result<NvrtcLocation> moec::runtime::findNvrtc(const std::string &given) {

@@ -13,6 +13,7 @@
 
 #include "runtime/support/Clock.h"
 #include "runtime/support/Log.h"
+#include "runtime/support/NvrtcVersions.h"
 #include "runtime/support/PerProcess.h"
 
 #include <dlfcn.h>
@@ -79,6 +80,8 @@ Result<const Nvrtc *> Nvrtc::load(const NvrtcLocation &location) {
                  "NVRTC (found by {}) could not be opened: {}",
                  location.foundBy, reason ? reason : location.library);
   }
+  if (!keepSignals(library))
+    log(LogLevel::Info, "{} imports no signal()", location.library);
   auto functions = std::make_unique<Functions>();
   const char *missing = nullptr;
   auto find = [&](auto &member, const char *name) {
@@ -107,7 +110,15 @@ Result<const Nvrtc *> Nvrtc::load(const NvrtcLocation &location) {
   std::unique_ptr<Nvrtc> nvrtc(new Nvrtc);
   int major = 0, minor = 0, count = 0;
   if (functions->version(&major, &minor) == 0)
-    nvrtc->versionNumber = major * 1000 + minor * 10;
+    nvrtc->versionNumber = {major, minor};
+  if (nvrtc->versionNumber < kOldestNvrtc)
+    return Error(ErrorCode::NoCompiler,
+                 "{} (found by {}) is NVRTC {}.{}, which is too old: expected "
+                 "NVRTC {} or later (pip install nvidia-cuda-nvrtc, or set "
+                 "MOEC_NVRTC_PATH)",
+                 location.library, location.foundBy, major, minor,
+                 kOldestNvrtc.major);
+  nvrtc->library = location.library;
   if (functions->getNumSupportedArchs(&count) == 0 && count > 0) {
     nvrtc->supported.resize(static_cast<size_t>(count));
     functions->getSupportedArchs(nvrtc->supported.data());
@@ -120,7 +131,21 @@ Result<const Nvrtc *> Nvrtc::load(const NvrtcLocation &location) {
   return nvrtc.release();
 }
 
+/// Refuses an arch that a later release of NVRTC has.
+Result<void> Nvrtc::checkArch(const Recipe &recipe) const {
+  const std::optional<NvrtcVersion> first = firstNvrtcOf(recipe.arch);
+  if (!first || *first <= versionNumber)
+    return {};
+  return Error(ErrorCode::NoCompiler,
+               "kernel {}: NVRTC {}.{} ({}) does not compile for {}, which "
+               "needs NVRTC {}.{} or later (pip install nvidia-cuda-nvrtc, or "
+               "set MOEC_NVRTC_PATH)",
+               recipe.entry, versionNumber.major, versionNumber.minor, library,
+               recipe.arch, first->major, first->minor);
+}
+
 Result<Cubin> Nvrtc::run(const Recipe &recipe, bool ptx) const {
+  TRY(checkArch(recipe));
   std::vector<const char *> names, texts, options;
   for (const auto &[name, header] : recipe.headers) {
     names.push_back(name.c_str());

@@ -15,6 +15,7 @@
 #define MOEC_RUNTIME_JIT_NVRTC_H
 
 #include "runtime/jit/Recipe.h"
+#include "runtime/support/NvrtcVersions.h"
 #include "runtime/support/Result.h"
 
 #include <string>
@@ -49,6 +50,10 @@ Result<std::string> readBuildId(const std::string &path);
 /// by it: no path is compiled in (docs/decisions.md, 028).
 std::string pathOfOwnBinary();
 
+/// Lets the opened library `nvrtc` handle no signal by which a user ends a
+/// program. Returns false if it does not import signal().
+bool keepSignals(void *nvrtc);
+
 /// The opened library. Compiling is thread-safe. Several at once run in
 /// parallel, but for the parsing, a fifth of a compile: see CompileWorker.h.
 class Nvrtc {
@@ -58,13 +63,13 @@ public:
   /// Whether this process has opened NVRTC through open() so far.
   static bool everOpened();
 
-  /// CompileFailed carries entry, arch and NVRTC's whole log.
+  /// CompileFailed carries entry, arch and NVRTC's whole log; NoCompiler says
+  /// that the arch needs a later release.
   Result<Cubin> compile(const Recipe &recipe) const;
   /// The PTX of a recipe, for people and for tests.
   Result<std::string> compileToPtx(const Recipe &recipe) const;
 
-  /// NVRTC's version, 13000 for 13.0.
-  int version() const { return versionNumber; }
+  NvrtcVersion version() const { return versionNumber; }
   /// "sm_90" and so on have numbers here: 90; as NVRTC lists them.
   const std::vector<int> &archs() const { return supported; }
   double openMilliseconds() const { return opening; }
@@ -72,11 +77,13 @@ public:
 private:
   struct Functions;
   Nvrtc() = default;
+  Result<void> checkArch(const Recipe &recipe) const;
   Result<Cubin> run(const Recipe &recipe, bool ptx) const;
   static Result<const Nvrtc *> load(const NvrtcLocation &location);
 
   const Functions *functions = nullptr;
-  int versionNumber = 0;
+  NvrtcVersion versionNumber;
+  std::string library; ///< its path
   std::vector<int> supported;
   double opening = 0;
 };

@@ -39,7 +39,8 @@ public:
         command = each;
   }
 
-  /// What CLI11 would take for something else; "" if there is nothing.
+  /// Names a word that CLI11 would take for something else; "" if there is
+  /// none.
   std::string misread() const;
   /// CLI11's error in the words of this project.
   std::string explain(const CLI::ParseError &error) const;
@@ -159,7 +160,7 @@ std::string Words::unknownCommand() const {
                      didYouMean(words.front(), names), known);
 }
 
-/// What an option takes, for messages; CLI11 has a word in capitals.
+/// Says what an option takes; CLI11 has a word in capitals.
 std::string typeText(const std::string &type) {
   if (type == "INT" || type == "UINT")
     return type == "INT" ? "an integer" : "an integer from 0";

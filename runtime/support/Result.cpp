@@ -41,8 +41,9 @@ static constexpr std::string_view kNames[] = {
     "peer_lost",
     "peer_mismatch",
     "no_communication",
+    "interrupted",
 };
-static_assert(std::size(kNames) == size_t(ErrorCode::NoCommunication) + 1);
+static_assert(std::size(kNames) == size_t(ErrorCode::Interrupted) + 1);
 
 std::string_view moec::errorCodeName(ErrorCode code) {
   const auto number = static_cast<size_t>(code);

@@ -48,6 +48,7 @@ enum class ErrorCode : int {
   PeerLost = 19,        ///< another rank has failed, or does not come
   PeerMismatch = 20,    ///< ranks do not do the same together
   NoCommunication = 21, ///< ranks have nothing to reach each other by
+  Interrupted = 22,     ///< a signal or the caller ended the call
 };
 
 /// The code's name as programs and logs spell it, "invalid_argument" say.

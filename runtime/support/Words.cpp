@@ -48,7 +48,7 @@ std::string_view moec::nearestOf(std::string_view word,
       least = distance;
       nearest = name;
     }
-  // Of one or two letters each is near to each.
+  // Words of one or two letters are all near to each other.
   return word.size() > 2 ? nearest : std::string_view();
 }
 

@@ -16,6 +16,7 @@
 #include "dialect/catalog/Engines.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
+#include "runtime/support/NvrtcVersions.h"
 
 #include <nlohmann/json.hpp>
 
@@ -72,6 +73,7 @@ int main() {
     rows["archs"].push_back({{"name", row.name},
                              {"major", row.major},
                              {"minor", row.minor},
+                             {"nvrtc", nvrtcText(row.name)},
                              {"features", words(row.features)}});
   std::puts(rows.dump(2).c_str());
   return 0;

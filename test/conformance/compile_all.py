@@ -335,10 +335,13 @@ def main():
     done = work / "passed"
     done.mkdir(parents=True, exist_ok=True)
     started = time.time()
-    rows = tools.rows()
-    listed = kernel_list.KernelList("layers", RULES, nvrtc.Nvrtc(path).release())
-
+    rows, library = tools.rows(), nvrtc.Nvrtc(path)
+    listed = kernel_list.KernelList("layers", RULES, library.release())
+    every = [arch["name"] for arch in rows["archs"]]
+    rows["archs"] = library.compiled(rows["archs"])
     archs = [arch["name"] for arch in rows["archs"]]
+    if later := [arch for arch in every if arch not in archs]:
+        print(f"NVRTC {listed.version} compiles for no {', '.join(later)}", flush=True)
     for what, names, known in (("REPRESENTATIVES", REPRESENTATIVES, archs), ("LEADERS", LEADERS, [row["name"] for row in rows["schemes"]])):
         unknown = [name for name in names if name not in known]
         if unknown:

@@ -35,7 +35,8 @@ def main():
     if not path:
         print("SKIPPED: no NVRTC found (MOEC_NVRTC_PATH, /usr/local/cuda)")
         sys.exit(77)
-    library, started, failures, archs = nvrtc.Nvrtc(path), time.time(), [], testing.Tools(options.bin).rows()["archs"]
+    library, started, failures = nvrtc.Nvrtc(path), time.time(), []
+    archs = library.compiled(testing.Tools(options.bin).rows()["archs"])
     for arch in archs:
         flags = ["-std=c++20", "-default-device", f"-arch={arch['name']}", f"-I{TEMPLATES}"]
         error, log, _, cubin = library.compile(SOURCE, "multiply.cu", {}, flags)

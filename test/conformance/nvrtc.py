@@ -31,6 +31,12 @@ class Nvrtc:
         found = re.search(r"Cuda compilation tools, release [\d.]+, V([\d.]+)", ptx)
         return found.group(1) if found else "unknown"
 
+    def compiled(self, archs):
+        """The rows of archs that this release compiles for; the others need a later one."""
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self.library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+        return [arch for arch in archs if tuple(map(int, arch["nvrtc"].split("."))) <= (major.value, minor.value)]
+
     def _text(self, program, size_function, get_function):
         size = ctypes.c_size_t()
         if getattr(self.library, size_function)(program, ctypes.byref(size)):

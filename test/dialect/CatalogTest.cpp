@@ -116,6 +116,18 @@ TEST(Catalog, GpusAndArchsNameEachOther) {
   }
 }
 
+TEST(Catalog, ATwinHasMoreEngines) {
+  const auto twinOf = [](std::string_view arch) {
+    const catalog::Architecture *twin =
+        catalog::betterTwin(*catalog::find(catalog::kArchitectures, arch));
+    return twin ? twin->name : "";
+  };
+  EXPECT_EQ(twinOf("sm_90"), "sm_90a");
+  EXPECT_EQ(twinOf("sm_90a"), "");
+  EXPECT_EQ(twinOf("sm_80"), "");
+  EXPECT_EQ(twinOf("sm_100"), "");
+}
+
 TEST(Catalog, SomeArchHasEachFeatureThatIsNeeded) {
   const auto expectKnown = [](WordList features) {
     for (std::string_view feature : features)

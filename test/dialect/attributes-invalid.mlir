@@ -90,7 +90,7 @@ module attributes {a = #moe.parallel<ep, placement = random>} {}
 
 // -----
 
-// expected-error@+1 {{unknown arch 'sm_91'; known: sm_75, sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_90a, sm_100, sm_100a, sm_100f, sm_103, sm_103a, sm_103f, sm_110, sm_110a, sm_110f, sm_120, sm_120a, sm_120f, sm_121, sm_121a, sm_121f}}
+// expected-error@+1 {{unknown arch 'sm_91'; known: sm_75, sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_90a, sm_100, sm_100a, sm_100f, sm_103, sm_103a, sm_103f, sm_107, sm_107a, sm_107f, sm_110, sm_110a, sm_110f, sm_120, sm_120a, sm_120f, sm_121, sm_121a, sm_121f}}
 module attributes {a = #moe.target<sm_91>} {}
 
 // -----

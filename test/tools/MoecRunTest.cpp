@@ -185,8 +185,8 @@ TEST_F(MoecRun, SaysItsVersion) {
 
 TEST_F(MoecRun, WrongCountsAreRefusedInShort) {
   EXPECT_EQ(run("--device=host --tokens=-1"), 2);
-  EXPECT_EQ(errors, "--tokens: expected an integer from 0 to 2147483647, got "
-                    "-1\nRun with --help for more information.\n");
+  EXPECT_EQ(errors, "moec-run: --tokens: expected an integer from 0 to "
+                    "2147483647, got -1\n");
   EXPECT_EQ(run("--device=host --tokens=1,x"), 2);
   EXPECT_THAT(errors, HasSubstr("got x\n"));
   EXPECT_EQ(run("--device=host --jobs=99999999999999999999"), 2);

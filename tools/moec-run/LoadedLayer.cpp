@@ -12,6 +12,7 @@
 #include "tools/moec-run/LoadedLayer.h"
 
 #include "runtime/support/Clock.h"
+#include "runtime/support/Interrupt.h"
 #include "tools/moec-run/LayerSizes.h"
 
 #include <fmt/core.h>
@@ -32,7 +33,10 @@ LoadedLayer::open(const Device &device, const Options &options,
   load.arch = options.arch;
   load.rank = options.rank;
   std::unique_ptr<LoadedLayer> loaded(new LoadedLayer(device, options.poison));
-  loaded->code = TRY(Package::load(folder, load));
+  {
+    const SignalsInterrupt signals;
+    loaded->code = TRY(Package::load(folder, load));
+  }
   loaded->described =
       TRY(reference::parseLayer(*loaded->code->manifest().layer));
   TRY(checkSizes(loaded->described, loaded->code->manifest()));

@@ -9,6 +9,7 @@
 
 #include "runtime/support/Clock.h"
 #include "runtime/support/CommandLine.h"
+#include "runtime/support/Interrupt.h"
 #include "tools/moec-run/RunCase.h"
 
 #include <fmt/core.h>
@@ -201,6 +202,7 @@ static Result<void> prebuildShare(const PackageFiles &files,
 
 /// Without a rank, for all of them.
 static Result<void> prebuildShares(const Options &options, RunReport &report) {
+  const SignalsInterrupt signals;
   Shares shares;
   if (options.rank)
     shares.push_back(TRY(readShare(options.package, options.rank)));

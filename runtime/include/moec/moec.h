@@ -64,7 +64,8 @@ typedef enum moec_status {
   MOEC_INTERNAL = 18,
   MOEC_PEER_LOST = 19,
   MOEC_PEER_MISMATCH = 20,
-  MOEC_NO_COMMUNICATION = 21
+  MOEC_NO_COMMUNICATION = 21,
+  MOEC_INTERRUPTED = 22
 } moec_status;
 
 /** "invalid_argument" and so on; never NULL. */
@@ -110,6 +111,13 @@ typedef void (*moec_progress_function)(void *user, const char *step,
                                        int64_t done, int64_t total);
 /** NULL: nobody is told. As moec_set_log for what was set before. */
 moec_status moec_set_progress(moec_progress_function function, void *user);
+
+/** Anything but 0 ends the call that waits: it returns MOEC_INTERRUPTED.
+ *  Called every 50 ms by a thread that has called moec and waits for kernels
+ *  to compile. It must not call moec. */
+typedef int32_t (*moec_interrupt_function)(void *user);
+/** NULL: no call is interrupted. */
+moec_status moec_set_interrupt(moec_interrupt_function function, void *user);
 
 /*===----------------------------------------------------------------------===*\
 |* Package                                                                    *|

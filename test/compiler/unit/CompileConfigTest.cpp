@@ -224,8 +224,9 @@ TEST(CompileConfig, OptionsAreReadStrictly) {
   EXPECT_EQ(errorOf(kTiny, R"({"arch": 80})"),
             "invalid_argument: options.arch: expected a string or an array of "
             "strings, got 80");
-  EXPECT_EQ(errorOf(kTiny, R"({"archs": "sm_80"})").substr(0, 60),
-            "invalid_argument: options: unknown field 'archs'; known fiel");
+  EXPECT_EQ(errorOf(kTiny, R"({"archs": "sm_80"})").substr(0, 78),
+            "invalid_argument: options: unknown field 'archs'; did you mean "
+            "arch? known fie");
   EXPECT_EQ(errorOf(kTiny, nullptr),
             "invalid_argument: no arch is given; say for example "
             "--arch=sm_90a");

@@ -172,8 +172,9 @@ TEST(Choices, ThatMakeNoSenseAreErrors) {
   Choices choices;
   choices.exclude = {"wgmmma"};
   EXPECT_THAT(whyNot(choices),
-              HasSubstr("exclude: unknown word 'wgmmma'; known backends: "
-                        "grouped, batched, unfused; engines: wgmma,"));
+              HasSubstr("exclude: unknown word 'wgmmma'; did you mean wgmma? "
+                        "known backends: grouped, batched, unfused; engines: "
+                        "wgmma,"));
   choices.exclude = {"simt"};
   choices.engine = "simt";
   EXPECT_EQ(whyNot(choices),

@@ -162,8 +162,8 @@ TEST(Resolver, UnknownNamesListTheKnownOnes) {
             "unfused");
   EXPECT_EQ(
       winner(ask(layerOf("bf16"), "sm_90a", "", "wmma")),
-      "unknown engine 'wmma'; known engines: wgmma, wgmma_rs, mma_sync, simt, "
-      "gemv");
+      "unknown engine 'wmma'; did you mean wgmma? known engines: wgmma, "
+      "wgmma_rs, mma_sync, simt, gemv");
 }
 
 TEST(Resolver, AnEngineOfFewTokensIsNeverTheProgramsOwn) {

@@ -13,9 +13,18 @@
 
 #include "runtime/jit/CompilePool.h"
 #include "runtime/jit/Nvrtc.h"
+#include "runtime/support/Interrupt.h"
 #include "test/runtime/TinyManifest.h"
 
 #include <gmock/gmock.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <thread>
+
+#include <unistd.h>
 
 using namespace moec;
 using namespace moec::runtime;
@@ -153,6 +162,130 @@ TEST_F(NvrtcTest, IdentityIsRead) {
   EXPECT_THAT(found->identity, HasSubstr("nvrtc "));
   EXPECT_THAT(found->identity, HasSubstr(" builtins "));
   EXPECT_NE(found->foundBy, "");
+}
+
+namespace {
+/// A library that acts as a release of NVRTC.
+class FakeNvrtc : public testing::Test {
+protected:
+  void SetUp() override {
+    setenv("MOEC_WORKER", "off", 1);
+    settings.cacheFolder = folder.path + "/cache";
+  }
+  void TearDown() override {
+    unsetenv("MOEC_WORKER");
+    unsetenv("FAKE_NVRTC");
+    setInterruptSource({});
+  }
+  /// `setting` is that of FakeNvrtc.cpp. A library is opened once, so each
+  /// release has a file of its own.
+  void act(const char *setting, const std::string &name) {
+    setenv("FAKE_NVRTC", setting, 1);
+    const std::string built =
+        std::string(getenv("MOEC_BINARY_DIR")) + "/bin/libmoec-fake-nvrtc.so";
+    settings.nvrtcPath = folder.path + "/" + name;
+    ASSERT_TRUE(writeFile(settings.nvrtcPath, *readFile(built)));
+  }
+  Result<CompileOutcome> compile(std::string_view arch = "sm_90a") {
+    PackageFiles package = realPackage();
+    Target &target = package.manifest.targets[0];
+    target.arch = arch;
+    return compileKernels(package, target, settings);
+  }
+  TemporaryFolder folder;
+  CompileSettings settings;
+};
+} // namespace
+
+TEST_F(FakeNvrtc, ThatIsTooOldSaysSo) {
+  act("11 2 0", "libnvrtc.so.11.2");
+  auto outcome = compile();
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code, ErrorCode::NoCompiler);
+  EXPECT_EQ(outcome.error().message,
+            settings.nvrtcPath +
+                " (found by nvrtc_path) is NVRTC 11.2, which is too old: "
+                "expected NVRTC 12 or later (pip install nvidia-cuda-nvrtc, or "
+                "set MOEC_NVRTC_PATH)");
+}
+
+TEST_F(FakeNvrtc, NamesTheReleaseThatAnArchNeeds) {
+  act("13 0 0", "libnvrtc.so.13");
+  settings.jobs = 1;
+  EXPECT_TRUE(compile("sm_90a"));
+  auto outcome = compile("sm_107a");
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code, ErrorCode::NoCompiler);
+  EXPECT_THAT(outcome.error().message,
+              HasSubstr("NVRTC 13.0 (" + settings.nvrtcPath +
+                        ") does not compile for sm_107a, which needs NVRTC "
+                        "13.4 or later"));
+}
+
+TEST_F(FakeNvrtc, IsInterrupted) {
+  act("13 0 200", "libnvrtc-slow.so.13");
+  settings.jobs = 1;
+  std::atomic<int> asked = 0;
+  setInterruptSource([&] { return ++asked > 0; });
+  auto outcome = compile();
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code, ErrorCode::Interrupted);
+  EXPECT_THAT(outcome.error().message, HasSubstr("was interrupted"));
+  EXPECT_EQ(asked, 1);
+  // The kernel in progress was stored, and no lock is left.
+  setInterruptSource({});
+  const auto files = listFiles(settings.cacheFolder.value() + "/sm_90a");
+  ASSERT_TRUE(files);
+  for (const std::string &file : *files)
+    EXPECT_FALSE(file.ends_with(".lock")) << file;
+  EXPECT_TRUE(compile());
+}
+
+TEST_F(FakeNvrtc, TakesNoSignal) {
+  act("13 0 300", "libnvrtc-signal.so.13");
+  settings.jobs = 2;
+  static std::atomic<int> heard = 0;
+  const auto before = std::signal(SIGINT, [](int) { ++heard; });
+  std::thread sender([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    ::kill(::getpid(), SIGINT);
+  });
+  EXPECT_TRUE(compile());
+  sender.join();
+  std::signal(SIGINT, before);
+  EXPECT_EQ(heard, 1);
+}
+
+TEST_F(FakeNvrtc, SignalsEndTheProcessBehindTheWork) {
+  act("13 0 200", "libnvrtc-ended.so.13");
+  settings.jobs = 2;
+  EXPECT_EXIT(
+      {
+        std::thread sender([] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(100));
+          ::kill(::getpid(), SIGINT);
+        });
+        sender.detach();
+        {
+          const SignalsInterrupt signals;
+          auto outcome = compile();
+          if (!outcome && outcome.error().code == ErrorCode::Interrupted)
+            std::fputs("the work has ended\n", stderr);
+        }
+        std::_Exit(0);
+      },
+      testing::KilledBySignal(SIGINT), "the work has ended");
+}
+
+TEST(NvrtcVersions, OfArchs) {
+  const auto first = [](std::string_view arch) { return nvrtcText(arch); };
+  EXPECT_EQ(first("sm_75"), "12.0");
+  EXPECT_EQ(first("sm_90a"), "12.0");
+  EXPECT_EQ(first("sm_100a"), "12.8");
+  EXPECT_EQ(first("sm_100f"), "12.9");
+  EXPECT_EQ(first("sm_110f"), "13.0");
+  EXPECT_EQ(first("sm_107"), "13.4");
+  EXPECT_FALSE(firstNvrtcOf("native"));
 }
 
 TEST(FindNvrtc, WrongSettingIsAnError) {

@@ -1,0 +1,73 @@
+//===- WordsTest.cpp - misspelt words -------------------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/support/Words.h"
+#include "runtime/support/Env.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+using namespace moec;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+namespace {
+constexpr std::string_view kArchs[] = {"sm_80", "sm_90", "sm_90a", "sm_100a"};
+constexpr std::string_view kOptions[] = {"--arch", "--max-tokens", "--tokens",
+                                         "--tp", "--ep"};
+} // namespace
+
+TEST(Words, NearestOf) {
+  EXPECT_EQ(nearestOf("sm90a", kArchs), "sm_90a");               // added
+  EXPECT_EQ(nearestOf("--max-token", kOptions), "--max-tokens"); // absent
+  EXPECT_EQ(nearestOf("--aech", kOptions), "--arch");            // another
+  EXPECT_EQ(nearestOf("--arhc", kOptions), "--arch");            // swapped
+  EXPECT_EQ(nearestOf("--kolour", kOptions), "");
+  EXPECT_EQ(nearestOf("tp", kOptions), "");
+  EXPECT_EQ(nearestOf("", kOptions), "");
+  EXPECT_EQ(nearestOf(std::string(100, 'a'), kOptions), "");
+}
+
+TEST(Words, MeantByABeginning) {
+  constexpr std::string_view kGpus[] = {"a10", "h100_pcie", "h100_sxm", "h20"};
+  EXPECT_THAT(meantBy("h100", kGpus), ElementsAre("h100_pcie", "h100_sxm"));
+  EXPECT_THAT(meantBy("H100_SXN", kGpus), ElementsAre("h100_sxm"));
+  EXPECT_THAT(meantBy("b200", kGpus), IsEmpty());
+  EXPECT_EQ(didYouMean("h100", kGpus), "did you mean h100_pcie or h100_sxm? ");
+  EXPECT_EQ(didYouMean("b200", kGpus), "");
+  // Too many are no help.
+  std::vector<std::string> many;
+  for (int i = 0; i < 20; ++i)
+    many.push_back("fp8_" + std::to_string(i));
+  const std::vector<std::string_view> views(many.begin(), many.end());
+  EXPECT_THAT(meantBy("fp8_scheme_of_blocks", views), IsEmpty());
+}
+
+TEST(Words, UnknownWord) {
+  EXPECT_EQ(unknownWord("arch", "sm_90b", kArchs),
+            "unknown arch 'sm_90b'; did you mean sm_90? known archs: sm_80, "
+            "sm_90, sm_90a, sm_100a");
+  EXPECT_EQ(unknownWord("arch", "hopper", kArchs),
+            "unknown arch 'hopper'; known archs: sm_80, sm_90, sm_90a, "
+            "sm_100a");
+}
+
+TEST(Words, ListOf) {
+  EXPECT_EQ(listOf(kArchs, "and", false), "sm_80, sm_90, sm_90a and sm_100a");
+  EXPECT_EQ(listOf(std::span(kArchs).first(1)), "\"sm_80\"");
+}
+
+TEST(Words, MisspeltVariables) {
+  setenv("MOEC_JOB", "3", 1);
+  setenv("MOEC_SOMETHING_ELSE", "3", 1);
+  const std::vector<std::string> warnings = misspeltVariables();
+  unsetenv("MOEC_JOB");
+  unsetenv("MOEC_SOMETHING_ELSE");
+  EXPECT_THAT(warnings, ElementsAre("environment variable MOEC_JOB is not "
+                                    "read; did you mean MOEC_JOBS?"));
+}
