@@ -83,10 +83,9 @@ std::vector<Listing> listings() {
     engines.rows.push_back(
         cells(row.name, row.elements.text(), row.features.text()));
 
-  Listing archs{
-      "archs",
-      {"arch", "serves", "NVRTC", "shared memory", "gpu", "features"},
-      {}};
+  Listing archs{"archs",
+                {"arch", "serves", "NVRTC", "shared memory", "gpu", "features"},
+                {}};
   for (const auto &row : catalog::kArchitectures)
     archs.rows.push_back(cells(row.name, row.compatibility, nvrtcText(row.name),
                                fmt::format("{} KiB", row.sharedPerBlock / 1024),

@@ -160,10 +160,9 @@ TEST(Resolver, UnknownNamesListTheKnownOnes) {
   EXPECT_EQ(winner(ask(layerOf("bf16"), "sm_90a", "layered", "")),
             "unknown backend 'layered'; known backends: grouped, batched, "
             "unfused");
-  EXPECT_EQ(
-      winner(ask(layerOf("bf16"), "sm_90a", "", "wmma")),
-      "unknown engine 'wmma'; did you mean wgmma? known engines: wgmma, "
-      "wgmma_rs, mma_sync, simt, gemv");
+  EXPECT_EQ(winner(ask(layerOf("bf16"), "sm_90a", "", "wmma")),
+            "unknown engine 'wmma'; did you mean wgmma? known engines: wgmma, "
+            "wgmma_rs, mma_sync, simt, gemv");
 }
 
 TEST(Resolver, AnEngineOfFewTokensIsNeverTheProgramsOwn) {
