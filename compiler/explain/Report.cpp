@@ -335,6 +335,14 @@ bool isStoredAs(const ordered_json &operand,
          wordOf(operand, "zero_point_type").empty() == row.zeroPoint.empty();
 }
 
+/// Returns the rows and columns that share a scale; 0 without scales.
+catalog::ScaleGroup groupOf(const ordered_json &operand) {
+  const auto group = operand.find("group");
+  if (group == operand.end() || group->size() != 2)
+    return {};
+  return {(*group)[0].get<int>(), (*group)[1].get<int>()};
+}
+
 /// Names a scheme of the catalog whose weights have other groups or types of
 /// scales: "int4_w4a16 with groups of 1 x 32"; "" if there is none.
 std::string variedScheme(const ordered_json &quant) {
@@ -344,7 +352,10 @@ std::string variedScheme(const ordered_json &quant) {
       a1 != quant.value("a2", ordered_json()))
     return "";
   for (const catalog::Scheme &row : catalog::kSchemes) {
-    if (!isStoredAs(w1, row.weights) || !isStoredAs(a1, row.activations))
+    const catalog::ScaleGroup group = groupOf(w1), named = row.weights.group;
+    if (!isStoredAs(w1, row.weights) || !isStoredAs(a1, row.activations) ||
+        groupOf(a1) != row.activations.group || group.rows != named.rows ||
+        group.columns < 1 || named.columns < 1)
       continue;
     std::string text = fmt::format("{} with {}", row.name, groupText(w1));
     if (const std::string scale = wordOf(w1, "scale_type");

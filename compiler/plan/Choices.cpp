@@ -16,6 +16,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -144,9 +145,10 @@ Result<void> compiler::checkChoices(const Choices &choices) {
   for (const std::string &word : choices.allow) {
     const Realization *row = find(kRealizations, word);
     if (!row || !row->isAnotherLayer)
-      return invalidArgument("allow: {}expected weight_only, the one "
-                             "realization that is another layer, got '{}'",
-                             didYouMean(word, nameList(kRealizations)), word);
+      return invalidArgument(
+          "allow: {}expected weight_only, the one "
+          "realization that is another layer, got '{}'",
+          didYouMean(word, std::array{std::string_view("weight_only")}), word);
     // A variable forbids what a caller would take.
     if (choices.isExcluded(word) && choices.saidBy("exclude") == "option")
       return invalidArgument("allow and exclude both name '{}'; expected one "

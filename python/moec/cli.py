@@ -42,7 +42,7 @@ class _Parser(argparse.ArgumentParser):
             name, value = message.removeprefix("argument ").split(ignored)
             message = f"{name}: expected no value, got {value}; "
         else:
-            message += "; "
+            message = message.removeprefix("argument ").replace("invalid int value: ", "expected an integer, got ") + "; "
         self.exit(2, f"{self.prog}: {message}{self.prog} --help lists the options\n")
 
 

@@ -73,7 +73,7 @@ int main() {
     rows["archs"].push_back({{"name", row.name},
                              {"major", row.major},
                              {"minor", row.minor},
-                             {"nvrtc", nvrtcText(row.name)},
+                             {"nvrtc", moec::nvrtcText(row.name)},
                              {"features", words(row.features)}});
   std::puts(rows.dump(2).c_str());
   return 0;
