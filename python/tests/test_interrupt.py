@@ -12,6 +12,7 @@ import time
 
 import pytest
 from conftest import SMALL
+
 from moec.cli import main
 
 PROGRAM = """
@@ -32,7 +33,8 @@ def first_lock(cache: pathlib.Path, process: "subprocess.Popen[str]") -> None:
     """Waits until a kernel is being compiled."""
     late = time.monotonic() + 60
     while not list(cache.rglob("*.lock")):
-        assert process.poll() is None and time.monotonic() < late
+        assert process.poll() is None
+        assert time.monotonic() < late
         time.sleep(0.01)
 
 
@@ -84,10 +86,14 @@ def test_a_handler_that_raises_nothing_lets_the_work_end(tmp_path: pathlib.Path)
         (["warmup", "x", "--ep=8"], "moec warmup: --ep: expected no value, got '8'; "),
         (["warmup"], "moec warmup: the following arguments are required: MODEL; moec warmup --help lists the options"),
         (["env", "--jsn"], "moec env: did you mean --json? expected --json or --compile, got --jsn"),
-        (["warmpu", "x"], "moec: unknown command 'warmpu'; did you mean warmup? known: env, warmup, compile, explain, tune, list"),
+        (
+            ["warmpu", "x"],
+            "moec: unknown command 'warmpu'; did you mean warmup? known: env, warmup, compile, explain, tune, list",
+        ),
     ],
 )
 def test_mistakes_name_what_was_meant(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status: object
     try:
         status = main(words)
     except SystemExit as ended:
