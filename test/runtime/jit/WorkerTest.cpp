@@ -382,6 +382,7 @@ TEST_F(Workers, anAnswerThatDoesNotComeIsNotAwaitedForEver) {
   }
   const std::string program = fake("worker");
   WorkerJob job{{}, tinyRecipe(), LogLevel::None};
+  const std::atomic<bool> stop = false;
   for (const auto &[entry, why] :
        {std::pair("moec_hang", "has not compiled it within 0.1 s"),
         {"moec_stopped", "has not compiled it within 0.1 s"},
@@ -390,7 +391,7 @@ TEST_F(Workers, anAnswerThatDoesNotComeIsNotAwaitedForEver) {
     auto worker = CompileWorker::start(program, patience(10000, 100, 100));
     ASSERT_TRUE(worker) << worker.error().message;
     job.recipe.entry = entry;
-    auto answer = worker->compile(job);
+    auto answer = worker->compile(job, stop);
     ASSERT_FALSE(answer) << entry;
     EXPECT_EQ(answer.error().message,
               "kernel " + std::string(entry) + ": '" + program + "' " + why);
