@@ -152,7 +152,7 @@ std::string WeightLoader::otherFormat(const Found &found) const {
 
 /// Names the key that gives a layer zero points.
 std::string WeightLoader::withZeroPoints() const {
-  const std::string_view layout = stored ? stored->name : "";
+  const std::string layout = stored ? stored->name : "";
   const std::string_view key = layout.starts_with("gptq") ? "sym false"
                                : layout == "awq"          ? "zero_point true"
                                                           : "symmetric false";

@@ -161,7 +161,7 @@ TEST(HtmlPage, CandidatesStandInTheirOrder) {
      "engine": "simt", "state": "would_serve"}])json");
   target["choices"]["allow"] = {{"value", "weight_only"}, {"by", "--allow"}};
   target["realization"] = "weight_only";
-  report["layer"]["stored_quant"]["name"] = "nvfp4_stored";
+  report["scheme"] = "nvfp4_stored";
   const std::string page = pageOf(report);
   for (const char *part :
        {"Candidates, the best first", "no fp4 core", ">w4a16<", ">would serve<",

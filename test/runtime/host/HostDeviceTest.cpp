@@ -183,7 +183,9 @@ TEST(HostDevice, edgeLogitsFollowTheRules) {
   auto weight = [&](int m, int k) { return c.weights.as<float>()[m * 2 + k]; };
   EXPECT_EQ(id(0, 0), 0);
   EXPECT_EQ(id(0, 1), 1);
-  EXPECT_EQ(weight(0, 0), 0.5f);
+  // No expert has a score.
+  EXPECT_EQ(weight(0, 0), 0.0f);
+  EXPECT_EQ(weight(0, 1), 0.0f);
   EXPECT_EQ(id(1, 0), 0);
   EXPECT_EQ(id(1, 1), 1);
   EXPECT_EQ(id(2, 0), 0);
