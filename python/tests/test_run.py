@@ -109,7 +109,7 @@ def test_a_value_that_is_not_finite(scheme: str, value: float, make_layer: Any) 
     holds_nan = not (is_static and scheme.startswith("int8"))
     assert finite[2] == (is_static and (not np.isnan(value) or not holds_nan))
     if scheme.endswith("tensor_dynamic") and not finite.all():
-        assert scheme.startswith("fp8") and np.isnan(value) or not finite.any()
+        assert (scheme.startswith("fp8") and np.isnan(value)) or not finite.any()
     others = np.delete(np.arange(7), 2)
     assert scheme.endswith("tensor_dynamic") or finite[others].all()
     if not scheme.endswith("tensor_dynamic"):

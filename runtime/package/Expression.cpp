@@ -48,9 +48,9 @@ constexpr std::string_view kSymbolNames =
 
 /// Bounds what a hostile manifest can make the recursions below cost. The
 /// canonical text of a text within the other bounds is within the first.
-constexpr size_t kMaxTextLength = 16384;
+constexpr size_t kMaxTextLength = 65536;
 constexpr int kMaxNesting = 64;
-constexpr size_t kMaxOperands = 256;
+constexpr size_t kMaxOperands = 1024;
 /// Letters of an expression that a message shows.
 constexpr size_t kShownText = 200;
 

@@ -218,6 +218,8 @@ static std::string problemOfReference(const reference::Layer &layer,
   const int64_t fewTokens = isDrawn ? 8 : 1;
   // So few values of the intermediate may all be 0 by chance.
   constexpr int64_t kFewValues = 64;
+  // A weight that multiplies x may make it smaller than a drawn scale rounds.
+  const float leastWeight = isDrawn ? 1.0f / 64 : 0.0f;
   const int64_t hidden = layer.hidden;
   const int64_t stride = inputs.x.rowStride ? inputs.x.rowStride : hidden;
   int64_t values = 0, tokens = 0;
@@ -239,7 +241,8 @@ static std::string problemOfReference(const reference::Layer &layer,
                          token);
     for (int64_t k = 0; k < routing.pairs; ++k) {
       const size_t pair = size_t(token * routing.pairs + k);
-      if (routing.locals[pair] < 0 || routing.weights[pair] == 0)
+      if (routing.locals[pair] < 0 ||
+          std::fabs(routing.weights[pair]) <= leastWeight)
         continue;
       hasPair = true;
       values += layer.intermediate;

@@ -97,14 +97,14 @@ TEST(Expression, saysWhatIsWrong) {
   EXPECT_THAT(problemOf("9223372036854775808"), HasSubstr("below 2^63"));
   EXPECT_THAT(problemOf(std::string(100, '(') + "1"),
               HasSubstr("at most 64 nested"));
-  EXPECT_THAT(problemOf(std::string(20000, ' ')), HasSubstr("at most 16384"));
+  EXPECT_THAT(problemOf(std::string(70000, ' ')), HasSubstr("at most 65536"));
   std::string many = "tokens";
-  for (int i = 1; i < 256; ++i)
+  for (int i = 1; i < 1024; ++i)
     many += "-rows";
   EXPECT_EQ(problemOf(many), "");
-  EXPECT_THAT(problemOf(many + "-rows"), HasSubstr("at most 256 operands"));
+  EXPECT_THAT(problemOf(many + "-rows"), HasSubstr("at most 1024 operands"));
   EXPECT_THAT(problemOf(many + "-max(1, 2)"),
-              HasSubstr("at most 256 operands"));
+              HasSubstr("at most 1024 operands"));
   // A message shows the beginning.
   EXPECT_LT(problemOf(many + "*").size(), 400u);
   EXPECT_LT(problemOf(many + "-9223372036854775807").size(), 400u);
@@ -123,7 +123,7 @@ TEST(Expression, saysWhatIsWrong) {
 /// memory that a sanitizer keeps.
 TEST(Expression, isSmall) {
   std::string many = "tokens";
-  for (int i = 1; i < 256; ++i)
+  for (int i = 1; i < 1024; ++i)
     many += "-rows";
   const auto peak = [] {
     rusage usage = {};
