@@ -117,7 +117,7 @@ Result<const Nvrtc *> Nvrtc::load(const NvrtcLocation &location) {
                  "NVRTC {} or later (pip install nvidia-cuda-nvrtc, or set "
                  "MOEC_NVRTC_PATH)",
                  location.library, location.foundBy, major, minor,
-                 kOldestNvrtc.major);
+                 nvrtcText(kOldestNvrtc));
   nvrtc->library = location.library;
   if (functions->getNumSupportedArchs(&count) == 0 && count > 0) {
     nvrtc->supported.resize(static_cast<size_t>(count));

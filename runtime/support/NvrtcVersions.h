@@ -26,8 +26,9 @@ struct NvrtcVersion {
   constexpr auto operator<=>(const NvrtcVersion &) const = default;
 };
 
-/// The oldest release that kernels compile with: it knows C++20 and sm_90a.
-inline constexpr NvrtcVersion kOldestNvrtc = {12, 0};
+/// The oldest release that compiles the kernels of every scheme for sm_80 and
+/// sm_90a. 12.0 fails in kernels of 4-bit weights.
+inline constexpr NvrtcVersion kOldestNvrtc = {12, 6};
 
 /// The first release with family-specific archs, "sm_100f" say.
 inline constexpr NvrtcVersion kFirstNvrtcOfFamilies = {12, 9};
@@ -64,10 +65,14 @@ inline std::optional<NvrtcVersion> firstNvrtcOf(std::string_view arch) {
   return first;
 }
 
+/// Returns a release as text, "13.4".
+inline std::string nvrtcText(NvrtcVersion version) {
+  return std::to_string(version.major) + "." + std::to_string(version.minor);
+}
+
 /// Returns the first release that compiles for an arch as text, "13.4".
 inline std::string nvrtcText(std::string_view arch) {
-  const NvrtcVersion first = firstNvrtcOf(arch).value_or(kOldestNvrtc);
-  return std::to_string(first.major) + "." + std::to_string(first.minor);
+  return nvrtcText(firstNvrtcOf(arch).value_or(kOldestNvrtc));
 }
 
 } // namespace moec

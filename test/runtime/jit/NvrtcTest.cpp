@@ -202,11 +202,12 @@ TEST_F(FakeNvrtc, ThatIsTooOldSaysSo) {
   auto outcome = compile();
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code, ErrorCode::NoCompiler);
-  EXPECT_EQ(outcome.error().message,
-            settings.nvrtcPath +
-                " (found by nvrtc_path) is NVRTC 11.2, which is too old: "
-                "expected NVRTC 12 or later (pip install nvidia-cuda-nvrtc, or "
-                "set MOEC_NVRTC_PATH)");
+  EXPECT_EQ(
+      outcome.error().message,
+      settings.nvrtcPath +
+          " (found by nvrtc_path) is NVRTC 11.2, which is too old: "
+          "expected NVRTC 12.6 or later (pip install nvidia-cuda-nvrtc, or "
+          "set MOEC_NVRTC_PATH)");
 }
 
 TEST_F(FakeNvrtc, NamesTheReleaseThatAnArchNeeds) {
@@ -279,8 +280,8 @@ TEST_F(FakeNvrtc, SignalsEndTheProcessBehindTheWork) {
 
 TEST(NvrtcVersions, OfArchs) {
   const auto first = [](std::string_view arch) { return nvrtcText(arch); };
-  EXPECT_EQ(first("sm_75"), "12.0");
-  EXPECT_EQ(first("sm_90a"), "12.0");
+  EXPECT_EQ(first("sm_75"), "12.6");
+  EXPECT_EQ(first("sm_90a"), "12.6");
   EXPECT_EQ(first("sm_100a"), "12.8");
   EXPECT_EQ(first("sm_100f"), "12.9");
   EXPECT_EQ(first("sm_110f"), "13.0");
