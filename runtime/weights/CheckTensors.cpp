@@ -341,7 +341,7 @@ Result<void> WeightLoader::checkExpert(const Found &found) const {
                    "got expert {}",
                    checkpoint.path(), found.name, role.shared ? "shared " : "",
                    count - 1, shape.name, role.expert);
-  if (role.part == Part::GateUp && !shape.gated)
+  if (isFused(role.part) && !shape.gated)
     return refused("{}: tensor '{}' holds gates, and layer '{}' has none; "
                    "accepted: a layer with a gated activation",
                    checkpoint.path(), found.name, shape.name);

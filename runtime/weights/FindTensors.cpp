@@ -170,9 +170,9 @@ Result<bool> WeightLoader::bareAreTransposed() const {
       continue;
     const StoredTensor *tensor = TRY(tensorOf(found));
     const std::vector<int64_t> &extents = tensor->shape;
-    const int64_t rows = role.part == Part::Down     ? shape.hidden
-                         : role.part == Part::GateUp ? 2 * shape.intermediate
-                                                     : shape.intermediate;
+    const int64_t rows = role.part == Part::Down ? shape.hidden
+                         : isFused(role.part)    ? 2 * shape.intermediate
+                                                 : shape.intermediate;
     const int64_t columns =
         role.part == Part::Down ? shape.intermediate : shape.hidden;
     if (extents.size() == 3 && rows != columns && extents[1] == columns &&
@@ -202,7 +202,7 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
   const int64_t columnUnit = wanted.columnsPerElement;
   const PartExtents extents = extentsOf(wanted, wide);
   const int64_t rows = extents.rows, columns = extents.columns;
-  const bool together = role.part == Part::GateUp && shape.gated;
+  const bool together = isFused(role.part) && shape.gated;
 
   Source made;
   made.tensor = found.name;
@@ -274,7 +274,8 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
 
   Lines lines = rowsOf(wanted, extents, begin);
   if (together && all == 2 * rows) {
-    const std::optional<Lines> own = linesTogether(wanted, part, rows);
+    const std::optional<Lines> own =
+        linesTogether(wanted, role.part, part, rows);
     if (!own)
       return refused(
           "{}: tensor '{}': rows of gate and up alternate, but {} of them "

@@ -37,12 +37,17 @@ struct WeightLoader::Piece {
 // The layer
 //===----------------------------------------------------------------------===//
 
-Result<void> WeightLoader::findLayer(int64_t layer) {
+Result<void> WeightLoader::findLayer(int64_t layer, bool hasRoutingBias) {
   std::map<int64_t, std::map<TensorRole, Found>> layers;
+  std::map<int64_t, Found> biasesOfGates;
   for (const auto &[name, file] : checkpoint.names()) {
     const std::optional<TensorName> parsed = readTensorName(name);
     if (!parsed || (layer >= 0 && parsed->layer != layer))
       continue;
+    if (parsed->mayBeOfRouter) {
+      biasesOfGates.emplace(parsed->layer, Found{name, *parsed});
+      continue;
+    }
     auto [known, isNew] =
         layers[parsed->layer].emplace(parsed->role, Found{name, *parsed});
     if (!isNew)
@@ -57,6 +62,9 @@ Result<void> WeightLoader::findLayer(int64_t layer) {
         })) {
       number = candidate;
       tensors = std::move(roles);
+      if (auto it = biasesOfGates.find(number);
+          hasRoutingBias && it != biasesOfGates.end())
+        tensors.emplace(it->second.parsed.role, it->second);
       return {};
     }
   const std::string example =
@@ -88,7 +96,11 @@ Result<WeightLoader> WeightLoader::create(Checkpoint &checkpoint,
     return refused("layer '{}' takes its weights as floats and quantizes them "
                    "itself; accepted: no {}",
                    made.shape.name, options.names.quantize);
-  TRY(made.findLayer(options.layer));
+  const bool hasRoutingBias =
+      std::ranges::any_of(manifest.values, [](const Value &value) {
+        return kindOfLayer(value.name) == Kind::RoutingBias;
+      });
+  TRY(made.findLayer(options.layer, hasRoutingBias));
   TRY(made.checkTaken(manifest, options));
   if (options.quantize)
     TRY(made.quantizeExperts());

@@ -96,7 +96,7 @@ private:
                const OptionNames &names)
       : WeightPlan(std::move(plan)), checkpoint(checkpoint), names(names) {}
 
-  Result<void> findLayer(int64_t layer);
+  Result<void> findLayer(int64_t layer, bool hasRoutingBias);
   /// CheckTensors.cpp.
   Result<void> checkTaken(const Manifest &manifest, const LoadOptions &options);
   Result<std::set<std::pair<Part, Kind>>> takenBy(const Manifest &manifest,

@@ -29,6 +29,8 @@ using Words = std::span<const std::string_view>;
 struct PartWord {
   std::string_view word;
   Part part;
+  /// Aria's modules of all experts, whose weights have columns before rows.
+  bool columnsFirst = false;
 };
 
 constexpr PartWord kParts[] = {
@@ -39,9 +41,12 @@ constexpr PartWord kParts[] = {
     {"v1", Part::Up},
     {"gate_up_proj", Part::GateUp},
     {"input_linear", Part::GateUp},
+    {"w13", Part::GateUpPairs},
     {"down_proj", Part::Down},
     {"w2", Part::Down},
     {"output_linear", Part::Down},
+    {"fc1", Part::GateUp, true},
+    {"fc2", Part::Down, true},
 };
 
 struct KindWord {
@@ -71,17 +76,21 @@ constexpr KindWord kKinds[] = {
     {"bias", Kind::Bias},
 };
 
-/// Words of the layer's own tensors; the one before must be as said.
+/// Words of the layer's own tensors; the two before must be as said.
 struct LayerWord {
   std::string_view word, before;
   Kind kind;
+  std::string_view block = {};
+  /// The linear layer of the router may have a bias of this name.
+  bool mayBeOfRouter = false;
 };
 
 constexpr LayerWord kLayerWords[] = {
     {"e_score_correction_bias", "", Kind::RoutingBias},
     {"expert_bias", "", Kind::RoutingBias},
     {"router_bias", "", Kind::RoutingBias},
-    {"bias", "gate", Kind::RoutingBias},
+    {"bias", "gate", Kind::RoutingBias, "ffn"},
+    {"bias", "gate", Kind::RoutingBias, "mlp", true},
     {"per_expert_scale", "", Kind::ExpertScale},
     {"tid2eid", "", Kind::HashTable},
 };
@@ -127,6 +136,9 @@ constexpr std::string_view kModules[] = {"moe", "block_sparse_moe"};
 /// Parts of other models beside the language model have layers too.
 constexpr std::string_view kOthers[] = {"vision", "visual", "audio", "mtp",
                                         "draft"};
+
+/// The word before `layers` in checkpoints whose w13 has alternating rows.
+constexpr std::string_view kPairs = "llm";
 
 constexpr KindText kTexts[] = {
     {Kind::Weight, "weight", "weights"},
@@ -185,7 +197,9 @@ bool readPart(Words words, TensorName &made) {
     return false;
   const std::string_view first = words.front();
   for (const PartWord &row : kParts) {
-    if (!first.starts_with(row.word))
+    if (!first.starts_with(row.word) ||
+        (row.columnsFirst && (words.size() != 2 || made.role.shared ||
+                              made.stacked || made.role.expert != kAllExperts)))
       continue;
     std::string_view rest = first.substr(row.word.size());
     if (words.size() == 2) {
@@ -203,6 +217,7 @@ bool readPart(Words words, TensorName &made) {
       made.role.part = row.part;
       made.role.kind = *kind;
       made.blocks = rest == "blocks";
+      made.transposed = made.transposed || row.columnsFirst;
       return true;
     }
   }
@@ -214,10 +229,11 @@ bool readRouting(Words words, TensorName &made) {
     if (words.back() != row.word ||
         (!row.before.empty() &&
          (words.size() < 3 || words[words.size() - 2] != row.before ||
-          words[words.size() - 3] != "ffn")))
+          words[words.size() - 3] != row.block)))
       continue;
     made.role.part = Part::Routing;
     made.role.kind = row.kind;
+    made.mayBeOfRouter = row.mayBeOfRouter;
     return true;
   }
   return false;
@@ -246,7 +262,7 @@ bool readInLayer(Words words, TensorName &made) {
       return readPart(rest, made) || readRouting(words, made);
     }
     if (isOne(words[i], kModules) && rest.size() == 2 && readPart(rest, made))
-      return true;
+      return !made.transposed;
   }
   return readRouting(words, made);
 }
@@ -258,6 +274,10 @@ struct LayerWords {
   int64_t layer = 0;
 
   Words inLayer() const { return Words(words).subspan(at + 2); }
+  bool hasBefore(std::string_view word) const {
+    const Words before = Words(words).first(at);
+    return std::ranges::find(before, word) != before.end();
+  }
 };
 
 /// Nothing where no layer of the language model is named.
@@ -312,6 +332,10 @@ std::optional<TensorName> weights::readTensorName(std::string_view name) {
   made.layer = read->layer;
   if (!readInLayer(read->inLayer(), made))
     return std::nullopt;
+  // Inference engines call their own fused weights w13, whose gates precede
+  // the ups. The rows alternate in checkpoints of Inkling only.
+  if (made.role.part == Part::GateUpPairs && !read->hasBefore(kPairs))
+    return std::nullopt;
   made.prefix = size_t(read->words[read->at].data() - name.data());
   return made;
 }
@@ -321,9 +345,15 @@ std::vector<std::string> weights::namesOf(const TensorRole &role) {
   if (role.part == Part::Routing) {
     for (const LayerWord &row : kLayerWords)
       if (row.kind == role.kind)
-        names.push_back(row.before.empty()
-                            ? std::string(row.word)
-                            : fmt::format("ffn.{}.{}", row.before, row.word));
+        names.push_back(row.before.empty() ? std::string(row.word)
+                                           : fmt::format("{}.{}.{}", row.block,
+                                                         row.before, row.word));
+    return names;
+  }
+  if (role.part == Part::GateUpPairs) {
+    for (const KindWord &kind : kKinds)
+      if (kind.kind == role.kind && role.expert == kAllExperts && !role.shared)
+        names.push_back(fmt::format("experts.w13_{}", kind.word));
     return names;
   }
   const bool isOne = role.expert != kAllExperts;
@@ -338,11 +368,12 @@ std::vector<std::string> weights::namesOf(const TensorRole &role) {
   }
   for (size_t i = 0; i < owners.size(); ++i)
     for (const PartWord &part : kParts) {
-      if (part.part != role.part)
+      if (part.part != role.part ||
+          (part.columnsFirst && (isOne || role.shared || i >= modules)))
         continue;
       const std::string begin = owners[i] + std::string(part.word);
       // A module of all experts has parts that are modules.
-      const bool mayBeBare = i <= modules;
+      const bool mayBeBare = i <= modules && !part.columnsFirst;
       if (mayBeBare && role.kind == Kind::Weight)
         names.push_back(begin);
       for (const KindWord &kind : kKinds)
@@ -384,6 +415,7 @@ std::string_view weights::partName(Part part) {
       {Part::Gate, "gate_proj (or w1)"},
       {Part::Up, "up_proj (or w3, v1)"},
       {Part::GateUp, "gate_up_proj (or input_linear)"},
+      {Part::GateUpPairs, "w13"},
       {Part::Down, "down_proj (or w2, output_linear)"},
       {Part::Routing, "router"},
   };

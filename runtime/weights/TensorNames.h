@@ -24,8 +24,14 @@
 
 namespace moec::weights {
 
-/// Which weight of an expert, or the layer's routing.
-enum class Part { Gate, Up, GateUp, Down, Routing };
+/// Which weight of an expert, or the layer's routing. The rows of gate and up
+/// alternate in GateUpPairs.
+enum class Part { Gate, Up, GateUp, GateUpPairs, Down, Routing };
+
+/// Returns true if the part holds gates and ups.
+constexpr bool isFused(Part part) {
+  return part == Part::GateUp || part == Part::GateUpPairs;
+}
 
 enum class Kind {
   Weight,
@@ -63,12 +69,15 @@ struct TensorName {
   /// A parameter of all experts, not the weight of a module of its own: either
   /// of its last two dimensions may be rows.
   bool bare = false;
-  /// Columns are before rows (DBRX's second weight).
+  /// Columns are before rows (DBRX's second weight, Aria's).
   bool transposed = false;
   /// Rows of all experts are one dimension (DBRX).
   bool stacked = false;
   /// The bytes of each group of 32 codes are a dimension (gpt-oss).
   bool blocks = false;
+  /// It chooses experts only if the layer has such a bias and the checkpoint no
+  /// other; else it is the bias of the router's linear layer (mlp.gate.bias).
+  bool mayBeOfRouter = false;
 };
 
 /// Nothing where the name is no weight of an MoE layer.

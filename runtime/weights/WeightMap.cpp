@@ -28,10 +28,10 @@ ordered_json toJson(const Lines &lines) {
 
 /// As the names of parts stand in the JSON.
 std::string_view wordOf(Part part) {
-  return part == Part::Gate     ? "gate"
-         : part == Part::Up     ? "up"
-         : part == Part::GateUp ? "gate_up"
-                                : "down";
+  return part == Part::Gate ? "gate"
+         : part == Part::Up ? "up"
+         : isFused(part)    ? "gate_up"
+                            : "down";
 }
 
 bool isInverse(Kind kind) {
@@ -69,6 +69,9 @@ ordered_json MapWriter::experts() const {
 
 ordered_json MapWriter::tensors(const Wanted &wanted, Part part,
                                 const TensorRole &role) const {
+  std::vector<std::string> names = namesOf(role);
+  if (names.empty())
+    return nullptr;
   // Shared experts of one tensor stand behind each other in the intermediate.
   const LayerShape &of = plan.shapeOf(wanted);
   const int64_t times =
@@ -80,9 +83,9 @@ ordered_json MapWriter::tensors(const Wanted &wanted, Part part,
   int64_t allRows = extents.rows / wanted.rowsPerElement;
   int64_t next = wanted.first ? each.rows / wanted.rowsPerElement
                               : each.columns / wanted.columnsPerElement;
-  if (role.part == Part::GateUp && shape.gated) {
+  if (isFused(role.part) && shape.gated) {
     const std::optional<Lines> own =
-        plan.linesTogether(wanted, part, extents.rows);
+        plan.linesTogether(wanted, role.part, part, extents.rows);
     if (!own)
       return nullptr;
     rows.begin = own->begin + rows.begin * own->step;
@@ -101,7 +104,7 @@ ordered_json MapWriter::tensors(const Wanted &wanted, Part part,
       {"of_columns", extents.columns / wanted.columnsPerElement}};
   if (times > 1)
     made["next_expert"] = next;
-  made["names"] = namesOf(role);
+  made["names"] = std::move(names);
   return made;
 }
 

@@ -183,8 +183,10 @@ Result<Wanted> WeightPlan::wantedOf(const Value &value) const {
 std::vector<Part> WeightPlan::candidatesOf(Part part) const {
   if (part == Part::Down)
     return {part};
+  if (shape.gated)
+    return {part, Part::GateUp, Part::GateUpPairs};
   // Without gates the first weight is called either.
-  return {part, shape.gated ? Part::GateUp : Part::Gate};
+  return {part, Part::Gate};
 }
 
 //===----------------------------------------------------------------------===//
@@ -219,12 +221,16 @@ Lines WeightPlan::columnsOf(const Wanted &wanted, const PartExtents &extents,
                     wanted.columnsPerElement);
 }
 
-std::optional<Lines> WeightPlan::linesTogether(const Wanted &wanted, Part part,
+std::optional<Lines> WeightPlan::linesTogether(const Wanted &wanted,
+                                               Part holder, Part part,
                                                int64_t rows) const {
   const bool isUp = part == Part::Up;
   const int64_t group = wanted.group.rows, unit = wanted.rowsPerElement;
-  if (shape.order.run == 0 || group == -1)
-    return Lines{isUp != shape.order.upFirst ? rows / unit : 0, rows / unit};
+  const bool arePairs = holder == Part::GateUpPairs;
+  if (group == -1 || (shape.order.run == 0 && !arePairs)) {
+    const bool isSecond = isUp != (shape.order.upFirst && !arePairs);
+    return Lines{isSecond ? rows / unit : 0, rows / unit};
+  }
   if (group != 1 || unit != 1)
     return std::nullopt;
   return Lines{int64_t(isUp), rows, 2};

@@ -24,6 +24,7 @@ SCHEMES = {
     "int4_w4a16": {"w": "i4", "scale": "bf16", "group": (1, 128)},
     "int4_zp_w4a16": {"w": "i4", "scale": "bf16", "group": (1, 128), "zero": True},
     "int8_zp_w8a16": {"w": "i8", "scale": "bf16", "group": (1, 128), "zero": True},
+    "mxfp8": {"w": "f8E4M3FN", "scale": "f8E8M0FNU", "group": (1, 32)},
     "mxfp4_w4a16": {"w": "f4E2M1FN", "scale": "f8E8M0FNU", "group": (1, 32)},
     "nvfp4_w4a16": {"w": "f4E2M1FN", "scale": "f8E4M3FN", "group": (1, 16), "second": True},
 }
@@ -110,6 +111,14 @@ def dbrx(writer, layer):
                    b"".join(matrix.data() for matrix in matrices), "bfloat16")
 
 
+def inkling(kinds):
+    """Rows of gate and up alternate, whatever the order of the layer; the router keeps the bias that chooses experts."""
+    def write(writer, layer):
+        fused(writer, layer, INKLING_NAMES, "interleaved", kinds=kinds)
+        writer.matrix("model.llm.layers.2.mlp.gate.bias", layer.routing_bias, shape=[layer.experts])
+    return write
+
+
 def packed_words(writer, layer):
     """compressed-tensors: eight codes in an int32, and the shape beside them."""
     modules(writer, layer, "model.layers.0.mlp", PROJECTIONS,
@@ -151,6 +160,11 @@ GPT_OSS_BLOCKS = {
     "weight": (GPT_OSS + "gate_up_proj_blocks", GPT_OSS + "down_proj_blocks"),
     "scale": (GPT_OSS + "gate_up_proj_scales", GPT_OSS + "down_proj_scales"),
     "bias": GPT_OSS_NAMES["bias"],
+}
+INKLING = "model.llm.layers.2.mlp.experts."
+INKLING_NAMES = {
+    "weight": (INKLING + "w13_weight", INKLING + "w2_weight"),
+    "scale": (INKLING + "w13_weight_scale", INKLING + "w2_weight_scale"),
 }
 INTERLEAVED = {"activation": "swigluoai", "gate_up_order": "interleaved", "has_bias": True}
 DEEPSEEK = {"routing_method": "deepseek_v3", "e_score_correction_bias": True}
@@ -217,6 +231,17 @@ CASES = [
     case("dbrx", "bf16", dbrx),
     case("nemotron", "bf16", hugging_face("backbone.layers.1.mixer"), layer={"activation": "relu2_no_mul"}, expected_layer=1,
          gated=False),
+    case("inkling", "bf16", inkling(["weight"]), layer=DEEPSEEK, expected_layer=2, routing_bias=True),
+    case("inkling-square", "bf16", inkling(["weight"]), {**SMALL, "intermediate_size": 48}, {**DEEPSEEK, "gate_up_order": "up_first"},
+         2, routing_bias=True),
+    case("inkling-tp", "mxfp8", inkling(["weight", "scale"]),
+         layer={**DEEPSEEK, "moe_parallel_config": {"tp_size": 2, "tp_rank": 1}}, expected_layer=2, routing_bias=True, columns=(32, 32)),
+    case("aria", "bf16", lambda writer, layer: fused(writer, layer, {
+        "weight": [f"language_model.model.layers.1.mlp.experts.{word}.weight" for word in ("fc1", "fc2")]}, turned=True),
+         expected_layer=1),
+    case("aria-square", "bf16", lambda writer, layer: fused(writer, layer, {
+        "weight": [f"model.layers.1.mlp.experts.{word}.weight" for word in ("fc1", "fc2")]}, turned=True),
+         {**SMALL, "intermediate_size": 96}, expected_layer=1),
     # Transformers' names of fused experts.
     case("fused-fp8", "fp8_block", lambda writer, layer: fused(writer, layer, {
         "weight": (GPT_OSS + "gate_up_proj", GPT_OSS + "down_proj"),

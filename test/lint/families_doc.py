@@ -38,8 +38,6 @@ OTHERS = (
     "| `nemotron_h_omni`, `nemotron3_5_transcribe` | `NemotronHConfig` | yes |",
     "| `vitpose` | `VitPoseBackboneConfig` | no |",
     "",
-    "Checkpoints of Inkling-2 hold `w13_weight`, whose rows of gates and ups alternate. The loader refuses them.",
-    "",
     "Models without a class in transformers are read by the keys that vLLM reads, each of which a config must have.",
     "",
     "| architecture | model |",

@@ -634,7 +634,7 @@ FAMILIES: dict[str, Family] = {
         "UnlimitedOcrTextMoe",
         "UnlimitedOcrTextConfig",
         "UnlimitedOcrForConditionalGeneration",
-        sizes("n_routed_experts", moe_intermediate_size=INTER),
+        sizes("n_routed_experts", moe_intermediate_size=INTER, num_attention_heads=4, num_key_value_heads=4),
         {**OCR, **TOPK},
         outer="UnlimitedOcrConfig",
         dense=0,
@@ -728,7 +728,7 @@ FAMILIES: dict[str, Family] = {
         {**TOPK, "limit-2": {"swiglu_limit": 2.0}, "alpha-1": {"swiglu_alpha": 1.0}},
         transposed=True,
         gain=6.0,
-        small=SMALL,
+        small={**SMALL, "pad_token_id": 0},
     ),
     "step3p7": Family(
         "Step3p7SparseMoeBlock",

@@ -389,6 +389,13 @@ TEST(CheckTensors, Router) {
   model.value("routing_bias", "f32", {kExperts});
   EXPECT_EQ(model.said(), "taken");
 
+  // The bias of a router's linear layer, beside that which chooses experts.
+  model.putInLayer("mlp.gate.bias", filled("BF16", {kExperts}));
+  EXPECT_EQ(model.said(), "taken");
+  Model linear;
+  linear.putInLayer("mlp.gate.bias", filled("BF16", {kExperts}));
+  EXPECT_EQ(linear.said(), "taken") << "logits are an input";
+
   Model table;
   table.putInLayer("ffn.gate.tid2eid", filled("I32", {4, 1}));
   EXPECT_NE(table.said().find("a layer with hash_vocabulary"),
@@ -484,6 +491,17 @@ TEST(CheckTensors, SaidTwice) {
   EXPECT_EQ(model.said(),
             "DIR: tensors '" + kPrefix + "0.gate_proj.weight' and '" + kPrefix +
                 "gate_up_proj' both hold weights of expert 0, gate_proj (or "
+                "w1); expected one of them");
+  Model pairs;
+  pairs.tensors.clear();
+  const std::string llm = "model.llm.layers.3.mlp.experts.";
+  for (const char *name : {"gate_up_proj", "w13_weight"})
+    pairs.tensors[llm + name] = filled("BF16", {kExperts, 2 * kInner, kHidden});
+  pairs.tensors[llm + "w2_weight"] =
+      filled("BF16", {kExperts, kHidden, kInner});
+  EXPECT_EQ(pairs.said(),
+            "DIR: tensors '" + llm + "gate_up_proj' and '" + llm +
+                "w13_weight' both hold weights of expert 0, gate_proj (or "
                 "w1); expected one of them");
   // Weights and their codes.
   Model codes;

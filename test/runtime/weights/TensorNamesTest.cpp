@@ -75,6 +75,20 @@ const Row kRows[] = {
      5, kAll, true, Part::Down, Kind::Weight},
     {"model.language_model.layers.5.router.per_expert_scale", 5, kAll, false,
      Part::Routing, Kind::ExpertScale},
+    // Inkling
+    {"model.llm.layers.5.mlp.experts.w13_weight", 5, kAll, false,
+     Part::GateUpPairs, Kind::Weight},
+    {"model.llm.layers.5.mlp.experts.w13_weight_scale", 5, kAll, false,
+     Part::GateUpPairs, Kind::Scale},
+    {"model.llm.layers.5.mlp.experts.w2_weight", 5, kAll, false, Part::Down,
+     Kind::Weight},
+    {"model.llm.layers.5.mlp.gate.bias", 5, kAll, false, Part::Routing,
+     Kind::RoutingBias},
+    // Aria
+    {"language_model.model.layers.5.mlp.experts.fc1.weight", 5, kAll, false,
+     Part::GateUp, Kind::Weight},
+    {"language_model.model.layers.5.mlp.experts.fc2.weight", 5, kAll, false,
+     Part::Down, Kind::Weight},
     // DBRX, Granite, Step3, LFM2, Nemotron-H, Jamba, HunYuan
     {"transformer.blocks.4.ffn.experts.mlp.v1", 4, kAll, false, Part::Up,
      Kind::Weight},
@@ -100,6 +114,15 @@ const char *const kOthers[] = {
     "model.layers.3.mlp.gate.weight",
     "model.layers.3.mlp.gate_proj.weight",
     "model.layers.3.mlp.router.bias",
+    // As engines call their own fused weights, whose rows do not alternate.
+    "model.layers.3.mlp.experts.w13_weight",
+    "model.layers.3.llm.experts.w13_weight",
+    // Other modules than Aria's, whose rows come first.
+    "model.layers.3.mlp.experts.1.fc1.weight",
+    "model.layers.3.mlp.experts.fc1",
+    "model.layers.3.moe.fc1.weight",
+    "model.layers.3.mlp.experts.mlp.fc1.weight",
+    "model.layers.3.mlp.shared_experts.fc1.weight",
     "model.layers.3.mlp.shared_expert_gate.weight",
     "model.layers.3.mlp.experts.1.up_proj.weight_shape",
     "model.layers.3.mlp.experts.up_proj2.weight",
@@ -183,11 +206,37 @@ TEST(TensorNames, Places) {
   EXPECT_FALSE(hasWord("a.b.unbias", "bias"));
 }
 
+TEST(TensorNames, BiasesOfRouters) {
+  EXPECT_TRUE(readTensorName("layers.0.mlp.gate.bias")->mayBeOfRouter);
+  EXPECT_FALSE(readTensorName("layers.0.ffn.gate.bias")->mayBeOfRouter);
+  EXPECT_FALSE(readTensorName("layers.0.mlp.gate.e_score_correction_bias")
+                   ->mayBeOfRouter);
+}
+
 TEST(TensorNames, Dimensions) {
   EXPECT_TRUE(readTensorName("h.0.ffn.experts.mlp.w2")->transposed);
   EXPECT_FALSE(readTensorName("h.0.ffn.experts.mlp.w1")->transposed);
+  EXPECT_TRUE(readTensorName("layers.0.mlp.experts.fc1.weight")->transposed);
+  EXPECT_FALSE(readTensorName("layers.0.mlp.experts.fc1.weight")->bare);
   EXPECT_TRUE(readTensorName("layers.0.mlp.experts.down_proj")->bare);
   EXPECT_FALSE(readTensorName("layers.0.mlp.experts.down_proj.weight")->bare);
+}
+
+TEST(TensorNames, PairsAreReadBack) {
+  const TensorRole role = {false, kAllExperts, Part::GateUpPairs, Kind::Weight};
+  EXPECT_EQ(namesOf(role), std::vector<std::string>{"experts.w13_weight"});
+  TensorRole one = role;
+  one.expert = 0;
+  EXPECT_TRUE(namesOf(one).empty());
+  for (const KindText &kind : allKinds()) {
+    TensorRole each = role;
+    each.kind = kind.kind;
+    for (const std::string &name : namesOf(each)) {
+      const auto read = readTensorName("model.llm.layers.3.mlp." + name);
+      ASSERT_TRUE(read) << name;
+      EXPECT_TRUE(read->role == each) << name;
+    }
+  }
 }
 
 TEST(TensorNames, EachSpellingIsReadBack) {
