@@ -344,10 +344,12 @@ void refuseTransforms(JsonReader &quant) {
   if (std::optional<JsonReader> sparse = quant.object("sparsity_config"))
     if (sparse->textOr("format", "dense") != "dense")
       sparse->expected("format", "\"dense\"");
-  if (std::optional<JsonReader> turned = quant.object("transform_config"))
+  if (std::optional<JsonReader> turned = quant.object("transform_config")) {
     expectNothing(
         *turned, "config_groups",
         "none: rotations of weights and activations are no part of a layer");
+    turned->refuseUnknown();
+  }
 }
 
 } // namespace

@@ -515,6 +515,8 @@ std::span<const ModelFamily> moec::compiler::modelFamilies() {
     const std::span<const ModelFamily> first = deepseekFamilies();
     std::vector<ModelFamily> rows(first.begin(), first.end());
     rows.insert(rows.end(), std::begin(kFamilies), std::end(kFamilies));
+    const std::span<const ModelFamily> others = engineFamilies();
+    rows.insert(rows.end(), others.begin(), others.end());
     return rows;
   }();
   return all;

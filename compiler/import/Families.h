@@ -137,6 +137,8 @@ struct FamilyActivation {
   /// A limit for each layer, 0 for none, the function of those that have one,
   /// and the limits of the shared experts, which must be the same.
   std::string_view limitsKey = {}, limited = {}, sharedLimitsKey = {};
+  /// The function of shared experts with a limit, if it is not `limited`.
+  std::string_view sharedLimited = {};
 };
 
 /// The width of shared experts that are as wide as the routed ones.
@@ -144,8 +146,9 @@ inline constexpr int64_t kAsRouted = -1;
 
 struct FamilyShared {
   Key<int64_t> count = always<int64_t>(0);
-  /// The intermediate of each.
+  /// The intermediate of each, or of all together.
   Key<int64_t> width = always(kAsRouted);
+  bool widthOfAll = false;
   /// A gate multiplies what they give.
   bool gate = false;
   /// The routed experts' limit is not theirs.
@@ -187,6 +190,9 @@ struct ModelFamily {
   std::string_view part = {};
   /// Model types that the part may have in addition to `modelTypes`.
   WordList partTypes = {};
+  /// Model types of other families that a config of these architectures may
+  /// have, too.
+  WordList otherTypes = {};
   /// Sizes that a config lacks are those of ClassSizes, where it has the class.
   Key<int64_t> layers = required("num_hidden_layers");
   Key<int64_t> hidden = required("hidden_size");
@@ -267,6 +273,9 @@ const ClassSizes *findClassSizes(std::string_view modelType);
 
 /// Families whose router is DeepSeek's (DeepseekFamilies.cpp).
 std::span<const ModelFamily> deepseekFamilies();
+
+/// Families that Transformers has no class for (EngineFamilies.cpp).
+std::span<const ModelFamily> engineFamilies();
 
 /// All families.
 std::span<const ModelFamily> modelFamilies();

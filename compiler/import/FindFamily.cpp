@@ -115,7 +115,8 @@ void refuseOtherTypes(JsonReader &config, const ModelFamily &row,
       return;
     const auto &name = type->get_ref<const std::string &>();
     const ModelFamily *other = rowWith(&ModelFamily::modelTypes, name);
-    if (other && other != &row && !more.contains(name))
+    if (other && other != &row && !more.contains(name) &&
+        !row.otherTypes.contains(name))
       reader.expected("model_type", "a model type of {} ({})", model,
                       row.modelTypes.text());
   };

@@ -75,6 +75,7 @@ private:
   std::string get(const Key<std::string_view> &key,
                   std::span<const std::string_view> names);
 
+  void findQuantization();
   void readLayers();
   void readType(LayerDescription &layer);
   void readScheme(LayerDescription &layer);
@@ -96,6 +97,7 @@ private:
   const ImportOptions &options;
   LayerOrigin &origin;
   ExpertQuantization quantization;
+  std::string_view quantKey = "quantization_config";
   int64_t numLayers = 0; ///< 0: not read so far
   SparseLayer chosen;
 };
@@ -107,7 +109,7 @@ private:
 /// The sizes of the class that the model type names. A config that --as reads
 /// is of another class.
 ClassSizes ConfigReader::readClassSizes() {
-  if (options.as)
+  if (options.as || family.source.starts_with("none"))
     return {};
   for (JsonReader *reader : {part ? &*part : &outer, &outer}) {
     const json *type = reader->find("model_type");
@@ -353,6 +355,22 @@ LayerModules ConfigReader::modules() {
           family.activation.gated};
 }
 
+/// compressed-tensors wrote compression_config before quantization_config.
+void ConfigReader::findQuantization() {
+  constexpr std::string_view kOlder = "compression_config";
+  const json *newer = of(quantKey).find(quantKey);
+  const json *older = of(kOlder).find(kOlder);
+  if (!older || isIgnored(kOlder, options))
+    return;
+  if (!newer || isIgnored(quantKey, options))
+    quantKey = kOlder;
+  else if (*newer != *older)
+    of(kOlder).refuse(kOlder,
+                      "differs from {}; expected one of them, or "
+                      "--ignore-field={}",
+                      quantKey, kOlder);
+}
+
 /// A named scheme says what integers mean; the config, how words hold them.
 void ConfigReader::readStoredWords(LayerDescription &layer) {
   const std::string_view scheme = *options.scheme;
@@ -360,8 +378,7 @@ void ConfigReader::readStoredWords(LayerDescription &layer) {
                          scheme == "int8_w8a16" || scheme == "int8_zp_w8a16";
   if (!isOfWords || options.weightsDtype)
     return;
-  std::optional<JsonReader> quant =
-      of("quantization_config").object("quantization_config");
+  std::optional<JsonReader> quant = of(quantKey).object(quantKey);
   const auto text = [&](const char *key) {
     const json *value = quant ? quant->find(key) : nullptr;
     return value && value->is_string() ? value->get<std::string>() : "";
@@ -384,7 +401,7 @@ void ConfigReader::readStoredWords(LayerDescription &layer) {
 void ConfigReader::readScheme(LayerDescription &layer) {
   const std::string_view typeKey = family.expertTypeKey;
   const bool hasType = !typeKey.empty() && of(typeKey).has(typeKey);
-  if (isIgnored("quantization_config", options))
+  if (isIgnored(quantKey, options))
     return;
   if (options.scheme)
     return readStoredWords(layer);
@@ -393,22 +410,22 @@ void ConfigReader::readScheme(LayerDescription &layer) {
     origin.read.emplace_back(typeKey, shown(*of(typeKey).find(typeKey)));
     return;
   }
-  JsonReader &reader = of("quantization_config");
-  const json *stated = reader.find("quantization_config");
+  JsonReader &reader = of(quantKey);
+  const json *stated = reader.find(quantKey);
   if (!typeKey.empty() && stated && stated->is_object() &&
       stated->contains(std::string(typeKey))) {
-    JsonReader quant = *reader.object("quantization_config");
+    JsonReader quant = *reader.object(quantKey);
     layer.quant.scheme = readExpertType(quant, typeKey);
     origin.read.emplace_back(typeKey, shown(*quant.find(typeKey)));
     return;
   }
-  if (std::optional<JsonReader> quant = reader.object("quantization_config")) {
+  if (std::optional<JsonReader> quant = reader.object(quantKey)) {
     quantization = readQuantization(*quant, {modules(), options.ignoreFields});
     const json *method = quant->find("quant_method");
-    origin.read.emplace_back("quantization_config",
+    origin.read.emplace_back(quantKey,
                              shown(method ? *method : json("an object")));
   } else {
-    origin.assumed.emplace_back("quantization_config", "null");
+    origin.assumed.emplace_back(quantKey, "null");
   }
   layer.quant = quantization.quant;
   layer.storedLayout = quantization.storedLayout;
@@ -554,7 +571,7 @@ void ConfigReader::readShared(LayerDescription &layer) {
   const int64_t said = row.width.names.empty()
                            ? kAsRouted
                            : get(row.width, 0, kMaxDescribedIntermediate);
-  const int64_t width = said == kAsRouted ? layer.intermediate : said;
+  int64_t width = said == kAsRouted ? layer.intermediate : said;
   const Place bias = find(WordList(row.biasKey));
   Number limit;
   const std::string_view limits = family.activation.sharedLimitsKey;
@@ -562,11 +579,18 @@ void ConfigReader::readShared(LayerDescription &layer) {
     limit = readLimit(limits);
   if (options.noSharedExperts || count == 0 || width == 0)
     return;
+  if (row.widthOfAll) {
+    if (width % count != 0)
+      return expected(find(row.width.names),
+                      fmt::format("a multiple of {} shared experts, whose "
+                                  "width it is together",
+                                  count));
+    width /= count;
+  }
   if (quantization.sharedDiffer)
-    return of("quantization_config")
-        .refuse("quantization_config",
-                "leaves shared experts as they are, so that they cannot be "
-                "rows of the routed ones; accepted: --no-shared-experts");
+    return of(quantKey).refuse(
+        quantKey, "leaves shared experts as they are, so that they cannot be "
+                  "rows of the routed ones; accepted: --no-shared-experts");
   const bool isFalse =
       !bias.value || bias.value->is_null() || *bias.value == json(false);
   if (!isFalse && !isIgnored(row.biasKey, options))
@@ -579,6 +603,12 @@ void ConfigReader::readShared(LayerDescription &layer) {
             "the limit of the routed experts, {}, or --no-shared-experts",
             layer.activation.limit ? json(*layer.activation.limit).dump()
                                    : std::string("none")));
+  const std::string_view limited = family.activation.sharedLimited;
+  if (!limited.empty() && limit)
+    return expected(find(WordList(limits)),
+                    fmt::format("none, or --no-shared-experts (the limit of "
+                                "shared experts is that of {})",
+                                limited));
   if (row.unlimited && layer.activation.limit)
     return of("swiglu_limit")
         .refuse("swiglu_limit",
@@ -610,6 +640,7 @@ void ConfigReader::refuseOtherValues(const FixedKey &fixed) {
 
 void ConfigReader::read(LayerDescription &layer) {
   origin.model = model;
+  findQuantization();
   readType(layer);
   // Lists of modules name layers. An origin has the scheme before the layers.
   const auto read = origin.read.size(), assumed = origin.assumed.size();
@@ -623,11 +654,10 @@ void ConfigReader::read(LayerDescription &layer) {
   rotate(origin.read, read, readBy);
   rotate(origin.assumed, assumed, assumedBy);
   if (quantization.plain)
-    of("quantization_config")
-        .refuse("quantization_config",
-                "leaves all experts of layer {} as they are; accepted: "
-                "--scheme={}, or --layer of another layer",
-                chosen.index, layer.inputType);
+    of(quantKey).refuse(quantKey,
+                        "leaves all experts of layer {} as they are; accepted: "
+                        "--scheme={}, or --layer of another layer",
+                        chosen.index, layer.inputType);
   const size_t before = outer.errors().count;
   layer.experts = getSize(family.experts, sizes.experts, kMaxDescribedExperts);
   // Nothing is compared with a wrong number of experts.
@@ -659,7 +689,7 @@ void ConfigReader::read(LayerDescription &layer) {
         Row("num_shared_experts", family.shared.count.names),
         Row("zero_experts", family.routing.zeroExperts.names),
         Row("latent_hidden", family.latent.names),
-        Row("quant", WordList("quantization_config"))})
+        Row("quant", WordList(quantKey))})
     if (!names.empty())
       layer.origin.words.emplace(word, find(names).name);
   refuseSuspicious(outer, family, model, options);

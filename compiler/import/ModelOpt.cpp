@@ -46,6 +46,28 @@ constexpr Algorithm kAlgorithms[] = {
     {"W4A8_MXFP4_MXFP8", "mxfp4_mxfp8", 32},
 };
 
+/// Algorithms that are no schemes: the reason, and what serves some of their
+/// checkpoints.
+struct OtherAlgorithm {
+  std::string_view ending, why, accepted;
+};
+
+constexpr OtherAlgorithm kRefusedAlgorithms[] = {
+    {"NVFP4_AWQ",
+     "multiplies x by a vector (pre_quant_scale), which is no part of a layer",
+     "pre_quant_scale false; --scheme=nvfp4 if no expert has a tensor of that "
+     "name, else the loader refuses it; "},
+    {"_AWQ",
+     "multiplies x by a vector (pre_quant_scale), and a byte holds codes of "
+     "two rows; a layer has neither",
+     ""},
+    {"_SVD",
+     "multiplies x by a vector (pre_quant_scale) and adds a product of two "
+     "narrow matrices (svdquant_lora_a and svdquant_lora_b); a layer has "
+     "neither",
+     ""},
+};
+
 constexpr std::string_view kMixed = "MIXED_PRECISION";
 
 std::string upperCase(std::string text) {
@@ -57,7 +79,11 @@ std::string upperCase(std::string text) {
 /// The algorithm of all modules, or of one entry of quantized_layers.
 void readAlgorithm(JsonReader &quant, bool mayBeMixed,
                    ExpertQuantization &result) {
-  const std::string word = upperCase(quant.textOr("quant_algo", ""));
+  std::string word = upperCase(quant.textOr("quant_algo", ""));
+  // The export writes true, also if layer norms took all vectors.
+  const json *vector = quant.find("pre_quant_scale");
+  if (word == "NVFP4_AWQ" && vector && *vector == false)
+    word = "NVFP4";
   std::vector<std::string_view> names;
   const Algorithm *found = nullptr;
   for (const Algorithm &row : kAlgorithms) {
@@ -71,12 +97,13 @@ void readAlgorithm(JsonReader &quant, bool mayBeMixed,
   const int64_t size =
       quant.integerOr("group_size", found ? found->groupSize : 0, 0, kMaxBlock);
   const auto block = readBlockShape(quant, "weight_block_size");
-  // AWQ divides weights by a vector that x is multiplied with.
-  if (!found && word.ends_with("_AWQ"))
-    quant.refuse("quant_algo",
-                 "{} multiplies x by a vector (pre_quant_scale), which is no "
-                 "part of a layer; accepted: {}",
-                 word, listOf(names));
+  const auto *other =
+      std::ranges::find_if(kRefusedAlgorithms, [&](const OtherAlgorithm &row) {
+        return word.ends_with(row.ending);
+      });
+  if (!found && other != std::end(kRefusedAlgorithms))
+    quant.refuse("quant_algo", "{} {}; accepted: {}{}", word, other->why,
+                 other->accepted, listOf(names));
   else if (!found)
     quant.expected("quant_algo", listOf(names));
   else if (size != found->groupSize && size != ofBlocks)
@@ -89,7 +116,8 @@ void readAlgorithm(JsonReader &quant, bool mayBeMixed,
     quant.expected("weight_block_size", "{} with {}",
                    found->blocks ? "[128, 128]" : "none", found->name);
   expectNothing(quant, "has_zero_point", "false");
-  expectNothing(quant, "pre_quant_scale", "false");
+  if (found)
+    expectNothing(quant, "pre_quant_scale", "false");
   if (!found)
     return;
   if (!found->scheme.empty())

@@ -378,7 +378,7 @@ moec::compiler::readQuantization(JsonReader &quant,
                  context, result);
   if (method == "fp8")
     readFp8(quant, result);
-  else if (method == "compressed-tensors")
+  else if (method == "compressed-tensors" || method == "compressed_tensors")
     readCompressedTensors(quant, context, result);
   else if (method == "awq")
     readAwq(quant, result);

@@ -127,7 +127,9 @@ constexpr std::string_view kBlocks[] = {"mlp",   "ffn", "feed_forward",
 constexpr std::string_view kSharedGates[] = {"shared_expert_gate",
                                              "shared_experts_gate"};
 
-constexpr std::string_view kLayers[] = {"layers", "blocks", "h"};
+/// A bank of experts belongs to several layers, of which the first has its
+/// number.
+constexpr std::string_view kLayers[] = {"layers", "blocks", "h", "meta_mlp"};
 constexpr std::string_view kExperts[] = {"experts", "local_experts"};
 constexpr std::string_view kShared[] = {"shared_expert", "shared_experts",
                                         "share_expert", "shared_mlp"};

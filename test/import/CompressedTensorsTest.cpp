@@ -290,6 +290,12 @@ TEST(Quantization, CompressedTensorsAreRefused) {
                 "of weights and activations are no part of a layer, got an "
                 "object; " +
                 schemes());
+  quant["transform_config"] = {{"expert_substitution", {{"version", 1}}}};
+  EXPECT_NE(read(quant).find("transform_config.expert_substitution: "),
+            std::string::npos)
+      << read(quant);
+  quant["transform_config"] = {{"config_groups", json::object()}};
+  EXPECT_EQ(read(quant), "fp8_channel");
   quant.erase("transform_config");
   EXPECT_EQ(read(without(quant, "config_groups")),
             kPath + "config_groups: expected an object with groups, got "
@@ -297,6 +303,60 @@ TEST(Quantization, CompressedTensorsAreRefused) {
   quant["config_groups"]["group_0"].erase("weights");
   EXPECT_EQ(read(quant), group + "weights: expected an object: experts are "
                                  "quantized, got nothing");
+}
+
+/// The key that compressed-tensors wrote before.
+TEST(Quantization, CompressionConfig) {
+  const auto both = [](const json &older, const json &newer,
+                       const ImportOptions &options = {}) {
+    json config = json::parse(modelText("qwen3-30b-a3b"));
+    config["compression_config"] = older;
+    if (!newer.is_discarded())
+      config["quantization_config"] = newer;
+    Result<LayerDescription> layer =
+        readDescription(config.dump(), "in.json", options);
+    if (!layer)
+      return layer.error().message;
+    const QuantDescription &quant = layer->quant;
+    return quant.scheme +
+           (quant.groupSize ? " " + std::to_string(quant.groupSize) : "") +
+           (layer->storedLayout == "rows" ? "" : " " + layer->storedLayout);
+  };
+  const json absent = json(json::value_t::discarded);
+  const json fp8 = compressed("float-quantized", kChannel, kToken);
+  const json packed = compressed("pack-quantized",
+                                 args("int", 4, "group", {{"group_size", 64}}));
+  EXPECT_EQ(both(fp8, absent), "fp8_channel");
+  EXPECT_EQ(both(fp8, nullptr), "fp8_channel");
+  EXPECT_EQ(both(packed, absent), "int4_w4a16 64 pack_quantized");
+  EXPECT_EQ(both(fp8, fp8), "fp8_channel");
+  EXPECT_EQ(both(nullptr, absent), "bf16");
+  EXPECT_EQ(both(nullptr, fp8), "fp8_channel");
+  EXPECT_EQ(both(with(fp8, {{"quant_method", "compressed_tensors"}}), absent),
+            "fp8_channel");
+  EXPECT_EQ(both(fp8, packed),
+            "in.json: $.compression_config: differs from quantization_config; "
+            "expected one of them, or --ignore-field=compression_config");
+  ImportOptions options;
+  options.ignoreFields = {"compression_config"};
+  EXPECT_EQ(both(fp8, packed, options), "int4_w4a16 64 pack_quantized");
+  EXPECT_EQ(both(fp8, absent, options), "bf16");
+  options.ignoreFields = {"quantization_config"};
+  EXPECT_EQ(both(fp8, packed, options), "fp8_channel");
+  // Errors name the key.
+  EXPECT_EQ(both(without(fp8, "config_groups"), absent),
+            "in.json: $.compression_config.config_groups: expected an object "
+            "with groups, got nothing");
+  json plain = fp8;
+  plain["ignore"] = {"re:.*experts.*"};
+  EXPECT_NE(both(plain, absent)
+                .find("$.compression_config: leaves all experts of layer 0"),
+            std::string::npos);
+  // A named scheme takes the layout of words from it.
+  options = {};
+  options.scheme = "int4_w4a16";
+  EXPECT_NE(both(packed, absent, options).find("pack_quantized"),
+            std::string::npos);
 }
 
 /// A field that is null counts as absent, whether moec knows it or not.

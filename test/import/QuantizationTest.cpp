@@ -315,12 +315,51 @@ TEST(Quantization, ModelOptAndMx) {
   EXPECT_EQ(read(with(nvfp4, {{"quant_algo", "INT8_SQ"}})),
             kPath + "quant_algo: expected " + algorithms +
                 ", got the string \"INT8_SQ\"");
-  EXPECT_EQ(read(with(nvfp4, {{"quant_algo", "W4A8_AWQ"}})),
+  const json awq = with(nvfp4, {{"quant_algo", "NVFP4_AWQ"},
+                                {"has_zero_point", false},
+                                {"pre_quant_scale", true}});
+  const std::string vector =
+      kPath +
+      "quant_algo: NVFP4_AWQ multiplies x by a vector "
+      "(pre_quant_scale), which is no part of a layer; accepted: "
+      "pre_quant_scale false; --scheme=nvfp4 if no expert has a tensor "
+      "of that name, else the loader refuses it; " +
+      algorithms;
+  EXPECT_EQ(read(awq), vector);
+  EXPECT_EQ(read(without(awq, "pre_quant_scale")), vector);
+  EXPECT_EQ(read(with(awq, {{"pre_quant_scale", nullptr}})), vector);
+  EXPECT_EQ(read(with(awq, {{"pre_quant_scale", false}})), "nvfp4");
+  ImportOptions named;
+  named.scheme = "nvfp4";
+  EXPECT_EQ(read(awq, named), "nvfp4");
+  for (const char *name : {"W4A16_AWQ", "W4A8_AWQ", "w4a8_awq"})
+    for (const bool flag : {false, true})
+      EXPECT_NE(read(with(awq, {{"quant_algo", name},
+                                {"group_size", 128},
+                                {"pre_quant_scale", flag}}))
+                    .find("_AWQ multiplies x by a vector (pre_quant_scale), "
+                          "and a byte holds codes of two rows; a layer has "
+                          "neither; accepted: " +
+                          algorithms),
+                std::string::npos)
+          << name;
+  EXPECT_EQ(read(with(awq, {{"quant_algo", "NVFP4_SVD"}})),
             kPath +
-                "quant_algo: W4A8_AWQ multiplies x by a vector "
-                "(pre_quant_scale), which is no part of a layer; "
-                "accepted: " +
+                "quant_algo: NVFP4_SVD multiplies x by a vector "
+                "(pre_quant_scale) and adds a product of two narrow "
+                "matrices (svdquant_lora_a and svdquant_lora_b); a layer "
+                "has neither; accepted: " +
                 algorithms);
+  // An entry of mixed precision.
+  EXPECT_NE(read({{"quant_method", "modelopt"},
+                  {"quant_algo", "MIXED_PRECISION"},
+                  {"quantized_layers",
+                   {{"model.layers.*.mlp.experts*",
+                     {{"quant_algo", "NVFP4_AWQ"},
+                      {"group_size", 16},
+                      {"pre_quant_scale", true}}}}}})
+                .find("quant_algo: NVFP4_AWQ multiplies x"),
+            std::string::npos);
   const auto algorithm = [](const char *name, const json &more = {}) {
     return read(with({{"quant_method", "modelopt"}, {"quant_algo", name}},
                      more.is_null() ? json::object() : more));

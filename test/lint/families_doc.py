@@ -17,7 +17,11 @@ import sys
 
 from lintlib import Finding, main
 
-TABLES = ("compiler/import/DeepseekFamilies.cpp", "compiler/import/Families.cpp")
+TABLES = (
+    "compiler/import/DeepseekFamilies.cpp",
+    "compiler/import/EngineFamilies.cpp",
+    "compiler/import/Families.cpp",
+)
 CLASSES, REASONS, PAGE = (
     "test/oracle/classes.json",
     "test/oracle/unclaimed.json",
@@ -38,15 +42,27 @@ OTHERS = (
     "| `nemotron_h_omni`, `nemotron3_5_transcribe` | `NemotronHConfig` | yes |",
     "| `vitpose` | `VitPoseBackboneConfig` | no |",
     "",
+    "Hy-V4 limits gates and ups of routed experts (`swiglu_limit`), and its shared experts have no limit. In moec shared experts have the "
+    "activation of the routed ones, so a package with them would compute another layer: moec asks for `--no-shared-experts`, and the "
+    "caller adds the shared MLP.",
+    "",
     "Models without a class in transformers are read by the keys that vLLM reads, each of which a config must have.",
     "",
     "| architecture | model |",
     "|---|---|",
+    "| `AliceAIForCausalLM` | Alice-AI |",
     "| `ArcticForCausalLM` | Arctic |",
+    "| `BailingMoeV3ForCausalLM`, `BailingMoeV3VLForConditionalGeneration` | Ling 3; shared experts with a limit are refused: it "
+    "is that of `swiglustep`, and routed experts have that of `silu` |",
     "| `DeepseekV41ForCausalLM` | DeepSeek-V4.1; tokens of images choose by a bias of their own: "
     "`--ignore-field=vision_config` serves those of text |",
+    "| `InternS2MobiusForConditionalGeneration` | Intern-S2-Mobius; layers share banks of experts (`meta_mlp`): layer N takes the "
+    "bank N modulo `num_blocks`, which `--layer` names, with `--no-shared-experts` from layer `num_blocks` on |",
+    "| `K2HorizonForCausalLM` | K2-Horizon; experts of attention (`mova`) are no part of the layer |",
     "| `KimiK3ForConditionalGeneration` | Kimi-K3 |",
     "| `MiniMaxM1ForCausalLM`, `MiniMaxText01ForCausalLM` | MiniMax-M1, MiniMax-Text-01 |",
+    "| `PanguUltraMoEForCausalLM`, `PanguProMoEV2ForCausalLM` | openPangu-Ultra-MoE and Pro-MoE-V2 |",
+    "| `Param2MoEForCausalLM` | Param2-MoE |",
     "| `Step3VLForConditionalGeneration`, `Step3TextForCausalLM` | Step3 |",
     "| `Step5ForCausalLM`, `Step5ForConditionalGeneration` | Step5 |",
 )

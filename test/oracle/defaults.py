@@ -26,7 +26,7 @@ from families import FAMILIES, Family, Keys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATH = ROOT / "test" / "import" / "Inputs" / "class-defaults.json"
 # Keys that moec reads are among the words of these tables.
-TABLES = ("DeepseekFamilies.cpp", "Families.cpp", "Families.h", "SparseLayers.cpp")
+TABLES = ("DeepseekFamilies.cpp", "EngineFamilies.cpp", "Families.cpp", "Families.h", "SparseLayers.cpp")
 # Values of a key, tried to see whether a class reads it.
 VALUES: tuple[Any, ...] = (1, 2, [1, 2], "2,3", True, False, 0.5, {"name": "gelu"})
 # Keys that every class has of its base, and parts of a model that have no experts.

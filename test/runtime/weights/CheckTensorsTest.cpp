@@ -445,6 +445,17 @@ TEST(CheckTensors, SharedExperts) {
             "--ignore-tensor=odd if no number of the layer depends on it");
 }
 
+TEST(CheckTensors, VectorsOfAwq) {
+  Model model;
+  model.put(1, "down_proj.pre_quant_scale", filled("BF16", {kInner}));
+  EXPECT_EQ(model.said(),
+            kWhere + "1.down_proj.pre_quant_scale' belongs to the layer's "
+                     "experts, and no value of layer 'l' takes it; accepted: "
+                     "tensors that docs/reference/checkpoints.md lists, or "
+                     "--ignore-tensor=pre_quant_scale if no number of the "
+                     "layer depends on it");
+}
+
 TEST(CheckTensors, UnknownNames) {
   Model model;
   model.put(0, "up_proj.pre_quant_scale", filled("BF16", {kHidden}));

@@ -84,6 +84,9 @@ const Row kRows[] = {
      Kind::Weight},
     {"model.llm.layers.5.mlp.gate.bias", 5, kAll, false, Part::Routing,
      Kind::RoutingBias},
+    // Intern-S2-Mobius, whose layers share banks of experts
+    {"model.language_model.meta_mlp.3.experts.gate_up_proj", 3, kAll, false,
+     Part::GateUp, Kind::Weight},
     // Aria
     {"language_model.model.layers.5.mlp.experts.fc1.weight", 5, kAll, false,
      Part::GateUp, Kind::Weight},
