@@ -402,7 +402,8 @@ const moec::catalog::Activation &ActivationAttr::getRow() const {
 
 bool ActivationAttr::isGated() const { return getRow().gated; }
 bool ActivationAttr::takesManyRegisters() const {
-  return getRow().function == "gelu" || getRow().function == "situ";
+  static constexpr moec::WordList many = "gelu situ powlu clamped_relu2";
+  return many.contains(getRow().function);
 }
 
 moec::catalog::ActivationNumbers ActivationAttr::getNumbers() const {

@@ -111,8 +111,8 @@ std::string compiler::cppType(mlir::Value value) {
   return std::string(cppElementType(elementTypeOf(value)));
 }
 
-void compiler::addActivation(moe::ActivationAttr activation,
-                             ConfigPrinter &config) {
+void compiler::addActivation(moe::ActivationAttr activation, KernelText &text) {
+  ConfigPrinter &config = text.config;
   if (!activation) {
     config.type("Activation", "moe::activation::None");
     return;
@@ -129,6 +129,8 @@ void compiler::addActivation(moe::ActivationAttr activation,
                             row.gated ? "Gated" : "Ungated", function.policy));
     return;
   }
+  if (!function.header.empty())
+    text.includes.emplace_back(function.header);
   config.open("Numbers");
   config.real("kAlpha", numbers.alpha);
   config.real("kBeta", numbers.beta);
@@ -137,7 +139,8 @@ void compiler::addActivation(moe::ActivationAttr activation,
   config.close();
   config.type("Activation",
               fmt::format("{}<moe::activation::{}<Numbers>>",
-                          function.numbersPolicy,
+                          row.gated ? function.numbersPolicy
+                                    : function.plainNumbersPolicy,
                           activation.getPerExpert() ? "OfExpert" : "OfLayer"));
 }
 

@@ -73,7 +73,7 @@ void addEngineHeader(std::string_view engine, EmittedKernel &out);
 void addWeightConfig(moe::GroupedMatmulOp matmul, ConfigPrinter &config);
 
 /// Adds Activation, and the numbers that it has; null is none.
-void addActivation(moe::ActivationAttr activation, ConfigPrinter &config);
+void addActivation(moe::ActivationAttr activation, KernelText &text);
 /// Adds a field, by pointer(name, type), for each number of which every expert
 /// has its own. `activate` may be null.
 void addNumbers(

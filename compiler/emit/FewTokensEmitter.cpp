@@ -119,7 +119,7 @@ void FewTokensEmitter::addConfig() {
   config.type("Result", cppType(result()));
   addWeightConfig(matmul, config);
   addActivation(activate ? activate.getActivation() : moe::ActivationAttr(),
-                config);
+                out.text);
   config.open("Schedule");
   config.number("kStages", schedule.getStages());
   if (!matmul.readsFragments())

@@ -293,7 +293,7 @@ void Emitter::emitMatmul() {
   const bool ofIntegers = elementTypeOf(matmul.getLhs()) == "i8";
   addWeightConfig(matmul, config);
   addActivation(activate ? activate.getActivation() : moe::ActivationAttr(),
-                config);
+                out.text);
   // Integers are summed exactly; where scales change along k, in groups.
   const bool byGroup = matmul.getRealization() != moe::Realization::Native &&
                        ofIntegers &&
@@ -333,7 +333,7 @@ void Emitter::emitActivate() {
   auto activate = findStage<moe::ActivateOp>(kernel);
   ConfigPrinter &config = out.text.config;
   config.type("Result", cppType(activate.getResult()));
-  addActivation(activate.getActivation(), config);
+  addActivation(activate.getActivation(), out.text);
   config.number(
       "kColumns",
       cast<RankedTensorType>(activate.getInput().getType()).getDimSize(1));

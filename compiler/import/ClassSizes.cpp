@@ -48,6 +48,7 @@ static constexpr ClassSizes kClassSizes[] = {
     {"inkling_mm_model inkling_text", 66, 6144, 256, 6, 3072},
     {"jamba", 32, 4096, 16, 2, 14336},
     {"kimi_linear", 27, 2304, 256, 8, 1024},
+    {"kolibri1", 50, 2560, 384, 6, 512},
     {"laguna qwen3_5_moe qwen3_5_moe_text", 40, 2048, 256, 8, 512},
     {"lara_mini", 34, 1024, 128, 4, 512},
     {"lfm2_moe", 32, 2048, 32, 4, 1792},

@@ -480,6 +480,16 @@ constexpr ModelFamily kFamilies[] = {
      .activation = {.whatever = "situ",
                     .beta = orElse("mlp_gate_softcap", 4.0),
                     .linearBeta = orElse("mlp_up_softcap", 25.0)}},
+    {.architectures = "Kolibri1ForCausalLM",
+     .modelTypes = "kolibri1",
+     .source = "Kolibri1Config",
+     .experts = required("num_local_experts num_experts"),
+     .routing = {.method = "topk_sigmoid_bias", .f32Logits = always(true)},
+     .shared = {.count = always<int64_t>(1),
+                .width = orElse("shared_expert_intermediate_size", 512)},
+     .fixed = {mustBeFalse("norm_topk_prob",
+                           "no routing method divides sigmoids of logits "
+                           "that a bias has chosen by their sum")}},
     // Routed experts have SiLU, shared ones hidden_act.
     {.architectures = "AriaForConditionalGeneration AriaTextForCausalLM",
      .modelTypes = "aria aria_text",

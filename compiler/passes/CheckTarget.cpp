@@ -323,6 +323,12 @@ void checkParameters(moe::LayerOp layer, Refuse refuse) {
            "activation '" + function + "' divides by its 'beta', got " +
                llvm::formatv("{0}", activation.getNumbers().beta).str() +
                "; accepted: a number above 0");
+  if (activation.getRow().function == "powlu" &&
+      !(activation.getNumbers().alpha > 0))
+    refuse("option_not_supported",
+           "activation '" + function + "' is a power by its 'alpha', got " +
+               llvm::formatv("{0}", activation.getNumbers().alpha).str() +
+               "; accepted: a number above 0");
   if (activation.getPerExpert() && parameters.empty())
     refuse("option_not_supported", "activation '" + function +
                                        "' has no numbers that could be each "

@@ -26,6 +26,11 @@ struct ActivationFunction {
   /// The C++ template of gate and up that takes the parameters; "" if the
   /// function has none.
   std::string_view numbersPolicy = "";
+  /// The same of one value, of a function that is never gated.
+  std::string_view plainNumbersPolicy = "";
+  /// The header of templates/ with the policy where it is not that of the
+  /// others.
+  std::string_view header = "";
 };
 
 // clang-format off
@@ -36,6 +41,8 @@ inline constexpr ActivationFunction kActivationFunctions[] = {
     {.name = "relu2", .policy = "moe::activation::Relu2"},
     {.name = "swiglustep", .numbersPolicy = "moe::activation::SwigluStep"},
     {.name = "situ", .numbersPolicy = "moe::activation::Situ"},
+    {.name = "powlu", .numbersPolicy = "moe::activation::PowLu", .header = "moe/math/powlu.cuh"},
+    {.name = "clamped_relu2", .plainNumbersPolicy = "moe::activation::ClampedRelu2", .header = "moe/math/clamped_relu2.cuh"},
 };
 // clang-format on
 
@@ -71,10 +78,12 @@ inline constexpr Activation kActivations[] = {
     {.name = "swigluoai_uninterleave", .function = "silu", .gated = true, .parameters = "alpha beta limit", .needs = "limit"},
     {.name = "swiglustep", .function = "swiglustep", .gated = true, .parameters = "limit", .limit = 7},
     {.name = "situ", .function = "situ", .gated = true, .parameters = "beta linear_beta", .beta = 4, .linearBeta = 25},
+    {.name = "powlu", .function = "powlu", .gated = true, .parameters = "alpha limit", .alpha = 2.5},
     {.name = "silu_no_mul", .function = "silu", .gated = false},
     {.name = "gelu_no_mul", .function = "gelu", .gated = false},
     {.name = "gelu_tanh_no_mul", .function = "gelu_tanh", .gated = false},
     {.name = "relu2_no_mul", .function = "relu2", .gated = false},
+    {.name = "clamped_relu2_no_mul", .function = "clamped_relu2", .gated = false, .parameters = "limit", .needs = "limit"},
 };
 // clang-format on
 

@@ -50,14 +50,20 @@ static std::map<std::string_view, Row> sorted(const Row (&table)[N]) {
 static void printActivations() {
   std::puts("#ifdef MOEC_ACTIVATION");
   for (const auto &[name, function] : sorted(kActivationFunctions)) {
-    const std::string gated =
-        function.numbersPolicy.empty()
-            ? "gated<" + std::string(function.policy) + ">"
-            : "withNumbers<" + std::string(function.numbersPolicy) +
-                  "<Numbers>>";
-    const std::string plain =
-        function.policy.empty() ? "nullptr"
-                                : "plain<" + std::string(function.policy) + ">";
+    const auto named = [](std::string with, std::string_view policy,
+                          std::string_view numbers) {
+      return with.append("<").append(policy).append(numbers).append(">");
+    };
+    std::string gated = "nullptr", plain = "nullptr";
+    if (!function.numbersPolicy.empty())
+      gated = named("withNumbers", function.numbersPolicy, "<Numbers>");
+    else if (!function.policy.empty())
+      gated = named("gated", function.policy, "");
+    if (!function.plainNumbersPolicy.empty())
+      plain =
+          named("plainWithNumbers", function.plainNumbersPolicy, "<Numbers>");
+    else if (!function.policy.empty())
+      plain = named("plain", function.policy, "");
     std::printf("MOEC_ACTIVATION(\"%s\", \"%s\", %s, %s)\n",
                 std::string(name).c_str(), parametersOf(function).c_str(),
                 gated.c_str(), plain.c_str());

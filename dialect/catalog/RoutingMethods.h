@@ -77,6 +77,8 @@ inline constexpr RoutingMethod kRoutingMethods[] = {
     {.name = "sigmoid", .score = "sigmoid", .select = "top_k", .normalize = "none", .options = "groups scale expert_scale"},
     {.name = "sigmoid_renorm", .score = "sigmoid", .select = "top_k", .normalize = "sum_epsilon", .options = "groups scale expert_scale"},
     {.name = "topk_sigmoid", .score = "identity", .select = "top_k", .normalize = "sigmoid", .options = "groups scale expert_scale"},
+    {.name = "topk_sigmoid_bias", .score = "identity", .select = "top_k", .normalize = "sigmoid", .options = "bias scale expert_scale",
+     .needs = "bias"},
     {.name = "llama4", .score = "identity", .select = "top_k", .normalize = "sigmoid", .options = "expert_scale",
      .needs = "weight_on_input"},
     {.name = "sigmoid_bias", .score = "sigmoid", .select = "top_k", .normalize = "none", .options = "bias groups scale expert_scale",

@@ -40,7 +40,7 @@ constexpr float Numbers::*kNumberFields[] = {
     &Numbers::ofAlpha, &Numbers::ofBeta, &Numbers::ofLinearBeta,
     &Numbers::ofLimit};
 
-template <class Function> float plain(float value) {
+template <class Function> float plain(float value, const Numbers &) {
   return Function::value(value);
 }
 template <class Function> float gated(float gate, float up, const Numbers &) {
@@ -50,12 +50,17 @@ template <class Activation>
 float withNumbers(float gate, float up, const Numbers &numbers) {
   return Activation{numbers}.apply(gate, up);
 }
+template <class Activation>
+float plainWithNumbers(float value, const Numbers &numbers) {
+  return Activation{numbers}.apply(value);
+}
 
 struct Function {
   std::string_view name;
   WordList takes; ///< of kNumbers
+  /// Null: never gated, and all numbers are of one value.
   float (*gated)(float gate, float up, const Numbers &numbers);
-  float (*plain)(float value); ///< null: always gated
+  float (*plain)(float value, const Numbers &numbers); ///< null: always gated
 };
 
 constexpr Function kFunctions[] = {
@@ -100,7 +105,7 @@ Result<AllNumbers> numbersOf(KernelRun &run, const Function &function,
     const std::optional<float> number = run.number(kNumbers[i]);
     const bool ofExperts = run.has(weight);
     if ((number || ofExperts) &&
-        (!gated || !function.takes.contains(kNumbers[i])))
+        ((!gated && function.gated) || !function.takes.contains(kNumbers[i])))
       return run.fail("expected no {} with function {}{}", kNumbers[i],
                       function.name, gated ? "" : " without a gate");
     if (number)
@@ -141,6 +146,8 @@ Result<void> stages::activate(KernelRun &run) {
   int64_t interleave = run.integer("interleave");
   if (!gated && !function->plain)
     return run.fail("expected function {} with a gate", function->name);
+  if (gated && !function->gated)
+    return run.fail("expected function {} without a gate", function->name);
   AllNumbers numbers = TRY(numbersOf(run, *function, gated));
 
   int64_t columns = TRY(run.columnsOf("input"));
@@ -191,7 +198,7 @@ Result<void> stages::activate(KernelRun &run) {
                    more.data());
       for (int64_t c = 0; c < outColumns; ++c) {
         if (!gated) {
-          out[c] = function->plain(row[c] + more[c]);
+          out[c] = function->plain(row[c] + more[c], ofRow);
           continue;
         }
         int64_t gateColumn = c, upColumn = outColumns + c;

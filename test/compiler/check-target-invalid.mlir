@@ -422,3 +422,24 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // expected-error@+1 {{layer @l refused [option_not_supported]: weights_type makes codes of gates and ups that follow each other or take turns row by row, got gate_up_order 'interleaved_8'; accepted: another gate_up_order}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_channel>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, gate_up_order = "interleaved_8", weights_type = bf16}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: activation 'powlu' is a power by its 'alpha', got 0.00; accepted: a number above 0}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<powlu, alpha = 0.0>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: activation 'clamped_relu2_no_mul' needs a 'limit', got none; accepted: a number above 0}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<clamped_relu2_no_mul>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'topk_sigmoid_bias' does not take 'groups'; accepted: bias scale expert_scale}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+  routing = #moe.routing<topk_sigmoid_bias, groups = 2, top_groups = 1, bias>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -15,7 +15,7 @@ module attributes {a = #moe.quant<a1 = <f16>, a1 = <f16>>} {}
 
 // -----
 
-// expected-error@+1 {{unknown routing method 'softmax'; known: default, renormalize, renormalize_naive, topk, sigmoid, sigmoid_renorm, topk_sigmoid, llama4, sigmoid_bias, deepseek_v3, minimax2, deepseek_v4, sqrtsoftplus, ernie, longcat, sparsemixer, intern_s1, intern_s1_renorm, simulated, simulated_normal, custom, auto}}
+// expected-error@+1 {{unknown routing method 'softmax'; known: default, renormalize, renormalize_naive, topk, sigmoid, sigmoid_renorm, topk_sigmoid, topk_sigmoid_bias, llama4, sigmoid_bias, deepseek_v3, minimax2, deepseek_v4, sqrtsoftplus, ernie, longcat, sparsemixer, intern_s1, intern_s1_renorm, simulated, simulated_normal, custom, auto}}
 module attributes {a = #moe.routing<softmax>} {}
 
 // -----
@@ -40,7 +40,7 @@ module attributes {a = #moe.routing<default, group = 4>} {}
 
 // -----
 
-// expected-error@+1 {{unknown activation 'swish'; known: silu, gelu, gelu_tanh, relu2, swigluoai, swigluoai_uninterleave, swiglustep, situ, silu_no_mul, gelu_no_mul, gelu_tanh_no_mul, relu2_no_mul}}
+// expected-error@+1 {{unknown activation 'swish'; known: silu, gelu, gelu_tanh, relu2, swigluoai, swigluoai_uninterleave, swiglustep, situ, powlu, silu_no_mul, gelu_no_mul, gelu_tanh_no_mul, relu2_no_mul, clamped_relu2_no_mul}}
 module attributes {a = #moe.activation<swish>} {}
 
 // -----

@@ -199,6 +199,13 @@ TEST(Families, ValuesThatWouldMakeAnotherLayer) {
             "in.json: $.moe_router_logit_softcapping: expected 0 (a cap stands "
             "between the router's product and the scores; --ignore-field "
             "leaves it to the caller), got the number 2");
+  json kolibri = bare("kolibri1");
+  EXPECT_EQ(accepted(kolibri.dump()).routing.method, "topk_sigmoid_bias");
+  kolibri["norm_topk_prob"] = true;
+  EXPECT_EQ(refused(kolibri.dump()),
+            "in.json: $.norm_topk_prob: expected false (no routing method "
+            "divides sigmoids of logits that a bias has chosen by their sum), "
+            "got true");
   json mistral = bare("mistral4");
   mistral["n_group"] = 4;
   EXPECT_EQ(refused(mistral.dump()),

@@ -788,6 +788,14 @@ FAMILIES: dict[str, Family] = {
         beside={"vision_config": {"text_hidden_size": HIDDEN}},
         gain=6.0,
     ),
+    "kolibri1": Family(
+        "Kolibri1SparseMoeBlock",
+        "Kolibri1Config",
+        "Kolibri1ForCausalLM",
+        sizes("num_local_experts", moe_intermediate_size=INTER, shared_expert_intermediate_size=INTER),
+        {**TOPK, "renormalization": {"norm_topk_prob": True}, "gelu": {"hidden_act": "gelu"}},
+        small=SMALL,
+    ),
     "granitemoe_swa": Family(
         "GraniteMoeSWAMoE",
         "GraniteMoeSWAConfig",

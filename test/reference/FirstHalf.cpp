@@ -31,6 +31,17 @@ static double activate(const Layer &layer, const ActivationNumbers &numbers,
     return std::min(g / (1 + std::exp(-g)), limit);
   if (layer.function == "situ")
     return numbers.beta * std::tanh(g / numbers.beta) / (1 + std::exp(-g));
+  if (layer.function == "powlu") {
+    const double factor =
+        g > 0 ? std::pow(g, numbers.alpha / (std::sqrt(g) + 1)) : g;
+    return std::min(factor / (1 + std::exp(-g)), limit);
+  }
+  if (layer.function == "clamped_relu2") {
+    g = std::max(g, 0.0);
+    if (numbers.limit > 0 && std::isfinite(numbers.limit))
+      g = numbers.limit * std::tanh(g / numbers.limit);
+    return g * g;
+  }
   if (layer.function == "relu2")
     return g > 0 ? g * g : 0;
   if (layer.function == "silu") {

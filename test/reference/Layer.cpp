@@ -365,9 +365,9 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   layer.logitsType = reader.floatType("logits_type");
 
   readRouting(reader, json, layer);
-  layer.function =
-      reader.word("activation.function",
-                  {"silu", "gelu", "gelu_tanh", "relu2", "swiglustep", "situ"});
+  layer.function = reader.word(
+      "activation.function", {"silu", "gelu", "gelu_tanh", "relu2",
+                              "swiglustep", "situ", "powlu", "clamped_relu2"});
   layer.gated = reader.boolean("activation.gated");
   layer.numbers.alpha = reader.numberOr("activation.alpha", 1);
   layer.numbers.beta = reader.numberOr("activation.beta", 0);

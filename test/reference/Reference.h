@@ -108,7 +108,8 @@ struct Layer {
   bool weightOnInput = false;  ///< weights multiply x, not what becomes of it
   double routingScale = 1;
   double outputScale = 1;
-  std::string function; ///< silu, gelu, gelu_tanh, relu2, swiglustep, situ
+  /// silu, gelu, gelu_tanh, relu2, swiglustep, situ, powlu, clamped_relu2
+  std::string function;
   ActivationNumbers numbers;
   /// Which of kActivationNumbers each expert has its own of.
   std::array<bool, 4> ofExperts = {};

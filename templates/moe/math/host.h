@@ -120,11 +120,13 @@ inline float reciprocalApproximate(float x) { return 1.0f / x; }
 } // namespace moe::ptx
 
 #include "moe/math/activation.cuh"
+#include "moe/math/clamped_relu2.cuh"
 #include "moe/math/codes.cuh"
 #include "moe/math/emulated.cuh"
 #include "moe/math/keys.cuh"
 #include "moe/math/normalize.cuh"
 #include "moe/math/owners.cuh"
+#include "moe/math/powlu.cuh"
 #include "moe/math/scale_atoms.cuh"
 #include "moe/math/scaling.cuh"
 #include "moe/math/score.cuh"

@@ -1,0 +1,37 @@
+//===- clamped_relu2.cuh - a squared ReLU below a limit ---------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// FlashInfer's ClampedRelu2, the clamped_squared_relu of Megatron-LM. Kernels
+// include this file for this activation alone.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/math/activation.cuh"
+
+namespace moe::activation {
+
+/// (limit tanh(max(x, 0) / limit))^2, which stays below limit^2; max(x, 0)^2
+/// without a limit.
+template <class Numbers> struct ClampedRelu2 {
+  static constexpr bool kGated = false;
+  static constexpr bool kIdentity = false;
+  static constexpr bool kOfExpert = Numbers::kOfExpert;
+  [[no_unique_address]] Numbers numbers;
+
+  __device__ __forceinline__ float apply(float value) const {
+    float infinity = __uint_as_float(0x7f800000u);
+    float limit = numbers.below(infinity);
+    float positive = fmaxf(value, 0.0f);
+    if (limit < infinity)
+      positive = limit * tanhf(positive / limit);
+    return positive * positive;
+  }
+};
+
+} // namespace moe::activation

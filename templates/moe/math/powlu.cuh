@@ -1,0 +1,51 @@
+//===- powlu.cuh - SiLU with a power that adapts itself ---------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// FlashInfer's PowLU. Kernels include this file for this activation alone.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/math/activation.cuh"
+
+namespace moe::activation {
+
+/// min(p(g), limit) u', where u' = u within +-limit, and p(g) is
+/// g^(alpha / (sqrt(g) + 1)) sigmoid(g) of g above 0, else silu(g).
+template <class Numbers> struct PowLu {
+  static constexpr bool kGated = true;
+  static constexpr bool kIdentity = false;
+  static constexpr bool kOfExpert = Numbers::kOfExpert;
+  [[no_unique_address]] Numbers numbers;
+
+  /// Without a branch, as the gates of rows that are dropped may be anything: a
+  /// positive gate gives a power and 0, another one 0 and itself.
+  __device__ __forceinline__ float apply(float gate, float up) const {
+    float positive = fminf(fmaxf(gate, 0.0f), 3.402823466e38f);
+    float power = numbers.alpha() / (sqrtf(positive) + 1.0f);
+    float base = ptx::exp2Approximate(power * log2Approximate(positive)) +
+                 fminf(gate, 0.0f);
+    up = -numbers.below(-numbers.below(up));
+    return numbers.below(base * sigmoid(gate)) * up;
+  }
+
+private:
+  /// Within 2^-22 for values from 0.5 to 2, within 2 ulp for others; -inf for 0
+  /// and for subnormal numbers.
+  static __device__ __forceinline__ float log2Approximate(float x) {
+#ifdef __CUDA_ARCH__
+    float power;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
+#else
+    return std::log2(x);
+#endif
+  }
+};
+
+} // namespace moe::activation

@@ -1,0 +1,12 @@
+// RUN: moec compile %s --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s
+// RUN: rm -rf %t && moec compile %s --arch=sm_90a --max-tokens=64 --no-cubin -o %t
+// RUN: moec-check %t --device=host --check --tokens=1,40
+
+// An activation of one value may have numbers, too.
+// CHECK: ---- sm_90a/up_to_4_route_gate_up.cu
+// CHECK: #include "moe/math/clamped_relu2.cuh"
+// CHECK: static constexpr float kLimit = 0x1.8p+0f;
+// CHECK: using Activation = moe::activation::ClampedRelu2<moe::activation::OfLayer<Numbers>>;
+moe.layer @clamped {experts = 8, top_k = 2, hidden = 96, intermediate = 176,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<clamped_relu2_no_mul, limit = 1.5>, parallel = #moe.parallel<>}

@@ -1,0 +1,13 @@
+// RUN: moec compile %s --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s
+// RUN: rm -rf %t && moec compile %s --arch=sm_90a --max-tokens=64 --no-cubin -o %t
+// RUN: moec-check %t --device=host --check --tokens=1,40
+
+// A bias chooses among logits, and weights are sigmoids of the logits alone.
+// CHECK: const float *routing_bias;
+// CHECK: using Score = moe::routing::Identity;
+// CHECK-NEXT: using Select = moe::routing::TopK;
+// CHECK-NEXT: using Normalize = moe::routing::SigmoidSelected;
+// CHECK-NEXT: static constexpr bool kRoutingBias = true;
+moe.layer @kolibri {experts = 64, top_k = 6, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>,
+  routing = #moe.routing<topk_sigmoid_bias>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
