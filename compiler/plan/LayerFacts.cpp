@@ -40,6 +40,7 @@ static LayerFacts commonFacts(moe::LayerOp layer) {
   facts.sharedIntermediate = layer.getLocalSharedIntermediate().value_or(0);
   facts.gated = layer.isGated();
   facts.takesManyRegisters = layer.getActivation().takesManyRegisters();
+  facts.function = layer.getActivation().getRow().function;
   facts.quantizesWeights = layer.quantizesWeights();
   facts.takesCodes = layer.getInputQuantized() || layer.getPart();
   return facts;

@@ -192,7 +192,8 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
   if (engine.warpSpecialized && layer.takesManyRegisters && !layer.gated)
     return Reason{
         "activation_not_supported",
-        fmt::format("engine '{}' does not serve gelu without gates", name)};
+        fmt::format("engine '{}' does not serve {} without gates", name,
+                    layer.function)};
   if (layer.quantizesWeights)
     return Reason{"quant_not_supported",
                   fmt::format("engine '{}' does not read weights that are "

@@ -47,6 +47,7 @@ struct LayerFacts {
   int64_t sharedIntermediate = 0;
   bool gated = false;
   bool takesManyRegisters = false; ///< the activation
+  std::string_view function;       ///< what the activation applies
   std::string format = "standard"; ///< activation_format
   bool quantized = false;          ///< some descriptor has a scale
   std::string scheme; ///< a row of Schemes.h, or "" when spelled out

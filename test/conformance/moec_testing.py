@@ -95,8 +95,9 @@ def reads_fragments(rows, engine):
 
 
 def takes(rows, engine, activation):
-    """Whether the engine serves the activation: one that reads fragments has no registers for gelu without gates."""
-    return not (reads_fragments(rows, engine) and activation["function"] == "gelu" and not activation["gated"])
+    """Whether the engine serves the activation: one that reads fragments has no registers for some functions without gates."""
+    heavy = activation["function"] in ("gelu", "clamped_relu2")
+    return not (reads_fragments(rows, engine) and heavy and not activation["gated"])
 
 
 def in_blocks(layer, scheme=None):
