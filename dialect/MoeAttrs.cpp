@@ -355,7 +355,7 @@ bool RoutingAttr::takesGivenIdsAlone() const {
 LogicalResult RoutingAttr::verify(EmitError emitError, StringRef method,
                                   StringRef scoring, bool renormalize,
                                   int64_t groups, int64_t topGroups, FloatAttr,
-                                  bool) {
+                                  bool, FloatAttr softcap) {
   const bool isAuto = std::string_view(method) == catalog::kAutoRouting;
   if (!isAuto && verifyWord(emitError, catalog::kRoutingMethods, method,
                             "routing method", ", auto"))
@@ -373,6 +373,10 @@ LogicalResult RoutingAttr::verify(EmitError emitError, StringRef method,
       topGroups > groups)
     return emitError() << "'top_groups' must be between 1 and 'groups', got "
                        << topGroups << " of " << groups;
+  if (softcap && !(softcap.getValueAsDouble() > 0))
+    return emitError() << "'softcap' must be positive, got "
+                       << softcap.getValueAsDouble()
+                       << "; no cap is said by leaving it away";
   return success();
 }
 

@@ -174,7 +174,7 @@ def Moe_QuantAttr : Moe_VerifiedAttr<"Quant", "quant"> {
 }
 
 def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing", [{
-    "", "scoring", "renormalize", "groups", "top_groups", "scale", "bias"
+    "", "scoring", "renormalize", "groups", "top_groups", "scale", "bias", "softcap"
   }]> {
   let summary = "how experts are chosen and weighed";
   let description = [{
@@ -184,7 +184,8 @@ def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing", [{
     * `groups`, `top_groups`: experts in groups, of which the best are kept;
     * `scale`: multiplies the weights;
     * `bias`: a correction bias is added to the scores for the selection. The
-      keys that are compared are the scores with it; without, the logits.
+      keys that are compared are the scores with it; without, the logits;
+    * `softcap`: scores are those of softcap * tanh(logit / softcap).
 
     An importer that knows a scoring function and flags, but no method, writes
     `auto` with `scoring` (softmax, sigmoid, sqrtsoftplus) and `renormalize`;
@@ -203,12 +204,13 @@ def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing", [{
     OptionalParameter<"int64_t", "0">:$groups,
     OptionalParameter<"int64_t", "0">:$topGroups,
     OptionalParameter<"::mlir::FloatAttr">:$scale,
-    OptionalParameter<"bool">:$bias
+    OptionalParameter<"bool">:$bias,
+    OptionalParameter<"::mlir::FloatAttr">:$softcap
   );
   let builders = [
     AttrBuilder<(ins "::llvm::StringRef":$method), [{
       return $_get($_ctxt, method, ::llvm::StringRef(), false, int64_t(0), int64_t(0),
-                   ::mlir::FloatAttr(), false);
+                   ::mlir::FloatAttr(), false, ::mlir::FloatAttr());
     }]>
   ];
   let extraClassDeclaration = [{

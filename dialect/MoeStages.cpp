@@ -91,6 +91,8 @@ void RouteOp::addStageAttributes(NamedAttrList &attributes) {
   writer.integer("groups", routing.getGroups());
   writer.integer("top_groups", routing.getTopGroups());
   writer.number("scale", routing.getScaleValue());
+  if (routing.getSoftcap())
+    writer.number("softcap", routing.getSoftcap().getValueAsDouble());
   if (getHashTable())
     writer.integer("table_rows", extent(getHashTable(), 0));
   if (getLogicalToPhysical())

@@ -70,7 +70,7 @@ void addRoutingFields(moe::StageOpInterface stage, BoundTo boundTo,
                       ArgumentLayout &arguments);
 
 /// Adds the policies, and what a method has besides them.
-void addRoutingConfig(moe::RouteOp route, ConfigPrinter &config);
+void addRoutingConfig(moe::RouteOp route, KernelText &text);
 
 /// Adds the members that templates/moe/routing/place.cuh lists, and the first
 /// expert of the rank where the kernel takes it. Other fields are operands of

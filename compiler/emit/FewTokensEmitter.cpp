@@ -111,7 +111,7 @@ void FewTokensEmitter::addFields() {
 void FewTokensEmitter::addConfig() {
   auto permute = findStage<moe::PermuteOp>(kernel);
   ConfigPrinter &config = out.text.config;
-  addRoutingConfig(route, config);
+  addRoutingConfig(route, out.text);
   config.type("Scaling", quantize ? scalingPolicy(quantize.getDescriptor())
                                   : "moe::quant::Unscaled");
   config.type("Input", cppType(input()));

@@ -223,7 +223,7 @@ void Emitter::emitRoute() {
 
   int64_t experts = route.getNumExperts(), topK = route.getTopK();
   ConfigPrinter &config = out.text.config;
-  addRoutingConfig(route, config);
+  addRoutingConfig(route, out.text);
   config.number("kExperts", experts);
   config.number("kTopK", topK);
   config.number("kBlockTokens", count.getBlockTokens());

@@ -116,6 +116,8 @@ static json routingJson(moe::LayerOp layer) {
   // Written where there are some, so that older packages stay as they are.
   if (layer.getPerExpertScale())
     made["expert_scale"] = true;
+  if (routing.getSoftcap())
+    made["softcap"] = routing.getSoftcap().getValueAsDouble();
   if (int64_t rows = layer.getHashVocabulary().value_or(0))
     made["table_rows"] = rows;
   if (int64_t identities = layer.getZeroExperts().value_or(0))

@@ -56,11 +56,23 @@ static std::string selectPolicy(moe::RouteOp route,
   return std::string(policy);
 }
 
-void compiler::addRoutingConfig(moe::RouteOp route, ConfigPrinter &config) {
+void compiler::addRoutingConfig(moe::RouteOp route, KernelText &text) {
+  ConfigPrinter &config = text.config;
   const catalog::RoutingMethod &row =
       *catalog::find(catalog::kRoutingMethods,
                      std::string_view(route.getRouting().getMethod()));
-  config.type("Score", catalog::find(catalog::kScores, row.score)->policy);
+  const std::string_view score =
+      catalog::find(catalog::kScores, row.score)->policy;
+  if (const FloatAttr softcap = route.getRouting().getSoftcap()) {
+    text.includes.emplace_back("moe/math/softcap.cuh");
+    config.open("Cap");
+    config.real("kSoftcap", softcap.getValueAsDouble());
+    config.close();
+    config.type("Score",
+                fmt::format("moe::routing::Softcapped<{}, Cap>", score));
+  } else {
+    config.type("Score", score);
+  }
   config.type("Select", selectPolicy(route, row));
   config.type("Normalize",
               catalog::find(catalog::kNormalizations, row.normalize)->policy);

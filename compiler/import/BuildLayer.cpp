@@ -141,7 +141,7 @@ moe::RoutingAttr LayerBuilder::routing(const RoutingDescription &description) {
       failing(), &context, StringRef(description.method),
       StringRef(description.scoring), description.renormalize.value_or(false),
       description.groups, description.topGroups, number(description.scale),
-      description.bias);
+      description.bias, number(description.softcap));
 }
 
 moe::ActivationAttr

@@ -427,16 +427,14 @@ constexpr ModelFamily kFamilies[] = {
                  .scale = orElse("moe_routed_scaling_factor", 1.0),
                  .weightOnInput =
                      orElse("moe_apply_router_weight_on_input", false),
+                 .softcap = orElse("moe_router_logit_softcapping", 0.0),
                  .f32Logits = always(true)},
      .shared = {.count = always<int64_t>(1),
                 .width = orElse("shared_expert_intermediate_size", 512)},
      // Without mlp_layer_types the first layer is dense.
      .sparse = {{"first_k_dense_replace", 1},
                 {"mlp_only_layers"},
-                {"decoder_sparse_step", 1}},
-     .fixed = {mustBe("moe_router_logit_softcapping", 0, "0",
-                      "a cap stands between the router's product and the "
-                      "scores; --ignore-field leaves it to the caller")}},
+                {"decoder_sparse_step", 1}}},
     // The dense residual MLP is no part of the layer.
     {.architectures = "ArcticForCausalLM",
      .modelTypes = "arctic",

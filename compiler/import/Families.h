@@ -118,6 +118,8 @@ struct FamilyRouting {
   bool scaleOnOutput = false; ///< it multiplies the sum, not the weights
   Key<bool> weightOnInput = always(false);
   bool perExpertScale = false;
+  /// A cap of the logits; none where it is not above 0.
+  Key<Number> softcap = always(Number());
   /// How many layers take their ids from a table by token id, where no list of
   /// layer types says it.
   Key<int64_t> hashLayers = always<int64_t>(0);

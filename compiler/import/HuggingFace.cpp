@@ -439,6 +439,8 @@ void ConfigReader::readRouting(LayerDescription &layer) {
   layer.routedScaleOnOutput = row.scaleOnOutput;
   layer.applyRouterWeightOnInput = get(row.weightOnInput);
   layer.perExpertScale = row.perExpertScale;
+  if (const Number softcap = get(row.softcap); softcap && *softcap > 0)
+    routing.softcap = softcap;
   layer.zeroExperts = get(row.zeroExperts, 0, kMaxDescribedExperts);
   if (get(row.f32Logits))
     layer.logitsType = "f32";

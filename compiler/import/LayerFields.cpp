@@ -69,6 +69,7 @@ static constexpr LayerField kFields[] = {
          at<&L::activation, &A::perExpert>, false),
     number("routed_scale", "routed_scaling_factor", at<&L::routing, &R::scale>),
     flag("bias", "e_score_correction_bias", at<&L::routing, &R::bias>, false),
+    number("softcap", "router_logit_softcapping", at<&L::routing, &R::softcap>),
     flag("per_expert_scale", "per_expert_scale", at<&L::perExpertScale>),
     integer("hash_vocabulary", "hash_vocabulary", at<&L::hashVocabulary>,
             kMaxDescribedHidden),

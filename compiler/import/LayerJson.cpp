@@ -251,6 +251,9 @@ void readRouting(JsonReader &reader, LayerDescription &layer) {
     routing.scoring = scoring;
     routing.renormalize = renormalize;
   }
+  if (routing.softcap && *routing.softcap <= 0)
+    reader.expected("router_logit_softcapping",
+                    "a number above 0, or no field for no cap");
   const int64_t most = mostExperts(layer);
   const int64_t groups = reader.integerOr("num_expert_group", 0, 0, most);
   const int64_t asked = reader.integerOr("topk_group", 0, 0, most);

@@ -299,6 +299,7 @@ void checkParameters(moe::LayerOp layer, Refuse refuse) {
   check("routing", method, "groups", routing.getGroups() > 0, options);
   check("routing", method, "scale", bool(routing.getScale()), options);
   check("routing", method, "bias", routing.getBias(), options);
+  check("routing", method, "softcap", bool(routing.getSoftcap()), options);
   check("routing", method, "expert_scale", layer.getPerExpertScale(), options);
   check("routing", method, "table", isPositive(layer.getHashVocabulary()),
         options);

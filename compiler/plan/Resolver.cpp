@@ -190,10 +190,9 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
   const int64_t bits = bitsOf(layer.elementTypes.front());
   // Its epilogue would need more registers than the tile leaves.
   if (engine.warpSpecialized && layer.takesManyRegisters && !layer.gated)
-    return Reason{
-        "activation_not_supported",
-        fmt::format("engine '{}' does not serve {} without gates", name,
-                    layer.function)};
+    return Reason{"activation_not_supported",
+                  fmt::format("engine '{}' does not serve {} without gates",
+                              name, layer.function)};
   if (layer.quantizesWeights)
     return Reason{"quant_not_supported",
                   fmt::format("engine '{}' does not read weights that are "

@@ -86,6 +86,7 @@ struct Method {
   std::string_view select;
   int64_t experts = 0, topK = 0, groups = 0, topGroups = 0;
   float scale = 1, outputScale = 1;
+  float softcap = 0;                    ///< 0: none
   std::vector<float> bias, expertScale; ///< empty: none
   int64_t groupSize() const { return experts / groups; }
 };
@@ -136,6 +137,8 @@ private:
   }
 
   float score(float logit) const {
+    if (method.softcap > 0)
+      logit = routing::softcapped(logit, method.softcap);
     return method.score.score(logit, maximum, sum);
   }
 
@@ -285,6 +288,11 @@ Result<Method> readMethod(KernelRun &run) {
   };
   factor("scale", method.scale);
   factor("output_scale", method.outputScale);
+  factor("softcap", method.softcap);
+  if (method.softcap < 0 || (method.softcap > 0 && method.score.needsSum))
+    return run.fail("expected a softcap of at least 0, and none with score {}, "
+                    "got {}",
+                    method.score.name, method.softcap);
   for (auto [name, values] : {std::pair{"routing_bias", &method.bias},
                               std::pair{"expert_scale", &method.expertScale}}) {
     if (!run.has(name))

@@ -443,3 +443,10 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
   input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
   routing = #moe.routing<topk_sigmoid_bias, groups = 2, top_groups = 1, bias>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'renormalize' does not take 'softcap'; accepted: groups scale expert_scale}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+  routing = #moe.routing<renormalize, softcap = 2.0>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

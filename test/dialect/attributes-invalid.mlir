@@ -362,3 +362,8 @@ module attributes {a = #moe.report<backend = grouped, engine = mma_sync, realiza
 
 // expected-error@+1 {{a schedule of slices needs 'block_tokens', 'block_rows' and 'buffers', got 0, 512 and 2}}
 module attributes {a = #moe.slices_schedule<tile = [64, 128, 128], stages = 4, block_rows = 512, buffers = 2, producer_warps = 4, consumer_warps = 8, registers = [56, 224]>} {}
+
+// -----
+
+// expected-error@+1 {{'softcap' must be positive, got 0.000000e+00; no cap is said by leaving it away}}
+module attributes {a = #moe.routing<sigmoid, softcap = 0.0>} {}

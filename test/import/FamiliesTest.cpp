@@ -195,10 +195,15 @@ TEST(Families, AModelDoesAsItDoes) {
 }
 
 TEST(Families, ValuesThatWouldMakeAnotherLayer) {
-  EXPECT_EQ(refusedBeside("laguna-xs.2", {{"moe_router_logit_softcapping", 2}}),
-            "in.json: $.moe_router_logit_softcapping: expected 0 (a cap stands "
-            "between the router's product and the scores; --ignore-field "
-            "leaves it to the caller), got the number 2");
+  const auto softcap = [](double value) {
+    return accepted(edited("laguna-xs.2", {},
+                           {{"moe_router_logit_softcapping", value}}))
+        .routing.softcap;
+  };
+  EXPECT_EQ(softcap(2), 2.0);
+  EXPECT_EQ(softcap(0), std::nullopt);
+  // The class caps by what is above 0 alone.
+  EXPECT_EQ(softcap(-1), std::nullopt);
   json kolibri = bare("kolibri1");
   EXPECT_EQ(accepted(kolibri.dump()).routing.method, "topk_sigmoid_bias");
   kolibri["norm_topk_prob"] = true;

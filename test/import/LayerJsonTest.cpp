@@ -222,7 +222,7 @@ TEST(LayerJson, UnknownFields) {
       "num_experts, num_redundant_experts, num_zero_experts, out_dtype, "
       "per_expert_scale, quant_config, "
       "renormalize, residual, routed_scaling_factor, "
-      "router_logits_dtype, "
+      "router_logit_softcapping, router_logits_dtype, "
       "routing_method, scoring_func, shared_expert_gate, "
       "shared_intermediate_size, "
       "skip_final_all_reduce, stored_hidden_dim, "
@@ -257,6 +257,13 @@ TEST(LayerJson, FieldsThatVllmHasAndThisFormatHasNot) {
       refused({{"quant_config", {{"scheme", "bf16"}, {"gemm1_alpha", 1.0}}}}),
       "in.json: $.quant_config.gemm1_alpha: no field of this format: "
       "say swiglu_alpha of the layer, or activation_per_expert");
+}
+
+TEST(LayerJson, ACapOfTheLogitsIsAboveZero) {
+  EXPECT_EQ(accepted({{"router_logit_softcapping", 30}}).routing.softcap, 30.0);
+  EXPECT_EQ(refused({{"router_logit_softcapping", 0}}),
+            "in.json: $.router_logit_softcapping: expected a number above 0, "
+            "or no field for no cap, got the number 0");
 }
 
 TEST(LayerJson, WordsOfVllmForActivationAndMemory) {

@@ -121,6 +121,8 @@ def shared_of(block: Any) -> Any:
 
 def logits_of(family: Family, router: Any, x: torch.Tensor, result: Any) -> torch.Tensor:
     """The logits, whose place among the router's results differs between releases."""
+    if hasattr(router, "router_logit_softcapping"):  # laguna gives them capped
+        return nn.functional.linear(x, router.weight).float()
     if hasattr(router, "classifier"):  # longcat_flash; some releases do not give them
         return nn.functional.linear(x.float(), router.classifier.weight.float())
     if not isinstance(result, tuple):

@@ -296,6 +296,8 @@ static void readRouting(Reader &reader, const nlohmann::json &json,
   };
   if (has("expert_scale"))
     layer.expertScale = reader.boolean("routing.expert_scale");
+  if (has("softcap"))
+    layer.softcap = reader.number("routing.softcap");
   if (has("table_rows"))
     layer.tableRows = reader.integer("routing.table_rows", 1);
   if (has("zero_experts"))

@@ -107,6 +107,7 @@ struct Layer {
   bool addZeroExperts = false; ///< this rank does so
   bool weightOnInput = false;  ///< weights multiply x, not what becomes of it
   double routingScale = 1;
+  double softcap = 0; ///< of logits before their score; 0: none
   double outputScale = 1;
   /// silu, gelu, gelu_tanh, relu2, swiglustep, situ, powlu, clamped_relu2
   std::string function;

@@ -93,6 +93,9 @@ std::vector<float> scoresOf(const Layer &layer,
     return softmax(logits);
   std::vector<float> scores = logits;
   for (float &score : scores) {
+    // The capped logit is a number of f32, as the logit is.
+    if (layer.softcap > 0)
+      score = float(layer.softcap * std::tanh(double(score) / layer.softcap));
     if (layer.score == "sigmoid")
       score = float(sigmoid(score));
     if (layer.score == "sqrtsoftplus")

@@ -131,6 +131,7 @@ inline float reciprocalApproximate(float x) { return 1.0f / x; }
 #include "moe/math/scaling.cuh"
 #include "moe/math/score.cuh"
 #include "moe/math/slabs.cuh"
+#include "moe/math/softcap.cuh"
 #include "moe/math/weight_scaling.cuh"
 
 #undef __device__

@@ -1,0 +1,33 @@
+//===- softcap.cuh - the score of a capped logit ----------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Kernels include this file for layers with such a cap alone.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/math/score.cuh"
+
+namespace moe::routing {
+
+/// cap tanh(logit / cap), which grows with the logit and stays within +-cap;
+/// NaN stays.
+__device__ __forceinline__ float softcapped(float logit, float cap) {
+  return cap * tanhf(logit / cap);
+}
+
+/// A score of one logit that is capped first, by Constants::kSoftcap.
+template <class Score, class Constants> struct Softcapped {
+  static constexpr bool kNeedsSum = false;
+  static_assert(!Score::kNeedsSum, "the sum would be one of capped logits");
+  static __device__ __forceinline__ float score(float logit, float, float) {
+    return Score::score(softcapped(logit, Constants::kSoftcap), 0.0f, 0.0f);
+  }
+};
+
+} // namespace moe::routing

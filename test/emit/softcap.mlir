@@ -1,0 +1,14 @@
+// RUN: moec compile %s --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s
+// RUN: rm -rf %t && moec compile %s --arch=sm_90a --max-tokens=64 --no-cubin -o %t && FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
+// RUN: moec-check %t --device=host --check --tokens=1,40
+
+// A cap of the logits is a policy around the score, of layers that have one.
+// CHECK: ---- sm_90a/up_to_4_route_gate_up.cu
+// CHECK: #include "moe/math/softcap.cuh"
+// CHECK: struct Cap {
+// CHECK-NEXT: static constexpr float kSoftcap = 0x1p+1f;
+// CHECK: using Score = moe::routing::Softcapped<moe::routing::Sigmoid, Cap>;
+// MANIFEST: "softcap": 2.0
+moe.layer @laguna {experts = 64, top_k = 6, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>,
+  routing = #moe.routing<deepseek_v3, scale = 2.5, bias, softcap = 2.0>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
