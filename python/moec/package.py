@@ -263,7 +263,7 @@ class Package:
         stream: Any = None,
         progress: bool | Progress | None = None,
     ) -> "Layer":
-        """Checks names, shapes and element types of all stored weights, and packs them.
+        """Checks names, shapes, element types and numbers of all stored weights, and packs them.
 
         weights: arrays by the names of .values. Memory for a packed weight may be given under its name.
         in_place: packed weights take the memory of stored ones where the package allows it, which overwrites them.

@@ -78,6 +78,28 @@ def ranks_of(package: moec.Package) -> list[int]:
     return [row["rank"] for row in package.manifest["ranks"]]
 
 
+def test_a_family_that_the_caller_names() -> None:
+    config = {**json.loads(QWEN.read_text()), "architectures": ["MineForCausalLM"], "model_type": "mine"}
+    wanted = moec.explain(QWEN, arch=ARCH)
+    for known in ("qwen3_moe", "Qwen3MoeForCausalLM"):
+        report = moec.explain(config, arch=ARCH, as_=known)
+        assert report.served
+        assert report.targets == wanted.targets
+    package = moec.load(moec.compile(config, arch=ARCH, as_="qwen3_moe", max_tokens=16), device="host")
+    assert package.manifest["layer"]["num_experts"] == 128
+    for source, family, message in (
+        (config, None, 'unknown architecture the string "MineForCausalLM"'),
+        (config, "qwen3_mo", r"--as=qwen3_mo: unknown family \(did you mean qwen3_moe"),
+        # The keys of another family.
+        (config, "jamba", r"\$\.norm_topk_prob: "),
+        (SMALL, "qwen3_moe", "expected no --as with a layer JSON, which needs no family"),
+    ):
+        with pytest.raises(moec.MoecError, match=message):
+            moec.compile(source, arch=ARCH, as_=family)
+    with pytest.raises(moec.InvalidArgument, match="as: expected"):
+        moec.compile(config, arch=ARCH, as_=1)
+
+
 def test_ranks() -> None:
     assert ranks_of(moec.load(moec.compile(SMALL, arch=ARCH, tp=2, rank=1), device="host")) == [1]
     files = moec.compile(SMALL, arch=ARCH, tp=2, all_ranks=True)

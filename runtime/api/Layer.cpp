@@ -12,6 +12,9 @@
 #include "runtime/api/Layer.h"
 
 #include "runtime/cuda/TensorMaps.h"
+#include "runtime/package/ElementTypes.h"
+#include "runtime/weights/LoadWeights.h"
+#include "runtime/weights/NumberRules.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -72,6 +75,68 @@ static Result<void> bindNamed(const Package &package,
     seen[at] = true;
     values[at] =
         TRY(bindTensor(valueAt(manifest, target, at), symbols, weight));
+  }
+  return {};
+}
+
+/// Verifies the numbers of the stored weights that the caller names. Of memory
+/// of a GPU, scales of blocks, groups and rows and float weights are left out:
+/// they are too many to copy.
+static Result<void> checkStoredNumbers(const Package &package,
+                                       std::span<const Tensor> weights,
+                                       const weights::ExpertRange &range,
+                                       CUstream stream) {
+  const Manifest &manifest = package.manifest();
+  const auto symbols =
+      TRY(symbolsFor(manifest, manifest.maxTokens, package.smCount()));
+  const CudaDriver *driver =
+      package.cuda() ? package.cuda()->place().driver : nullptr;
+  bool isDone = false; // what the stream writes
+  std::vector<std::byte> copy;
+  for (const Tensor &weight : weights) {
+    const auto index = static_cast<size_t>(
+        valueIndex(manifest, package.target(), weight.name));
+    const Value &value = valueAt(manifest, package.target(), index);
+    if (value.role != ValueRole::StoredWeight)
+      continue;
+    const weights::NumberRule rule =
+        weights::ruleOf(*manifest.layer, value.name);
+    const bool isLarge = rule == weights::NumberRule::Scale ||
+                         value.name.ends_with("w13") ||
+                         value.name.ends_with("w2");
+    if (rule == weights::NumberRule::Any || (driver && isLarge))
+      continue;
+    const BoundValue bound = TRY(bindTensor(value, symbols, weight));
+    const bool isNamed =
+        !weight.elementType.empty() && weight.elementType != "u8";
+    const std::string_view type =
+        isNamed ? weight.elementType : value.elementTypes.front();
+    int64_t ofExpert = 1, experts = 1;
+    for (size_t i = 0; i < value.shape.size(); ++i)
+      (i ? ofExpert : experts) *= TRY(value.shape[i].evaluate(symbols));
+    const int64_t stride = bound.rowStride ? bound.rowStride : ofExpert;
+    const auto *data = reinterpret_cast<const std::byte *>(bound.address);
+    if (driver) {
+      if (!isDone)
+        TRY(driver->check(driver->streamSynchronize(stream),
+                          "waiting for the given weights"));
+      isDone = true;
+      const int64_t bytes =
+          ((experts - 1) * stride + ofExpert) * findElementType(type)->bits / 8;
+      copy.resize(size_t(std::max<int64_t>(bytes, 0)));
+      if (!copy.empty())
+        TRY(driver->check(
+            driver->memcpyDtoH(copy.data(), bound.address, copy.size()),
+            "reading scales and biases"));
+      data = copy.data();
+    }
+    const bool isPart = weights::WeightPlan::isOfExperts(value.name) &&
+                        !weights::WeightPlan::isOfSharedMlp(value.name);
+    const int64_t first = isPart ? std::min(range.first, experts) : 0;
+    const int64_t count = isPart && range.count >= 0 ? range.count : experts;
+    TRY(weights::checkStored(value, type, rule, data, first,
+                             std::min(count, experts - first), ofExpert,
+                             stride));
   }
   return {};
 }
@@ -172,7 +237,9 @@ Layer::create(std::shared_ptr<const Package> package,
     TRY(scope->status());
     TRY(code.cuda()->refuseCapture(static_cast<CUstream>(stream),
                                    "creating a layer"));
+    TRY(checkStoredNumbers(code, weights, {}, static_cast<CUstream>(stream)));
   } else {
+    TRY(checkStoredNumbers(code, weights, {}, nullptr));
     auto device = TRY(host::HostDevice::create(code.manifest(), code.target(),
                                                host::Options()));
     layer->hostDevice = std::make_unique<host::HostDevice>(std::move(device));
@@ -398,6 +465,9 @@ Result<void> Layer::repack(std::span<const Tensor> weights, int64_t first,
                              "give stored weights only",
                              value.name);
   }
+  // On a GPU a capture may record this, so that no number can be read.
+  if (!code->cuda())
+    TRY(checkStoredNumbers(*code, weights, {first, count}, nullptr));
   TRY(checkPartInPlace(sources, count == experts));
   if (count < experts)
     TRY(checkPartIsOfExperts(weights, experts));

@@ -11,6 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/weights/LoadWeights.h"
+#include "runtime/weights/NumberRules.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -79,25 +80,7 @@ NumberRule WeightLoader::ruleFor(const Wanted &wanted,
                                  const Found &found) const {
   if (quantized.contains(found.name))
     return NumberRule::Any;
-  switch (found.parsed.role.kind) {
-  case Kind::Scale:
-    // A scale of all rows and columns is the only one of its matrix.
-    return wanted.group.rows == -1 && wanted.group.columns == -1
-               ? NumberRule::PositiveScale
-               : NumberRule::Scale;
-  case Kind::SecondScale:
-  case Kind::SecondDivisor:
-  case Kind::InputScale:
-  case Kind::InputDivisor:
-    return NumberRule::PositiveScale;
-  case Kind::Bias:
-    return NumberRule::Finite;
-  case Kind::Weight:
-    // Codes may have no NaN.
-    return shape.storesFloats ? NumberRule::Finite : NumberRule::Any;
-  default:
-    return NumberRule::Any;
-  }
+  return ruleOf(found.parsed.role.kind, wanted.group, shape.storesFloats);
 }
 
 std::string WeightLoader::ownerOf(bool shared, int64_t expert) {

@@ -17,6 +17,7 @@
 #include "runtime/package/ElementTypes.h"
 #include "runtime/support/Env.h"
 #include "runtime/support/Progress.h"
+#include "runtime/weights/NumberRules.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -250,10 +251,8 @@ Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
   source.storage = storageOfType(tensor->type);
   source.rows = target.rows = 1;
   source.columns = target.columns = count;
-  const NumberRule rule =
-      kind == Kind::HashTable ? NumberRule::Any : NumberRule::Finite;
-  Result<void> ok =
-      copyMatrix(source, target, conversion, /*inverse=*/false, rule);
+  Result<void> ok = copyMatrix(source, target, conversion, /*inverse=*/false,
+                               ruleOf(kind, {}, /*areFloats=*/false));
   if (!ok)
     return Error(ok.error().code, "{}: tensor '{}' {}; value '{}' is {}",
                  checkpoint.path(), it->second.name, ok.error().message,

@@ -66,6 +66,34 @@ static std::string ranksOfLoad(const moec_package_files *files,
   return manifest.substr(begin, manifest.find('\n', begin) - begin);
 }
 
+TEST(CompileConfig, AFamilyThatTheCallerNames) {
+  const char *config = R"({
+    "architectures": ["MineForCausalLM"], "model_type": "mine",
+    "dtype": "bfloat16", "num_hidden_layers": 2, "hidden_size": 64,
+    "num_local_experts": 4, "num_experts_per_tok": 2,
+    "intermediate_size": 48, "hidden_act": "silu"})";
+  const auto with = [&](const char *options) {
+    return errorOf(config, options);
+  };
+  EXPECT_NE(with(R"({"arch": "sm_80"})")
+                .find("unknown architecture the string \"MineForCausalLM\""),
+            std::string::npos);
+  EXPECT_EQ(with(R"({"arch": "sm_80", "as": "mixtral"})"), "");
+  EXPECT_EQ(with(R"({"arch": "sm_80", "as": "MixtralForCausalLM"})"), "");
+  EXPECT_NE(with(R"({"arch": "sm_80", "as": "mixtrall"})")
+                .find("--as=mixtrall: unknown family (did you mean mixtral?)"),
+            std::string::npos);
+  EXPECT_NE(with(R"({"arch": "sm_80", "as": true})").find("as: expected"),
+            std::string::npos);
+  EXPECT_NE(errorOf(kTiny, R"({"arch": "sm_80", "as": "mixtral"})")
+                .find("expected no --as with a layer JSON"),
+            std::string::npos);
+  // The layer that the report describes is the family's.
+  const std::string report =
+      explained(config, R"({"arch": "sm_80", "as": "mixtral"})");
+  EXPECT_NE(report.find("\"renormalize_naive\""), std::string::npos) << report;
+}
+
 TEST(CompileConfig, OfAllRanks) {
   // 4 experts over 3 ranks: 2, 1 and 1.
   moec_package_files *files = nullptr;
