@@ -198,7 +198,8 @@ def Moe_GemvScheduleAttr : Moe_NamedScheduleDef<"Gemv", "gemv"> {
   let summary = "how a kernel of a few tokens routes and multiplies";
   let description = [{
     Each of its `threads` has `stages` pieces of weight rows on their way, for up
-    to `block_tokens` tokens. The kernel is persistent. With `beside_next` its CTA
+    to `block_tokens` tokens. The kernel is persistent. A CTA takes `unit_rows`
+    rows of weights in the order of fragments at a time. With `beside_next` its CTA
     takes at most half of the registers of a multiprocessor, so that a CTA of the
     next kernel begins beside it.
 

@@ -68,6 +68,7 @@ struct SlicesSchedule : Roles {
 /// The schedule of either kernel of the few-token path.
 struct GemvSchedule {
   int64_t stages = 0, blockTokens = 0, threads = 0, ctasPerSm = 1;
+  int64_t unitRows = 0;    ///< weight rows of a unit of fragments; 0: not these
   bool besideNext = false; ///< leaves half of a multiprocessor to the next
   bool programmatic = false;
   bool operator==(const GemvSchedule &) const = default;
@@ -130,6 +131,7 @@ template <typename Fields> void members(Fields &fields, GemvSchedule &s) {
   fields.integer("block_tokens", s.blockTokens, 0);
   fields.integer("threads", s.threads, 0);
   fields.integer("ctas_per_sm", s.ctasPerSm, 1);
+  fields.integer("unit_rows", s.unitRows, 0);
   fields.flag("beside_next", s.besideNext);
   fields.flag("programmatic", s.programmatic);
 }

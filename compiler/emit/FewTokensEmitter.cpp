@@ -122,7 +122,10 @@ void FewTokensEmitter::addConfig() {
                 out.text);
   config.open("Schedule");
   config.number("kStages", schedule.getStages());
-  if (!matmul.readsFragments())
+  if (matmul.readsFragments())
+    config.number("kUnitRows",
+                  cast<moe::GemvScheduleAttr>(schedule).getFields().unitRows);
+  else
     config.number("kOutputs", 1);
   config.close();
   config.number("kExperts", route.getNumExperts());

@@ -44,29 +44,52 @@ static constexpr GemvSchedule kGemvSchedules[] = {
     {.warps = 16, .stages = 4, .measured = kMeasured},
 };
 
-/// Schedules of codes in the order of fragments.
+static constexpr Measured kUnits = {"bench/notes/weight-only-h200.md",
+                                    "2026-11-29"};
+
+/// Schedules of codes in the order of fragments, the first that serves.
 static constexpr GemvSchedule kSlabSchedules[] = {
-    {.warps = 8, .stages = 4, .ctasPerSm = 2},
-    {.warps = 8, .stages = 3, .ctasPerSm = 2},
-    {.warps = 8, .stages = 3},
+    {.warps = 4,
+     .stages = 2,
+     .ctasPerSm = 4,
+     .unitRows = 64,
+     .groupK = 16,
+     .measured = kUnits},
+    {.warps = 4,
+     .stages = 3,
+     .ctasPerSm = 4,
+     .unitRows = 64,
+     .measured = kUnits},
+    {.warps = 16, .stages = 3, .unitRows = 16, .measured = kUnits},
+    {.warps = 8, .stages = 4, .ctasPerSm = 2, .unitRows = 16},
+    {.warps = 8, .stages = 3, .ctasPerSm = 2, .unitRows = 16},
+    {.warps = 8, .stages = 3, .unitRows = 16},
 };
 
-/// A slot of each warp and stage has the codes of two slabs of 16 rows by 64
-/// columns, their numbers and rows of lhs. Sums of two items lie behind the
-/// slots.
+/// Columns of a step, and groups of scales along them.
+static int64_t stepColumns(const GemvSchedule &schedule) {
+  return (schedule.unitRows == kSlabRows ? 2 : 1) * kSlabBlock;
+}
+static int64_t stepGroups(const GemvProblem &problem,
+                          const GemvSchedule &schedule) {
+  const int64_t columns = stepColumns(schedule);
+  const bool isShared = problem.groupK == 0 || problem.groupK >= problem.k ||
+                        problem.groupK % columns == 0;
+  return isShared ? 1 : columns / std::min(problem.groupK, kSlabBlock);
+}
+
+/// A slot of each warp and stage has the codes of a step, their numbers and
+/// rows of lhs. A unit of one slab has two of them along k in a step. Sums of
+/// two items lie behind the slots.
 static int64_t slabRingBytes(const GemvProblem &problem,
                              const GemvSchedule &schedule) {
-  constexpr int64_t kColumns = 2 * kSlabBlock, kLhsRow = 2 * kColumns + 16;
-  const bool isShared = problem.groupK == 0 || problem.groupK >= problem.k ||
-                        problem.groupK % kColumns == 0;
-  const int64_t groups =
-      isShared ? 1 : kColumns / std::min(problem.groupK, kSlabBlock);
+  const int64_t rows = schedule.unitRows, columns = stepColumns(schedule);
   const int64_t tileRows = std::min(problem.tokens, kFewTileRows);
-  const int64_t slot = kSlabRows * kColumns * problem.codeBits / 8 +
-                       groups * kSlabRows * problem.numberBytes +
-                       tileRows * kLhsRow;
-  const int64_t sums =
-      kSlabRows * (problem.first ? tileRows : problem.tokens) * 4;
+  const int64_t slot =
+      rows * columns * problem.codeBits / 8 +
+      stepGroups(problem, schedule) * rows * problem.numberBytes +
+      tileRows * (2 * columns + 16);
+  const int64_t sums = rows * (problem.first ? tileRows : problem.tokens) * 4;
   return schedule.warps * (schedule.stages * slot + 2 * sums);
 }
 
@@ -96,6 +119,24 @@ static bool servesBeside(const GemvProblem &problem,
          2 * schedule.threads() <= hardware.threadsPerSm;
 }
 
+/// Units of 64 rows read less for each weight, if they are so many that all
+/// multiprocessors have some. The second kernel has those of one expert, which
+/// 16 warps of a multiprocessor share where each gets one at most.
+static bool servesSlabs(const GemvProblem &problem,
+                        const GemvSchedule &schedule,
+                        const Hardware &hardware) {
+  constexpr int64_t kLaneBytes = 16, kLanes = 32;
+  const int64_t units = problem.n / schedule.unitRows;
+  if (schedule.unitRows > kSlabRows)
+    return problem.first && problem.codeBits == 4 &&
+           (schedule.groupK == 0 || schedule.groupK == problem.groupK) &&
+           units * problem.pairs / problem.tokens >= hardware.sms &&
+           stepGroups(problem, schedule) * schedule.unitRows *
+                   problem.numberBytes <=
+               kLanes * kLaneBytes;
+  return schedule.warps <= 8 || (!problem.first && units <= hardware.sms);
+}
+
 std::optional<GemvSchedule> compiler::gemvSchedule(const GemvProblem &problem,
                                                    const Hardware &hardware) {
   const bool isSlabs = problem.codeBits > 0;
@@ -103,6 +144,8 @@ std::optional<GemvSchedule> compiler::gemvSchedule(const GemvProblem &problem,
        isSlabs ? std::span<const GemvSchedule>(kSlabSchedules)
                : std::span<const GemvSchedule>(kGemvSchedules)) {
     schedule.stages *= problem.parts == 1 && !isSlabs ? 2 : 1;
+    if (isSlabs && !servesSlabs(problem, schedule, hardware))
+      continue;
     const int64_t bytes = sharedBytes(problem, schedule) + staticBytes(problem);
     if (schedule.isBeside() &&
         !servesBeside(problem, schedule, bytes, hardware))

@@ -66,6 +66,7 @@ inline constexpr FewTokensRule kFewTokensRules[] = {
 /// One of the two matmuls.
 struct GemvProblem : StoredCodes {
   int64_t rows = 1;  ///< of lhs: tokens, or pairs
+  int64_t n = 0;     ///< weight rows
   int64_t k = 0;     ///< columns of lhs
   int64_t parts = 1; ///< weight rows of a result: gate and up, or one
   int64_t elementBytes = 2;
@@ -80,6 +81,9 @@ struct GemvProblem : StoredCodes {
 
 struct GemvSchedule {
   int64_t warps = 0, stages = 0, ctasPerSm = 1;
+  /// Weight rows of a unit (skeleton/slab_gemv.cuh); 0: of dot products.
+  int64_t unitRows = 0;
+  int64_t groupK = 0; ///< serves groups of so many columns alone; 0: any
   /// A CTA of the layer's other kernel fits beside this one's. Serves one token
   /// and first weights of at most so many bytes, second ones of half of that.
   int64_t besideUpTo = 0;

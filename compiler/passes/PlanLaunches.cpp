@@ -134,11 +134,13 @@ void Planner::planMatmul() {
 /// results.
 void Planner::planFewTokens() {
   const int64_t warps = schedule.getThreads() / 32;
-  sharedBytes =
-      compiler::sharedBytes(gemvProblem(matmul, schedule.getBlockTokens()),
-                            {warps, int64_t(schedule.getStages())});
+  const int64_t unitRows =
+      mlir::cast<moe::GemvScheduleAttr>(schedule).getFields().unitRows;
+  sharedBytes = compiler::sharedBytes(
+      gemvProblem(matmul, schedule.getBlockTokens()),
+      {.warps = warps, .stages = schedule.getStages(), .unitRows = unitRows});
   if (matmul.readsFragments()) {
-    grid = symbol("rows") * Expression(int64_t(matmul.getN()) / kSlabRows);
+    grid = symbol("rows") * Expression(int64_t(matmul.getN()) / unitRows);
     return;
   }
   const bool gated = problemOf(kernel).gated;

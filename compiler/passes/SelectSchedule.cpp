@@ -287,7 +287,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
              << hardware.arch << " with " << tokens << " tokens";
     return attribute<moe::GemvScheduleAttr>(
         {chosen->stages, tokens, chosen->threads(), chosen->ctasPerSm,
-         chosen->isBeside(), isProgrammatic(program)});
+         chosen->unitRows, chosen->isBeside(), isProgrammatic(program)});
   }
 
   template <typename Attr>

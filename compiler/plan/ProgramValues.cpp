@@ -125,7 +125,7 @@ GemvProblem compiler::gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens) {
       tokens * rowsOfToken(matmul->getParentOfType<moe::ProgramOp>());
   problem.first = matmul.isFirst();
   problem.rows = problem.first ? tokens : problem.pairs;
-  problem.k = matmul.getK();
+  problem.n = matmul.getN(), problem.k = matmul.getK();
   problem.parts = matmul.getGateUp() ? 2 : 1;
   problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
   problem.scaled = bool(matmul.getLhsScale());

@@ -4,7 +4,7 @@
 """Runs rows of the catalog on the emulated GPU, against the reference and with all checkers.
 
 A package of a small layer for each scheme and arch of ARCHS, with the engine that the fewest have yet; activations, routing methods, biases and
-the timings TIMINGS take turns. --all: every backend and engine of each scheme, in three timings. --only=WORD: packages whose names have
+the timings TIMINGS take turns. Schemes of 4-bit codes have a layer of WIDE_SHAPE, too. --all: every backend and engine of each scheme, in three timings. --only=WORD: packages whose names have
 the word. A package fails where a result is wrong and where the emulator reports anything.
 """
 
@@ -26,7 +26,10 @@ ARCHS = ["sm_90a", "sm_80", "sm_120a"]
 STEP = 4
 TIMINGS = ["late", "random"]
 SHAPE = {"num_experts": 8, "experts_per_token": 2, "hidden_dim": 128, "intermediate_size": 128}
+# So many weight rows that the first kernel of a few tokens takes 64 at a time.
+WIDE_SHAPE = {"num_experts": 5, "experts_per_token": 4, "hidden_dim": 256, "intermediate_size": 1152}
 TOKENS = "1,21"
+WIDE_TOKENS = "1,3,8"
 MAX_TOKENS = 32
 # Kernels of these schemes branch on scales of stages that were never filled, and drop what follows.
 BRANCH_ON_DROPPED = {"nvfp4_w4a16"}
@@ -49,8 +52,24 @@ def chosen_ways(rows, arch, every):
             yield scheme, backend, engine
 
 
+def settings(arch, scheme, timing):
+    """The emulator's, of a package."""
+    return f"arch={arch} timing={timing} checks={'races' if scheme in BRANCH_ON_DROPPED else 'all'}"
+
+
+def wide_packages(rows):
+    """Packages of a few tokens, as packages() has them."""
+    plain = rows["activations"][0], rows["routing"][0]
+    for number, scheme in enumerate(scheme for scheme in rows["schemes"] if scheme["name"].endswith("_w4a16")):
+        timing = TIMINGS[number % len(TIMINGS)]
+        yield (f"{ARCHS[0]}-{scheme['name']}-wide-{timing}", testing.layer_json("emulated", WIDE_SHAPE, scheme, *plain, False),
+               [f"--arch={ARCHS[0]}", "--no-cubin", "--max-tokens=8"], [f"--tokens={WIDE_TOKENS}"],
+               settings(ARCHS[0], scheme["name"], timing))
+
+
 def packages(rows, every):
     """(name, layer, words of the compiler, arguments of the run, settings of the emulator) of each package."""
+    yield from wide_packages(rows)
     activations, methods = rows["activations"], rows["routing"]
     archs = {arch["name"]: arch for arch in rows["archs"]}
     turn = 0
@@ -68,13 +87,12 @@ def packages(rows, every):
                      f"--max-tokens={MAX_TOKENS}"]
             for timing in ["at_once", *TIMINGS] if every else [TIMINGS[turn % len(TIMINGS)]]:
                 yield (f"{name}-{scheme['name']}-{backend}-{engine}-{activation['name']}-{routing['name']}-{timing}", layer, words,
-                       testing.logits_of(routing, "bf16"),
-                       f"arch={name} timing={timing} checks={'races' if scheme['name'] in BRANCH_ON_DROPPED else 'all'}")
+                       [f"--tokens={TOKENS}", *testing.logits_of(routing, "bf16")], settings(name, scheme["name"], timing))
 
 
 def fault_of(tools, work, library, real, package):
     """None, or a sentence about what is wrong with a package."""
-    name, layer, words, arguments, settings = package
+    name, layer, words, arguments, emulator = package
     folder = work / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -83,8 +101,8 @@ def fault_of(tools, work, library, real, package):
     if status:
         return f"moec exited with {status}: {errors.strip()[-300:]}"
     status, output, errors = testing.run(
-        [tools.moec_check, folder / "package", "--device=cuda", "--check", "--json", f"--tokens={TOKENS}", *arguments], LIMIT,
-        MOEC_CUDA_DRIVER_PATH=library, MOEC_NVRTC_PATH=library, MOEC_EMULATOR_NVRTC=real, MOEC_EMULATOR=settings,
+        [tools.moec_check, folder / "package", "--device=cuda", "--check", "--json", *arguments], LIMIT,
+        MOEC_CUDA_DRIVER_PATH=library, MOEC_NVRTC_PATH=library, MOEC_EMULATOR_NVRTC=real, MOEC_EMULATOR=emulator,
         MOEC_CACHE_DIR=work / "cache", MOEC_WORKER="off", MOEC_JOBS="1", MOEC_TUNED_STORE="off")
     reports = [line for line in errors.splitlines() if line.startswith("emulator:") or line.startswith("    ")]
     if reports:

@@ -236,7 +236,7 @@ template <class Config> struct DownCombineSlabs {
   static constexpr int kBytes = G::kBytes;
   static constexpr bool kEarly = Config::kRouteEarly && Config::kProgrammatic;
 
-  /// 16 columns of the output, with all tiles.
+  /// The columns of the output that are one unit, with all tiles.
   struct Items {
     const Args &args;
     const Pairs &pairs;
@@ -254,11 +254,11 @@ template <class Config> struct DownCombineSlabs {
     static __device__ __forceinline__ long long lhsAt(int row) {
       return (long long)row * Config::kK;
     }
-    __device__ __forceinline__ void second(const SlabTile &tile,
+    __device__ __forceinline__ void second(const SlabTile &tile, int slab,
                                            float (&second)[2]) const {
-      secondScales<Config>(args, tile.expert,
-                           tile.unit * G::kRows + int(threadIdx.x) % 32 / 4,
-                           second);
+      secondScales<Config>(
+          args, tile.expert,
+          tile.unit * G::kRows + slab * 16 + int(threadIdx.x) % 32 / 4, second);
     }
   };
 

@@ -232,8 +232,13 @@ template <class Config> struct RouteGateUpSlabs : GateUpResults<Config> {
   static constexpr int kBytes = G::kBytes;
   static constexpr int kParts = Config::Activation::kGated ? 2 : 1;
   static constexpr int kUnitResults = G::kRows / kParts;
+  /// The weight row of a unit that is part c of result i.
+  static __device__ __forceinline__ int rowOf(int i, int c) {
+    constexpr int kSlabResults = 16 / kParts;
+    return i / kSlabResults * 16 + i % kSlabResults + c * 8;
+  }
 
-  /// The 16 rows of one unit by one tile.
+  /// The rows of one unit by one tile.
   struct Items {
     const Args &args;
     const Pairs &pairs;
@@ -247,11 +252,11 @@ template <class Config> struct RouteGateUpSlabs : GateUpResults<Config> {
     __device__ __forceinline__ long long lhsAt(int row) const {
       return pairs.rowToken[row] * args.lhs_row_stride;
     }
-    __device__ __forceinline__ void second(const SlabTile &tile,
+    __device__ __forceinline__ void second(const SlabTile &tile, int slab,
                                            float (&second)[2]) const {
-      secondScales<Config>(args, tile.expert,
-                           tile.unit * G::kRows + int(threadIdx.x) % 32 / 4,
-                           second);
+      secondScales<Config>(
+          args, tile.expert,
+          tile.unit * G::kRows + slab * 16 + int(threadIdx.x) % 32 / 4, second);
     }
   };
 
@@ -295,11 +300,11 @@ template <class Config> struct RouteGateUpSlabs : GateUpResults<Config> {
       float parts[kParts];
 #pragma unroll
       for (int c = 0; c < kParts; ++c)
-        parts[c] = stream.total(item, result + c * 8, row);
+        parts[c] = stream.total(item, rowOf(result, c), row);
       Results::store(
           stream.args, parts, stream.items.pairs, tile.expert,
           tile.firstRow + row, tile.unit * kUnitResults + result,
-          [&](int c) { return tile.unit * G::kRows + result + c * 8; });
+          [&](int c) { return tile.unit * G::kRows + rowOf(result, c); });
     }
   }
 };

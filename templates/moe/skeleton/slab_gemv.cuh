@@ -6,15 +6,17 @@
 //===----------------------------------------------------------------------===//
 //
 // The main loop of few tokens for weights in the order of fragments
-// (math/slabs.cuh). A step of a warp is two slabs of 16 weight rows by 64 of k:
-// it converts them into registers and multiplies them by up to 4 rows of lhs by
-// mma.sync. Codes, their scales and the rows of lhs pass through a ring in
-// shared memory whose slots belong to one warp: kStages - 1 steps of a warp are
-// on their way all the time, also from one item to the next.
+// (math/slabs.cuh). A step of a warp is two slabs or more of 16 weight rows by
+// 64 of k: it converts them into registers and multiplies them by up to 4 rows
+// of lhs by mma.sync. Codes, their scales and the rows of lhs pass through a
+// ring in shared memory whose slots belong to one warp: kStages - 1 steps of a
+// warp are on their way all the time, also from one item to the next.
 //
-// An item is 16 weight rows and all that the CTA adds up for them: the steps of
-// one tile of lhs rows, or of several tiles. The warps of a CTA share the steps
-// of an item; one of them adds up what they found.
+// An item is one unit of weight rows and all that the CTA adds up for them: the
+// steps of one tile of lhs rows, or of several tiles. The warps of a CTA share
+// the steps of an item; one of them adds up what they found. A unit of 16 rows
+// has two slabs of k in a step. A taller one has one, whose rows of lhs are
+// copied and read once for all of its slabs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,21 +36,26 @@ inline constexpr bool readsSlabs =
     requires { requires Config::Quant::kDequantizes; };
 
 /// Sizes. Config: Weight, Input, Quant, kN, kK, kTokens, kThreads, Schedule
-/// with kStages, and what quant/slab_codes.cuh takes. kColumns: sums of a
-/// weight row.
+/// with kStages and kUnitRows, and what quant/slab_codes.cuh takes. kColumns:
+/// sums of a weight row.
 template <class Config, int kColumns> struct SlabGemv {
   using Numbers = SlabNumbers<Config>;
   using Codes = typename Numbers::Codes;
-  static constexpr int kRows = Codes::kSlabRows;
+  /// Weight rows and slabs of a unit.
+  static constexpr int kRows = Config::Schedule::kUnitRows;
+  static constexpr int kUnitSlabs = kRows / Codes::kSlabRows;
+  static_assert(kUnitSlabs * Codes::kSlabRows == kRows &&
+                    Codes::kRows % kRows == 0,
+                "a unit must be 16, 32 or 64 weight rows");
   static constexpr int kTileRows = routing::kTileRowsOf<Config>;
   static constexpr int kWarps = Config::kThreads / 32;
   static constexpr int kStages = Config::Schedule::kStages;
-  /// Items of a tile, slabs of a step, slabs and steps of an item and a tile.
+  /// Units of a tile. Along k: slabs of a step, slabs and steps of a unit.
   static constexpr int kUnits = Config::kN / kRows;
-  static constexpr int kOfStep = 2;
+  static constexpr int kOfStep = kUnitSlabs == 1 ? 2 : 1;
   static constexpr int kSlabs = Config::kK / Codes::kColumns;
   static constexpr int kSteps = ceilDiv(kSlabs, kOfStep);
-  /// Whether the last step of a tile has one slab.
+  /// Whether the last step of a unit has one slab along k.
   static constexpr bool kOdd = kSlabs % kOfStep != 0;
 
   /// Groups of a step. The slabs of a step may share one.
@@ -63,10 +70,11 @@ template <class Config, int kColumns> struct SlabGemv {
   static constexpr int kScaleBytes =
       kRows * int(sizeof(typename Config::Scale)); ///< of a group
   static constexpr int kZeroBytes = Config::kZeroPoint ? kRows : 0;
-  static constexpr int kScales = kOfStep * Codes::kSlabBytes;
+  static constexpr int kScales = kOfStep * kUnitSlabs * Codes::kSlabBytes;
   static constexpr int kZeros = kScales + kGroups * kScaleBytes;
   static constexpr int kLhs = kZeros + kGroups * kZeroBytes;
-  static constexpr int kLhsRowBytes = kOfStep * Codes::kColumns * 2 + 16;
+  static constexpr int kLhsLanes = kOfStep * Codes::kColumns / 8; ///< of a row
+  static constexpr int kLhsRowBytes = kLhsLanes * 16 + 16;
   static constexpr int kSlotBytes = kLhs + kTileRows * kLhsRowBytes;
   static constexpr int kRingBytes = kWarps * kStages * kSlotBytes;
 
@@ -87,11 +95,12 @@ struct SlabTile {
 };
 
 /// One warp of a CTA. Items: what the CTA has,
-///   count            items
-///   steps(item)      steps of an item, kSteps of each of its tiles
-///   tile(item, t)    its t-th tile, a SlabTile
-///   lhsAt(row)       where the row of lhs begins that a row has, in elements
-///   second(tile, s)  the second scales of a tile's two rows of a thread
+///   count                items
+///   steps(item)          steps of an item, kSteps of each of its tiles
+///   tile(item, t)        its t-th tile, a SlabTile
+///   lhsAt(row)           where the row of lhs begins that a row has, in
+///                        elements
+///   second(tile, i, s)   the second scales of a thread's two rows of slab i
 template <class Config, int kColumns, class Items> struct SlabStream {
   using G = SlabGemv<Config, kColumns>;
   using Numbers = typename G::Numbers;
@@ -120,12 +129,16 @@ template <class Config, int kColumns, class Items> struct SlabStream {
     return int(unsigned(items.steps(item) * turn) / unsigned(G::kWarps));
   }
 
+  /// Rows of lhs that the lanes copy at a time, and turns for those of a tile.
+  static constexpr int kLhsRows = 32 / G::kLhsLanes;
+  static constexpr int kLhsTurns = ceilDiv(G::kTileRows, kLhsRows);
+
   /// The steps of the warp, one after the other, and where they lie.
   struct Walk {
     int item = -1, step = 0, end = 0; ///< step: counted over an item's tiles
     int k = 0;
     const char *codes, *numbers; ///< of this lane
-    const char *lhs[2];          ///< null: a row that the tile lacks
+    const char *lhs[kLhsTurns];  ///< null: a row that the tile lacks
   };
   __device__ __forceinline__ void next(Walk &walk) const {
     if (++walk.step >= walk.end) {
@@ -144,44 +157,46 @@ template <class Config, int kColumns, class Items> struct SlabStream {
   __device__ __forceinline__ void find(Walk &walk) const {
     walk.k = walk.step % G::kSteps;
     SlabTile tile = items.tile(walk.item, walk.step / G::kSteps);
+    const int first = tile.unit * G::kUnitSlabs, slab = first % 4;
     const long long block =
-        (long long)tile.expert * (Config::kN / Codes::kRows) + tile.unit / 4;
-    const int slab = tile.unit % 4;
+        (long long)tile.expert * (Config::kN / Codes::kRows) + first / 4;
     walk.codes = reinterpret_cast<const char *>(args.rhs) +
                  block * G::kSlabs * Codes::kBlockBytes +
                  slab * Codes::kSlabBytes + lane * 16;
     // A lane has 16 bytes of the scales or of the zero points of a group.
-    const long long first =
-        block * Numbers::kGroups * Codes::kRows + slab * G::kRows;
+    const long long number =
+        block * Numbers::kGroups * Codes::kRows + slab * Codes::kSlabRows;
     walk.numbers = reinterpret_cast<const char *>(args.rhs_scale) +
-                   first * int(sizeof(typename Config::Scale)) +
+                   number * int(sizeof(typename Config::Scale)) +
                    lane % kPieces * 16;
     if constexpr (Config::kZeroPoint)
       if (lane >= kOfScales)
-        walk.numbers =
-            reinterpret_cast<const char *>(args.rhs_zero_point) + first;
-    // 16 lanes share a row of lhs.
-    walk.lhs[0] = walk.lhs[1] = nullptr;
+        walk.numbers = reinterpret_cast<const char *>(args.rhs_zero_point) +
+                       number + (lane - kOfScales) % kZeroPieces * 16;
 #pragma unroll
-    for (int i = 0; i < kLhsTurns; ++i)
-      if (i * 2 + lane / 16 < tile.rows)
-        walk.lhs[i] =
-            reinterpret_cast<const char *>(
-                args.lhs + items.lhsAt(tile.firstRow + i * 2 + lane / 16)) +
-            lane % 16 * 16;
+    for (int i = 0; i < kLhsTurns; ++i) {
+      const int row = i * kLhsRows + lane / G::kLhsLanes;
+      walk.lhs[i] = nullptr;
+      if (row < tile.rows)
+        walk.lhs[i] = reinterpret_cast<const char *>(
+                          args.lhs + items.lhsAt(tile.firstRow + row)) +
+                      lane % G::kLhsLanes * 16;
+    }
   }
 
-  /// Lanes of a group's scales, and lanes of all scales and of zero points.
+  /// Lanes of a group's scales and zero points, and of those of all groups.
   static constexpr int kPieces = G::kScaleBytes / 16;
+  static constexpr int kZeroPieces = maximum(G::kZeroBytes / 16, 1);
   static constexpr int kOfScales = G::kGroups * kPieces;
   static constexpr int kOfZeros = G::kGroups * G::kZeroBytes / 16;
-  static constexpr int kLhsTurns = ceilDiv(G::kTileRows, 2);
-  static_assert(kOfScales + kOfZeros <= 32);
+  static_assert(kOfScales + kOfZeros <= 32,
+                "each lane copies the numbers of a step once");
 
   /// Begins to copy the weights of a step, and their scales.
   __device__ __forceinline__ void copyWeights(const Walk &walk,
                                               unsigned slot) const {
-    constexpr int kVectors = Codes::kVectors;
+    // Of a slab of k.
+    constexpr int kVectors = G::kUnitSlabs * Codes::kVectors;
     bool both = !G::kOdd || walk.k < G::kSteps - 1;
 #pragma unroll
     for (int v = 0; v < G::kOfStep * kVectors; ++v)
@@ -193,9 +208,10 @@ template <class Config, int kColumns, class Items> struct SlabStream {
                      v % kVectors * 32),
             true);
     bool isZero = Config::kZeroPoint && lane >= kOfScales;
-    int group = isZero ? lane - kOfScales : lane / kPieces;
+    int group = isZero ? (lane - kOfScales) / kZeroPieces : lane / kPieces;
     int ofStep = group / Numbers::kBlockGroups;
     if (lane < kOfScales + kOfZeros && (ofStep == 0 || both)) {
+      // From a group of a block to the next one.
       int bytes = isZero ? Codes::kRows
                          : Codes::kRows * int(sizeof(typename Config::Scale));
       int at = Numbers::firstGroup(walk.k * G::kOfStep + ofStep) +
@@ -213,9 +229,11 @@ template <class Config, int kColumns, class Items> struct SlabStream {
     for (int i = 0; i < kLhsTurns; ++i)
       if (walk.lhs[i] && inside)
         ptx::copy16<Config::kCpAsync>(
-            slot + unsigned(G::kLhs + (i * 2 + lane / 16) * G::kLhsRowBytes +
-                            lane % 16 * 16),
-            walk.lhs[i], unsigned(walk.k * 8 * G::kOfStep), true);
+            slot + unsigned(G::kLhs +
+                            (i * kLhsRows + lane / G::kLhsLanes) *
+                                G::kLhsRowBytes +
+                            lane % G::kLhsLanes * 16),
+            walk.lhs[i], unsigned(walk.k * G::kLhsLanes), true);
   }
 
   static __device__ __forceinline__ void advance(unsigned &slot) {
@@ -224,11 +242,20 @@ template <class Config, int kColumns, class Items> struct SlabStream {
       slot = 0;
   }
 
-  /// Adds the products of the slabs in a slot to the sums of a thread, rows g
-  /// and g + 8 by columns 2 t and 2 t + 1.
-  __device__ __forceinline__ void multiply(const SlabScaling<Config> &scaling,
-                                           unsigned slot, bool both,
-                                           float (&of)[2][4]) const {
+  /// The sums of a thread for the slabs of a unit, rows g and g + 8 by columns
+  /// 2 t and 2 t + 1. One slab has two sums, so that multiplies do not wait for
+  /// each other.
+  static constexpr int kSumsOfSlab = G::kUnitSlabs == 1 ? 2 : 1;
+  struct Sums {
+    float of[G::kUnitSlabs][kSumsOfSlab][4];
+  };
+  using Scaling = SlabScaling<Config>;
+  using Slab = typename Scaling::Slab;
+
+  /// Adds the products of the slabs in a slot.
+  __device__ __forceinline__ void
+  multiply(const float (&second)[G::kUnitSlabs][2], unsigned slot, bool both,
+           Sums &sums) const {
     // Rows that the tile lacks are read as others: nobody looks at their sums.
     unsigned rows =
         slot + unsigned(G::kLhs +
@@ -239,36 +266,46 @@ template <class Config, int kColumns, class Items> struct SlabStream {
       if (ofStep > 0 && !both)
         break;
       int group = G::kShares ? 0 : ofStep * Numbers::kBlockGroups;
-      auto slab = scaling.template read<G::kRows>(
-          slot + unsigned(ofStep * Codes::kSlabBytes),
-          slot + unsigned(G::kScales + group * G::kScaleBytes),
-          slot + unsigned(G::kZeros + group * G::kZeroBytes), lane);
+      Slab slabs[G::kUnitSlabs];
+      bool isLarge = false;
+#pragma unroll
+      for (int i = 0; i < G::kUnitSlabs; ++i) {
+        const int number = group * G::kRows + i * Codes::kSlabRows;
+        slabs[i] = Scaling(second[i]).template read<G::kRows>(
+            slot + unsigned((ofStep * G::kUnitSlabs + i) * Codes::kSlabBytes),
+            slot + unsigned(G::kScales +
+                            number * int(sizeof(typename Config::Scale))),
+            slot + unsigned(G::kZeros + number), lane);
+        isLarge |= Scaling::Converter::kHasLarge && slabs[i].isLarge;
+      }
       const unsigned columns = rows + unsigned(ofStep * 128);
-      if constexpr (SlabScaling<Config>::Converter::kHasLarge)
-        if (slab.isLarge) [[unlikely]] {
-          multiplySlab<true>(slab, columns, of);
-          continue;
-        }
-      multiplySlab<false>(slab, columns, of);
+      if (isLarge) [[unlikely]]
+        multiplySlabs<true>(slabs, columns, sums);
+      else
+        multiplySlabs<false>(slabs, columns, sums);
     }
   }
   /// columns: the shared address of this lane's row of a matrix of lhs.
-  template <bool kLarge, class Slab>
+  template <bool kLarge>
   static __device__ __forceinline__ void
-  multiplySlab(const Slab &slab, unsigned columns, float (&of)[2][4]) {
+  multiplySlabs(const Slab (&slabs)[G::kUnitSlabs], unsigned columns,
+                Sums &sums) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       unsigned lhs[4];
       ptx::loadMatrices(lhs, columns + unsigned(half * 64));
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        unsigned weights[4];
-        slab.template convertAs<kLarge>(half * 2 + i, weights);
-        if constexpr (kSame<Input, bf16>)
-          ptx::multiplyBfloat(of[i], weights, lhs[2 * i], lhs[2 * i + 1]);
-        else
-          ptx::multiplyHalf(of[i], weights, lhs[2 * i], lhs[2 * i + 1]);
-      }
+      for (int i = 0; i < 2; ++i)
+#pragma unroll
+        for (int slab = 0; slab < G::kUnitSlabs; ++slab) {
+          unsigned weights[4];
+          slabs[slab].template convertAs<kLarge>(half * 2 + i, weights);
+          auto &of = sums.of[slab][i % kSumsOfSlab];
+          if constexpr (kSame<Input, bf16>)
+            ptx::multiplyBfloat(of, weights, lhs[2 * i], lhs[2 * i + 1]);
+          else
+            ptx::multiplyHalf(of, weights, lhs[2 * i], lhs[2 * i + 1]);
+        }
     }
   }
 
@@ -286,7 +323,7 @@ template <class Config, int kColumns, class Items> struct SlabStream {
   }
 
   /// All items. await() returns when the rows of lhs may be read; add(tile,
-  /// sums, to) adds a thread's sums of a tile to those of its warp;
+  /// sums, to) adds a thread's sums of a slab of a tile to those of its warp;
   /// finish(item) is called by one warp when all have added theirs.
   template <class Await, class Add, class Finish>
   __device__ __forceinline__ void run(Await await, Add add,
@@ -329,10 +366,11 @@ template <class Config, int kColumns, class Items> struct SlabStream {
       while (step < end) {
         SlabTile tile = items.tile(item, step / G::kSteps);
         int last = minimum(end, (step / G::kSteps + 1) * G::kSteps);
-        float second[2];
-        items.second(tile, second);
-        const SlabScaling<Config> scaling(second);
-        float of[2][4] = {};
+        float second[G::kUnitSlabs][2];
+#pragma unroll
+        for (int i = 0; i < G::kUnitSlabs; ++i)
+          items.second(tile, i, second[i]);
+        Sums sums = {};
 #pragma unroll 1
         for (; step < last; ++step) {
           ptx::waitForCopies<G::kStages - 2>();
@@ -340,14 +378,18 @@ template <class Config, int kColumns, class Items> struct SlabStream {
           // written next any more.
           __syncwarp();
           copy(true);
-          multiply(scaling, ring + readSlot,
-                   !G::kOdd || step % G::kSteps < G::kSteps - 1, of);
+          multiply(second, ring + readSlot,
+                   !G::kOdd || step % G::kSteps < G::kSteps - 1, sums);
           advance(readSlot);
         }
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          of[0][i] += of[1][i];
-        add(tile, of[0], own);
+        for (int slab = 0; slab < G::kUnitSlabs; ++slab) {
+          auto &of = sums.of[slab];
+#pragma unroll
+          for (int i = 0; i < 4; ++i)
+            of[0][i] += kSumsOfSlab > 1 ? of[kSumsOfSlab - 1][i] : 0.0f;
+          add(tile, of[0], own + slab * Codes::kSlabRows * kColumns);
+        }
       }
       __syncthreads();
       if (warp == item % G::kWarps)

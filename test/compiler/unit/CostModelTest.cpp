@@ -67,35 +67,88 @@ TEST(CostModel, RanksRolesByTheBytesInFlight) {
 
 TEST(Gemv, TakesTheBestScheduleThatFits) {
   // Gate and up of Qwen3-30B-A3B: four rows of x, and 6 stages of 16 warps.
-  GemvProblem up{{}, 4, 2048, 2, 2, false, false};
+  GemvProblem up{{}, 4, 1536, 2048, 2, 2, false, false};
   auto found = gemvSchedule(up, h100());
   ASSERT_TRUE(found);
   EXPECT_EQ(found->warps, 16);
   EXPECT_EQ(found->stages, 6);
   EXPECT_EQ(sharedBytes(up, *found), 4 * 2048 * 2 + 16 * 6 * 2 * 512);
   // One weight row a result: twice the stages.
-  GemvProblem down{{}, 32, 768, 1, 2, false, false};
+  GemvProblem down{{}, 32, 2048, 768, 1, 2, false, false};
   found = gemvSchedule(down, h100());
   ASSERT_TRUE(found);
   EXPECT_EQ(found->stages, 12);
   // Scales of x, 16 a row, and of the weights with each step.
-  GemvProblem scaled{{}, 4, 2048, 2, 1, true, true};
+  GemvProblem scaled{{}, 4, 1536, 2048, 2, 1, true, true};
   EXPECT_EQ(sharedBytes(scaled, {16, 6}),
             4 * 2048 + 4 * 16 * 4 + 16 * 6 * 2 * 640);
   // The ring begins at a multiple of 128 bytes behind a single scale.
-  GemvProblem byToken{{}, 1, 2048, 2, 1, true, false};
+  GemvProblem byToken{{}, 1, 1536, 2048, 2, 1, true, false};
   EXPECT_EQ(sharedBytes(byToken, {16, 4}), 2048 + 128 + 16 * 4 * 2 * 640);
+}
+
+/// A matmul of 4-bit codes in fragments, for `tokens` tokens of top_k experts.
+static GemvProblem slabProblem(int64_t n, int64_t k, int64_t topK,
+                               int64_t tokens, bool first) {
+  GemvProblem problem{
+      {.codeBits = 4, .inFragments = true, .numberBytes = 2, .groupK = 128}};
+  problem.n = n, problem.k = k;
+  problem.tokens = tokens, problem.pairs = tokens * topK;
+  problem.first = first, problem.parts = first ? 2 : 1;
+  return problem;
+}
+
+TEST(Gemv, UnitsOfFragments) {
+  struct Case {
+    const char *what;
+    GemvProblem problem;
+    int64_t unitRows, warps, stages;
+  };
+  auto ofGroups = [](GemvProblem problem, int64_t groupK, int64_t numberBytes) {
+    problem.groupK = groupK, problem.numberBytes = numberBytes;
+    return problem;
+  };
+  GemvProblem bytes = slabProblem(28672, 4096, 2, 4, true);
+  bytes.codeBits = 8;
+  const Case cases[] = {
+      {"2 x 448 units of 64 rows", slabProblem(28672, 4096, 2, 8, true), 64, 4,
+       3},
+      {"8 x 24 units of 64 rows", slabProblem(1536, 2048, 8, 8, true), 64, 4,
+       3},
+      {"8 x 8 of them are fewer than multiprocessors",
+       slabProblem(512, 7168, 8, 8, true), 16, 8, 4},
+      {"16 columns a group",
+       ofGroups(slabProblem(28672, 4096, 2, 2, true), 16, 1), 64, 4, 2},
+      {"numbers that 32 lanes cannot copy at once",
+       ofGroups(slabProblem(28672, 4096, 2, 2, true), 32, 5), 16, 8, 4},
+      {"codes of 8 bits", bytes, 16, 8, 4},
+      {"second kernel, 128 units", slabProblem(2048, 768, 8, 8, false), 16, 16,
+       3},
+      {"second kernel, 256 units", slabProblem(4096, 14336, 2, 8, false), 16, 8,
+       4},
+  };
+  for (const Case &c : cases) {
+    const std::optional<GemvSchedule> found = gemvSchedule(c.problem, h100());
+    ASSERT_TRUE(found) << c.what;
+    EXPECT_EQ(found->unitRows, c.unitRows) << c.what;
+    EXPECT_EQ(found->warps, c.warps) << c.what;
+    EXPECT_EQ(found->stages, c.stages) << c.what;
+  }
+  // A slot: codes, scales of a group, and four rows of 64 columns. Behind the
+  // slots lie sums of two items.
+  EXPECT_EQ(sharedBytes(cases[0].problem, {4, 3, 4, 64}),
+            4 * (3 * (64 * 32 + 64 * 2 + 4 * 144) + 2 * 64 * 4 * 4));
 }
 
 /// The second kernel of one token begins beside the first, if both are small.
 TEST(Gemv, LeavesHalfOfAMultiprocessorToTheNextKernel) {
-  GemvProblem up{{}, 1, 2048, 2, 1, true, true};
+  GemvProblem up{{}, 1, 1536, 2048, 2, 1, true, true};
   up.weightBytes = 1536 * 2048;
   auto found = gemvSchedule(up, h100());
   ASSERT_TRUE(found);
   EXPECT_TRUE(found->isBeside());
   EXPECT_EQ(found->stages, 4);
-  GemvProblem down{{}, 8, 768, 1, 1, true, true, 1, 8, false, 2048 * 768};
+  GemvProblem down{{}, 8, 2048, 768, 1, 1, true, true, 1, 8, false, 2048 * 768};
   found = gemvSchedule(down, h100());
   ASSERT_TRUE(found);
   EXPECT_TRUE(found->isBeside());
@@ -115,14 +168,14 @@ TEST(Gemv, LeavesHalfOfAMultiprocessorToTheNextKernel) {
 TEST(Gemv, GivesUpStagesAndThenRows) {
   Hardware small = h100();
   small.sharedPerBlock = 101376;
-  auto found = gemvSchedule({{}, 4, 2048, 2, 2, false, false}, small);
+  auto found = gemvSchedule({{}, 4, 2048, 2048, 2, 2, false, false}, small);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->stages, 4);
-  EXPECT_FALSE(gemvSchedule({{}, 4, 7168, 2, 2, false, false}, small));
-  EXPECT_TRUE(gemvSchedule({{}, 2, 7168, 2, 2, false, false}, small));
-  EXPECT_FALSE(gemvSchedule({{}, 8, 14336, 1, 2, false, false}, small));
-  EXPECT_FALSE(gemvSchedule({{}, 8, 14336, 1, 2, false, false}, h100()));
-  EXPECT_TRUE(gemvSchedule({{}, 2, 14336, 1, 2, false, false}, h100()));
+  EXPECT_FALSE(gemvSchedule({{}, 4, 2048, 7168, 2, 2, false, false}, small));
+  EXPECT_TRUE(gemvSchedule({{}, 2, 2048, 7168, 2, 2, false, false}, small));
+  EXPECT_FALSE(gemvSchedule({{}, 8, 2048, 14336, 1, 2, false, false}, small));
+  EXPECT_FALSE(gemvSchedule({{}, 8, 2048, 14336, 1, 2, false, false}, h100()));
+  EXPECT_TRUE(gemvSchedule({{}, 2, 2048, 14336, 1, 2, false, false}, h100()));
 }
 
 /// The second matmul of DeepSeek-V3 over 8 GPUs.
