@@ -195,7 +195,7 @@ template <class Config, int kColumns, class Items> struct SlabStream {
   /// Begins to copy the weights of a step, and their scales.
   __device__ __forceinline__ void copyWeights(const Walk &walk,
                                               unsigned slot) const {
-    // Of a slab of k.
+    // Vectors of a slab of k.
     constexpr int kVectors = G::kUnitSlabs * Codes::kVectors;
     bool both = !G::kOdd || walk.k < G::kSteps - 1;
 #pragma unroll
