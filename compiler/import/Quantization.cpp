@@ -246,6 +246,14 @@ void readFp8(JsonReader &quant, ExpertQuantization &result) {
     result.quant.scheme = readExpertType(quant, "expert_dtype");
     return;
   }
+  // Ling 3, whose shared experts keep the blocks.
+  constexpr std::string_view kRouted = "routed_experts_quant_method";
+  if (quant.has(kRouted)) {
+    readWord(quant, kRouted, "mxfp4", "mxfp4");
+    result.quant.scheme = knownScheme(quant, kRouted, "mxfp4_w4a16");
+    result.sharedDiffer = true;
+    return;
+  }
   if (powers && quant.value().contains("weight_block_size") &&
       !quant.has("weight_block_size"))
     quant.expected("scale_fmt", "\"float\" without weight_block_size");

@@ -205,6 +205,22 @@ TEST(EngineFamilies, LimitsOfLing3) {
       "swiglustep), got the number 7.0");
 }
 
+TEST(EngineFamilies, RoutedExpertsOfLing3) {
+  const json mixed =
+      with(kLing3, {{"quantization_config",
+                     {{"quant_method", "fp8"},
+                      {"scale_fmt", "ue8m0"},
+                      {"weight_block_size", {128, 128}},
+                      {"routed_experts_quant_method", "mxfp4"}}}});
+  EXPECT_EQ(refused(mixed),
+            "in.json: $.quantization_config: leaves shared experts as they "
+            "are, so that they cannot be rows of the routed ones; accepted: "
+            "--no-shared-experts");
+  ImportOptions alone;
+  alone.noSharedExperts = true;
+  EXPECT_EQ(accepted(mixed, alone).quant.scheme, "mxfp4_w4a16");
+}
+
 TEST(EngineFamilies, InternS2Mobius) {
   json text = base("", "interns2_mobius_text");
   text.erase("architectures");

@@ -51,6 +51,13 @@ TEST(Quantization, Fp8) {
   EXPECT_EQ(readPlain(with(ofTensor, {{"scale_fmt", "ue8m0"}})),
             kPath + "scale_fmt: expected \"float\" without weight_block_size, "
                     "got the string \"ue8m0\"");
+  const json ling = with(kFp8, {{"routed_experts_quant_method", "mxfp4"}});
+  EXPECT_EQ(read(ling), "mxfp4_w4a16");
+  EXPECT_EQ(read(with(ling, {{"routed_experts_quant_method", "int4"}})),
+            kPath + "routed_experts_quant_method: expected \"mxfp4\", got the "
+                    "string \"int4\"");
+  EXPECT_EQ(read(with(ling, {{"routed_experts_quant_method", nullptr}})),
+            read(kFp8));
   // Experts in fp4 have scales of their own.
   EXPECT_EQ(readPlain(with(ofTensor,
                            {{"scale_fmt", "ue8m0"}, {"expert_dtype", "fp4"}})),
