@@ -57,6 +57,9 @@ PART_OF_EXPERTS = {"tp_size": 2, "use_ep": True}
 PART_OF_COLUMNS = {"tp_size": 2}
 # One of so many cases of parts.py.
 PART_STEP = 7
+# Activations and methods that take no turns, so that a new row leaves the texts of the others: each way of these leaders on ALL_WAYS has each.
+OWN_TURN = ["powlu", "clamped_relu2_no_mul", "topk_sigmoid_bias"]
+LEADERS_OF_OWN_TURN = ["bf16", "fp8_block"]
 # Pairs of an activation and a method that one scheme on one of them is compiled with.
 A_FEW = 6
 STRICT = ["-Xptxas=-warn-spills", "-Xptxas=-warn-lmem-usage", "-Xptxas=-Werror"]
@@ -73,15 +76,22 @@ _library = None
 _headers = {}
 
 
+def in_turn(rows):
+    """The rows without activations and methods of OWN_TURN."""
+    return {**rows, **{table: [row for row in rows[table] if row["name"] not in OWN_TURN] for table in ("activations", "routing")}}
+
+
 def choose(rows, everything):
     """[(arch, scheme, backend, engine, [(activation, routing, bias[, parallel config])])]: what to compile."""
-    activations, methods = rows["activations"], rows["routing"]
+    usual = in_turn(rows)
+    activations, methods = usual["activations"], usual["routing"]
     gated = next(row for row in activations if row["gated"])
     ungated = next(row for row in activations if not row["gated"])
+    own = [[row for row in rows[table] if row["name"] in OWN_TURN] for table in ("activations", "routing")]
     if everything:
         product = [(activation, method, bias) for activation, method in testing.pairs(rows, True)
                    for bias in (False, True)]
-    once = [(activation, method, i % 2 == 0) for i, (activation, method) in enumerate(testing.pairs(rows, False))]
+    once = [(activation, method, i % 2 == 0) for i, (activation, method) in enumerate(testing.pairs(usual, False))]
     chosen, taken = [], 0
     for turn, arch in enumerate(rows["archs"]):
         for scheme in rows["schemes"]:
@@ -103,6 +113,9 @@ def choose(rows, everything):
                         taken += A_FEW
                 if arch["name"] in PREFERRED and not everything:
                     layers = [*layers, (gated, methods[0], False, PART_OF_EXPERTS)]
+                if arch["name"] == ALL_WAYS and scheme["name"] in LEADERS_OF_OWN_TURN and not everything:
+                    layers = [*layers, *((row, methods[0], False) for row in own[0] if testing.takes(rows, engine, row)),
+                              *((gated, row, False) for row in own[1])]
                 chosen.append((arch["name"], scheme, backend, engine, layers))
             batched = testing.ways_on(rows, scheme, arch, ("batched",))
             # Rows that come by expert: what their kernels add is the same for every activation and method.
@@ -306,7 +319,7 @@ def packages_to_make(rows, options):
             yield arch, number, (scheme["name"], backend, engine, order), (name, layer, words)
     # Some parts of layers: their kernels are those of layers, less what nobody reads.
     for arch in (REPRESENTATIVES[0], *PREFERRED):
-        for case in itertools.islice(parts.cases(rows), 0, None, PART_STEP):
+        for case in itertools.islice(parts.cases(in_turn(rows)), 0, None, PART_STEP):
             if options.filter in f"{arch}-{case['scheme']['name']}-{case['backend']}-{case['engine']}" and \
                     not testing.may_multiply_codes(case["scheme"]):
                 yield arch, None, (LEADERS[1], "part", case["part"], "rows"), (
@@ -342,7 +355,9 @@ def main():
     archs = [arch["name"] for arch in rows["archs"]]
     if later := [arch for arch in every if arch not in archs]:
         print(f"NVRTC {listed.version} compiles for no {', '.join(later)}", flush=True)
-    for what, names, known in (("REPRESENTATIVES", REPRESENTATIVES, archs), ("LEADERS", LEADERS, [row["name"] for row in rows["schemes"]])):
+    of_turns = [row["name"] for table in ("activations", "routing") for row in rows[table]]
+    for what, names, known in (("REPRESENTATIVES", REPRESENTATIVES, archs), ("LEADERS", LEADERS, [row["name"] for row in rows["schemes"]]),
+                               ("OWN_TURN", OWN_TURN, of_turns)):
         unknown = [name for name in names if name not in known]
         if unknown:
             sys.exit(f"{what}: expected names of the catalog, got {', '.join(unknown)}")
