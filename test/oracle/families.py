@@ -778,6 +778,22 @@ FAMILIES: dict[str, Family] = {
             "swa_head_dim": 32,
         },
     ),
+    "inkling2_loop_text": Family(
+        "Inkling2LoopSparseMoeBlock",
+        "Inkling2LoopTextConfig",
+        "Inkling2LoopForCausalLM",
+        sizes("n_routed_experts", moe_intermediate_size=INTER),
+        {},
+        module="inkling2_loop",
+        gain=6.0,
+        small={
+            **SMALL,
+            "unpadded_vocab_size": 96,
+            "swa_num_attention_heads": 4,
+            "swa_num_key_value_heads": 2,
+            "swa_head_dim": 32,
+        },
+    ),
     "inkling2_loop": Family(
         "Inkling2LoopSparseMoeBlock",
         "Inkling2LoopTextConfig",
