@@ -89,9 +89,13 @@ static Result<void> checkStoredNumbers(const Package &package,
                                        const weights::ExpertRange &range,
                                        CUstream stream) {
   const Manifest &manifest = package.manifest();
-  // Padding of stored weights is never read, and may be anything.
+  // Padding of stored weights is never read, and may be anything. Atoms of
+  // scales have some, too.
+  static const nlohmann::json::json_pointer atoms(
+      "/stored_layout/scales/atoms");
   if (manifest.layer->contains("stored_hidden") ||
-      manifest.layer->contains("stored_intermediate"))
+      manifest.layer->contains("stored_intermediate") ||
+      manifest.layer->contains(atoms))
     return {};
   const auto symbols =
       TRY(symbolsFor(manifest, manifest.maxTokens, package.smCount()));
