@@ -134,7 +134,8 @@ static bool servesSlabs(const GemvProblem &problem,
            stepGroups(problem, schedule) * schedule.unitRows *
                    problem.numberBytes <=
                kLanes * kLaneBytes;
-  return schedule.warps <= 8 || (!problem.first && units <= hardware.sms);
+  return schedule.warps <= 8 ||
+         (!problem.first && problem.codeBits == 4 && units <= hardware.sms);
 }
 
 std::optional<GemvSchedule> compiler::gemvSchedule(const GemvProblem &problem,
