@@ -161,20 +161,21 @@ static std::string loadedNvrtc() {
   return "";
 }
 
-/// What the file `nvrtc-path` says beside this program or library: a build
-/// folder has one, with the NVRTC that it was configured with. No path of the
-/// build is compiled in, which elsewhere might name a file of someone else's;
-/// and the file counts only if nobody else may write it.
-static std::string pathOfBuild() {
-  const std::string binary = pathOfOwnBinary();
-  if (binary.empty())
-    return "";
-  const std::string path = joinPath(parentFolder(binary), "nvrtc-path");
+std::string moec::runtime::nvrtcPathIn(const std::string &folder) {
+  const std::string path = joinPath(folder, "nvrtc-path");
   Result<Descriptor> file = openRegular(path);
   if (!file || !foreignOwner(*file).empty() || !openToOthers(*file).empty())
     return "";
   Result<std::string> text = readAll(*file, PATH_MAX, path);
   return text ? text->substr(0, text->find('\n')) : "";
+}
+
+/// What the file `nvrtc-path` says beside this program or library: a build
+/// folder has one, with the NVRTC that it was configured with. No path of the
+/// build is compiled in, which elsewhere might name a file of someone else's.
+static std::string pathOfBuild() {
+  const std::string binary = pathOfOwnBinary();
+  return binary.empty() ? "" : nvrtcPathIn(parentFolder(binary));
 }
 
 /// By a path that somebody set.

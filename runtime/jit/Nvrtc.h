@@ -38,6 +38,10 @@ struct NvrtcLocation {
 /// error, as is finding none: NoCompiler with the places searched.
 Result<NvrtcLocation> findNvrtc(const std::string &given = "");
 
+/// Returns the path in the file `nvrtc-path` of a folder, or "" if there is
+/// none or if other users may write it.
+std::string nvrtcPathIn(const std::string &folder);
+
 /// The GNU build-id of a 64-bit little-endian ELF file as lower-case hex: a
 /// hash that the linker wrote into a library. It tells two builds of NVRTC
 /// apart whatever their paths, dates or version numbers say, and costs a few

@@ -217,18 +217,29 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr) {
 
 CUresult cuThreadExchangeStreamCaptureMode(int *) { return kSuccess; }
 
+/// An event is its own order in the stream, counted from 1.
 CUresult cuEventCreate(CUevent *event, unsigned) {
-  static int one = 0;
-  *event = reinterpret_cast<CUevent>(&one);
+  *event = reinterpret_cast<CUevent>(new int(0));
   return kSuccess;
 }
 
-CUresult cuEventDestroy_v2(CUevent) { return kSuccess; }
+CUresult cuEventDestroy_v2(CUevent event) {
+  delete reinterpret_cast<int *>(event);
+  return kSuccess;
+}
 
-CUresult cuEventRecord(CUevent, CUstream) { return kSuccess; }
+CUresult cuEventRecord(CUevent event, CUstream) {
+  // Ranks are threads.
+  *reinterpret_cast<int *>(event) =
+      ++std::atomic_ref<int>(fakeGpu()->eventsRecorded);
+  return kSuccess;
+}
 
-CUresult cuEventQuery(CUevent) {
-  return fakeGpu()->streamsWait ? kNotReady : kSuccess;
+CUresult cuEventQuery(CUevent event) {
+  return fakeGpu()->streamsWait &&
+                 *reinterpret_cast<int *>(event) > fakeGpu()->eventsEnded
+             ? kNotReady
+             : kSuccess;
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,

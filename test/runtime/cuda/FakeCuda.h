@@ -29,6 +29,8 @@ struct FakeGpu {
   int copies = 0, synchronizations = 0; ///< that were asked for
   int failAt = 0;                       ///< the copy that fails, counted from 1
   bool streamsWait = false;             ///< none comes to its end
+  int eventsRecorded = 0;
+  int eventsEnded = 0; ///< the first of those, though streams wait
   int devices = 1;
   bool peerAccess = true; ///< between any two
   int ipcStatus = 0;      ///< of cuIpcOpenMemHandle

@@ -73,3 +73,43 @@ TEST(TensorMaps, Refusals) {
   EXPECT_EQ(message([](TensorMap &map) { map.extents[1] = Expression(0); }),
             "tensor map w2_map: extent 1 is 0, expected 1 to 2^32");
 }
+
+/// The rules of cuTensorMapEncodeTiled at their borders.
+TEST(TensorMaps, Borders) {
+  Symbols symbols;
+  symbols.tokens = 300;
+  const auto isTaken = [&](auto change) {
+    TensorMap map = weightMap();
+    change(map);
+    return bool(shapeOf(map, symbols));
+  };
+  const int64_t extents = int64_t(1) << 32, strides = int64_t(1) << 40;
+  for (const int64_t stride : {int64_t(16), int64_t(48), strides - 16})
+    EXPECT_TRUE(isTaken([&](TensorMap &m) {
+      m.strides = {Expression(stride)};
+    })) << stride;
+  for (const int64_t stride : {int64_t(0), int64_t(-16), int64_t(8),
+                               int64_t(24), int64_t(1528), strides})
+    EXPECT_FALSE(isTaken([&](TensorMap &m) {
+      m.strides = {Expression(stride)};
+    })) << stride;
+  for (const auto &[extent, taken] : {std::pair(int64_t(1), true),
+                                      {extents, true},
+                                      {extents + 1, false},
+                                      {int64_t(0), false},
+                                      {int64_t(-1), false}})
+    for (const size_t i : {0, 1})
+      EXPECT_EQ(
+          isTaken([&](TensorMap &m) { m.extents[i] = Expression(extent); }),
+          taken)
+          << extent;
+  for (const auto &[extent, taken] :
+       {std::pair(1, true), {256, true}, {257, false}, {0, false}})
+    EXPECT_EQ(isTaken([&](TensorMap &m) { m.box[1] = extent; }), taken)
+        << extent;
+  for (const auto &[stride, taken] :
+       {std::pair(1, true), {8, true}, {9, false}, {0, false}})
+    EXPECT_EQ(isTaken([&](TensorMap &m) { m.elementStrides[1] = stride; }),
+              taken)
+        << stride;
+}

@@ -86,6 +86,31 @@ TEST_F(LoadTest, SmsOfTheContext) {
   }
 }
 
+TEST(Limits, OfComputeCapabilities) {
+  for (const auto &[major, minor, cluster] : {std::tuple(7, 5, 1),
+                                              {8, 0, 1},
+                                              {8, 9, 1},
+                                              {9, 0, 16},
+                                              {10, 0, 16},
+                                              {12, 1, 16}}) {
+    DeviceInfo info;
+    info.computeMajor = major, info.computeMinor = minor;
+    info.smCount = 99, info.sharedBytesPerBlock = 1001;
+    info.sharedBytesPerSm = 1002, info.maxThreadsPerBlock = 1003;
+    info.maxThreadsPerSm = 1004, info.cooperative = major != 8;
+    const DeviceLimits limits = limitsOf(info);
+    EXPECT_EQ(limits.maxCluster, cluster) << major << "." << minor;
+    EXPECT_EQ(limits.computeMajor, major);
+    EXPECT_EQ(limits.computeMinor, minor);
+    EXPECT_EQ(limits.smCount, 99);
+    EXPECT_EQ(limits.sharedBytesPerBlock, 1001);
+    EXPECT_EQ(limits.sharedBytesPerSm, 1002);
+    EXPECT_EQ(limits.threadsPerBlock, 1003);
+    EXPECT_EQ(limits.threadsPerSm, 1004);
+    EXPECT_EQ(limits.cooperative, major != 8);
+  }
+}
+
 TEST_F(LoadTest, DriversThatKnowNoShares) {
   cuda::CudaDriver old;
   EXPECT_EQ(smsOfContext(old, nullptr, 132), 132);

@@ -42,6 +42,19 @@ TEST(MappedMark, IsAloneWhenAllThatJoinedHaveGone) {
   EXPECT_THAT(late.error().message, HasSubstr("No such file or directory"));
 }
 
+/// Whoever has seen that it is alone frees the memory.
+TEST(MappedMark, NoneJoinsAnOwnerThatIsAlone) {
+  auto owner = MappedMark::create();
+  ASSERT_TRUE(owner) << owner.error().message;
+  ASSERT_TRUE(owner->isAlone());
+  const auto late = MappedMark::join(owner->path());
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, ErrorCode::NoCommunication);
+  EXPECT_THAT(late.error().message,
+              HasSubstr("it cannot lock " + owner->path()));
+  EXPECT_TRUE(owner->isAlone());
+}
+
 TEST(MappedMark, AnOwnersEndRemovesItsFile) {
   std::string path;
   {

@@ -13,6 +13,7 @@
 #include "runtime/host/KernelRun.h"
 #include "runtime/host/RankGroup.h"
 #include "test/runtime/WindowManifest.h"
+#include "test/runtime/host/StageCall.h"
 #include "test/runtime/host/TinyLayer.h"
 
 #include <gmock/gmock.h>
@@ -21,6 +22,7 @@
 using namespace moec;
 using namespace moec::host;
 using namespace moec::test;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 namespace {
@@ -157,4 +159,87 @@ TEST(HostWindow, AnAbortReachesWindowsThatAreAddedLater) {
   live.add(*two.windows[1]);
   EXPECT_EQ(two.windows[1]->check().error().message, "rank 1 was told to end");
   EXPECT_EQ(live.check(1).error().message, "rank 1 was told to end");
+}
+
+namespace {
+
+/// The dispatch of a rank of two, whose experts 0 and 1 are rank 0's, and 2 and
+/// 3 rank 1's. Token t has the expert ids[t].
+struct DispatchOfRank {
+  DispatchOfRank(const comm::Window &window, const std::vector<float> &ids)
+      : call("dispatch", {{"ranks", 2}, {"experts", 4}, {"pairs", 1}}) {
+    const auto tokens = int64_t(ids.size());
+    call.window = &window;
+    call.size("rank", window.rank());
+    call.stage.operands["rank"] = "rank";
+    call.size("tokens", tokens);
+    call.peers();
+    const float first = float(100 * (window.rank() + 1));
+    std::vector<float> x, weights;
+    for (int64_t t = 0; t < tokens; ++t) {
+      x.push_back(first + float(t));
+      weights.push_back(-first - float(t));
+    }
+    call.operand("x", "f32", tokens, x);
+    call.operand("topk_ids", "i32", tokens, ids);
+    call.operand("topk_weights", "f32", tokens, weights);
+    call.inWindow("exchange_words", "i64", 1, 14, 0);
+    call.stage.operands["exchange_words"] = "exchange_words";
+    call.inWindow("received_x", "f32", 2 * tokens, 1, 256);
+    call.inWindow("received_ids", "i32", 2 * tokens, 1, 512);
+    call.inWindow("received_weights", "f32", 2 * tokens, 1, 768);
+    for (const char *name : {"received_x", "received_ids", "received_weights"})
+      call.stage.results[name] = name;
+  }
+  StageCall call;
+};
+
+/// Both at once; each waits for the other.
+void dispatch(DispatchOfRank &first, DispatchOfRank &second) {
+  std::thread other([&] {
+    const Result<void> done = second.call.run(stages::dispatch);
+    EXPECT_TRUE(done) << messageOf(done);
+  });
+  const Result<void> done = first.call.run(stages::dispatch);
+  EXPECT_TRUE(done) << messageOf(done);
+  other.join();
+}
+
+} // namespace
+
+/// Tokens go to their owners; ids and weights to all ranks, which know by them
+/// where a token's row is not theirs.
+TEST(HostWindow, ADispatchSendsIdsToAllAndRowsToOwners) {
+  const TwoRanks two(1024);
+  for (const auto &window : two.windows)
+    std::memset(reinterpret_cast<void *>(window->own() + 256), 0, 768);
+  DispatchOfRank ranks[] = {{*two.windows[0], {1, 2}},
+                            {*two.windows[1], {3, 0}}};
+  dispatch(ranks[0], ranks[1]);
+  EXPECT_THAT(ranks[0].call.numbersOf("received_x"),
+              ElementsAre(100, 0, 0, 201));
+  EXPECT_THAT(ranks[1].call.numbersOf("received_x"),
+              ElementsAre(0, 101, 200, 0));
+  for (const DispatchOfRank &rank : ranks) {
+    EXPECT_THAT(rank.call.numbersOf("received_ids"), ElementsAre(1, 2, 3, 0));
+    EXPECT_THAT(rank.call.numbersOf("received_weights"),
+                ElementsAre(-100, -101, -200, -201));
+  }
+  for (const auto &window : two.windows)
+    EXPECT_TRUE(window->check());
+}
+
+/// Rows would be at other places: the wait ends on both ranks.
+TEST(HostWindow, RanksWithOtherTokenCountsAreTold) {
+  const TwoRanks two(1024);
+  DispatchOfRank ranks[] = {{*two.windows[0], {1, 2}}, {*two.windows[1], {3}}};
+  dispatch(ranks[0], ranks[1]);
+  for (const size_t rank : {0, 1}) {
+    const moe::ExchangeBlock &block = two.windows[rank]->block();
+    EXPECT_EQ(block.code, unsigned(moe::ExchangeEnd::OtherTokens));
+    EXPECT_EQ(block.peer, 1 - rank);
+    EXPECT_EQ(block.ownTokens, rank ? 1u : 2u);
+    EXPECT_EQ(block.peerTokens, rank ? 2u : 1u);
+    EXPECT_FALSE(two.windows[rank]->check());
+  }
 }

@@ -24,6 +24,7 @@
 #include <cstdio>
 #include <thread>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace moec;
@@ -312,4 +313,66 @@ TEST(FindNvrtc, WrongSettingIsAnError) {
             "none");
   ASSERT_FALSE(outcome);
   EXPECT_EQ(outcome.error().code, ErrorCode::NoCompiler);
+}
+
+/// The newest release is taken, by its shortest name if several link to it.
+TEST(FindNvrtc, TheNewestOfAFolder) {
+  const std::tuple<std::vector<const char *>, const char *, const char *>
+      rows[] = {
+          {{"libnvrtc.so.13.0.88", "libnvrtc.so.13.1.20"},
+           "libnvrtc.so.13.1.20",
+           ""},
+          {{"libnvrtc.so.13.9", "libnvrtc.so.13.10"}, "libnvrtc.so.13.10", ""},
+          {{"libnvrtc.so.12.9.86", "libnvrtc.so.13.0.1"},
+           "libnvrtc.so.13.0.1",
+           ""},
+          {{"libnvrtc.so.13", "libnvrtc.so.13.1.20"}, "libnvrtc.so.13", ""},
+          {{"libnvrtc.so.12", "libnvrtc.so.12.9.86", "libnvrtc.so.11.2",
+            "libnvrtc.alt.so.13", "libnvrtc.so.13.old", "libnvrtc.so"},
+           "libnvrtc.so.12",
+           ""},
+          {{"libnvrtc.so.12", "libnvrtc-builtins.so.12.6",
+            "libnvrtc-builtins.so.12.9", "libnvrtc-builtins.so.13.0"},
+           "libnvrtc.so.12",
+           "libnvrtc-builtins.so.12.9"},
+          {{"libnvrtc.so.11.2", "libnvrtc.alt.so.13"}, nullptr, ""},
+      };
+  for (const auto &[names, library, builtins] : rows) {
+    const TemporaryFolder folder;
+    for (const char *name : names)
+      ASSERT_TRUE(writeFile(folder.path + "/" + name, name));
+    const auto found = findNvrtc(folder.path);
+    ASSERT_EQ(bool(found), library != nullptr) << names.front();
+    if (!found)
+      continue;
+    EXPECT_EQ(found->library, folder.path + "/" + library);
+    EXPECT_EQ(found->builtins,
+              *builtins ? folder.path + "/" + builtins : std::string());
+    EXPECT_EQ(found->foundBy, "nvrtc_path");
+  }
+}
+
+/// A file that others may write could name a library of theirs.
+TEST(FindNvrtc, ThePathOfABuildIsItsOwners) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path + "/nvrtc-path";
+  EXPECT_EQ(nvrtcPathIn(folder.path), "");
+  ASSERT_TRUE(writeFile(file, "/some/libnvrtc.so.13\nmore\n"));
+  for (const auto &[mode, isTaken] : {std::pair(0600, true),
+                                      {0644, true},
+                                      {0444, true},
+                                      {0664, false},
+                                      {0646, false},
+                                      {0666, false},
+                                      {0602, false}}) {
+    ASSERT_EQ(::chmod(file.c_str(), mode_t(mode)), 0);
+    EXPECT_EQ(nvrtcPathIn(folder.path), isTaken ? "/some/libnvrtc.so.13" : "")
+        << std::oct << mode;
+  }
+  ASSERT_EQ(::chmod(file.c_str(), 0644), 0);
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown(file.c_str(), 12345, 12345), 0);
+    EXPECT_EQ(nvrtcPathIn(folder.path), "");
+    ASSERT_EQ(::chown(file.c_str(), 0, 0), 0);
+  }
 }

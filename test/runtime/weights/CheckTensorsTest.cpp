@@ -16,6 +16,8 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -95,8 +97,10 @@ struct Model {
       value(name, "bf16", {1});
   }
 
-  /// The error of loading the first matmul's weights, "taken" if none.
-  std::string loaded() const {
+  /// The error of loading a value, the first matmul's weights say; "taken" if
+  /// none.
+  std::string loaded(const std::string &name = "w13",
+                     std::vector<int32_t> *numbers = nullptr) const {
     const Folder folder;
     folder.write("model.safetensors", fileOf(tensors));
     Result<Checkpoint> checkpoint = Checkpoint::open(folder.path);
@@ -104,8 +108,18 @@ struct Model {
         WeightLoader::create(*checkpoint, manifest, options);
     if (!loader)
       return loader.error().message;
-    std::vector<std::byte> to(size_t(kExperts * 2 * kInner * kHidden * 2));
-    Result<void> done = loader->load(manifest.values.front(), to);
+    const Value &value =
+        *std::ranges::find(manifest.values, name, &Value::name);
+    int64_t bits =
+        host::storageBits(host::storageOf(value.elementTypes.front()));
+    for (const Expression &extent : value.shape)
+      bits *= *extent.evaluate({});
+    std::vector<std::byte> to(size_t(bits / 8));
+    Result<void> done = loader->load(value, to);
+    if (numbers && done) {
+      numbers->resize(to.size() / 4);
+      std::memcpy(numbers->data(), to.data(), to.size());
+    }
     return done ? "taken" : done.error().message.substr(folder.path.size() + 2);
   }
   /// The error of the check of names, "taken" if none.
@@ -371,6 +385,84 @@ TEST(CheckTensors, OrderOfColumns) {
   integers.scale("gptq", 1);
   integers.put(0, "up_proj.g_idx", filled("I32", {kHidden}));
   EXPECT_EQ(integers.said(), "taken");
+}
+
+namespace {
+
+/// A g_idx.
+Stored groups(const std::vector<int32_t> &numbers) {
+  Stored tensor = filled("I32", {int64_t(numbers.size())});
+  std::memcpy(tensor.bytes.data(), numbers.data(), 4 * numbers.size());
+  return tensor;
+}
+
+/// Columns whose groups take turns, and those that follow each other.
+const std::vector<int32_t> kTurns = {0, 1, 0, 1, 0, 1, 0, 1,
+                                     0, 1, 0, 1, 0, 1, 0, 1};
+const std::vector<int32_t> kAscending = {0, 0, 0, 0, 0, 0, 0, 0,
+                                         1, 1, 1, 1, 1, 1, 1, 1};
+
+} // namespace
+
+TEST(GroupIndex, GateAndUpHaveOneOrder) {
+  Model model("i4");
+  model.scale("gptq", 1);
+  model.manifest.layer["group_index"] = true;
+  model.value("w13_group_index", "i32", {kExperts, kHidden});
+  for (int64_t e = 0; e < kExperts; ++e)
+    for (const char *part : {"gate_proj.g_idx", "up_proj.g_idx"})
+      model.put(e, part, groups(e ? kAscending : kTurns));
+  std::vector<int32_t> read, expected = kTurns;
+  expected.insert(expected.end(), kAscending.begin(), kAscending.end());
+  EXPECT_EQ(model.loaded("w13_group_index", &read), "taken");
+  EXPECT_EQ(read, expected);
+
+  Model other = model;
+  other.put(1, "up_proj.g_idx", groups(kTurns));
+  EXPECT_EQ(other.loaded("w13_group_index"),
+            "tensors '" + kPrefix + "1.gate_proj.g_idx' and '" + kPrefix +
+                "1.up_proj.g_idx' differ; expected one order of the columns of "
+                "gate and up of expert 1");
+  std::vector<int32_t> uneven = kTurns;
+  uneven[0] = 1;
+  other = model;
+  other.put(0, "gate_proj.g_idx", groups(uneven));
+  EXPECT_EQ(other.loaded("w13_group_index"),
+            "tensor '" + kPrefix +
+                "0.gate_proj.g_idx': expected 8 columns of "
+                "group 0, got 7, in groups of 8 of expert 0");
+}
+
+/// A rank's columns of the second matmul begin in the middle.
+TEST(GroupIndex, AShardHasItsGroups) {
+  for (const int64_t begin : {0, 8}) {
+    Model model("i4");
+    model.scale("gptq", 1);
+    auto &layer = model.manifest.layer;
+    layer["intermediate_size"] = 16;
+    layer["intermediate_begin"] = begin;
+    // Words of eight codes along the columns.
+    Value &words = model.manifest.values[1];
+    words.elementTypes = {"i32"};
+    words.shape = {kExperts, 1, kHidden};
+    layer["stored_layout"]["weights"] = {{"rows_last", true},
+                                         {"packed", "columns"}};
+    for (int64_t e = 0; e < kExperts; ++e) {
+      model.put(e, "down_proj.qweight", filled("I32", {2, kHidden}));
+      model.put(e, "down_proj.scales", filled("BF16", {2, kHidden}));
+      model.put(e, "down_proj.g_idx", groups(kAscending));
+    }
+    EXPECT_EQ(model.loaded("w2"), "taken") << begin;
+    // The columns of the other half are another rank's to check.
+    std::vector<int32_t> swapped = kAscending;
+    std::swap(swapped[size_t(begin)], swapped[size_t(8 - begin)]);
+    model.put(1, "down_proj.g_idx", groups(swapped));
+    EXPECT_EQ(model.loaded("w2"),
+              fmt::format("tensor '{}1.down_proj.g_idx': expected group {} of "
+                          "column {}, since layer 'l' has no group_index, got "
+                          "{}",
+                          kPrefix, begin / 8, begin, 1 - begin / 8));
+  }
 }
 
 TEST(CheckTensors, Router) {

@@ -267,6 +267,13 @@ TEST(CopyMatrix, Types) {
   EXPECT_EQ(copied(0.75f, "f8E8M0FNU", false), "holds 0.75" + power);
   EXPECT_EQ(copied(-1, "f8E8M0FNU", false), "holds -1" + power);
   EXPECT_EQ(copied(0, "f8E8M0FNU", false), "holds 0" + power);
+  // The least and the largest power, and those beyond them.
+  for (const float least : {0x1p-127f, 0x1p-126f, 0x1p126f, 0x1p127f})
+    EXPECT_EQ(copied(least, "f8E8M0FNU", false), std::to_string(least));
+  for (const float beyond : {0x1p-128f, 0x1p-129f, 0x1p-149f, INFINITY})
+    for (const bool inverse : {false, true})
+      EXPECT_EQ(copied(beyond, "f8E8M0FNU", inverse),
+                fmt::format("holds {}", beyond) + power);
   // To the nearest number, ties to even.
   EXPECT_EQ(copied(1 + 0x1p-8f, "bf16", false), std::to_string(1.0f));
   EXPECT_EQ(copied(1 + 0x3p-8f, "bf16", false), std::to_string(1 + 0x4p-8f));

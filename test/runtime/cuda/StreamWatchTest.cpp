@@ -1,0 +1,82 @@
+//===- StreamWatchTest.cpp - how long streams make no progress ------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/comm/StreamWatch.h"
+#include "test/runtime/cuda/CudaTesting.h"
+
+#include <thread>
+
+using namespace moec;
+using namespace moec::comm;
+using namespace moec::runtime;
+using namespace moec::test;
+using std::chrono::milliseconds;
+
+namespace {
+
+class Watch : public testing::Test {
+protected:
+  void SetUp() override {
+    ASSERT_EQ(kDriverIsSet, 0);
+    *fakeGpu() = {};
+    fakeGpu()->streamsWait = true;
+    auto found = CudaPlace::find(0);
+    ASSERT_TRUE(found) << found.error().message;
+    place = *found;
+    auto made = StreamWatch::create(place);
+    ASSERT_TRUE(made) << made.error().message;
+    watch = std::move(*made);
+  }
+  void TearDown() override { fakeGpu()->streamsWait = false; }
+  void add() { EXPECT_TRUE(watch->add(nullptr)); }
+  static void pause() { std::this_thread::sleep_for(kPause); }
+
+  static constexpr milliseconds kPause{200};
+  CudaPlace place;
+  std::unique_ptr<StreamWatch> watch;
+};
+
+} // namespace
+
+/// A launch behind others does not wait for other ranks yet.
+TEST_F(Watch, AWaitBeginsWithTheLastProgress) {
+  add();
+  add();
+  pause();
+  EXPECT_GE(watch->waiting(), kPause);
+  fakeGpu()->eventsEnded = 1;
+  EXPECT_LT(watch->waiting(), kPause / 2);
+  pause();
+  EXPECT_GE(watch->waiting(), kPause);
+  fakeGpu()->eventsEnded = 2;
+  EXPECT_EQ(watch->waiting(), milliseconds(0));
+}
+
+TEST_F(Watch, AWaitBeginsWithItsLaunch) {
+  EXPECT_EQ(watch->waiting(), milliseconds(0));
+  add();
+  fakeGpu()->eventsEnded = 1;
+  EXPECT_EQ(watch->waiting(), milliseconds(0));
+  pause();
+  add();
+  EXPECT_LT(watch->waiting(), kPause / 2);
+}
+
+/// More than there are events: the last one is moved, and the first stays.
+TEST_F(Watch, TheOldestIsNotForgotten) {
+  add();
+  pause();
+  for (int i = 0; i < 100; ++i)
+    add();
+  EXPECT_GE(watch->waiting(), kPause);
+  fakeGpu()->eventsEnded = 100;
+  EXPECT_LT(watch->waiting(), kPause / 2);
+  pause();
+  EXPECT_GE(watch->waiting(), kPause);
+  fakeGpu()->eventsEnded = 101;
+  EXPECT_EQ(watch->waiting(), milliseconds(0));
+}

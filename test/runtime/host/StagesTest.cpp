@@ -1,0 +1,154 @@
+//===- StagesTest.cpp - stages on the host device, one by one -------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Numbers that can be added up by hand, of what the tiny layer does not have:
+// zero experts, weights of rows before a quantization, shared experts.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/runtime/host/StageCall.h"
+#include "test/runtime/host/TinyLayer.h"
+
+#include <cmath>
+#include <gmock/gmock.h>
+
+using namespace moec;
+using namespace moec::host;
+using namespace moec::test;
+using testing::ElementsAre;
+using testing::FloatEq;
+
+namespace {
+
+/// Two tokens of two pairs: a pair of an expert and one of a zero expert; two
+/// of zero experts.
+StageCall combineOfZeroExperts() {
+  StageCall call("combine", {{"pairs", 2}, {"hidden", 2}});
+  call.size("tokens", 2);
+  call.operand("positions", "i32", 2, {0, -1, -1, -1});
+  call.operand("topk_ids", "i32", 2,
+               {3, kIdentityPlace, kIdentityPlace, kIdentityPlace});
+  call.operand("partials", "f32", 1, {10, 20});
+  call.operand("identity", "f32", 2, {1, 2, 4, 8});
+  call.result("out", "f32", 2, 2);
+  return call;
+}
+
+} // namespace
+
+TEST(Combine, ZeroExpertsHandWeightedRowsOn) {
+  StageCall call = combineOfZeroExperts();
+  call.operand("topk_weights", "f32", 2, {0.5f, 0.25f, 0.5f, 0.25f});
+  Result<void> done = call.run(stages::combine);
+  ASSERT_TRUE(done) << messageOf(done);
+  EXPECT_THAT(call.numbersOf("out"), ElementsAre(5.25f, 10.5f, 3, 6));
+
+  // Without weights each is 1.
+  StageCall plain = combineOfZeroExperts();
+  done = plain.run(stages::combine);
+  ASSERT_TRUE(done) << messageOf(done);
+  EXPECT_THAT(plain.numbersOf("out"), ElementsAre(11, 22, 8, 16));
+}
+
+TEST(Combine, OneRankAddsZeroExperts) {
+  for (const int64_t adds : {0, 1}) {
+    StageCall call = combineOfZeroExperts();
+    call.operand("topk_weights", "f32", 2, {0.5f, 0.25f, 0.5f, 0.25f});
+    call.operand("residual", "f32", 2, {100, 100, 200, 200});
+    call.operand("addend", "f32", 4, {2, 2, 7, 7, 7, 7, 7, 7});
+    call.size("adds", adds);
+    call.stage.operands["add_identity"] = "adds";
+    Result<void> done = call.run(stages::combine);
+    ASSERT_TRUE(done) << messageOf(done);
+    if (adds)
+      EXPECT_THAT(call.numbersOf("out"),
+                  ElementsAre(106.25f, 111.5f, 203, 206));
+    else
+      EXPECT_THAT(call.numbersOf("out"), ElementsAre(106, 111, 200, 200));
+  }
+}
+
+namespace {
+
+/// A token whose pairs have weights, and, last, one of zeros.
+StageCall weightedRows(const char *op, nlohmann::json attributes) {
+  attributes["pairs"] = 2;
+  StageCall call(op, std::move(attributes));
+  call.size("tokens", 2);
+  call.operand("input", "f32", 2, {1, -4, 2, 0, 0, 0});
+  call.operand("row_weights", "f32", 2, {2, -3, 5, 6});
+  return call;
+}
+
+} // namespace
+
+TEST(Amax, IsOfMagnitudesOfWeightedRows) {
+  StageCall call = weightedRows("amax", {{"block_rows", 1}});
+  call.result("block_amax", "f32", 1, 4);
+  Result<void> done = call.run(stages::amax);
+  ASSERT_TRUE(done) << messageOf(done);
+  EXPECT_THAT(call.numbersOf("block_amax"), ElementsAre(8, 12, 0, 0));
+
+  StageCall blocks = weightedRows("amax", {{"block_rows", 3}});
+  blocks.result("block_amax", "f32", 1, 2);
+  done = blocks.run(stages::amax);
+  ASSERT_TRUE(done) << messageOf(done);
+  EXPECT_THAT(blocks.numbersOf("block_amax"), ElementsAre(12, 0));
+}
+
+TEST(Amax, MagnitudesHaveNoSign) {
+  for (const float sign : {1.0f, -1.0f}) {
+    const float values[] = {sign * 3, sign * -2, sign * 0.5f};
+    EXPECT_EQ(largestOf(values, 3), 3);
+    EXPECT_EQ(largestOf(values + 1, 2), 2);
+    const float withNan[] = {sign * NAN, sign * 7};
+    EXPECT_EQ(largestOf(withNan, 2), 7);
+    EXPECT_TRUE(std::isnan(largestOf(withNan, 2, /*propagatesNan=*/true)));
+  }
+  const float negative[] = {-1, -5, -2};
+  EXPECT_EQ(largestOf(negative, 3), 5);
+  EXPECT_EQ(largestOf(negative, 0), 0);
+}
+
+TEST(Quantize, EachPairHasItsWeightAndScale) {
+  StageCall call = weightedRows(
+      "quantize",
+      {{"group_rows", 1}, {"group_columns", -1}, {"dynamic", true}});
+  call.result("data", "f8E4M3FN", 4, 3);
+  call.result("scale", "f32", 4, 1);
+  Result<void> done = call.run(stages::quantize);
+  ASSERT_TRUE(done) << messageOf(done);
+  const std::vector<float> scales = call.numbersOf("scale");
+  EXPECT_THAT(scales[0], FloatEq(8.0f / 448));
+  EXPECT_THAT(scales[1], FloatEq(12.0f / 448));
+  // The largest magnitude becomes the largest number, with its sign.
+  EXPECT_THAT(call.numbersOf("data"),
+              ElementsAre(112, -448, 224, -112, 448, -224, 0, 0, 0, 0, 0, 0));
+}
+
+TEST(SharedRows, TokensThatAreNotValidWeighNothing) {
+  for (const bool gated : {false, true}) {
+    StageCall call("shared_rows", {{"tile_rows", 16}});
+    call.size("tokens", 3);
+    call.operand("valid_tokens", "i32", 1, {2});
+    if (gated)
+      call.operand("shared_gate", "f32", 3, {0, 0, 0});
+    call.result("offsets", "i32", 1, 2);
+    call.result("positions", "i32", 3, 1);
+    call.result("topk_weights", "f32", 3, 1);
+    call.result("tiles", "i32", 1, 4);
+    call.result("tile_count", "i32", 1, 3);
+    Result<void> done = call.run(stages::shared_rows);
+    ASSERT_TRUE(done) << messageOf(done);
+    EXPECT_THAT(call.numbersOf("offsets"), ElementsAre(0, 2));
+    EXPECT_THAT(call.numbersOf("positions"), ElementsAre(0, 1, -1));
+    const float weight = gated ? 0.5f : 1.0f;
+    EXPECT_THAT(call.numbersOf("topk_weights"), ElementsAre(weight, weight, 0));
+    EXPECT_THAT(call.numbersOf("tiles"), ElementsAre(0, 0, 2, 0));
+    EXPECT_THAT(call.numbersOf("tile_count"), ElementsAre(1, 0, 0));
+  }
+}
