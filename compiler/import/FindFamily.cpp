@@ -219,3 +219,28 @@ void compiler::refuseSuspicious(JsonReader &config, const ModelFamily &family,
         model, key);
   }
 }
+
+/// The keys of a value's objects, at every depth.
+static void addKeys(const json &value, std::vector<std::string_view> &to) {
+  for (auto it = value.begin(); it != value.end(); ++it) {
+    if (value.is_object())
+      to.push_back(it.key());
+    if (it->is_structured())
+      addKeys(*it, to);
+  }
+}
+
+void compiler::refuseAbsentFields(const json &config,
+                                  const ImportOptions &options,
+                                  JsonErrors &errors) {
+  if (options.ignoreFields.empty())
+    return;
+  std::vector<std::string_view> keys;
+  addKeys(config, keys);
+  for (const std::string &field : options.ignoreFields)
+    if (!std::ranges::count(keys, field))
+      errors.add("--ignore-field",
+                 fmt::format("the config has no key '{}'; {}expected one of "
+                             "its keys",
+                             field, didYouMean(field, keys)));
+}

@@ -44,6 +44,10 @@ bool isIgnored(std::string_view key, const ImportOptions &options);
 void refuseSuspicious(JsonReader &config, const ModelFamily &family,
                       std::string_view model, const ImportOptions &options);
 
+/// Refuses the names of --ignore-field that no object of the config has.
+void refuseAbsentFields(const nlohmann::json &config,
+                        const ImportOptions &options, JsonErrors &errors);
+
 } // namespace moec::compiler
 
 #endif // MOEC_COMPILER_IMPORT_FINDFAMILY_H

@@ -712,6 +712,7 @@ moec::compiler::readHuggingFace(const json &object, std::string_view name,
 
   LayerDescription layer;
   ConfigReader(std::move(config), found, options, layer.origin).read(layer);
+  refuseAbsentFields(object, options, errors);
   layer.name = stemOf(name);
   if (layer.name.empty())
     layer.name = found.shortName;

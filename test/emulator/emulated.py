@@ -67,9 +67,22 @@ def wide_packages(rows):
                settings(ARCHS[0], scheme["name"], timing))
 
 
+def option_packages(rows):
+    """Options that no row of the catalog has: the layer's key and value, beside the routing method that takes it."""
+    methods = {method["name"]: method for method in rows["routing"]}
+    scheme = next(scheme for scheme in rows["schemes"] if scheme["name"] == "bf16")
+    for timing, (method, key, value) in zip(TIMINGS, [("sigmoid", "router_logit_softcapping", 2.0),
+                                                      ("sigmoid_renorm", "router_logit_softcapping", 0.5)]):
+        layer = testing.layer_json("emulated", SHAPE, scheme, rows["activations"][0], methods[method], False)
+        yield (f"{ARCHS[0]}-{method}-{key}-{timing}", {**layer, key: value},
+               [f"--arch={ARCHS[0]}", "--no-cubin", f"--max-tokens={MAX_TOKENS}"], [f"--tokens={TOKENS}"],
+               settings(ARCHS[0], scheme["name"], timing))
+
+
 def packages(rows, every):
     """(name, layer, words of the compiler, arguments of the run, settings of the emulator) of each package."""
     yield from wide_packages(rows)
+    yield from option_packages(rows)
     activations, methods = rows["activations"], rows["routing"]
     archs = {arch["name"]: arch for arch in rows["archs"]}
     turn = 0

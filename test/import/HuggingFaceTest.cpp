@@ -157,6 +157,22 @@ TEST(HuggingFace, SuspiciousKeysAreNamed) {
   }
 }
 
+TEST(HuggingFace, AFieldToIgnoreIsAKeyOfTheConfig) {
+  const std::string text =
+      changed("mixtral-8x7b", {{"extra", {{"list", {{{"moe_deep", 1}}}}}}});
+  ImportOptions options;
+  options.ignoreFields = {"moe_deep"};
+  EXPECT_EQ(refusalOf(text, options), "");
+  options.ignoreFields = {"moe_deeper"};
+  EXPECT_EQ(refusalOf(text, options),
+            "in.json: --ignore-field: the config has no key 'moe_deeper'; did "
+            "you mean moe_deep? expected one of its keys");
+  options.ignoreFields = {"zzz"};
+  EXPECT_EQ(refusalOf(text, options),
+            "in.json: --ignore-field: the config has no key 'zzz'; expected "
+            "one of its keys");
+}
+
 TEST(HuggingFace, OtherKeysAreIgnored) {
   // The "act" in "factor", and a time that is no limit of activations.
   EXPECT_EQ(refusalOf(changed("mixtral-8x7b", {{"mlp_alpha_factor", 2},

@@ -74,6 +74,7 @@ MISTAKES = (
     (f"{COMPILE} --scheme=nvfp5", "--scheme=nvfp5", "did you mean nvfp4?"),
     (f"{COMPILE} --scheme=fp8", "--scheme=fp8", "fp8_block"),
     (f"{COMPILE} --dtype=fp16", "--dtype=fp16", "bf16, f16 or f32"),
+    (f"{COMPILE} --ignore-field=expert_sise", "--ignore-field", "expert_sise", "one of its keys"),
     (f"{COMPILE} --layer=99", "--layer=99", "from 0 to 31"),
     (f"{COMPILE} --placement=liner", "--placement=liner", "linear"),
     (f"moec compile {MODEL} --arch=sm90a", "'sm90a'", "did you mean sm_90a?"),
