@@ -149,9 +149,6 @@ MUTANT_LAYERS = {
     "slabs_sync_pairs": ("int4_zp_w4a16", "mma_sync", {"hidden_dim": 1024, "intermediate_size": 512}, 2048),
     "slabs_int8": ("int8_zp_w8a16", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256, "stored_layout": "gptq"}, 2048),
     "slabs_mxfp4": ("mxfp4_w4a16", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
-    # Units of 64 weight rows.
-    "slabs_wide_mxfp4": ("mxfp4_w4a16", "wgmma_rs", {"num_experts": 8, "experts_per_token": 4, "hidden_dim": 256,
-                                                     "intermediate_size": 1152}, 2048),
     "slabs_w4afp8": ("int4_w4afp8", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
     "slabs_nvfp4": ("nvfp4_w4a16", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
     "slabs_mxfp6": ("mxfp6_e3m2", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
