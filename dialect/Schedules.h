@@ -68,7 +68,7 @@ struct SlicesSchedule : Roles {
 /// The schedule of either kernel of the few-token path.
 struct GemvSchedule {
   int64_t stages = 0, blockTokens = 0, threads = 0, ctasPerSm = 1;
-  int64_t unitRows = 0;    ///< weight rows of a unit of fragments; 0: not these
+  int64_t unitRows = 0;    ///< weight rows of a unit; 0: no fragments
   bool besideNext = false; ///< leaves half of a multiprocessor to the next
   bool programmatic = false;
   bool operator==(const GemvSchedule &) const = default;

@@ -47,7 +47,8 @@ static constexpr GemvSchedule kGemvSchedules[] = {
 static constexpr Measured kUnits = {"bench/notes/weight-only-h200.md",
                                     "2026-11-29"};
 
-/// Schedules of codes in the order of fragments, the first that serves.
+/// Schedules of codes in the order of fragments. The first that serves is
+/// taken.
 static constexpr GemvSchedule kSlabSchedules[] = {
     {.warps = 4,
      .stages = 2,
@@ -66,7 +67,7 @@ static constexpr GemvSchedule kSlabSchedules[] = {
     {.warps = 8, .stages = 3, .unitRows = 16},
 };
 
-/// Columns of a step, and groups of scales along them.
+/// Columns of a step: a unit of one slab takes two slabs along k.
 static int64_t stepColumns(const GemvSchedule &schedule) {
   return (schedule.unitRows == kSlabRows ? 2 : 1) * kSlabBlock;
 }
@@ -78,9 +79,9 @@ static int64_t stepGroups(const GemvProblem &problem,
   return isShared ? 1 : columns / std::min(problem.groupK, kSlabBlock);
 }
 
-/// A slot of each warp and stage has the codes of a step, their numbers and
-/// rows of lhs. A unit of one slab has two of them along k in a step. Sums of
-/// two items lie behind the slots.
+/// Bytes of shared memory. Each warp and stage has a slot for the codes,
+/// numbers and rows of lhs of one step; after the slots come the sums of two
+/// items.
 static int64_t slabRingBytes(const GemvProblem &problem,
                              const GemvSchedule &schedule) {
   const int64_t rows = schedule.unitRows, columns = stepColumns(schedule);
@@ -119,9 +120,9 @@ static bool servesBeside(const GemvProblem &problem,
          2 * schedule.threads() <= hardware.threadsPerSm;
 }
 
-/// Units of 64 rows read less for each weight, if they are so many that all
-/// multiprocessors have some. The second kernel has those of one expert, which
-/// 16 warps of a multiprocessor share where each gets one at most.
+/// Whether a schedule serves. Units of 64 rows need enough units to fill all
+/// multiprocessors. 16 warps serve a second kernel that has at most one unit
+/// for each multiprocessor.
 static bool servesSlabs(const GemvProblem &problem,
                         const GemvSchedule &schedule,
                         const Hardware &hardware) {

@@ -81,9 +81,10 @@ struct GemvProblem : StoredCodes {
 
 struct GemvSchedule {
   int64_t warps = 0, stages = 0, ctasPerSm = 1;
-  /// Weight rows of a unit (skeleton/slab_gemv.cuh); 0: of dot products.
+  /// Weight rows of a unit (skeleton/slab_gemv.cuh); 0: the kernel computes dot
+  /// products.
   int64_t unitRows = 0;
-  int64_t groupK = 0; ///< serves groups of so many columns alone; 0: any
+  int64_t groupK = 0; ///< columns of a group that it serves; 0: any
   /// A CTA of the layer's other kernel fits beside this one's. Serves one token
   /// and first weights of at most so many bytes, second ones of half of that.
   int64_t besideUpTo = 0;

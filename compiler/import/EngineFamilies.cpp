@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Transformers has no class of these models, so the keys are those that vLLM
-// reads. vLLM's MoE blocks have SiLU whatever the config says, and refuse or
-// ignore another activation.
+// Families without a class in Transformers. Their rows list the keys that vLLM
+// reads. vLLM's MoE blocks always use SiLU: they refuse or ignore any other
+// activation in the config.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@ using namespace moec::compiler;
 
 namespace {
 
-/// A count that must be there, and may be null for none.
+/// A required count; null means none.
 constexpr Key<int64_t> countOrNull(WordList names) {
   return {names, std::nullopt, int64_t(0)};
 }

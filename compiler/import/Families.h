@@ -118,7 +118,7 @@ struct FamilyRouting {
   bool scaleOnOutput = false; ///< it multiplies the sum, not the weights
   Key<bool> weightOnInput = always(false);
   bool perExpertScale = false;
-  /// A cap of the logits; none where it is not above 0.
+  /// The cap of the logits. A number that is not above 0 means no cap.
   Key<Number> softcap = always(Number());
   /// How many layers take their ids from a table by token id, where no list of
   /// layer types says it.
@@ -192,8 +192,8 @@ struct ModelFamily {
   std::string_view part = {};
   /// Model types that the part may have in addition to `modelTypes`.
   WordList partTypes = {};
-  /// Model types of other families that a config of these architectures may
-  /// have, too.
+  /// Other families' model types that a config with these architectures may
+  /// have.
   WordList otherTypes = {};
   /// Sizes that a config lacks are those of ClassSizes, where it has the class.
   Key<int64_t> layers = required("num_hidden_layers");

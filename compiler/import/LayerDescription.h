@@ -60,7 +60,7 @@ struct RoutingDescription {
   int64_t topGroups = 0;
   std::optional<double> scale;
   bool bias = false;
-  std::optional<double> softcap; ///< of the logits; absent is none
+  std::optional<double> softcap; ///< cap of the router's logits
 
   bool operator==(const RoutingDescription &) const = default;
 };

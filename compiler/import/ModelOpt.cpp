@@ -46,7 +46,7 @@ constexpr Algorithm kAlgorithms[] = {
     {"W4A8_MXFP4_MXFP8", "mxfp4_mxfp8", 32},
 };
 
-/// Algorithms that are no schemes: the reason, and what serves some of their
+/// Algorithms that moec refuses, with the reason and an alternative for some
 /// checkpoints.
 struct OtherAlgorithm {
   std::string_view ending, why, accepted;
@@ -80,7 +80,7 @@ std::string upperCase(std::string text) {
 void readAlgorithm(JsonReader &quant, bool mayBeMixed,
                    ExpertQuantization &result) {
   std::string word = upperCase(quant.textOr("quant_algo", ""));
-  // The export writes true, also if layer norms took all vectors.
+  // ModelOpt writes true even if it has folded all vectors into layer norms.
   const json *vector = quant.find("pre_quant_scale");
   if (word == "NVFP4_AWQ" && vector && *vector == false)
     word = "NVFP4";

@@ -26,10 +26,10 @@ struct ActivationFunction {
   /// The C++ template of gate and up that takes the parameters; "" if the
   /// function has none.
   std::string_view numbersPolicy = "";
-  /// The same of one value, of a function that is never gated.
+  /// The C++ template of one value that takes the parameters, if the function
+  /// is never gated.
   std::string_view plainNumbersPolicy = "";
-  /// The header of templates/ with the policy where it is not that of the
-  /// others.
+  /// The header in templates/ that defines the policy; empty: activation.cuh.
   std::string_view header = "";
 };
 

@@ -81,16 +81,16 @@ static Result<void> bindNamed(const Package &package,
   return {};
 }
 
-/// Verifies the numbers of the stored weights that the caller names. Of memory
-/// of a GPU, scales of blocks, groups and rows and float weights are left out:
-/// they are too many to copy.
+/// Verifies the numbers of the stored weights that the caller names. It does
+/// not read block, group and row scales or float weights in GPU memory, because
+/// copying them takes too long.
 static Result<void> checkStoredNumbers(const Package &package,
                                        std::span<const Tensor> weights,
                                        const weights::ExpertRange &range,
                                        CUstream stream) {
   const Manifest &manifest = package.manifest();
-  // Padding of stored weights is never read, and may be anything. Atoms of
-  // scales have some, too.
+  // Kernels never read padding, so it may hold any number. Atoms of scales are
+  // padded, too.
   static const nlohmann::json::json_pointer atoms(
       "/stored_layout/scales/atoms");
   if (manifest.layer->contains("stored_hidden") ||
@@ -475,7 +475,7 @@ Result<void> Layer::repack(std::span<const Tensor> weights, int64_t first,
                              "give stored weights only",
                              value.name);
   }
-  // On a GPU a capture may record this, so that no number can be read.
+  // Numbers in GPU memory cannot be read during a capture.
   if (!code->cuda())
     TRY(checkStoredNumbers(*code, weights, {first, count}, nullptr));
   TRY(checkPartInPlace(sources, count == experts));

@@ -58,7 +58,7 @@ float plainWithNumbers(float value, const Numbers &numbers) {
 struct Function {
   std::string_view name;
   WordList takes; ///< of kNumbers
-  /// Null: never gated, and all numbers are of one value.
+  /// Null: the activation is never gated.
   float (*gated)(float gate, float up, const Numbers &numbers);
   float (*plain)(float value, const Numbers &numbers); ///< null: always gated
 };

@@ -170,9 +170,9 @@ std::string moec::runtime::nvrtcPathIn(const std::string &folder) {
   return text ? text->substr(0, text->find('\n')) : "";
 }
 
-/// What the file `nvrtc-path` says beside this program or library: a build
-/// folder has one, with the NVRTC that it was configured with. No path of the
-/// build is compiled in, which elsewhere might name a file of someone else's.
+/// Returns the NVRTC that the file `nvrtc-path` names. A build folder has this
+/// file next to its programs and libraries. The path is not compiled in: on
+/// another machine it might name another user's file.
 static std::string pathOfBuild() {
   const std::string binary = pathOfOwnBinary();
   return binary.empty() ? "" : nvrtcPathIn(parentFolder(binary));

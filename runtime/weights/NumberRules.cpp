@@ -19,7 +19,7 @@ NumberRule weights::ruleOf(Kind kind, const LayerShape::Group &group,
                            bool areFloats) {
   switch (kind) {
   case Kind::Scale:
-    // A scale of all rows and columns is the only one of its matrix.
+    // The whole matrix shares this scale.
     return group.rows == -1 && group.columns == -1 ? NumberRule::PositiveScale
                                                    : NumberRule::Scale;
   case Kind::SecondScale:
@@ -61,7 +61,7 @@ NumberRule weights::ruleOf(const json &layer, std::string_view value) {
     return NumberRule::Any;
   if (value.ends_with("_second_scale"))
     return ruleOf(Kind::SecondScale, {}, false);
-  // Padding has no numbers.
+  // Padding is not verified.
   if (layer.contains("stored_hidden") || layer.contains("stored_intermediate"))
     return NumberRule::Any;
   if (value == "b13" || value == "b2")

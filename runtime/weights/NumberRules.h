@@ -1,13 +1,12 @@
-//===- NumberRules.h - the numbers that a stored weight may hold -*- C++
-//-*-===//
+//===- NumberRules.h - numbers that stored weights may hold -----*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// One rule for checkpoints and for arrays that a caller gives;
-// docs/reference/checkpoints.md states it.
+// The conditions of docs/reference/checkpoints.md, for checkpoints and for
+// arrays that a caller gives.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,13 +23,13 @@ namespace moec::weights {
 /// scale; `areFloats` says that packing quantizes the weights.
 NumberRule ruleOf(Kind kind, const LayerShape::Group &group, bool areFloats);
 
-/// Returns the condition of the numbers of a stored weight of a package. The
-/// layer may be one that no checkpoint holds.
+/// Returns the condition for the numbers of a stored weight of a package, also
+/// for layers that no checkpoint format describes.
 NumberRule ruleOf(const nlohmann::json &layer, std::string_view value);
 
 /// Verifies that the numbers of some experts of a stored weight meet a
-/// condition. Those of an expert are contiguous, and its successor begins
-/// `stride` elements further.
+/// condition. Each expert's numbers are contiguous; experts begin `stride`
+/// elements apart.
 Result<void> checkStored(const Value &value, std::string_view elementType,
                          NumberRule rule, const std::byte *data, int64_t first,
                          int64_t experts, int64_t ofExpert, int64_t stride);

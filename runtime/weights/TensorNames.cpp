@@ -76,7 +76,7 @@ constexpr KindWord kKinds[] = {
     {"bias", Kind::Bias},
 };
 
-/// Words of the layer's own tensors; the two before must be as said.
+/// Names of the layer's own tensors. The two words before must match.
 struct LayerWord {
   std::string_view word, before;
   Kind kind;
@@ -127,8 +127,8 @@ constexpr std::string_view kBlocks[] = {"mlp",   "ffn", "feed_forward",
 constexpr std::string_view kSharedGates[] = {"shared_expert_gate",
                                              "shared_experts_gate"};
 
-/// A bank of experts belongs to several layers, of which the first has its
-/// number.
+/// Several layers share a bank of experts. The bank has the number of the
+/// first.
 constexpr std::string_view kLayers[] = {"layers", "blocks", "h", "meta_mlp"};
 constexpr std::string_view kExperts[] = {"experts", "local_experts"};
 constexpr std::string_view kShared[] = {"shared_expert", "shared_experts",

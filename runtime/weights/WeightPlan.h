@@ -150,9 +150,8 @@ public:
                int64_t begin) const;
   Lines columnsOf(const Wanted &wanted, const PartExtents &extents,
                   int64_t begin) const;
-  /// A part's elements of a tensor with gates and ups together (`holder`),
-  /// which has twice `rows`; nothing where an element or a scale would be of
-  /// both.
+  /// A part's elements in a tensor that holds gates and ups (`holder`) and has
+  /// twice `rows`; nothing if one element or scale would belong to both.
   std::optional<Lines> linesTogether(const Wanted &wanted, Part holder,
                                      Part part, int64_t rows) const;
   /// The place of a part's `rows` rows in an expert's matrix of the value.

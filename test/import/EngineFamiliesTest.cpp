@@ -160,12 +160,12 @@ TEST(EngineFamilies, Ling3) {
   EXPECT_EQ(layer.sharedIntermediate, 0) << "as wide as the routed ones";
   EXPECT_EQ(layer.activation.function, "silu");
   EXPECT_FALSE(layer.activation.limit);
-  // The class of the model type is another model's: no size of it holds.
+  // Another model's class has this model type, so none of its sizes is assumed.
   json less = kLing3;
   less.erase("hidden_size");
   EXPECT_NE(refusalOf(less.dump()).find("$.hidden_size: expected"),
             std::string::npos);
-  // Around a tower.
+  // The text model of a multimodal config.
   json text = kLing3;
   text.erase("architectures");
   const json outer = {
@@ -197,7 +197,7 @@ TEST(EngineFamilies, LimitsOfLing3) {
   ImportOptions third;
   third.layer = 3;
   EXPECT_EQ(accepted(limited, third).numSharedExperts, 1);
-  // Equal limits are of two functions.
+  // Equal limits do not make the two functions equal.
   EXPECT_EQ(
       refused(with(limited, {{"share_expert_swiglu_limit_list", routed}})),
       "in.json: $.share_expert_swiglu_limit_list[1]: expected none, or "

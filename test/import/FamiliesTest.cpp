@@ -202,7 +202,7 @@ TEST(Families, ValuesThatWouldMakeAnotherLayer) {
   };
   EXPECT_EQ(softcap(2), 2.0);
   EXPECT_EQ(softcap(0), std::nullopt);
-  // The class caps by what is above 0 alone.
+  // The class ignores caps that are not above 0.
   EXPECT_EQ(softcap(-1), std::nullopt);
   json kolibri = bare("kolibri1");
   EXPECT_EQ(accepted(kolibri.dump()).routing.method, "topk_sigmoid_bias");

@@ -72,6 +72,13 @@ OCR: dict[str, Keys] = {
     "shared-1": {"n_shared_experts": 1},
     "gelu": {"hidden_act": "gelu"},
 }
+SMALL_INKLING2 = {
+    **SMALL,
+    "unpadded_vocab_size": 96,
+    "swa_num_attention_heads": 4,
+    "swa_num_key_value_heads": 2,
+    "swa_head_dim": 32,
+}
 STEP_LAYERS = ["dense", "dense", "dense", "sparse"]
 
 
@@ -770,13 +777,7 @@ FAMILIES: dict[str, Family] = {
         {},
         module="inkling2",
         gain=6.0,
-        small={
-            **SMALL,
-            "unpadded_vocab_size": 96,
-            "swa_num_attention_heads": 4,
-            "swa_num_key_value_heads": 2,
-            "swa_head_dim": 32,
-        },
+        small=SMALL_INKLING2,
     ),
     "inkling2_loop_text": Family(
         "Inkling2LoopSparseMoeBlock",
@@ -786,13 +787,7 @@ FAMILIES: dict[str, Family] = {
         {},
         module="inkling2_loop",
         gain=6.0,
-        small={
-            **SMALL,
-            "unpadded_vocab_size": 96,
-            "swa_num_attention_heads": 4,
-            "swa_num_key_value_heads": 2,
-            "swa_head_dim": 32,
-        },
+        small=SMALL_INKLING2,
     ),
     "inkling2_loop": Family(
         "Inkling2LoopSparseMoeBlock",

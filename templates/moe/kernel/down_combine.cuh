@@ -236,7 +236,7 @@ template <class Config> struct DownCombineSlabs {
   static constexpr int kBytes = G::kBytes;
   static constexpr bool kEarly = Config::kRouteEarly && Config::kProgrammatic;
 
-  /// The columns of the output that are one unit, with all tiles.
+  /// One unit of output columns, with the tiles of all experts.
   struct Items {
     const Args &args;
     const Pairs &pairs;

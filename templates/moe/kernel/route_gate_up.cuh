@@ -232,7 +232,7 @@ template <class Config> struct RouteGateUpSlabs : GateUpResults<Config> {
   static constexpr int kBytes = G::kBytes;
   static constexpr int kParts = Config::Activation::kGated ? 2 : 1;
   static constexpr int kUnitResults = G::kRows / kParts;
-  /// The weight row of a unit that is part c of result i.
+  /// The row, within a unit, of part c of result i.
   static __device__ __forceinline__ int rowOf(int i, int c) {
     constexpr int kSlabResults = 16 / kParts;
     return i / kSlabResults * 16 + i % kSlabResults + c * 8;

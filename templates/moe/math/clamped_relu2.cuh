@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// FlashInfer's ClampedRelu2, the clamped_squared_relu of Megatron-LM. Kernels
-// include this file for this activation alone.
+// FlashInfer's ClampedRelu2, the clamped_squared_relu of Megatron-LM. Only
+// kernels with this activation include this file.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// FlashInfer's PowLU. Kernels include this file for this activation alone.
+// FlashInfer's PowLU. Only kernels with this activation include this file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,8 +23,8 @@ template <class Numbers> struct PowLu {
   static constexpr bool kOfExpert = Numbers::kOfExpert;
   [[no_unique_address]] Numbers numbers;
 
-  /// Without a branch, as the gates of rows that are dropped may be anything: a
-  /// positive gate gives a power and 0, another one 0 and itself.
+  /// Free of branches, because dropped rows may hold any gate. A positive gate
+  /// gives a power and 0; any other gate gives 0 and itself.
   __device__ __forceinline__ float apply(float gate, float up) const {
     float positive = fminf(fmaxf(gate, 0.0f), 3.402823466e38f);
     float power = numbers.alpha() / (sqrtf(positive) + 1.0f);

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Kernels include this file for layers with such a cap alone.
+// The cap of router logits. Only kernels of layers with a cap include this
+// file.
 //
 //===----------------------------------------------------------------------===//
 

@@ -14,9 +14,9 @@
 //
 // An item is one unit of weight rows and all that the CTA adds up for them: the
 // steps of one tile of lhs rows, or of several tiles. The warps of a CTA share
-// the steps of an item; one of them adds up what they found. A unit of 16 rows
-// has two slabs of k in a step. A taller one has one, whose rows of lhs are
-// copied and read once for all of its slabs.
+// the steps of an item; one of them adds up their sums. A step of a unit of 16
+// rows has two slabs along k. A step of 32 or 64 rows has one: its slabs share
+// the copied rows of lhs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -73,7 +73,7 @@ template <class Config, int kColumns> struct SlabGemv {
   static constexpr int kScales = kOfStep * kUnitSlabs * Codes::kSlabBytes;
   static constexpr int kZeros = kScales + kGroups * kScaleBytes;
   static constexpr int kLhs = kZeros + kGroups * kZeroBytes;
-  static constexpr int kLhsLanes = kOfStep * Codes::kColumns / 8; ///< of a row
+  static constexpr int kLhsLanes = kOfStep * Codes::kColumns / 8;
   static constexpr int kLhsRowBytes = kLhsLanes * 16 + 16;
   static constexpr int kSlotBytes = kLhs + kTileRows * kLhsRowBytes;
   static constexpr int kRingBytes = kWarps * kStages * kSlotBytes;
@@ -195,7 +195,6 @@ template <class Config, int kColumns, class Items> struct SlabStream {
   /// Begins to copy the weights of a step, and their scales.
   __device__ __forceinline__ void copyWeights(const Walk &walk,
                                               unsigned slot) const {
-    // Vectors of a slab of k.
     constexpr int kVectors = G::kUnitSlabs * Codes::kVectors;
     bool both = !G::kOdd || walk.k < G::kSteps - 1;
 #pragma unroll
@@ -211,7 +210,6 @@ template <class Config, int kColumns, class Items> struct SlabStream {
     int group = isZero ? (lane - kOfScales) / kZeroPieces : lane / kPieces;
     int ofStep = group / Numbers::kBlockGroups;
     if (lane < kOfScales + kOfZeros && (ofStep == 0 || both)) {
-      // From a group of a block to the next one.
       int bytes = isZero ? Codes::kRows
                          : Codes::kRows * int(sizeof(typename Config::Scale));
       int at = Numbers::firstGroup(walk.k * G::kOfStep + ofStep) +
@@ -243,8 +241,8 @@ template <class Config, int kColumns, class Items> struct SlabStream {
   }
 
   /// The sums of a thread for the slabs of a unit, rows g and g + 8 by columns
-  /// 2 t and 2 t + 1. One slab has two sums, so that multiplies do not wait for
-  /// each other.
+  /// 2 t and 2 t + 1. A unit of one slab uses two sets of sums in turn, so that
+  /// a multiply does not wait for the one before it.
   static constexpr int kSumsOfSlab = G::kUnitSlabs == 1 ? 2 : 1;
   struct Sums {
     float of[G::kUnitSlabs][kSumsOfSlab][4];

@@ -35,8 +35,7 @@ protected:
   void add() { EXPECT_TRUE(watch->add(nullptr)); }
   static void pause() { std::this_thread::sleep_for(kPause); }
 
-  /// The wait is no longer than the time since begin, however slow this
-  /// machine is.
+  /// Expects a wait that is no longer than the time since `begin`.
   void expectSince(std::chrono::steady_clock::time_point begin) {
     const milliseconds waited = watch->waiting();
     EXPECT_LE(waited, std::chrono::steady_clock::now() - begin);
@@ -49,7 +48,7 @@ protected:
 
 } // namespace
 
-/// A launch behind others does not wait for other ranks yet.
+/// A queued launch does not wait for other ranks until it starts.
 TEST_F(Watch, AWaitBeginsWithTheLastProgress) {
   add();
   add();
@@ -75,7 +74,7 @@ TEST_F(Watch, AWaitBeginsWithItsLaunch) {
   expectSince(launch);
 }
 
-/// More than there are events: the last one is moved, and the first stays.
+/// If launches outnumber events, the last event moves and the first one stays.
 TEST_F(Watch, TheOldestIsNotForgotten) {
   add();
   pause();

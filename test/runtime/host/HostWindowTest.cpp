@@ -194,7 +194,7 @@ struct DispatchOfRank {
   StageCall call;
 };
 
-/// Both at once; each waits for the other.
+/// Runs both ranks at once, because each waits for the other.
 void dispatch(DispatchOfRank &first, DispatchOfRank &second) {
   std::thread other([&] {
     const Result<void> done = second.call.run(stages::dispatch);
@@ -207,8 +207,7 @@ void dispatch(DispatchOfRank &first, DispatchOfRank &second) {
 
 } // namespace
 
-/// Tokens go to their owners; ids and weights to all ranks, which know by them
-/// where a token's row is not theirs.
+/// Tokens go to the ranks that own their experts, ids and weights to all ranks.
 TEST(HostWindow, ADispatchSendsIdsToAllAndRowsToOwners) {
   const TwoRanks two(1024);
   for (const auto &window : two.windows)
@@ -229,7 +228,7 @@ TEST(HostWindow, ADispatchSendsIdsToAllAndRowsToOwners) {
     EXPECT_TRUE(window->check());
 }
 
-/// Rows would be at other places: the wait ends on both ranks.
+/// The ranks disagree about where rows lie: the wait ends on both.
 TEST(HostWindow, RanksWithOtherTokenCountsAreTold) {
   const TwoRanks two(1024);
   DispatchOfRank ranks[] = {{*two.windows[0], {1, 2}}, {*two.windows[1], {3}}};

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Numbers that can be added up by hand, of what the tiny layer does not have:
-// zero experts, weights of rows before a quantization, shared experts.
+// Stages that the tiny layer lacks, with numbers that can be added up by hand:
+// zero experts, row weights before a quantization, shared experts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,8 +24,8 @@ using testing::FloatEq;
 
 namespace {
 
-/// Two tokens of two pairs: a pair of an expert and one of a zero expert; two
-/// of zero experts.
+/// Two tokens with two pairs each. The first has an expert and a zero expert,
+/// the second two zero experts.
 StageCall combineOfZeroExperts() {
   StageCall call("combine", {{"pairs", 2}, {"hidden", 2}});
   call.size("tokens", 2);
@@ -74,7 +74,7 @@ TEST(Combine, OneRankAddsZeroExperts) {
 
 namespace {
 
-/// A token whose pairs have weights, and, last, one of zeros.
+/// Weighted pairs of a token, then a token of zeros.
 StageCall weightedRows(const char *op, nlohmann::json attributes) {
   attributes["pairs"] = 2;
   StageCall call(op, std::move(attributes));

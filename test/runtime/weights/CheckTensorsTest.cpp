@@ -97,8 +97,7 @@ struct Model {
       value(name, "bf16", {1});
   }
 
-  /// The error of loading a value, the first matmul's weights say; "taken" if
-  /// none.
+  /// Returns the error of loading a value such as w13, or "taken".
   std::string loaded(const std::string &name = "w13",
                      std::vector<int32_t> *numbers = nullptr) const {
     const Folder folder;
@@ -389,14 +388,13 @@ TEST(CheckTensors, OrderOfColumns) {
 
 namespace {
 
-/// A g_idx.
 Stored groups(const std::vector<int32_t> &numbers) {
   Stored tensor = filled("I32", {int64_t(numbers.size())});
   std::memcpy(tensor.bytes.data(), numbers.data(), 4 * numbers.size());
   return tensor;
 }
 
-/// Columns whose groups take turns, and those that follow each other.
+/// Columns in interleaved groups and in consecutive ones.
 const std::vector<int32_t> kTurns = {0, 1, 0, 1, 0, 1, 0, 1,
                                      0, 1, 0, 1, 0, 1, 0, 1};
 const std::vector<int32_t> kAscending = {0, 0, 0, 0, 0, 0, 0, 0,
@@ -453,7 +451,7 @@ TEST(GroupIndex, AShardHasItsGroups) {
       model.put(e, "down_proj.g_idx", groups(kAscending));
     }
     EXPECT_EQ(model.loaded("w2"), "taken") << begin;
-    // The columns of the other half are another rank's to check.
+    // Another rank verifies the other half of the columns.
     std::vector<int32_t> swapped = kAscending;
     std::swap(swapped[size_t(begin)], swapped[size_t(8 - begin)]);
     model.put(1, "down_proj.g_idx", groups(swapped));
@@ -481,7 +479,7 @@ TEST(CheckTensors, Router) {
   model.value("routing_bias", "f32", {kExperts});
   EXPECT_EQ(model.said(), "taken");
 
-  // The bias of a router's linear layer, beside that which chooses experts.
+  // A router may have a bias of its linear layer and one that chooses experts.
   model.putInLayer("mlp.gate.bias", filled("BF16", {kExperts}));
   EXPECT_EQ(model.said(), "taken");
   Model linear;

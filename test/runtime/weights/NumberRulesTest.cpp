@@ -46,7 +46,7 @@ TEST(NumberRules, OfValues) {
   floats["weights_type"] = "bf16";
   EXPECT_EQ(ruleOf(floats, "w13"), NumberRule::Finite);
   EXPECT_EQ(ruleOf(floats, "shared_w2"), NumberRule::Finite);
-  // Padding of an expert's rows has no numbers; other values have no padding.
+  // Only rows of an expert are padded, and padding is not verified.
   json padded = layer;
   padded["stored_hidden"] = 256;
   EXPECT_EQ(ruleOf(padded, "w2_scale"), NumberRule::Any);
