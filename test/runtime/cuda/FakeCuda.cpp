@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <set>
 
 using namespace moec::runtime::cuda;
@@ -278,7 +279,10 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image) {
 CUresult cuModuleUnload(CUmodule) { return kSuccess; }
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
+  // Ranks are threads, which may load at once.
+  static std::mutex mutex;
   static std::set<std::string> entries;
+  const std::lock_guard lock(mutex);
   const std::string *entry = &*entries.insert(name).first;
   *function = reinterpret_cast<CUfunction>(const_cast<std::string *>(entry));
   return kSuccess;
