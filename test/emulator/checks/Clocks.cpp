@@ -140,6 +140,14 @@ void LaneClocks::fenceProxy(uint32_t lanes) {
   });
 }
 
+void LaneClocks::learn(uint32_t lanes, uint32_t slot, uint32_t clock) {
+  forViews(views, lanes, [&](uint32_t ofView, const ClocksPointer &view) {
+    auto learned = std::make_shared<Clocks>(*view);
+    learned->raise(slot, clock);
+    replace(ofView, learned);
+  });
+}
+
 void LaneClocks::fence(uint32_t lanes) {
   for (uint32_t rest = lanes; rest; rest &= rest - 1) {
     const auto lane = size_t(std::countr_zero(rest));

@@ -30,8 +30,9 @@ using ClockVector = std::vector<uint32_t>;
 /// The knowledge of a thread.
 struct Clocks {
   uint64_t cta = 0; ///< of the thread; 0: of no thread, all is in `others`
-  /// By thread of the CTA; after them by slot of its mbarriers, which count
-  /// phases of asynchronous writes.
+  /// By thread of the CTA. After them, by slot: its mbarriers, which count
+  /// phases of asynchronous writes; its warps and threads that use tensor
+  /// memory, which count that work.
   ClockVector own;
   /// The same, as far as the asynchronous proxy knows it through this thread.
   ClockVector proxy;
@@ -72,6 +73,8 @@ public:
   void replace(uint32_t lanes, const ClocksPointer &from);
   /// The asynchronous proxy learns what `lanes` know and did.
   void fenceProxy(uint32_t lanes);
+  /// `lanes` learn the clock of a slot, and release it later.
+  void learn(uint32_t lanes, uint32_t slot, uint32_t clock);
   /// A later relaxed write releases what happened before; an earlier relaxed
   /// read acquires.
   void fence(uint32_t lanes);

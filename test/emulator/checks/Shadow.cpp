@@ -223,6 +223,7 @@ void SharedShadow::readAsync(const Accessor &by, uint32_t lanes,
                  "write by",
                  write.writer, write.site, write.cta);
       else if (write.writer < numThreads && !write.cta &&
+               &by.warp.cta == &cta &&
                !by.warp.clocks.view(lane).proxyKnows(write.writer, write.clock))
         cta.device.report(
             "proxy", &by.warp, &by.inst, lane,
@@ -236,8 +237,16 @@ void SharedShadow::readAsync(const Accessor &by, uint32_t lanes,
   });
 }
 
+void SharedShadow::readTensor(const Accessor &by, uint32_t offset,
+                              uint32_t bytes, uint32_t reader, uint32_t clock) {
+  readAsync(by, 1u << by.lane, offset, bytes);
+  const RemoteRead now{uint32_t(by.warp.cta.id), reader, clock, by.inst.id};
+  forCells(offset, bytes, [&](size_t cell, uint32_t) { remote[cell] = now; });
+}
+
 void SharedShadow::writeAsync(const Accessor &by, uint32_t offset,
-                              uint32_t bytes, uint32_t writer, uint32_t clock) {
+                              uint32_t bytes, uint32_t writer, uint32_t clock,
+                              uint64_t ofCta) {
   forCells(offset, bytes, [&](size_t cell, uint32_t at) {
     const Write &write = writes[cell];
     if (write.writer != kPending) {
@@ -247,6 +256,7 @@ void SharedShadow::writeAsync(const Accessor &by, uint32_t offset,
                  "a write by",
                  write.writer, write.site, write.cta);
       else if (write.writer < numThreads && !write.cta &&
+               &by.warp.cta == &cta &&
                !by.warp.clocks.view(by.lane).proxyKnows(write.writer,
                                                         write.clock))
         cta.device.report(
@@ -259,7 +269,7 @@ void SharedShadow::writeAsync(const Accessor &by, uint32_t offset,
                 cta.grid.kernel->placeOf(cta.grid.kernel->code[write.site])));
     }
     checkReads(by, cell, at);
-    setWrite(by, cell, writer, clock, 0);
+    setWrite(by, cell, writer, clock, ofCta == cta.id ? 0 : uint32_t(ofCta));
   });
 }
 

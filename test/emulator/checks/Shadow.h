@@ -52,10 +52,15 @@ public:
   /// The asynchronous proxy reads for all of `lanes`.
   void readAsync(const Accessor &by, uint32_t lanes, uint32_t offset,
                  uint32_t bytes);
+  /// Tensor cores read for the lane. Who knows `clock` of `reader`, a place in
+  /// the clocks of the lane's CTA, knows that they have read.
+  void readTensor(const Accessor &by, uint32_t offset, uint32_t bytes,
+                  uint32_t reader, uint32_t clock);
   /// It writes; who passes the phase `clock` of the mbarrier with this slot
-  /// knows it. `writer` is the number of threads of the CTA plus the slot.
+  /// knows it. `writer` is the number of threads of the mbarrier's CTA plus the
+  /// slot; `ofCta` the id of that CTA.
   void writeAsync(const Accessor &by, uint32_t offset, uint32_t bytes,
-                  uint32_t writer, uint32_t clock);
+                  uint32_t writer, uint32_t clock, uint64_t ofCta);
   /// A read by the asynchronous proxy has ended, as `lanes` know.
   void endRead(const Accessor &by, uint32_t lanes, uint32_t offset,
                uint32_t bytes);
@@ -72,6 +77,7 @@ private:
     bool strong = false;
     bool collective = false; ///< any of the lanes may release it
   };
+  /// By a lane of another CTA, or by tensor cores.
   struct RemoteRead {
     uint32_t cta = 0, thread = 0, clock = 0, site = 0;
   };

@@ -78,7 +78,7 @@ struct Inst {
   Execute execute = nullptr;
   Reg guard;
   Reg dst[2], src[6];
-  MemoryOperand memory[3];
+  MemoryOperand memory[4];
   std::vector<Reg> dstList, srcList[7];
   uint32_t target = kNone; ///< of a branch: an index of instructions
   uint32_t bytes = 0;      ///< of an element in memory, or of a copy

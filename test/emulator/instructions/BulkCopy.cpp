@@ -128,10 +128,10 @@ static bool beginLoad(Warp &warp, const Inst &inst, unsigned lane,
       !checkShared(warp, inst, lane, *to.cta, to.offset, bytes, alignment))
     return false;
   checkInFlight(warp, inst, lane, *to.cta, to.offset, to.offset + bytes);
-  if (to.cta->shadow && to.cta == to.barrierCta)
+  if (to.cta->shadow)
     to.cta->shadow->writeAsync({warp, inst, lane}, to.offset, bytes,
-                               writerOf(*to.cta, *mbarrier),
-                               mbarrier->phase + 1);
+                               writerOf(*to.barrierCta, *mbarrier),
+                               mbarrier->phase + 1, to.barrierCta->id);
   return true;
 }
 

@@ -37,6 +37,8 @@ unsigned moec::emulator::bitsOf(Element element) {
   case Element::F16:
   case Element::BF16:
     return 16;
+  case Element::TF32:
+    return 32;
   case Element::E2M1:
     return 4;
   case Element::E2M3:
@@ -75,6 +77,13 @@ void moec::emulator::decodeRow(const uint8_t *row, unsigned count,
           element == Element::F16 ? decodeHalf(bits) : decodeBfloat(bits);
       break;
     }
+    case Element::TF32: {
+      uint32_t bits;
+      std::memcpy(&bits, row + 4 * i, 4);
+      // The low 13 bits of the mantissa do not count.
+      values[i] = std::bit_cast<float>(bits & 0xFFFFE000);
+      break;
+    }
     case Element::S8:
       values[i] = float(int8_t(row[i]));
       break;
@@ -89,6 +98,16 @@ void moec::emulator::decodeRow(const uint8_t *row, unsigned count,
     default:
       values[i] = table[row[i]];
     }
+}
+
+void moec::emulator::unpackSixBits(const uint8_t *dense, uint8_t *bytes) {
+  for (unsigned i = 0; i < 16; ++i) {
+    const unsigned bit = 6 * i;
+    unsigned pair = dense[bit / 8];
+    if (bit / 8 + 1 < 12)
+      pair |= unsigned(dense[bit / 8 + 1]) << 8;
+    bytes[i] = uint8_t(pair >> bit % 8 & 63);
+  }
 }
 
 // Vectors of the machine that runs it; sums and products are the same on all.

@@ -26,6 +26,7 @@ enum class Element : uint8_t {
   E2M1,
   E2M3,
   E3M2,
+  TF32,
   S8,
   U8
 };
@@ -39,6 +40,9 @@ unsigned bitsOf(Element element);
 /// have a byte each, with their sign in bit 5.
 void decodeRow(const uint8_t *row, unsigned count, Element element,
                bool inBytes, float *values);
+
+/// 16 codes of 6 bits, dense in 12 bytes, to a byte each.
+void unpackSixBits(const uint8_t *dense, uint8_t *bytes);
 
 /// Exact products, added in double.
 double dotProduct(const float *a, const float *b, unsigned count);

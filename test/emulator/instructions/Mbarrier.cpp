@@ -96,7 +96,7 @@ static Step initialize(Warp &warp, const Inst &inst, uint32_t lanes) {
       cta->device.report("mbarrier", &warp, &inst, lane,
                          "an mbarrier lives at this address");
     const bool isNew = !mbarrier.slot && !mbarrier.phase;
-    const uint32_t slot = isNew ? ++cta->mbarrierSlots : mbarrier.slot;
+    const uint32_t slot = isNew ? ++cta->clockSlots : mbarrier.slot;
     mbarrier = {};
     mbarrier.valid = true;
     mbarrier.count = mbarrier.pending = count;

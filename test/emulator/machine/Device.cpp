@@ -153,6 +153,12 @@ uint64_t Device::recordCta(const Grid &grid, uint32_t index) {
   return records.size() - 1;
 }
 
+TensorMemory &Device::tensorMemoryOf(const Cta &cta) {
+  // CTAs of a cluster are on different SMs.
+  return tensorMemories[cta.index %
+                        std::max(settings.numSms, cta.grid.launch.cluster)];
+}
+
 void Device::abandon(const char *kind) {
   unsigned shown = 0;
   std::string text = "nothing can go on:";
@@ -173,6 +179,7 @@ void Device::abandon(const char *kind) {
     stream.grids.clear();
     stream.queue.clear();
   }
+  tensorMemories.clear();
   if (shown > 24)
     text += fmt::format("\n    and {} more", shown - 24);
   report(kind, nullptr, nullptr, {}, text);
@@ -416,6 +423,26 @@ bool Device::stepCta(Cta &cta) {
   return progress;
 }
 
+void Device::finishTensorWork(Cta &cta) {
+  for (auto &warp : cta.warps)
+    for (const auto *works :
+         {&warp->tensorWork.loads, &warp->tensorWork.stores})
+      if (!works->empty())
+        report("async", warp.get(), works->front().inst, {},
+               "the warp ended before a tcgen05.wait for this");
+  for (auto &[thread, issuer] : cta.tensor.threads)
+    if (issuer.uncommitted)
+      report("async", cta.warps[thread / kLanes].get(), issuer.uncommitted,
+             thread % kLanes, "the CTA ended before a tcgen05.commit for this");
+  for (const TensorColumns &columns : cta.tensor.columns) {
+    report("tcgen05", cta.warps[0].get(), columns.inst, {},
+           fmt::format("the CTA ended with columns {} to {} of tensor memory "
+                       "allocated",
+                       columns.begin, columns.begin + columns.count - 1));
+    cta.tensor.memory->give(columns.begin, columns.count);
+  }
+}
+
 void Device::finishCta(Cta &cta) {
   for (auto &warp : cta.warps) {
     if (!warp->multiplies.empty())
@@ -430,6 +457,7 @@ void Device::finishCta(Cta &cta) {
     }
     warp->stores.clear();
   }
+  finishTensorWork(cta);
   Grid &grid = cta.grid;
   if (grid.launch.programmatic && !cta.awaitedGrid)
     report("launch", cta.warps[0].get(), nullptr, {},

@@ -15,13 +15,11 @@
 #include "test/emulator/checks/Clocks.h"
 #include "test/emulator/checks/Shadow.h"
 #include "test/emulator/core/Program.h"
+#include "test/emulator/machine/TensorMemory.h"
 
 #include <array>
 #include <bit>
 #include <cstring>
-#include <deque>
-#include <functional>
-#include <optional>
 #include <random>
 
 namespace moec::emulator {
@@ -95,6 +93,22 @@ struct AsyncWork {
   bool ran = false;
 };
 
+/// Loads and stores of tensor memory by a warp, in the order of issue: `group`
+/// of each is its number.
+struct TensorWarp {
+  uint32_t agent = 0; ///< its place in the CTA's clocks; 0: none yet
+  uint32_t issued = 0;
+  std::deque<AsyncWork> loads, stores; ///< that were not awaited
+  /// Registers that loads write, by index, and their defined lanes.
+  std::map<uint32_t, uint32_t> registers;
+  /// Knowledge of the lanes at their last fence::after_thread_sync.
+  std::array<ClocksPointer, kLanes> views;
+
+  bool isDone(uint32_t number) const;
+  /// The last number up to which all have been awaited.
+  uint32_t doneUpTo() const;
+};
+
 class Warp {
 public:
   Warp(Cta &cta, unsigned index);
@@ -143,6 +157,7 @@ public:
   /// Defined lanes of accumulators that multiplies in flight write, by index.
   std::map<uint32_t, uint32_t> accumulators;
   uint32_t multiplyGroup = 0, storeGroup = 0;
+  TensorWarp tensorWork;
   bool clusterArrived = false;
   uint64_t clusterTicket = 0;
 };
@@ -196,9 +211,10 @@ public:
   std::unique_ptr<SharedShadow> shadow;
   std::vector<std::unique_ptr<Warp>> warps;
   std::map<uint32_t, Mbarrier> mbarriers;
-  uint32_t mbarrierSlots = 0;
+  uint32_t clockSlots = 0; ///< of clocks, after those of the threads
   std::array<NamedBarrier, 16> barriers;
   std::deque<Event> events;
+  TensorState tensor;
   bool done = false;
   bool triggered = false;   ///< launch_dependents, or ended
   bool awaitedGrid = false; ///< griddepcontrol.wait
@@ -328,6 +344,8 @@ public:
   SyncVariables syncVariables;
   const CtaRecord &recordOf(uint64_t ctaId) const { return records[ctaId]; }
   uint64_t recordCta(const Grid &grid, uint32_t index);
+  /// The tensor memory of the SM that a CTA runs on.
+  TensorMemory &tensorMemoryOf(const Cta &cta);
   /// Called with each finding as it is made.
   std::function<void(const Finding &)> onFinding;
 
@@ -338,6 +356,7 @@ private:
   void landOne(Cta &cta);
   bool landAny();
   void finishCta(Cta &cta);
+  void finishTensorWork(Cta &cta);
   void endCluster(Cluster &cluster);
   bool endGrids();
   bool startWork();
@@ -357,6 +376,7 @@ private:
   };
   std::map<uint64_t, Stream> streams;
   std::vector<CtaRecord> records;
+  std::map<uint32_t, TensorMemory> tensorMemories; ///< by SM
   uint64_t numLaunches = 0, lastEffect = 0;
 };
 

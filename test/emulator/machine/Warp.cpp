@@ -138,6 +138,39 @@ uint64_t Warp::addressOf(const MemoryOperand &memory, unsigned lane) {
   return memory.base.bytes == 4 ? uint32_t(address) : address;
 }
 
+bool TensorWarp::isDone(uint32_t number) const {
+  for (const auto *works : {&loads, &stores})
+    if (std::ranges::find(*works, number, &AsyncWork::group) != works->end())
+      return false;
+  return true;
+}
+
+uint32_t TensorWarp::doneUpTo() const {
+  uint32_t done = issued;
+  for (const auto *works : {&loads, &stores})
+    if (!works->empty())
+      done = std::min(done, works->front().group - 1);
+  return done;
+}
+
+/// Reports uses of registers that a tcgen05.ld in flight writes.
+static void checkLoading(Warp &warp, const Inst &inst, uint32_t lanes) {
+  auto check = [&](uint32_t reg) {
+    if (warp.tensorWork.registers.contains(reg))
+      warp.cta.device.report(
+          "async", &warp, &inst, unsigned(std::countr_zero(lanes)),
+          "a register that a tcgen05.ld writes is used before the "
+          "tcgen05.wait::ld");
+  };
+  std::ranges::for_each(inst.reads, check);
+  std::ranges::for_each(inst.writes, check);
+  for (const MemoryOperand &memory : inst.memory)
+    if (memory.base && !memory.base.constant)
+      check(memory.base.index);
+  if (inst.guard)
+    check(inst.guard.index);
+}
+
 /// The group that goes on next; null if all wait.
 static Group *pickGroup(Warp &warp) {
   if (warp.groups.size() == 1)
@@ -251,6 +284,8 @@ bool moec::emulator::runWarp(Warp &warp, unsigned steps) {
       }
     }
     warp.current = group;
+    if (!warp.tensorWork.registers.empty() && lanes)
+      checkLoading(warp, inst, lanes);
     if (tracks)
       spreadTaint(warp, inst, group->lanes, lanes);
     ++device.steps;

@@ -68,11 +68,28 @@ const std::multimap<std::string, Row, std::less<>> &
 moec::emulator::rowsByOpcode() {
   static const auto table = [] {
     Rows rows;
-    for (auto add : {addIntegerRows, addFloatRows, addRoundingRows, addBitRows,
-                     addComparisonRows, addMoveRows, addConversionRows,
-                     addMemoryRows, addAtomicRows, addLaneRows, addControlRows,
-                     addBarrierRows, addMbarrierRows, addAsyncCopyRows,
-                     addBulkCopyRows, addMatrixRows, addMmaRows, addWgmmaRows})
+    for (auto add : {addIntegerRows,
+                     addFloatRows,
+                     addRoundingRows,
+                     addBitRows,
+                     addComparisonRows,
+                     addMoveRows,
+                     addConversionRows,
+                     addMemoryRows,
+                     addAtomicRows,
+                     addLaneRows,
+                     addControlRows,
+                     addBarrierRows,
+                     addMbarrierRows,
+                     addAsyncCopyRows,
+                     addBulkCopyRows,
+                     addMatrixRows,
+                     addMmaRows,
+                     addWgmmaRows,
+                     addTensorAllocateRows,
+                     addTensorLoadRows,
+                     addTensorMmaRows,
+                     addTensorWorkRows})
       add(rows);
     std::multimap<std::string, Row, std::less<>> byOpcode;
     for (Row &row : rows) {

@@ -73,6 +73,10 @@ void addBulkCopyRows(Rows &rows);
 void addMatrixRows(Rows &rows);
 void addMmaRows(Rows &rows);
 void addWgmmaRows(Rows &rows);
+void addTensorAllocateRows(Rows &rows);
+void addTensorLoadRows(Rows &rows);
+void addTensorMmaRows(Rows &rows);
+void addTensorWorkRows(Rows &rows);
 
 /// All rows, by the first part of their names.
 const std::multimap<std::string, Row, std::less<>> &rowsByOpcode();
