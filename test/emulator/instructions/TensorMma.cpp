@@ -47,6 +47,8 @@ struct Multiply {
   std::array<uint32_t, 8> disabled = {}; ///< lanes that are not written
   std::array<Cta *, 2> ctas = {};
   unsigned group = 1;
+  Warp *warp = nullptr; ///< that issued it, for reports
+  const Inst *inst = nullptr;
 
   unsigned rowsOfCta() const { return what.m / group; }
   /// M 128 of a pair: two halves of the columns are above each other.
@@ -74,6 +76,20 @@ struct Scales {
 //===----------------------------------------------------------------------===//
 // Operands
 //===----------------------------------------------------------------------===//
+
+/// True if a word that the multiply reads is defined; reports one that nothing
+/// wrote.
+static bool isDefined(const Multiply &multiply, TensorMemory &memory,
+                      unsigned lane, unsigned column) {
+  const Content content = memory.content(lane, column);
+  Device &device = multiply.warp->cta.device;
+  if (content == Content::Nothing && device.settings.checkUndefined)
+    device.report("undefined", multiply.warp, multiply.inst, {},
+                  fmt::format("nothing wrote lane {}, column {} of tensor "
+                              "memory, which the multiply reads",
+                              lane, column));
+  return content == Content::Defined;
+}
 
 /// Elements in 16 bytes of shared memory: those of 4 and 6 bits of kinds that
 /// mix them with 8 bits leave the end of the 16 bytes unused.
@@ -144,7 +160,7 @@ static void gatherTensor(Cta &cta, const Multiply &multiply, OperandRows &to) {
     for (unsigned i = 0; i < 8; ++i) {
       const unsigned column = multiply.columnA + i;
       std::memcpy(bytes + 4 * i, &memory.word(lane, column), 4);
-      to.defined[lane] &= memory.content(lane, column) == Content::Defined;
+      to.defined[lane] &= isDefined(multiply, memory, lane, column);
     }
     decodeRow(bytes, depthOf(kind), element, inBytes, to.values[lane]);
   }
@@ -158,7 +174,7 @@ static void gatherScales(Cta &cta, const Multiply &multiply, unsigned column,
   for (unsigned row = 0; row < count; ++row) {
     const unsigned lane = 32 * quarter + row % 32, at = column + row / 32;
     const uint32_t word = memory.word(lane, at);
-    to.defined[row] = memory.content(lane, at) == Content::Defined;
+    to.defined[row] = isDefined(multiply, memory, lane, at);
     for (unsigned part = 0; part < multiply.scales; ++part) {
       const auto code = uint8_t(word >> (8 * ((byte + part) % 4)));
       to.values[row][part] =
@@ -231,10 +247,10 @@ static void computeCta(const Multiply &multiply, unsigned member,
       const unsigned column = multiply.column + n % multiply.columnsOfD();
       const unsigned rowOfA = multiply.isInTensorMemory ? lane : row;
       uint32_t &word = memory.word(lane, column);
-      Content &content = memory.content(lane, column);
       double sum = multiply.accumulates ? valueOf(word, what.d) * factor : 0.0;
-      bool isDefined = a.defined[rowOfA] && b.defined[n] &&
-                       (!multiply.accumulates || content == Content::Defined);
+      bool hasValue =
+          a.defined[rowOfA] && b.defined[n] &&
+          (!multiply.accumulates || isDefined(multiply, memory, lane, column));
       if (!multiply.scales) {
         sum += dotProduct(a.values[rowOfA], b.values[n], depth);
       } else {
@@ -244,10 +260,11 @@ static void computeCta(const Multiply &multiply, unsigned member,
           sum += dotProduct(a.values[rowOfA] + part * size,
                             b.values[n] + part * size, size) *
                  scalesA.values[row][part] * ofColumns.values[n][part];
-        isDefined &= scalesA.defined[row] && ofColumns.defined[n];
+        hasValue &= scalesA.defined[row] && ofColumns.defined[n];
       }
       word = wordOf(sum, what.d, what.saturates);
-      content = isDefined ? Content::Defined : Content::Undefined;
+      memory.content(lane, column) =
+          hasValue ? Content::Defined : Content::Undefined;
     }
   }
 }
@@ -331,22 +348,6 @@ static bool checkTensorMemory(Warp &warp, const Inst &inst, unsigned lane,
                {32 * quarter + (isHalf ? multiply.lane : 0), isHalf ? 16u : 32u,
                 multiply.column, columns},
                /*isWrite=*/true);
-  if (!multiply.accumulates || !cta.device.settings.checkUndefined)
-    return true;
-  for (unsigned row = 0; row < multiply.rowsOfCta(); ++row)
-    for (unsigned n = 0; n < what.n; ++n) {
-      const unsigned at = multiply.laneOf(row, n),
-                     column = multiply.column + n % columns;
-      // A multiply in flight may write it still: the race was reported.
-      if (cta.tensor.memory->content(at, column) != Content::Nothing ||
-          !warp.cta.tensor.threads.at(warp.threadOf(lane)).queue.empty())
-        continue;
-      cta.device.report("undefined", &warp, &inst, lane,
-                        fmt::format("nothing wrote lane {}, column {} of "
-                                    "tensor memory, which is added to",
-                                    at, column));
-      return true;
-    }
   return true;
 }
 
@@ -431,6 +432,8 @@ static Step multiplyTiles(Warp &warp, const Inst &inst, uint32_t lanes) {
       return;
     }
     multiply->ctas = {&cta, peer};
+    multiply->warp = &warp;
+    multiply->inst = &inst;
     const TensorInstruction &what = multiply->what;
     for (Cta *one : multiply->ctas)
       if (one && (!checkTensorMemory(warp, inst, lane, *multiply, *one) ||

@@ -88,6 +88,7 @@ moec::emulator::rowsByOpcode() {
                      addWgmmaRows,
                      addTensorAllocateRows,
                      addTensorLoadRows,
+                     addTensorCopyRows,
                      addTensorMmaRows,
                      addTensorWorkRows})
       add(rows);

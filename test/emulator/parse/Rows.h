@@ -75,6 +75,7 @@ void addMmaRows(Rows &rows);
 void addWgmmaRows(Rows &rows);
 void addTensorAllocateRows(Rows &rows);
 void addTensorLoadRows(Rows &rows);
+void addTensorCopyRows(Rows &rows);
 void addTensorMmaRows(Rows &rows);
 void addTensorWorkRows(Rows &rows);
 
