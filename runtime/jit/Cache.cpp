@@ -225,10 +225,7 @@ void KernelCache::store(const Recipe &recipe, const Cubin &cubin,
   // Another process may have published the same entry without our lock.
   if (lookUp(recipe, folder).cubin)
     return;
-  log(LogLevel::Warning,
-      "kernel cache: {} was compiled but could not be stored ({}); the next "
-      "process will compile it again",
-      recipe.entry, done.error().message);
+  reportNotStored(parentFolder(folder), done.error().message);
 }
 
 //===----------------------------------------------------------------------===//
@@ -282,11 +279,8 @@ Result<CachedCubin> KernelCache::getUnshared(const Recipe &recipe, bool strict,
   auto cubin = TRY(compile(recipe));
   double milliseconds = millisecondsSince(start);
   if (!foreign.empty()) {
-    // What stands in the place of this entry is theirs to remove.
-    log(LogLevel::Warning,
-        "kernel cache: the entry {} is not used: {}. {} was compiled and could "
-        "not be stored",
-        folder, foreign, recipe.entry);
+    // The owner of the entry has to remove it.
+    reportForeignEntry(folder, foreign);
   } else if (!noFolder.empty()) {
     reportNoFolder(parentFolder(folder), noFolder);
   } else if (!root.empty()) {

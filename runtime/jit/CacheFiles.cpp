@@ -120,6 +120,25 @@ void moec::runtime::reportNoFolder(const std::string &folder,
         why, folder);
 }
 
+void moec::runtime::reportNotStored(const std::string &folder,
+                                    const std::string &why) {
+  if (isFirstReport("not stored " + folder))
+    log(LogLevel::Warning,
+        "kernel cache: what was compiled could not be stored in {} ({}); the "
+        "next process will compile it again",
+        folder, why);
+}
+
+void moec::runtime::reportForeignEntry(const std::string &entry,
+                                       const std::string &why) {
+  if (isFirstReport("foreign entry " + parentFolder(entry)))
+    log(LogLevel::Warning,
+        "kernel cache: the entry {} is not used: {}. What takes its place was "
+        "compiled and could not be stored; other such entries of this folder "
+        "are not reported",
+        entry, why);
+}
+
 void moec::runtime::reportOpenFolder(const std::string &folder) {
   Result<Descriptor> opened = openFolder(folder);
   if (!opened)

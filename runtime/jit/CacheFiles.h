@@ -51,6 +51,12 @@ Result<void> makeCacheFolder(const std::string &root, const std::string &arch);
 /// Warns once a process that entries cannot be stored in a folder.
 void reportNoFolder(const std::string &folder, const std::string &why);
 
+/// Warns once a process and folder that writing an entry has failed.
+void reportNotStored(const std::string &folder, const std::string &why);
+
+/// Warns once a process and folder of an entry that another user owns.
+void reportForeignEntry(const std::string &entry, const std::string &why);
+
 /// Warns once a process of a folder that other users may write.
 void reportOpenFolder(const std::string &folder);
 

@@ -46,9 +46,9 @@ protected:
       return Result<Cubin>(Cubin{"cubin of " + recipe.entry, ""});
     });
   }
-  std::string stored() {
-    EXPECT_TRUE(get());
-    return KernelCache(folder.path).entryFolder(tinyRecipe());
+  std::string stored(const std::string &kernel = tinyRecipe().entry) {
+    EXPECT_TRUE(get(tinyRecipe(kernel)));
+    return KernelCache(folder.path).entryFolder(tinyRecipe(kernel));
   }
   /// Names in the folder of entries that contain `part`.
   int count(const std::string &part) {
@@ -94,6 +94,19 @@ TEST_F(CacheTrust, EntriesOfOtherUsersAreNotTaken) {
     EXPECT_EQ(count(".damaged-"), path == entry ? 0 : 1);
     ASSERT_EQ(::chown(path.c_str(), 0, 0), 0);
   }
+}
+
+TEST_F(CacheTrust, EntriesOfOtherUsersAreReportedOnce) {
+  if (::geteuid() != 0)
+    GTEST_SKIP() << "only root can give files to others";
+  Warnings warnings;
+  for (const char *name : {"moec_tiny", "moec_a", "moec_b"}) {
+    const std::string entry = stored(name);
+    ASSERT_EQ(::chown(entry.c_str(), kSomeoneElse, kSomeoneElse), 0);
+    EXPECT_EQ(get(tinyRecipe(name))->source, CubinSource::Compiled) << name;
+  }
+  EXPECT_EQ(std::ranges::count(warnings.all, '\n'), 1) << warnings.all;
+  EXPECT_THAT(warnings.all, HasSubstr("/sm_90a/moec_tiny-"));
 }
 
 TEST_F(CacheTrust, WhatOthersMayWriteIsBuiltAgain) {
