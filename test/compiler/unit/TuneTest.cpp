@@ -13,6 +13,7 @@
 #include "compiler/plan/TunedStore.h"
 #include "compiler/tune/BuildAhead.h"
 #include "compiler/tune/Candidates.h"
+#include "compiler/tune/Trial.h"
 #include "compiler/tune/TuneLog.h"
 #include "compiler/tune/TunedInput.h"
 #include "dialect/catalog/Schemes.h"
@@ -147,6 +148,40 @@ TEST(Tune, RangesAreHalfAnOctaveAndDoNotMeet) {
   EXPECT_EQ(of({1, 2}, 65536), "1-1-1 2-2-2 ");
   EXPECT_EQ(of({128, 129}, 65536), "91-128-128 129-129-182 ");
   EXPECT_EQ(of({100}, 110), "71-100-110 ");
+}
+
+/// A row must gain more than the minimum and more than twice the noise.
+TEST(Tune, AGainIsMoreThanTheMinimumAndTheNoise) {
+  struct Case {
+    double ratio, noise, minGain;
+    bool faster;
+  };
+  for (const Case &each : {Case{0.75, 0, 25, false},
+                           {0.7499, 0, 25, true},
+                           {0.75, 0.125, 1, false},
+                           {0.7499, 0.125, 1, true},
+                           {0.75, 0.25, 1, false},
+                           {0.98, 0, 1, true},
+                           {1, 0, 1, false},
+                           {1.25, 0, 1, false},
+                           {0, 0, 1, false}}) {
+    Trial trial;
+    trial.ratio = each.ratio, trial.noise = each.noise;
+    EXPECT_EQ(isFaster(trial, each.minGain), each.faster)
+        << each.ratio << ", noise " << each.noise << ", at least "
+        << each.minGain << " %";
+  }
+}
+
+TEST(Tune, TheFastestHasAGain) {
+  std::vector<Trial> trials(4);
+  EXPECT_EQ(fastest(trials), nullptr) << "none was measured";
+  trials[1].ratio = 0.5, trials[1].noise = 0.25;
+  trials[2].ratio = 0.75;
+  trials[3].ratio = 0.8125;
+  EXPECT_EQ(fastest(trials), &trials[1]);
+  EXPECT_EQ(fastest(trials, 1), &trials[2]) << "the first may be noise";
+  EXPECT_EQ(fastest(trials, 25), nullptr);
 }
 
 TEST(Tune, TheLogKeepsWholeLines) {
