@@ -88,10 +88,49 @@ def test_other_experts_are_not_read() -> None:
         layer.repack(given, 5, 1)
 
 
-def test_padding_may_hold_anything() -> None:
-    package = load(quant_config="fp8_channel", stored_hidden_dim=256, stored_intermediate_size_per_partition=128)
+ONES = {"float32": 1.0, "uint16": 0x3F80, "uint8": 0x38}
+NANS = {"float32": NAN, "uint16": 0x7FC0, "uint8": 0xFF}
+PADDED = {"stored_hidden_dim": 384, "stored_intermediate_size_per_partition": 192}
+ATOMS = {"stored_layout": "scales_128x4", "intermediate_size": 96}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"quant_config": "fp8_channel", **PADDED},
+        {"quant_config": "fp8_block", **PADDED},
+        {"quant_config": "fp8_block", "stored_layout": "columns_with_scales", **PADDED},
+        {"quant_config": "mxfp4_w4a16", "has_bias": True, "gate_up_order": "interleaved", **PADDED},
+        {"quant_config": "bf16", "has_bias": True, "gate_up_order": "interleaved_8", **PADDED},
+        {"quant_config": "nvfp4", **ATOMS},
+        {"quant_config": "mxfp8", **ATOMS},
+        {"quant_config": "nvfp4", **ATOMS, **PADDED},
+    ],
+)
+def test_padding_may_hold_anything(changes: dict[str, Any]) -> None:
+    """A layer that is unpacked has zeros as padding, which says where padding is."""
+    package = load(**{"hidden_dim": 256, "intermediate_size": 128, **changes})
     weights = weights_of(package)
-    package.layer({**weights, "w13_scale": spoilt(weights["w13_scale"], 0, NAN)}).close()
+    names = [name for name in weights if name.startswith(("b", "w13_scale", "w2_scale"))]
+    for name in names:
+        weights[name][:] = ONES[str(weights[name].dtype)]
+    layer = package.layer(weights)
+    unpacked = layer.unpack()
+    some = 0
+    for name in names:
+        nan = NANS[str(weights[name].dtype)]
+        padding = unpacked[name] == 0
+        some += int(padding.sum())
+        given = weights[name].copy()
+        given[padding] = nan
+        layer.repack({name: given}, 0, given.shape[0])
+        used = np.argwhere(~padding[3])
+        for place in (used[0], used[len(used) // 3], used[-1]):
+            wrong, at = given.copy(), (3, *place)
+            wrong[at] = nan
+            with pytest.raises(moec.InvalidArgument, match=f"value '{name}': expert 3 holds nan"):
+                layer.repack({name: wrong}, 0, given.shape[0])
+    assert some > 0
 
 
 def test_shapes_are_those_of_the_layer() -> None:

@@ -89,14 +89,6 @@ static Result<void> checkStoredNumbers(const Package &package,
                                        const weights::ExpertRange &range,
                                        CUstream stream) {
   const Manifest &manifest = package.manifest();
-  // Kernels never read padding, so it may hold any number. Atoms of scales are
-  // padded, too.
-  static const nlohmann::json::json_pointer atoms(
-      "/stored_layout/scales/atoms");
-  if (manifest.layer->contains("stored_hidden") ||
-      manifest.layer->contains("stored_intermediate") ||
-      manifest.layer->contains(atoms))
-    return {};
   const auto symbols =
       TRY(symbolsFor(manifest, manifest.maxTokens, package.smCount()));
   const CudaDriver *driver =
@@ -122,8 +114,13 @@ static Result<void> checkStoredNumbers(const Package &package,
     const std::string_view type =
         isNamed ? weight.elementType : value.elementTypes.front();
     int64_t ofExpert = 1, experts = 1;
-    for (size_t i = 0; i < value.shape.size(); ++i)
-      (i ? ofExpert : experts) *= TRY(value.shape[i].evaluate(symbols));
+    std::vector<int64_t> extents; // of an expert
+    for (size_t i = 0; i < value.shape.size(); ++i) {
+      const int64_t extent = TRY(value.shape[i].evaluate(symbols));
+      (i ? ofExpert : experts) *= extent;
+      if (i)
+        extents.push_back(extent);
+    }
     const int64_t stride = bound.rowStride ? bound.rowStride : ofExpert;
     const auto *data = reinterpret_cast<const std::byte *>(bound.address);
     if (driver) {
@@ -144,8 +141,8 @@ static Result<void> checkStoredNumbers(const Package &package,
                         !weights::WeightPlan::isOfSharedMlp(value.name);
     const int64_t first = isPart ? std::min(range.first, experts) : 0;
     const int64_t count = isPart && range.count >= 0 ? range.count : experts;
-    TRY(weights::checkStored(value, type, rule, data, first,
-                             std::min(count, experts - first), ofExpert,
+    TRY(weights::checkStored(*manifest.layer, value, type, rule, data, first,
+                             std::min(count, experts - first), extents,
                              stride));
   }
   return {};

@@ -56,6 +56,13 @@ int64_t moec::host::storageBits(Storage storage) {
   return 0;
 }
 
+int64_t moec::host::countOfAtoms(int64_t rows, int64_t columns) {
+  return moe::ScaleAtoms::count(int(rows), int(columns));
+}
+int64_t moec::host::placeInAtoms(int64_t row, int64_t column, int64_t columns) {
+  return moe::ScaleAtoms::place(int(row), int(column), int(columns));
+}
+
 uint16_t moec::host::toBf16(float value) {
   return moe::fromFloat<moe::bf16>(value).bits;
 }

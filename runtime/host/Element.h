@@ -47,6 +47,11 @@ inline int64_t storageBytes(Storage storage, int64_t count = 1) {
   return (count * storageBits(storage) + 7) / 8;
 }
 
+/// Scales in atoms of 128 x 4: how many a matrix has with its padding, and the
+/// place of one in it.
+int64_t countOfAtoms(int64_t rows, int64_t columns);
+int64_t placeInAtoms(int64_t row, int64_t column, int64_t columns);
+
 uint16_t toBf16(float value);
 uint16_t toF16(float value);
 float fromBf16(uint16_t bits);

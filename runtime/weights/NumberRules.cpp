@@ -7,9 +7,16 @@
 
 #include "runtime/weights/NumberRules.h"
 
+#include "runtime/host/GateUpOrders.h"
 #include "runtime/package/ElementTypes.h"
+#include "runtime/support/Json.h"
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
 
 using namespace moec;
 using namespace moec::weights;
@@ -61,9 +68,6 @@ NumberRule weights::ruleOf(const json &layer, std::string_view value) {
     return NumberRule::Any;
   if (value.ends_with("_second_scale"))
     return ruleOf(Kind::SecondScale, {}, false);
-  // Padding is not verified.
-  if (layer.contains("stored_hidden") || layer.contains("stored_intermediate"))
-    return NumberRule::Any;
   if (value == "b13" || value == "b2")
     return ruleOf(Kind::Bias, {}, false);
   if (value.ends_with("_scale")) {
@@ -78,10 +82,143 @@ NumberRule weights::ruleOf(const json &layer, std::string_view value) {
                   : NumberRule::Any;
 }
 
-Result<void> weights::checkStored(const Value &value,
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// An expert's scales or biases as a layer with padding or atoms stores them.
+struct PaddedMatrix {
+  /// Rows of each part (gate and up) and columns, as stored and without padding
+  int64_t parts = 1, storedRows = 1, rows = 1, storedColumns = 1, columns = 1;
+  int64_t run = 0; ///< rows after which parts take turns
+  bool rowsLast = false, atoms = false;
+
+  /// The stored row of a part's row.
+  int64_t placeOf(int64_t part, int64_t row) const {
+    return (row / run * parts + part) * run + row % run;
+  }
+  bool hasShape(std::span<const int64_t> extents) const;
+  Result<void> check(SourceMatrix numbers, NumberRule rule) const;
+};
+
+} // namespace
+
+bool PaddedMatrix::hasShape(std::span<const int64_t> extents) const {
+  const int64_t all = parts * storedRows;
+  if (extents.empty() || extents.size() > 2 || rows > storedRows ||
+      columns > storedColumns)
+    return false;
+  const int64_t second = extents.size() == 2 ? extents[1] : 1;
+  if (atoms)
+    return extents[0] >= all && second >= storedColumns &&
+           extents[0] <= INT32_MAX && second <= INT32_MAX &&
+           host::countOfAtoms(all, storedColumns) == extents[0] * second &&
+           host::countOfAtoms(extents[0], second) == extents[0] * second;
+  return rowsLast && extents.size() == 2
+             ? extents[0] == storedColumns && second == all
+             : extents[0] == all && second == storedColumns;
+}
+
+Result<void> PaddedMatrix::check(SourceMatrix numbers, NumberRule rule) const {
+  const int64_t bytes = numbers.bits / 8;
+  std::vector<std::byte> gathered;
+  for (int64_t part = 0; part < parts; ++part)
+    for (int64_t first = 0; first < rows; first += run) {
+      const int64_t count = std::min(run, rows - first);
+      const int64_t begin = placeOf(part, first);
+      if (!atoms) {
+        TRY(checkNumbers(numbers.part(begin, count, 1, 0, columns),
+                         /*inverse=*/false, rule));
+        continue;
+      }
+      gathered.resize(size_t(columns * bytes));
+      SourceMatrix line = numbers;
+      line.data = gathered.data();
+      line.rows = line.columnStride = 1;
+      line.columns = line.rowStride = columns;
+      for (int64_t row = begin; row < begin + count; ++row) {
+        for (int64_t column = 0; column < columns; ++column)
+          std::memcpy(gathered.data() + column * bytes,
+                      numbers.data +
+                          host::placeInAtoms(row, column, storedColumns) *
+                              bytes,
+                      size_t(bytes));
+        TRY(checkNumbers(line, /*inverse=*/false, rule));
+      }
+    }
+  return {};
+}
+
+/// Returns the matrix of a value of padded rows or scales in atoms, nullopt for
+/// a value without padding.
+static std::optional<PaddedMatrix> paddedMatrix(const json &layer,
+                                                std::string_view value) {
+  const auto integer = [&](const char *key) -> int64_t {
+    const json *node = memberAt(layer, {key});
+    return node ? integerIn(*node, 1, INT32_MAX).value_or(0) : 0;
+  };
+  const auto isSet = [&](std::initializer_list<const char *> path) {
+    const json *node = memberAt(layer, path);
+    return node && *node == true;
+  };
+  const bool isScale = value.ends_with("_scale");
+  const bool isSecond = value.ends_with("_second_scale");
+  const bool isBias = value == "b13" || value == "b2";
+  PaddedMatrix made;
+  made.atoms =
+      isScale && !isSecond && isSet({"stored_layout", "scales", "atoms"});
+  const bool isPadded =
+      integer("stored_hidden") > 0 || integer("stored_intermediate") > 0;
+  if (!WeightPlan::isOfExperts(value) || (!isScale && !isBias) ||
+      (!isPadded && !made.atoms))
+    return std::nullopt;
+
+  const bool isFirst = value.find("13") != std::string_view::npos;
+  const int64_t hidden = integer("hidden_size");
+  const int64_t inner = integer(WeightPlan::isOfSharedMlp(value)
+                                    ? "shared_intermediate_size_per_partition"
+                                    : "intermediate_size_per_partition");
+  const int64_t storedHidden = std::max(hidden, integer("stored_hidden"));
+  const int64_t storedInner = std::max(inner, integer("stored_intermediate"));
+  const char *operand = isFirst ? "w1" : "w2";
+  std::pair<int64_t, int64_t> group(1, -1); // of a bias
+  if (isSecond) {
+    group.first = isSet({"quant", operand, "second_per_row"}) ? 1 : -1;
+  } else if (isScale) {
+    const json *extents = memberAt(layer, {"quant", operand, "group"});
+    const bool isPair = extents && extents->is_array() && extents->size() == 2;
+    const auto extent = [&](size_t i) {
+      return isPair ? integerIn((*extents)[i], -1, INT32_MAX).value_or(0) : 0;
+    };
+    group = {extent(0), extent(1)};
+  }
+  if (group.first == 0 || group.second == 0)
+    return PaddedMatrix{.rows = INT64_MAX}; // no shape has it
+  made.parts = isFirst && isSet({"activation", "gated"}) ? 2 : 1;
+  made.rows = groupsIn(isFirst ? inner : hidden, group.first);
+  made.storedRows = groupsIn(isFirst ? storedInner : storedHidden, group.first);
+  made.columns = groupsIn(isFirst ? hidden : inner, group.second);
+  made.storedColumns =
+      groupsIn(isFirst ? storedHidden : storedInner, group.second);
+  made.rowsLast = isScale && !isSecond && !made.atoms &&
+                  isSet({"stored_layout", "scales", "rows_last"});
+  const json *order = memberAt(layer, {"gate_up_order"});
+  const GateUpOrder *row =
+      order && order->is_string()
+          ? findGateUpOrder(order->get_ref<const std::string &>())
+          : nullptr;
+  made.run =
+      row && row->run > 0 && group.first == 1 ? row->run : made.storedRows;
+  return made;
+}
+
+Result<void> weights::checkStored(const json &layer, const Value &value,
                                   std::string_view elementType, NumberRule rule,
                                   const std::byte *data, int64_t first,
-                                  int64_t experts, int64_t ofExpert,
+                                  int64_t experts,
+                                  std::span<const int64_t> extents,
                                   int64_t stride) {
   const ElementType *type = findElementType(elementType);
   if (rule == NumberRule::Any || !type || !type->floating)
@@ -91,12 +228,26 @@ Result<void> weights::checkStored(const Value &value,
   numbers.bits = type->bits;
   numbers.storage = host::storageOf(elementType);
   numbers.rows = 1;
-  numbers.columns = ofExpert;
-  numbers.rowStride = ofExpert;
+  numbers.columns = 1;
+  for (int64_t extent : extents)
+    numbers.columns *= extent;
+  numbers.rowStride = numbers.columns;
   numbers.columnStride = 1;
+  const std::optional<PaddedMatrix> padded = paddedMatrix(layer, value.name);
+  if (padded) {
+    if (type->bits % 8 != 0 || !padded->hasShape(extents))
+      return Error(ErrorCode::InvalidManifest,
+                   "value '{}': expected the extents of the layer's sizes and "
+                   "padding, got [{}] for an expert",
+                   value.name, fmt::join(extents, ", "));
+    numbers.rowStride = padded->rowsLast ? 1 : padded->storedColumns;
+    numbers.columnStride =
+        padded->rowsLast ? padded->parts * padded->storedRows : 1;
+  }
   numbers.data += first * stride * type->bits / 8;
   for (int64_t i = first; i < first + experts; ++i) {
-    Result<void> ok = checkNumbers(numbers, /*inverse=*/false, rule);
+    Result<void> ok = padded ? padded->check(numbers, rule)
+                             : checkNumbers(numbers, /*inverse=*/false, rule);
     if (!ok)
       return invalidArgument("value '{}': expert {} {}", value.name, i,
                              ok.error().message);

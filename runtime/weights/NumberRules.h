@@ -17,6 +17,8 @@
 #include "runtime/weights/CopyMatrix.h"
 #include "runtime/weights/WeightPlan.h"
 
+#include <span>
+
 namespace moec::weights {
 
 /// Returns the condition of the numbers of a kind. `group` is what shares a
@@ -28,11 +30,12 @@ NumberRule ruleOf(Kind kind, const LayerShape::Group &group, bool areFloats);
 NumberRule ruleOf(const nlohmann::json &layer, std::string_view value);
 
 /// Verifies that the numbers of some experts of a stored weight meet a
-/// condition. Each expert's numbers are contiguous; experts begin `stride`
-/// elements apart.
-Result<void> checkStored(const Value &value, std::string_view elementType,
-                         NumberRule rule, const std::byte *data, int64_t first,
-                         int64_t experts, int64_t ofExpert, int64_t stride);
+/// condition. Padding may hold any number. `extents` are those of one expert,
+/// whose elements are contiguous; experts begin `stride` elements apart.
+Result<void> checkStored(const nlohmann::json &layer, const Value &value,
+                         std::string_view elementType, NumberRule rule,
+                         const std::byte *data, int64_t first, int64_t experts,
+                         std::span<const int64_t> extents, int64_t stride);
 
 } // namespace moec::weights
 
