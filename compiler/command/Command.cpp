@@ -60,6 +60,7 @@ void addLayerOptions(CLI::App &command, std::string &input,
         else
           command.add_option("--" + name, value, help);
       });
+  import.needsSharedExperts = true;
   for (const char *count : {"--tp", "--pcp", "--dp"})
     command.get_option(count)->check(countFrom(1));
   command.get_option("--ignore-field")->delimiter(',');

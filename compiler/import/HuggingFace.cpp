@@ -88,6 +88,7 @@ private:
   Number readLimit(std::string_view key);
   void readShared(LayerDescription &layer);
   void refuseOtherValues(const FixedKey &fixed);
+  void refuseReadFields();
 
   JsonReader outer;
   std::optional<JsonReader> part;
@@ -227,15 +228,17 @@ T ConfigReader::getAs(const Key<T> &key, std::string_view what, Parse parse) {
   if (key.names.empty())
     return *key.absent;
   const Place place = find(key.names);
+  if (key.isFixed && place.value && isIgnored(place.name, options))
+    return *key.absent;
   if (std::optional<T> settled = withoutValue(key, place, what))
     return *settled;
   const std::optional<T> value = parse(*place.value);
   if (value && (!key.isFixed || *value == *key.absent))
     return *value;
-  if (key.isFixed && !isIgnored(place.name, options))
+  if (key.isFixed)
     expected(place, fmt::format("{}, as these models do whatever the key says",
                                 asJson(*key.absent).dump()));
-  else if (!key.isFixed)
+  else
     expected(place, what);
   return key.isFixed ? *key.absent : T();
 }
@@ -360,6 +363,14 @@ void ConfigReader::findQuantization() {
   constexpr std::string_view kOlder = "compression_config";
   const json *newer = of(quantKey).find(quantKey);
   const json *older = of(kOlder).find(kOlder);
+  const bool isLeft = (newer && !isIgnored(quantKey, options)) ||
+                      (older && !isIgnored(kOlder, options));
+  if ((newer || older) && !isLeft && !options.scheme)
+    outer.errors().add("--ignore-field",
+                       fmt::format("'{}' sets the scheme of the experts' "
+                                   "weights; accepted: --scheme=NAME in place "
+                                   "of --ignore-field",
+                                   newer ? quantKey : kOlder));
   if (!older || isIgnored(kOlder, options))
     return;
   if (!newer || isIgnored(quantKey, options))
@@ -396,6 +407,8 @@ void ConfigReader::readStoredWords(LayerDescription &layer) {
   if (method == "gptq" || method == "awq")
     layer.quant.groupSize = quant->integerOr("group_size", 0, -1, kMaxBlock);
   layer.groupIndex = layer.groupIndex && layer.quant.groupSize != -1;
+  if (quant)
+    compiler::refuseReadFields(*quant, {modules(), options.ignoreFields});
 }
 
 void ConfigReader::readScheme(LayerDescription &layer) {
@@ -569,6 +582,7 @@ Number ConfigReader::readLimit(std::string_view key) {
 
 void ConfigReader::readShared(LayerDescription &layer) {
   const FamilyShared &row = family.shared;
+  const size_t before = outer.errors().count;
   const int64_t count = get(row.count, 0, kMaxDescribedExperts);
   const int64_t said = row.width.names.empty()
                            ? kAsRouted
@@ -579,7 +593,13 @@ void ConfigReader::readShared(LayerDescription &layer) {
   const std::string_view limits = family.activation.sharedLimitsKey;
   if (!limits.empty())
     limit = readLimit(limits);
-  if (options.noSharedExperts || count == 0 || width == 0)
+  const bool areAbsent = count == 0 || width == 0;
+  if (options.noSharedExperts && options.needsSharedExperts && areAbsent &&
+      outer.errors().count == before)
+    outer.errors().add("--no-shared-experts",
+                       "the config has no shared experts; leave the option "
+                       "out");
+  if (options.noSharedExperts || areAbsent)
     return;
   if (row.widthOfAll) {
     if (width % count != 0)
@@ -640,6 +660,29 @@ void ConfigReader::refuseOtherValues(const FixedKey &fixed) {
     expected(place, fmt::format("{} ({})", fixed.accepted, fixed.otherwise));
 }
 
+/// A key that moec reads has an influence on the layer.
+void ConfigReader::refuseReadFields() {
+  for (const std::string &field : options.ignoreFields) {
+    const auto said =
+        std::ranges::find(origin.read, field, &LayerOrigin::Said::first);
+    const bool namesFamily = field == "model_type" || field == "architectures";
+    if (said != origin.read.end() || field == family.part)
+      outer.errors().add(
+          "--ignore-field",
+          fmt::format("moec reads '{}'{}, so that the layer depends on it; "
+                      "accepted: keys that moec does not read",
+                      field,
+                      said == origin.read.end()
+                          ? ""
+                          : fmt::format(", {}", said->second)));
+    else if (namesFamily)
+      outer.errors().add("--ignore-field",
+                         fmt::format("'{}' names the family of the model; "
+                                     "accepted: --as=NAME for another",
+                                     field));
+  }
+}
+
 void ConfigReader::read(LayerDescription &layer) {
   origin.model = model;
   findQuantization();
@@ -694,6 +737,7 @@ void ConfigReader::read(LayerDescription &layer) {
         Row("quant", WordList(quantKey))})
     if (!names.empty())
       layer.origin.words.emplace(word, find(names).name);
+  refuseReadFields();
   refuseSuspicious(outer, family, model, options);
   if (part)
     refuseSuspicious(*part, family, model, options);

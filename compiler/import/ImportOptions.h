@@ -28,6 +28,9 @@ struct ImportOptions {
   std::optional<int64_t> tp, pcp, dp, sp, rank, layer;
   bool ep = false, allRanks = false, noSharedExperts = false;
   std::vector<std::string> ignoreFields;
+  /// Refuses noSharedExperts of a config without shared experts. A library's
+  /// caller may give it for each layer of a model.
+  bool needsSharedExperts = false;
 };
 
 /// Calls `see` with the name, the member and the help of each option. The name

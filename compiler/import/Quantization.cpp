@@ -158,6 +158,11 @@ constexpr WordList kIrrelevantQuantKeys =
     "enable_minmax_tuning enable_norm_bias_tuning offload_to_disk "
     "offload_to_disk_path is_checkpoint_fp8_serialized use_optimized_inference";
 
+/// Lists of modules and rules for modules, which --ignore-field leaves out.
+constexpr WordList kModuleLists =
+    "modules_to_not_convert ignored_layers ignore exclude_modules exclude "
+    "dynamic modules_in_block_to_quantize inside_layer_modules";
+
 /// Parts of a key that make it one that may change what weights mean.
 constexpr WordList kSuspicious =
     "bit group sym zero scal type format pack rotat transf hadamar dynamic "
@@ -204,6 +209,19 @@ void moec::compiler::readExceptions(JsonReader &quant, WordList keys,
                  "which would differ from the others; accepted: names of all "
                  "of them, or of none",
                  describeJson(entryOfFirst), context.layer.layer);
+}
+
+void moec::compiler::refuseReadFields(JsonReader &quant,
+                                      const QuantizationContext &context) {
+  for (const auto &[key, value] : quant.value().items())
+    if (context.ignores(key) && quant.wasAsked(key) && !saysNothing(value) &&
+        !kModuleLists.contains(key))
+      quant.errors().add("--ignore-field",
+                         fmt::format("moec reads '{}', so that the "
+                                     "quantization of the experts depends on "
+                                     "it; accepted: keys that moec does not "
+                                     "read",
+                                     key));
 }
 
 void moec::compiler::refuseSuspicious(JsonReader &quant,
@@ -408,6 +426,7 @@ moec::compiler::readQuantization(JsonReader &quant,
         method);
     return result;
   }
+  refuseReadFields(quant, context);
   refuseSuspicious(quant, context);
   return result;
 }

@@ -100,6 +100,8 @@ void readModelOpt(JsonReader &outer, const QuantizationContext &context,
 void readExceptions(JsonReader &quant, WordList keys,
                     const QuantizationContext &context,
                     ExpertQuantization &result);
+/// Refuses --ignore-field of keys that were read.
+void refuseReadFields(JsonReader &quant, const QuantizationContext &context);
 /// Refuses keys that nobody has read and that may change what weights mean.
 void refuseSuspicious(JsonReader &quant, const QuantizationContext &context);
 

@@ -146,6 +146,17 @@ def distinct_layers(source: Source, options: dict[str, Any], asked: Iterable[int
     return [_distinct(tuple(layers), report, {**options, "layer": layers[0]}) for report, layers in found.values()]
 
 
+def _check_shared_experts(source: Source, planned: list[Distinct]) -> None:
+    """Refuses no_shared_experts of a model in which no layer has shared experts."""
+    for each in planned:
+        options = {name: value for name, value in each.options.items() if name != "no_shared_experts"}
+        report = explain(source, **options)
+        # Shared experts may be why the layer is refused.
+        if not report.served or report.data["layer"]["n_shared_experts"]:
+            return
+    raise InvalidArgument("no_shared_experts: no layer of the model has shared experts; leave the option out")
+
+
 def _distinct(layers: tuple[int, ...], report: Report, options: dict[str, Any]) -> Distinct:
     parallel = report.data["layer"]["parallel"]
     ranks = math.prod(int(parallel.get(f"{name}_size", 1)) for name in ("tp", "pcp", "dp"))
@@ -225,6 +236,8 @@ def warmup(
     for_all = all_ranks or (rank is None and any(name in options for name in ("tp", "pcp", "dp")))
     cache = os.fspath(cache_dir) if cache_dir is not None else _environment.cache_folder()
     planned = distinct_layers(source, options, layers)
+    if options.get("no_shared_experts"):
+        _check_shared_experts(source, planned)
     _check_cache(cache)
     made = Warmup(cache)
     for each in planned:

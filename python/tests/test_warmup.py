@@ -69,6 +69,8 @@ def test_layers_of_a_model(tmp_path: pathlib.Path) -> None:
     assert [row.layers for row in some.rows] == [(4,)]
     with pytest.raises(moec.MoecError, match="^layer 3: .*mlp_only_layers"):
         moec.warmup(MODEL, arch=ARCH, cache_dir=cache, layers=[1, 3])
+    with pytest.raises(moec.MoecError, match="^no_shared_experts: no layer of the model has shared experts; leave"):
+        moec.warmup(MODEL, arch=ARCH, cache_dir=cache, no_shared_experts=True)
     with pytest.raises(moec.MoecError, match="^layer 9: .*expected an integer from 0 to 4"):
         moec.warmup(MODEL, arch=ARCH, cache_dir=cache, layers=[9])
 

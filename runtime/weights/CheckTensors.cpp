@@ -419,6 +419,7 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
   Ignored ignored(options.ignored);
   std::set<std::string_view> prefixes;
   const Found *first = nullptr;
+  bool leavesShared = false;
   for (auto it = tensors.begin(); it != tensors.end();) {
     const auto &[role, found] = *it;
     const bool isRouting = role.part == Part::Routing;
@@ -442,6 +443,7 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
     const bool isLeftOut = (role.shared && options.noSharedExperts) ||
                            (isRouting && !routes) || leavesScale;
     if (!isTaken && (isLeftOut || ignored.has(found.name))) {
+      leavesShared |= role.shared && options.noSharedExperts;
       it = tensors.erase(it);
       continue;
     }
@@ -469,6 +471,7 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
       continue;
     const bool isShared =
         read->place == Place::SharedExperts || read->place == Place::SharedGate;
+    leavesShared |= isShared && options.noSharedExperts;
     if ((isShared && options.noSharedExperts) || ignored.has(name) ||
         (read->place == Place::SharedGate && shape.sharedGate))
       continue;
@@ -487,6 +490,15 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
                                                             : "experts"),
                    "tensors that docs/reference/checkpoints.md lists",
                    valueWord(name));
+  }
+  if (options.noSharedExperts && options.needsSharedExperts) {
+    if (shape.shared > 0)
+      return refused("layer '{}' of the package has shared experts, so that "
+                     "their weights are loaded; leave {} out",
+                     shape.name, names.noSharedExperts);
+    if (!leavesShared)
+      return refused("{}: layer {} has no shared experts; leave {} out",
+                     checkpoint.path(), number, names.noSharedExperts);
   }
   if (const std::string *word = ignored.unused())
     return refused("{}: {}{}: layer {} has no tensor of that word that no "

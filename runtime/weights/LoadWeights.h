@@ -42,6 +42,9 @@ struct LoadOptions {
   bool quantize = false;
   /// The caller computes the checkpoint's shared experts.
   bool noSharedExperts = false;
+  /// Refuses noSharedExperts if it leaves no tensor out. A library's caller may
+  /// give it for each layer of a model.
+  bool needsSharedExperts = false;
   /// Tensors that have one of these words, and that no value takes, are left
   /// out. Each word must name one.
   std::vector<std::string> ignored;

@@ -340,7 +340,10 @@ TEST(Quantization, CompressionConfig) {
   ImportOptions options;
   options.ignoreFields = {"compression_config"};
   EXPECT_EQ(both(fp8, packed, options), "int4_w4a16 64 pack_quantized");
-  EXPECT_EQ(both(fp8, absent, options), "bf16");
+  EXPECT_EQ(both(fp8, absent, options),
+            "in.json: --ignore-field: 'compression_config' sets the scheme of "
+            "the experts' weights; accepted: --scheme=NAME in place of "
+            "--ignore-field");
   options.ignoreFields = {"quantization_config"};
   EXPECT_EQ(both(fp8, packed, options), "fp8_channel");
   // Errors name the key.

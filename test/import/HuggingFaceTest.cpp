@@ -173,6 +173,40 @@ TEST(HuggingFace, AFieldToIgnoreIsAKeyOfTheConfig) {
             "one of its keys");
 }
 
+/// To ignore what the layer depends on would be another layer, or no change.
+TEST(HuggingFace, AFieldToIgnoreIsNoneThatMoecReads) {
+  const auto said = [](const std::string &field,
+                       const json &changes = json::object(),
+                       const std::string &model = "mixtral-8x7b") {
+    ImportOptions options;
+    options.ignoreFields = {field};
+    return refusalOf(changed(model, changes), options);
+  };
+  const auto read = [](const std::string &what) {
+    return "in.json: --ignore-field: moec reads " + what +
+           ", so that the layer depends on it; accepted: keys that moec does "
+           "not read";
+  };
+  EXPECT_EQ(said("num_experts_per_tok"), read("'num_experts_per_tok', 2"));
+  EXPECT_EQ(said("hidden_act"), read("'hidden_act', \"silu\""));
+  EXPECT_EQ(said("torch_dtype"), read("'torch_dtype', \"bfloat16\""));
+  EXPECT_EQ(said("num_hidden_layers"), read("'num_hidden_layers', 32"));
+  EXPECT_EQ(said("n_shared_experts", json::object(), "deepseek-v3"),
+            read("'n_shared_experts', 1"));
+  EXPECT_EQ(said("first_k_dense_replace", json::object(), "deepseek-v3"),
+            read("'first_k_dense_replace', 3"));
+  EXPECT_EQ(said("text_config", json::object(), "qwen3.5-35b-a3b"),
+            read("'text_config'"));
+  EXPECT_EQ(said("model_type"),
+            "in.json: --ignore-field: 'model_type' names the family of the "
+            "model; accepted: --as=NAME for another");
+  EXPECT_EQ(said("vocab_size"), "") << "the layer does not depend on it";
+  EXPECT_EQ(said("quantization_config", json::object(), "deepseek-v3"),
+            "in.json: --ignore-field: 'quantization_config' sets the scheme of "
+            "the experts' weights; accepted: --scheme=NAME in place of "
+            "--ignore-field");
+}
+
 TEST(HuggingFace, OtherKeysAreIgnored) {
   // The "act" in "factor", and a time that is no limit of activations.
   EXPECT_EQ(refusalOf(changed("mixtral-8x7b", {{"mlp_alpha_factor", 2},

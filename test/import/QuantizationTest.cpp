@@ -559,6 +559,19 @@ TEST(Quantization, KeysThatNobodyKnows) {
   ignoring.ignoreFields = {"hadamard_size"};
   EXPECT_EQ(read(with(kGptq, {{"hadamard_size", 64}}), ignoring),
             "int4_w4a16 64 gptq");
+  for (const char *key : {"bits", "group_size", "sym", "quant_method"}) {
+    ignoring.ignoreFields = {key};
+    const std::string why =
+        std::string("in.json: --ignore-field: moec reads '") + key +
+        "', so that the quantization of the experts depends on it; accepted: "
+        "keys that moec does not read";
+    EXPECT_EQ(read(with(kGptq, {{"sym", true}}), ignoring), why);
+    if (key == std::string("group_size")) {
+      ignoring.scheme = "int4_w4a16";
+      EXPECT_EQ(read(kGptq, ignoring), why) << "a scheme has no group size";
+      ignoring.scheme.reset();
+    }
+  }
   for (const json &nothing : {json(false), json(""), json::object()})
     EXPECT_EQ(read(with(kGptq, {{"outlier_groups", nothing}})),
               "int4_w4a16 64 gptq");

@@ -60,6 +60,27 @@ TEST(Refusals, FieldsThatThisFormatHasNot) {
                   ": no field of this format: " + reason);
 }
 
+/// A command line's option without effect is refused, a library's is not.
+TEST(Refusals, NoSharedExperts) {
+  ImportOptions options;
+  options.noSharedExperts = true;
+  const auto said = [&](int64_t shared) {
+    const json config = {{"model_type", "deepseek_v3"},
+                         {"n_shared_experts", shared}};
+    Result<LayerDescription> layer =
+        readDescription(config.dump(), "in.json", options);
+    return layer ? "" : layer.error().message;
+  };
+  constexpr const char *kWhy = "--no-shared-experts: the config has no shared "
+                               "experts; leave the option out";
+  EXPECT_EQ(said(0).find(kWhy), std::string::npos) << said(0);
+  options.needsSharedExperts = true;
+  EXPECT_NE(said(0).find(kWhy), std::string::npos) << said(0);
+  EXPECT_EQ(said(1).find(kWhy), std::string::npos) << said(1);
+  options.noSharedExperts = false;
+  EXPECT_EQ(said(0).find(kWhy), std::string::npos) << said(0);
+}
+
 TEST(Refusals, LayerJson) {
   EXPECT_EQ(
       refused(

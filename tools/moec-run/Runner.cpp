@@ -62,10 +62,13 @@ void Runner::drop() {
 /// The layer's weights out of the checkpoint that --weights names.
 Result<void> Runner::loadCheckpoint(const Options &options) {
   auto checkpoint = TRY(weights::Checkpoint::open(options.weights));
-  auto loader = TRY(weights::WeightLoader::create(
-      checkpoint, layer->package().manifest(),
-      {options.layer, options.quantize, options.noSharedExperts,
-       options.ignoredTensors}));
+  auto loader = TRY(
+      weights::WeightLoader::create(checkpoint, layer->package().manifest(),
+                                    {.layer = options.layer,
+                                     .quantize = options.quantize,
+                                     .noSharedExperts = options.noSharedExperts,
+                                     .needsSharedExperts = true,
+                                     .ignored = options.ignoredTensors}));
   weights = TRY(HostWeights::load(layer->package(), loader));
   checkpointLayer = loader.layer();
   digests.clear();

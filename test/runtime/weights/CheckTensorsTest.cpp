@@ -504,6 +504,20 @@ TEST(CheckTensors, Router) {
       "--ignore-tensor=temperature if no number of the layer depends on it");
 }
 
+/// The option of a command line that would leave nothing out.
+TEST(CheckTensors, NoSharedExpertsWithoutEffect) {
+  Model model;
+  model.options.noSharedExperts = true;
+  EXPECT_EQ(model.said(), "taken");
+  model.options.needsSharedExperts = true;
+  EXPECT_EQ(model.said(), "DIR: layer 3 has no shared experts; leave "
+                          "--no-shared-experts out");
+  model.manifest.layer["n_shared_experts"] = 1;
+  EXPECT_EQ(model.said(),
+            "layer 'l' of the package has shared experts, so that their "
+            "weights are loaded; leave --no-shared-experts out");
+}
+
 TEST(CheckTensors, SharedExperts) {
   Model model;
   model.putInLayer("mlp.shared_experts.up_proj.weight",
@@ -515,7 +529,7 @@ TEST(CheckTensors, SharedExperts) {
             "computes them");
   model.putInLayer("mlp.shared_expert_gate.weight", filled("BF16", {1, 16}));
   model.putInLayer("mlp.shared_experts.up_proj.odd", filled("BF16", {1}));
-  model.options.noSharedExperts = true;
+  model.options.noSharedExperts = model.options.needsSharedExperts = true;
   EXPECT_EQ(model.said(), "taken");
   // A gate that the layer does not have.
   model.options.noSharedExperts = false;
