@@ -18,42 +18,13 @@
 using namespace moec;
 using namespace moec::bench;
 
-/// Measured rates that the catalog does not hold. A rate of the catalog also
-/// chooses schedules, and those of the H200 were tested with the maker's.
-struct Measured {
-  std::string_view gpu;
-  double bandwidth, matmulRate; ///< GB/s, TFLOP/s; 0: the catalog's
-  double fp8Rate;               ///< TFLOP/s
-};
-static constexpr Measured kMeasured[] = {
-    // 2026-11-20: cuBLASLt, e4m3 by row, 8192^3.
-    {"h100_sxm", 0, 0, 1402},
-    // 2026-11-22: a pure read; cuBLAS bf16 and cuBLASLt e4m3 by row, 8192^3;
-    // the best of three cards.
-    {"h200_sxm", 4583, 762, 1498},
-};
-
 Result<Rates> moec::bench::ratesOf(const std::string &device,
                                    const GivenRates &given) {
   Rates rates;
   if (const catalog::Gpu *gpu = catalog::findGpuByDevice(device)) {
-    bool measured = gpu->measuredBandwidth > 0 && gpu->measuredMatmulRate > 0;
-    rates.gpu = gpu->name;
-    rates.bandwidth = measured ? gpu->measuredBandwidth : gpu->bandwidth;
-    rates.matmulRate = measured ? gpu->measuredMatmulRate : gpu->matmulRate;
-    // Every GPU with 8-bit matmuls has them at twice the rate.
-    rates.fp8Rate = 2 * rates.matmulRate;
-    for (const Measured &row : kMeasured) {
-      if (row.gpu != gpu->name)
-        continue;
-      if (row.bandwidth > 0) {
-        measured = true;
-        rates.bandwidth = row.bandwidth;
-        rates.matmulRate = row.matmulRate;
-      }
-      rates.fp8Rate = row.fp8Rate;
-    }
-    rates.source = measured ? "measured" : "maker's";
+    catalog::FloorRates floor = catalog::floorRates(*gpu);
+    rates = {floor.bandwidth, floor.matmulRate, floor.fp8Rate,
+             floor.measured ? "measured" : "maker's", std::string(gpu->name)};
   }
   auto take = [&](double value, double &rate) {
     if (value <= 0)

@@ -16,7 +16,7 @@ BENCH = pathlib.Path(__file__).resolve().parents[1]
 DATA = BENCH / "data"
 ROOT = BENCH.parent
 RATES = {"bandwidth_gbs": 3150, "matmul_tflops": 781, "fp8_tflops": 1402}  # of an H100 SXM, as in the catalog's row
-RATES_H200 = {"bandwidth_gbs": 4583, "matmul_tflops": 762, "fp8_tflops": 1498}  # as in bench/program/Floor.cpp
+RATES_H200 = {"bandwidth_gbs": 4583, "matmul_tflops": 762, "fp8_tflops": 1498}  # the same of an H200
 GPUS = {"NVIDIA H100 80GB HBM3": "h100_sxm", "NVIDIA H200": "h200_sxm"}  # by the driver's name
 RATES_OF_GPU = {"h100_sxm": RATES, "h200_sxm": RATES_H200}
 # Columns of K that share a scale, bytes of the scale.

@@ -23,8 +23,7 @@ import benchlib
 
 # Files of bench/ that are copied to the folder of packages.
 COPIED = ("run/benchlib.py", "run/counters.py", "run/counters_note.py", "run/run_all.sh", "run/short_table.py", "run/skew.py",
-          "run/thermometer.py", "peers/peer_files.py", "peers/peer_kernels.py", "peers/peer_layers.py", "peers/peers.py",
-          "data/shapes.json", "data/targets.json", "baseline/h200-skew.csv")
+          "run/thermometer.py", "data/shapes.json", "data/targets.json", "baseline/h200-skew.csv")
 
 
 def selected(words, shape, scheme):

@@ -9,11 +9,10 @@
 # Runs in a folder that bench/run/compile_cells.py filled; builds nothing. Each
 # package is a process of its own, so that one that fails costs only itself.
 # Writes to $OUT: bench-<package>.json, thermometer.json, gpu.csv, log; the
-# short table is printed last. With --peers, peers.py then times other systems
-# and writes peers.json.
+# short table is printed last.
 #
 #   OUT=results ./run_all.sh [--cells=WORD,...] [--tokens=1,8,...] [--limit=SECONDS]
-#                            [--no-thermometer] [--peers] [-- options of moec-bench]
+#                            [--no-thermometer] [-- options of moec-bench]
 #
 # A word of --cells is a shape, a scheme or shape/scheme. --limit (default 60)
 # is what one package may take.
@@ -23,21 +22,20 @@ set -uo pipefail
 
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 out=${OUT:-$PWD/bench-out}
-cells="" tokens="" limit=60 thermometer=1 peers=0 more=()
+cells="" tokens="" limit=60 thermometer=1 more=()
 while (($#)); do
   case $1 in
   --cells=*) cells=${1#*=} ;;
   --tokens=*) tokens=$1 more+=("$1") ;;
   --limit=*) limit=${1#*=} ;;
   --no-thermometer) thermometer=0 ;;
-  --peers) peers=1 ;;
   --)
     shift
     more+=("$@")
     break
     ;;
   *)
-    printf "run_all.sh: unknown option '%s'; expected --cells=, --tokens=, --limit=, --no-thermometer, --peers or --\n" "$1" >&2
+    printf "run_all.sh: unknown option '%s'; expected --cells=, --tokens=, --limit=, --no-thermometer or --\n" "$1" >&2
     exit 2
     ;;
   esac
@@ -92,7 +90,4 @@ if ((${#reports[@]} == 0)); then
 fi
 [[ -e $out/gpu.csv ]] && tail -n 1 "$out/gpu.csv"
 python3 "$here/short_table.py" "${reports[@]}" | tee -a "$log"
-if ((peers)); then
-  python3 "$here/peers.py" --out="$out/peers.json" ${cells:+"--cells=$cells"} ${tokens:+"$tokens"} 2>&1 | tee -a "$log"
-fi
 exit $status

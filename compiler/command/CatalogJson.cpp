@@ -114,13 +114,20 @@ ordered_json compiler::catalogJson() {
                              {"shared_memory", row.sharedPerBlock},
                              {"gpu", wordOrNull(row.gpu)},
                              {"features", words(row.features)}});
-  for (const auto &row : catalog::kGpus)
+  for (const auto &row : catalog::kGpus) {
+    catalog::FloorRates floor = catalog::floorRates(row);
     made["gpus"].push_back({{"name", row.name},
                             {"arch", row.arch},
                             {"sms", row.sms},
                             {"gb_per_s", row.bandwidth},
                             {"tflop_per_s", row.matmulRate},
+                            {"floor",
+                             {{"gb_per_s", floor.bandwidth},
+                              {"tflop_per_s", floor.matmulRate},
+                              {"fp8_tflop_per_s", floor.fp8Rate},
+                              {"measured", floor.measured}}},
                             {"source", row.source}});
+  }
   return made;
 }
 

@@ -64,8 +64,9 @@ bool compiler::findHardware(const std::string &arch, const std::string &gpu,
   hardware.sms = gpuRow->sms;
   // A measured number says more than what the maker states.
   hardware.bandwidth =
-      1e9 * (gpuRow->measuredBandwidth > 0 ? gpuRow->measuredBandwidth
-                                           : gpuRow->bandwidth * 0.93);
+      1e9 * (gpuRow->measuredBandwidth > 0 && gpuRow->schedulesByMeasured
+                 ? gpuRow->measuredBandwidth
+                 : gpuRow->bandwidth * 0.93);
   hardware.l2Bytes = int64_t(gpuRow->l2 * 1024 * 1024);
   hardware.tensorFlops = gpuRow->matmulRate * 1e12;
   // 128 lanes an SM at about 1.7 GHz, and three quarters of the 64 bytes a

@@ -10,6 +10,7 @@
 #include "compiler/engine/Histogram.h"
 #include "compiler/plan/Prediction.h"
 #include "compiler/plan/ProgramValues.h"
+#include "dialect/catalog/Gpus.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -51,12 +52,21 @@ static double rounded(double number) { return std::round(number * 100) / 100; }
 
 static ordered_json hardwareJson(const Hardware &hardware) {
   constexpr double kGiga = 1e9, kTera = 1e12;
-  return {{"gpu", hardware.gpu},
-          {"sms", hardware.sms},
-          {"bandwidth_gb_s", rounded(hardware.bandwidth / kGiga)},
-          {"tensor_tflops",
-           {{"16_bit", rounded(hardware.tensorFlopsOf(2) / kTera)},
-            {"8_bit", rounded(hardware.tensorFlopsOf(1) / kTera)}}}};
+  ordered_json json = {
+      {"gpu", hardware.gpu},
+      {"sms", hardware.sms},
+      {"bandwidth_gb_s", rounded(hardware.bandwidth / kGiga)},
+      {"tensor_tflops",
+       {{"16_bit", rounded(hardware.tensorFlopsOf(2) / kTera)},
+        {"8_bit", rounded(hardware.tensorFlopsOf(1) / kTera)}}}};
+  if (const auto *row = catalog::find(catalog::kGpus, hardware.gpu)) {
+    catalog::FloorRates floor = catalog::floorRates(*row);
+    json["floor"] = {{"bandwidth_gb_s", floor.bandwidth},
+                     {"tensor_tflops",
+                      {{"16_bit", floor.matmulRate}, {"8_bit", floor.fp8Rate}}},
+                     {"measured", floor.measured}};
+  }
+  return json;
 }
 
 static ordered_json predictionJson(const Prediction &made) {

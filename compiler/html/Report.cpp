@@ -182,14 +182,21 @@ Variant variantOf(JsonReader &reader) {
   return variant;
 }
 
-Hardware hardwareOf(JsonReader &reader) {
-  Hardware hardware;
-  hardware.gpu = textOf(reader, "gpu");
+void readRates(JsonReader &reader, Hardware &hardware) {
   hardware.bandwidth = readNonNegative(reader, "bandwidth_gb_s");
-  hardware.sms = count(reader, "sms");
   if (std::optional<JsonReader> rates = reader.object("tensor_tflops"))
     for (const auto &rate : rates->value().items())
       hardware.rates[rate.key()] = readNonNegative(*rates, rate.key());
+}
+
+Hardware hardwareOf(JsonReader &reader) {
+  Hardware hardware;
+  hardware.gpu = textOf(reader, "gpu");
+  hardware.sms = count(reader, "sms");
+  readRates(reader, hardware);
+  // The page draws floors; schedules may assume other rates.
+  if (std::optional<JsonReader> floor = reader.object("floor"))
+    readRates(*floor, hardware);
   return hardware;
 }
 

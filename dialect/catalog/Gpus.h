@@ -29,6 +29,10 @@ struct Gpu {
   double memory;
   double measuredBandwidth = 0;
   double measuredMatmulRate = 0;
+  /// TFLOP/s of two 8-bit float operands.
+  double measuredFp8Rate = 0;
+  /// False where schedules were tested with the maker's numbers.
+  bool schedulesByMeasured = true;
   /// Substrings of the driver's device name, separated by '|'; the first row
   /// with a pattern in the name is the device's, hence the longer names first.
   std::string_view devices;
@@ -66,10 +70,11 @@ inline constexpr Gpu kGpus[] = {
     {.name = "gh200", .arch = "sm_90a", .sms = 132, .bandwidth = 4000, .l2 = 60, .matmulRate = 990, .memory = 96, .devices = "GH200",
      .source = "NVIDIA GH200 datasheet, 96GB HBM3 (sparse rate halved)"},
     {.name = "h100_sxm", .arch = "sm_90a", .sms = 132, .bandwidth = 3350, .l2 = 50, .matmulRate = 989.4, .memory = 80,
-     .measuredBandwidth = 3150, .measuredMatmulRate = 781, .devices = "H100 80GB HBM3|H100",
-     .source = "NVIDIA H100 datasheet, SXM; measured 2026-11-20: xor reduction of 4 GiB, cuBLAS bf16 8192^3"},
-    {.name = "h200_sxm", .arch = "sm_90a", .sms = 132, .bandwidth = 4800, .l2 = 50, .matmulRate = 989.4, .memory = 141, .devices = "H200",
-     .source = "NVIDIA H200 datasheet, SXM (sparse rate halved)"},
+     .measuredBandwidth = 3150, .measuredMatmulRate = 781, .measuredFp8Rate = 1402, .devices = "H100 80GB HBM3|H100",
+     .source = "NVIDIA H100 datasheet, SXM; measured 2026-11-20: xor reduction of 4 GiB, cuBLAS bf16 and cuBLASLt e4m3, 8192^3"},
+    {.name = "h200_sxm", .arch = "sm_90a", .sms = 132, .bandwidth = 4800, .l2 = 50, .matmulRate = 989.4, .memory = 141,
+     .measuredBandwidth = 4583, .measuredMatmulRate = 762, .measuredFp8Rate = 1498, .schedulesByMeasured = false, .devices = "H200",
+     .source = "NVIDIA H200 datasheet, SXM (sparse rate halved); measured 2026-11-22: as for h100_sxm, the best of three cards"},
     {.name = "h20", .arch = "sm_90a", .sms = 78, .bandwidth = 4000, .l2 = 60, .matmulRate = 148, .memory = 96, .devices = "H20",
      .source = "published figures that agree (rate, bandwidth, L2; SMs by Geekbench); no public NVIDIA datasheet"},
     {.name = "b200", .arch = "sm_100a", .sms = 148, .bandwidth = 8000, .l2 = 126, .matmulRate = 2250, .memory = 180, .devices = "B200",
@@ -95,6 +100,24 @@ constexpr bool areDefaultGpusRows() {
   return true;
 }
 static_assert(areDefaultGpusRows());
+
+/// The rates of a floor: no layer runs faster.
+struct FloorRates {
+  double bandwidth;  ///< GB/s
+  double matmulRate; ///< TFLOP/s of 16-bit operands
+  double fp8Rate;    ///< TFLOP/s of two 8-bit float operands
+  bool measured;     ///< else the maker's
+};
+
+constexpr FloorRates floorRates(const Gpu &gpu) {
+  // Every GPU with 8-bit matmuls has them at twice the rate.
+  if (gpu.measuredBandwidth <= 0 || gpu.measuredMatmulRate <= 0)
+    return {gpu.bandwidth, gpu.matmulRate, 2 * gpu.matmulRate, false};
+  return {gpu.measuredBandwidth, gpu.measuredMatmulRate,
+          gpu.measuredFp8Rate > 0 ? gpu.measuredFp8Rate
+                                  : 2 * gpu.measuredMatmulRate,
+          true};
+}
 
 /// The row whose device patterns occur in the driver's device name, or null.
 constexpr const Gpu *findGpuByDevice(std::string_view deviceName) {

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The command moec: `moec env` and `moec warmup` are here, every other command is the library's."""
+"""The command moec: `moec env`, `moec warmup` and `moec bench` are Python's, every other command is the library's."""
 
 import argparse
 import ctypes
@@ -15,13 +15,15 @@ from typing import NoReturn
 
 USAGE = """usage: moec env [--json] [--compile]
        moec warmup MODEL [--arch ARCH ...] [--tp N] [--ep] [...]
+       moec bench LAYER [--tokens=N,...] [--systems=NAME,...] [...]
 
   env     versions, GPUs, NVRTC and paths, to paste into an issue; --compile also compiles a small layer
   warmup  compiles the kernels of all layers and ranks of a model into the kernel cache; moec warmup --help
+  bench   times a layer on this GPU beside what else computes it here; moec bench --help
 """
 
 
-COMMANDS = ("env", "warmup", "compile", "explain", "tune", "list")
+COMMANDS = ("env", "warmup", "bench", "compile", "explain", "tune", "list")
 
 
 def _meant(word: str, known: Iterable[str]) -> str:
@@ -142,6 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _env(words[1:])
         if words[:1] == ["warmup"]:
             return _warmup(words[1:])
+        if words[:1] == ["bench"]:
+            from moec.bench.command import command
+
+            return command(words[1:], _Parser)
     except KeyboardInterrupt:
         print(f"moec {words[0]}: interrupted; what was compiled stays in the cache", file=sys.stderr, flush=True)
         # A shell that waits learns from the signal that its user wants an end.

@@ -379,12 +379,6 @@ class RunAllTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("unknown option '--cell=c'; expected --cells=", done.stderr)
 
-    def test_peers_run_last(self):
-        (self.root / "peers.py").write_text("import sys\nprint(sys.argv[1:])\n")
-        done, _ = self.run_all("--cells=c", "--tokens=512", "--peers")
-        self.assertEqual(done.stdout.splitlines()[-1], str([f"--out={self.root / 'out' / 'peers.json'}", "--cells=c", "--tokens=512"]))
-        self.assertNotIn("--out=", self.run_all("--cells=c")[0].stdout)
-
 
 class CompileCellsTest(unittest.TestCase):
     def test_pairs(self):

@@ -1,0 +1,82 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""How fast a layer is on this GPU, beside what else computes it here."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from moec.bench.table import Result
+from moec.compiler import Source
+
+__all__ = ["Result", "bench"]
+
+
+def bench(
+    layers: Sequence[Source],
+    *,
+    tokens: Sequence[int],
+    schemes: Sequence[str] = (),
+    systems: Sequence[str] | None = None,
+    skew: float = 0.0,
+    passes: int = 3,
+    limit_s: float = 300,
+    progress: Callable[[str], None] | None = None,
+    **options: Any,
+) -> Result:
+    """Times layers from logits to the reduced output, in CUDA graphs that take turns.
+
+    layers: as moec.compile() takes them. schemes: none for that of the layer.
+    systems: names of moec.bench.systems.SYSTEMS; None for all. One that is not installed is listed in the result.
+    skew: 0 for even routing; s gives the expert of rank r the odds (r + 1)^-s.
+    passes: turns of all systems; a time is their median.
+    limit_s: a system whose compilation or run takes longer is left out.
+    options: of moec.compile().
+
+    Raises InvalidArgument for an unknown system, NotSupported for a layer that moec cannot serve or has no random weights
+    for, ImportError without torch, NoDriver without a GPU, and RuntimeError where moec's own run fails.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(f"torch is needed to time layers: {error}") from None
+
+    import moec
+    from moec import _gpu, catalog, load
+    from moec.bench import table, worker
+    from moec.bench.case import Case
+    from moec.bench.systems import SYSTEMS
+    from moec.compiler import compile as compile_layer
+    from moec.compiler import text_of
+    from moec.errors import InvalidArgument, NoDriver
+
+    if not torch.cuda.is_available():
+        raise NoDriver("PyTorch finds no GPU here; moec explain predicts times without one")
+    known = {each.name: each for each in SYSTEMS}
+    if unknown := [name for name in systems or () if name not in known]:
+        raise InvalidArgument(f"systems: expected of {', '.join(known)}, got {unknown[0]}")
+    versions = {worker.MOEC: moec.__version__, "torch": str(torch.__version__)}
+    missing: dict[str, str] = {}
+    for name in systems if systems is not None else known:
+        try:
+            versions[name] = known[name].version()
+        except Exception as error:  # an extension of another PyTorch fails in many ways
+            missing[name] = worker.said(error)
+    names = (worker.MOEC, *(name for name in known if name in versions and name in (systems or known)))
+    arch, gpu = _gpu.current_arch(), ""
+    rows: list[worker.Row] = []
+    for source in layers:
+        for scheme in schemes or (None,):
+            given = options | {"arch": arch} | ({"scheme": scheme} if scheme else {})
+            # Bad input is an error here, before a process is made.
+            manifest = load(compile_layer(source, **given), device="host").manifest
+            case = Case.of(manifest["layer"])
+            gpu = manifest["targets"][0].get("gpu", "")
+            timed = tuple(name for name in names if name == worker.MOEC or not known[name].refusal(case))
+            job = worker.Job(json.loads(text_of(source)), given, tuple(tokens), timed, skew, passes)
+            for row in worker.rows_of(job, limit_s):
+                rows.append(row)
+                if progress:
+                    progress(f"{row.layer} {row.scheme} {row.tokens} {row.system}: {row.refusal or f'{row.us:.1f} us'}")
+    routing = f"zipf{skew:g}" if skew else "uniform"
+    return Result(torch.cuda.get_device_name(), versions, missing, table.rates_of(gpu, catalog()), routing, rows)

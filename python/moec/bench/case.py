@@ -1,0 +1,240 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""One layer to time: its numbers, random weights as checkpoints store them, and the output in float32.
+
+E experts of this rank, H hidden size, I intermediate size. The first matmul has the rows [gates, ups].
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from moec.errors import NotSupported
+
+Tensor: TypeAlias = Any
+"""A torch.Tensor."""
+
+INT4_OFFSET = 8
+FP8_STEPS = 64.0  # e4m3 codes of random weights have this standard deviation
+# The norm of the difference over the norm of the reference. The activations' rounding to e4m3 alone makes 0.04.
+TOLERANCE = {
+    "bf16": 0.01,
+    "fp8_block": 0.07,
+    "fp8_channel": 0.07,
+    "int4_w4a16": 0.01,
+    "mxfp4_w4a16": 0.01,
+}
+# Stored columns that share a scale, and the scale's bytes.
+GROUPS = {"int4_w4a16": (128, 2), "mxfp4_w4a16": (32, 1)}
+BLOCK = 128
+SOFTMAX = (("softmax", "sum"), ("identity", "softmax"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """The numbers of a layer."""
+
+    name: str
+    scheme: str
+    num_experts: int
+    """Experts that a token may choose, of all ranks."""
+    first_expert: int
+    experts: int
+    """Experts of this rank, from first_expert on."""
+    top_k: int
+    hidden: int
+    width: int
+    """The intermediate size of this rank."""
+    routes: bool
+    """Systems route logits by softmax, top-k and renormalization. Else all are given the same ids and weights."""
+
+    @classmethod
+    def of(cls, layer: Mapping[str, Any]) -> "Case":
+        """layer: a manifest's. Raises NotSupported for one that no other system is asked to compute."""
+        name, scheme, routing = layer["name"], layer["quant"]["name"], layer["routing"]
+        if scheme not in TOLERANCE:
+            raise NotSupported(f"{name}: moec bench has random weights of {', '.join(TOLERANCE)}; the layer's scheme is {scheme}")
+        others = {
+            f"the activation {layer['activation']['name']}": layer["activation"]["name"] != "silu",
+            "biases": layer["has_bias"],
+            "shared experts": layer["n_shared_experts"],
+            "weights on the input": layer["apply_router_weight_on_input"],
+            f"{layer['input_type']} inputs": layer["input_type"] != "bf16",
+            "experts that are not side by side": layer["local_experts"]["stride"] != 1,
+        }
+        if wrong := [what for what, found in others.items() if found]:
+            raise NotSupported(
+                f"{name}: moec bench times routed experts in bf16 with silu and without biases; the layer has {wrong[0]}"
+            )
+        plain = {"select": "top_k", "scale": 1.0, "bias": False}
+        # Softmax before or after the choice: both give the same weights.
+        shares = (routing["score"], routing["normalize"])
+        return cls(
+            name,
+            scheme,
+            layer["num_experts"],
+            layer["local_experts"]["begin"],
+            layer["local_experts"]["count"],
+            layer["top_k"],
+            layer["hidden_size"],
+            layer["intermediate_size_per_partition"],
+            shares in SOFTMAX and all(routing[key] == value for key, value in plain.items()),
+        )
+
+    def expert_bytes(self) -> int:
+        """Stored bytes of one expert's weights and scales."""
+        total = 0
+        for rows, columns in ((2 * self.width, self.hidden), (self.hidden, self.width)):
+            if self.scheme == "bf16":
+                total += 2 * rows * columns
+            elif self.scheme == "fp8_block":
+                total += rows * columns + 4 * -(-rows // BLOCK) * -(-columns // BLOCK)
+            elif self.scheme == "fp8_channel":
+                total += rows * columns + 4 * rows
+            else:
+                group, scale = GROUPS[self.scheme]
+                total += rows * columns // 2 + scale * rows * -(-columns // group)
+        return total
+
+    def moved_bytes(self, tokens: int, touched: int) -> int:
+        """Each touched expert once, x, the output and the logits, all of these in bf16."""
+        return touched * self.expert_bytes() + 2 * tokens * (2 * self.hidden + self.num_experts)
+
+    def flops(self, pairs: int) -> int:
+        """Both matmuls, for pairs of a token and an expert of this rank."""
+        return 6 * pairs * self.hidden * self.width
+
+
+@dataclasses.dataclass
+class Inputs:
+    """One run's. Ids and weights are those that softmax, top-k and renormalization give."""
+
+    x: Tensor
+    """bf16 [tokens, H]"""
+    logits: Tensor
+    """bf16 [tokens, num_experts]; no two of a token are equal, so that every system chooses the same experts"""
+    ids: Tensor
+    """int32 [tokens, top_k]"""
+    weights: Tensor
+    """float32 [tokens, top_k]"""
+
+
+@dataclasses.dataclass
+class Matrix:
+    """The stored weights of one matmul for each expert."""
+
+    codes: Tensor
+    """[E, rows, columns] of bf16 or e4m3; uint8 [E, rows, columns / 2] of two 4-bit codes, the first one in the low bits"""
+    scale: Tensor
+    """None; float32 [E, rows / 128, columns / 128] or [E, rows]; bf16 or e8m0 (uint8) [E, rows, columns / group]"""
+
+
+@dataclasses.dataclass
+class Weights:
+    case: Case
+    first: Matrix
+    """[E, 2 * I, H]"""
+    second: Matrix
+    """[E, H, I]"""
+
+    def named(self) -> dict[str, Tensor]:
+        """By the names of moec's packages."""
+        made = {"w13": self.first.codes, "w2": self.second.codes}
+        if self.first.scale is not None:
+            made |= {"w13_scale": self.first.scale, "w2_scale": self.second.scale}
+        return made
+
+
+def random_matrix(case: Case, rows: int, columns: int, device: str) -> Matrix:
+    """Numbers with the standard deviation columns^-0.5."""
+    import torch
+
+    spread, count = columns**-0.5, case.experts
+
+    def scales(*shape: int) -> Tensor:
+        return torch.rand(shape, device=device) * 0.5 + 0.75
+
+    if case.scheme in GROUPS:
+        groups = -(-columns // GROUPS[case.scheme][0])
+        codes = torch.randint(0, 256, (count, rows, columns // 2), device=device, dtype=torch.uint8)
+        if case.scheme == "int4_w4a16":
+            return Matrix(codes, (scales(count, rows, groups) * (spread / 4.6)).bfloat16())
+        exponents = torch.randint(-1, 1, (count, rows, groups), device=device)
+        return Matrix(codes, (exponents + 127 + round(float(torch.tensor(spread / 2).log2()))).to(torch.uint8))
+    # One expert after another: the floats of all would not fit on a GPU that holds the codes.
+    kind = torch.bfloat16 if case.scheme == "bf16" else torch.float8_e4m3fn
+    codes = torch.empty((count, rows, columns), device=device, dtype=kind)
+    for expert in codes:
+        numbers = torch.randn(rows, columns, device=device, dtype=torch.bfloat16)
+        expert.copy_(numbers * (spread if case.scheme == "bf16" else FP8_STEPS))
+    if case.scheme == "bf16":
+        return Matrix(codes, None)
+    shape = (count, -(-rows // BLOCK), -(-columns // BLOCK)) if case.scheme == "fp8_block" else (count, rows)
+    return Matrix(codes, scales(*shape) * (spread / FP8_STEPS))
+
+
+def random_weights(case: Case, device: str = "cuda") -> Weights:
+    return Weights(
+        case,
+        random_matrix(case, 2 * case.width, case.hidden, device),
+        random_matrix(case, case.hidden, case.width, device),
+    )
+
+
+def random_inputs(case: Case, tokens: int, skew: float = 0.0, device: str = "cuda") -> Inputs:
+    """skew: 0 is even; s gives the expert of rank r the odds (r + 1)^-s."""
+    import torch
+
+    values = torch.linspace(-2, 2, case.num_experts, device=device).bfloat16()
+    order = torch.rand(tokens, case.num_experts, device=device)
+    if skew:
+        odds = torch.arange(1, case.num_experts + 1, device=device).float() ** -skew
+        # Gumbel's noise draws without replacement by these odds.
+        order = odds.log() - (-order.log()).log()
+    logits = values[order.argsort(1).argsort(1)]
+    weights, ids = logits.float().softmax(-1).topk(case.top_k, -1)
+    x = torch.randn(tokens, case.hidden, device=device, dtype=torch.bfloat16)
+    return Inputs(x, logits, ids.int(), weights / weights.sum(-1, keepdim=True))
+
+
+def dequantized(case: Case, matrix: Matrix, expert: int) -> Tensor:
+    """float32 [rows, columns] of one expert."""
+    import torch
+
+    codes = matrix.codes[expert]
+    scale: Tensor = None if matrix.scale is None else matrix.scale[expert]
+    if case.scheme in GROUPS:
+        group, _ = GROUPS[case.scheme]
+        digits = torch.stack((codes & 15, codes >> 4), -1).flatten(-2).long()
+        if case.scheme == "int4_w4a16":
+            return (digits - INT4_OFFSET) * scale.float().repeat_interleave(group, 1)
+        steps = torch.tensor((0, 0.5, 1, 1.5, 2, 3, 4, 6), device=codes.device)
+        return torch.cat((steps, -steps))[digits] * torch.exp2(scale.float() - 127).repeat_interleave(group, 1)
+    if scale is None:
+        return codes.float()
+    if scale.dim() == 1:
+        return codes.float() * scale[:, None]
+    wide = scale.repeat_interleave(BLOCK, 0).repeat_interleave(BLOCK, 1)
+    return codes.float() * wide[: codes.shape[0], : codes.shape[1]]
+
+
+def reference(weights: Weights, inputs: Inputs) -> Tensor:
+    """float32 [tokens, H], one expert after another."""
+    import torch
+
+    case, x = weights.case, inputs.x.float()
+    out = torch.zeros_like(x)
+    for expert in range(case.experts):
+        token, place = (inputs.ids == expert + case.first_expert).nonzero(as_tuple=True)
+        if not token.numel():
+            continue
+        gate, up = (x[token] @ dequantized(case, weights.first, expert).t()).chunk(2, -1)
+        rows = torch.nn.functional.silu(gate) * up
+        out.index_add_(0, token, rows @ dequantized(case, weights.second, expert).t() * inputs.weights[token, place, None])
+    return out
+
+
+def error_of(got: Tensor, wanted: Tensor) -> float:
+    """The norm of the difference over that of what is wanted; the difference alone where nothing but zeros is."""
+    size = float(wanted.norm().item())
+    return float((got.float() - wanted).norm().item()) / (size or 1.0)

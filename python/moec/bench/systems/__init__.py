@@ -1,0 +1,58 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The systems that moec bench times. Each is one row of SYSTEMS."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from moec.bench.case import Case, Inputs, Tensor, Weights
+
+Run: TypeAlias = Callable[[Inputs], Tensor]
+"""From one run's inputs to the output, bf16 [tokens, H]."""
+
+
+class Unfit(Exception):
+    """Why a system does not compute a layer, said in one line."""
+
+
+@dataclasses.dataclass(frozen=True)
+class System:
+    """A way to compute a layer on this machine."""
+
+    name: str
+    what: str
+    """The kernels, in a few words."""
+    schemes: tuple[str, ...]
+    module: str
+    """It is imported only if the system is asked for. It has version() and runs, by the system's name: functions of weights
+    that give a Run."""
+
+    def version(self) -> str:
+        """Raises ImportError where the system is not installed."""
+        return str(self._module().version())
+
+    def refusal(self, case: Case) -> str:
+        """Why the system has no such layer, or ""."""
+        return "" if case.scheme in self.schemes else f"no layers of {case.scheme}"
+
+    def run_of(self, weights: Weights) -> Run:
+        """Converts the weights to the system's form. Raises Unfit."""
+        made: Run = self._module().runs[self.name](weights)
+        return made
+
+    def _module(self) -> Any:
+        import importlib
+
+        return importlib.import_module(f"moec.bench.systems.{self.module}")
+
+
+SYSTEMS = (
+    System("torch", "torch._grouped_mm and torch._scaled_grouped_mm", ("bf16", "fp8_channel"), "of_torch"),
+    System("transformers", "its experts by grouped_mm", ("bf16",), "of_transformers"),
+    System("vllm", "Triton fused_moe", ("bf16", "fp8_block", "fp8_channel", "int4_w4a16"), "of_vllm"),
+    System("marlin", "Marlin of vLLM", ("int4_w4a16", "mxfp4_w4a16"), "of_vllm"),
+    System("deepgemm", "DeepGEMM of vLLM", ("fp8_block",), "of_vllm"),
+    System("cutlass", "CUTLASS of vLLM", ("fp8_channel",), "of_vllm"),
+    System("humming", "Humming, with vLLM's alignment", ("int4_w4a16", "mxfp4_w4a16"), "of_humming"),
+)

@@ -1,0 +1,89 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Humming's indexed matmuls by its own heuristics, with vLLM's top-k, alignment and weighted sum, as vLLM calls them."""
+
+import json
+import math
+from typing import Any
+
+import humming
+import torch
+from humming.layer import HummingLayer
+from humming.tune import get_heuristics_config
+from vllm.model_executor.layers.fused_moe.moe_align_block_size import moe_align_block_size
+from vllm.model_executor.layers.fused_moe.moe_fused_mul_sum import moe_fused_mul_sum
+
+from moec.bench import glue
+from moec.bench.case import GROUPS, Case, Inputs, Matrix, Tensor, Weights
+from moec.bench.systems import Run
+from moec.bench.systems.of_vllm import expert_map, routed
+
+GEMM = {"use_batch_invariant": False, "use_f16_accum": False, "gemm_type": "indexed"}
+
+
+def version() -> str:
+    return str(humming.__version__)
+
+
+class Linear:
+    """One matmul of all experts."""
+
+    def __init__(self, case: Case, matrix: Matrix) -> None:
+        rows, columns = matrix.codes.shape[1], matrix.codes.shape[2] * 2
+        if case.scheme == "mxfp4_w4a16":
+            config: dict[str, Any] = {"quant_method": "mxfp4"}
+            tensors = {"weight": matrix.codes, "weight_scale": matrix.scale}
+        else:
+            group, _ = GROUPS[case.scheme]
+            config = {
+                "quant_method": "compressed-tensors", "format": "pack-quantized", "type": "int", "num_bits": 4,
+                "strategy": "group", "group_size": group,
+            }  # fmt: skip
+            tensors = {"weight_packed": matrix.codes.view(torch.int32), "weight_scale": matrix.scale}
+        self.layer = HummingLayer(rows, columns, config, num_experts=case.experts, torch_dtype=torch.bfloat16).cuda()
+        self.layer.load_from_tensors(tensors)
+        self.layer.transform()
+        self.tuning = get_heuristics_config(layer_config=self.layer.humming_metas[""], gemm_type="indexed")
+        self.words = json.dumps(GEMM), json.dumps(self.tuning)
+
+    def rows_of_tile(self, pairs: int) -> int:
+        for least, most, config in self.tuning:
+            if least < pairs <= most:
+                return int(config["block_shape"][0])
+        return 64
+
+    def __call__(self, rows: Tensor, places: tuple[Tensor, Tensor, Tensor], top_k: int, pairs: int) -> Tensor:
+        ids, experts, padded = places
+        return self.layer(
+            rows, sorted_ids=ids, expert_ids=experts, num_tokens_padded=padded, top_k=top_k, valid_shape_m=pairs,
+            compute_config=self.words[0], tuning_config=self.words[1],
+        )  # fmt: skip
+
+
+def indexed(weights: Weights) -> Run:
+    case = weights.case
+    first, second = Linear(case, weights.first), Linear(case, weights.second)
+
+    def run(inputs: Inputs) -> Tensor:
+        shares, ids = routed(case, inputs)
+        pairs = math.ceil(ids.numel() * case.experts / case.num_experts)
+
+        def places(tile: int) -> tuple[Tensor, Tensor, Tensor]:
+            made = moe_align_block_size(ids, tile, case.num_experts, expert_map(case), ignore_invalid_experts=True)
+            return made[0], made[1], made[2]
+
+        tiles = first.rows_of_tile(pairs), second.rows_of_tile(pairs)
+        order = places(tiles[0])
+        middle = first(inputs.x, order, case.top_k, pairs)
+        rows, _ = glue.activate(middle.view(ids.numel(), -1), False)
+        last = second(rows, order if tiles[0] == tiles[1] else places(tiles[1]), 1, pairs)
+        out = torch.empty_like(inputs.x)
+        moe_fused_mul_sum(
+            inputs=last.view(*ids.shape, -1), topk_weights=shares, topk_ids=ids, expert_map=expert_map(case), outputs=out
+        )
+        return out
+
+    return run
+
+
+runs = {"humming": indexed}

@@ -1,0 +1,206 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Checks and times the systems of one layer, in a process of its own: a kernel of another system that fails takes only that
+process's GPU context with it."""
+
+import dataclasses
+import functools
+import math
+import multiprocessing
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from moec.bench import case as cases
+from moec.bench.case import Case, Inputs, Weights
+from moec.bench.clock import Graph, interleaved_us
+from moec.bench.systems import SYSTEMS, Run, Unfit
+
+MOEC = "moec"
+COLD_BYTES, MOST_LAYERS = 400e6, 64  # the layers of a graph touch more than an L2 cache holds
+WRONG = "wrong"
+LOST = "CUDA error"
+"""An error with these words leaves a GPU context of no use."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A layer and what to time of it."""
+
+    source: Mapping[str, Any]
+    """A layer JSON or a model's config."""
+    options: Mapping[str, Any]
+    """The options of moec.compile."""
+    tokens: tuple[int, ...]
+    systems: tuple[str, ...]
+    skew: float
+    passes: int
+
+
+@dataclasses.dataclass
+class Row:
+    """One system at one token count."""
+
+    layer: str
+    scheme: str
+    tokens: int
+    system: str
+    us: float | None = None
+    """The median of the passes."""
+    passes_us: list[float] = dataclasses.field(default_factory=list)
+    error: float | None = None
+    """The norm of the difference from a float32 reference, over the reference's norm."""
+    refusal: str = ""
+    """Why it was not timed."""
+    experts: int = 0
+    """Experts of this rank that the first layer of the graph touches."""
+    layers: int = 0
+    """In the graph."""
+    moved_bytes: int = 0
+    flops: int = 0
+
+
+@dataclasses.dataclass
+class Begun:
+    """Says what is tried next, so that the parent knows what a process died of."""
+
+    system: str
+    tokens: int
+
+
+def said(error: BaseException) -> str:
+    words = (str(error).strip() or type(error).__name__).splitlines()[0][:160]
+    return words if isinstance(error, Unfit) else f"{type(error).__name__}: {words}"
+
+
+def moec_run(job: Job, package: Any, weights: Weights, tokens: int) -> Run:
+    layer, routes = package.layer(weights.named()), weights.case.routes
+    context = package.context(tokens)
+
+    def run(inputs: Inputs) -> Any:
+        if routes:
+            return layer(inputs.x, inputs.logits, context=context)
+        return layer(inputs.x, topk_ids=inputs.ids, topk_weights=inputs.weights, context=context)
+
+    return run
+
+
+def in_turns(runs: list[Run], given: list[Inputs]) -> list[Any]:
+    return [runs[at % len(runs)](each) for at, each in enumerate(given)]
+
+
+class Bench:
+    """The systems of one layer with two sets of weights that take turns."""
+
+    def __init__(self, job: Job) -> None:
+        import torch
+
+        import moec
+
+        self.job = job
+        self.package = moec.load(moec.compile(job.source, max_tokens=max(job.tokens), **job.options))
+        self.case = Case.of(self.package.manifest["layer"])
+        torch.manual_seed(1)
+        self.weights = [cases.random_weights(self.case) for _ in range(2)]
+        self.runs: dict[str, list[Run]] = {}
+
+    def run_of(self, name: str, tokens: int) -> list[Run]:
+        """A run for each set of weights. Those of other systems serve all token counts."""
+        if name == MOEC:
+            return [moec_run(self.job, self.package, each, tokens) for each in self.weights]
+        if name not in self.runs:
+            system = next(each for each in SYSTEMS if each.name == name)
+            if refusal := system.refusal(self.case):
+                raise Unfit(refusal)
+            self.runs[name] = [system.run_of(each) for each in self.weights]
+        return self.runs[name]
+
+    def rows(self, tokens: int) -> Iterator[Begun | Row]:
+        import torch
+
+        torch.manual_seed(tokens)
+        case, job = self.case, self.job
+        first = cases.random_inputs(case, tokens, job.skew)
+        local = first.ids[(first.ids >= case.first_expert) & (first.ids < case.first_expert + case.experts)]
+        touched = int(local.unique().numel())
+        count = min(MOST_LAYERS, max(1, math.ceil(COLD_BYTES / max(1, touched * case.expert_bytes()))))
+        given = [first, *(cases.random_inputs(case, tokens, job.skew) for _ in range(count - 1))]
+        wanted = cases.reference(self.weights[0], first)
+        made, graphs = {}, {}
+        for name in job.systems:
+            yield Begun(name, tokens)
+            row = made[name] = Row(case.name, case.scheme, tokens, name, experts=touched, layers=count)
+            row.moved_bytes, row.flops = case.moved_bytes(tokens, touched), case.flops(int(local.numel()))
+            try:
+                runs = self.run_of(name, tokens)
+                row.error = cases.error_of(runs[0](first), wanted)
+                torch.cuda.synchronize()
+                # A NaN is no small error.
+                if not row.error <= cases.TOLERANCE[case.scheme]:
+                    raise Unfit(f"{WRONG}: off by {row.error:.2g} of the reference's norm")
+                graphs[name] = Graph(functools.partial(in_turns, runs, given))
+            except Exception as error:
+                row.refusal = said(error)
+                if LOST in str(error):
+                    raise
+        for name, graph in graphs.items():
+            yield Begun(name, tokens)
+            graph.replay_us()
+        for name, times in interleaved_us(graphs, job.passes).items():
+            made[name].passes_us = [us / count for us in times]
+            made[name].us = statistics.median(made[name].passes_us)
+        yield from made.values()
+
+
+def work(job: Job, pipe: Any) -> None:
+    """The process. Sends Begun and Row, and a text at the end: "" or the error that ended it."""
+    try:
+        bench = Bench(job)
+        for tokens in job.tokens:
+            for message in bench.rows(tokens):
+                pipe.send(message)
+        pipe.send("")
+    except Exception as error:
+        pipe.send(said(error))
+
+
+def rows_of(job: Job, limit_s: float, target: Callable[[Job, Any], None] = work) -> Iterator[Row]:
+    """All rows of a job. A system that ends a process, or takes too long, is left out of the next one. Raises RuntimeError
+    where moec itself fails."""
+    context = multiprocessing.get_context("spawn")
+    left, systems = list(job.tokens), list(job.systems)
+    while left:
+        reader, writer = context.Pipe(False)
+        process = context.Process(
+            target=target, args=(dataclasses.replace(job, tokens=tuple(left), systems=tuple(systems)), writer)
+        )
+        process.start()
+        writer.close()
+        now, end = Begun("", left[0]), None
+        got: list[Row] = []
+        try:
+            while end is None:
+                if not reader.poll(limit_s):
+                    end = f"no result in {limit_s:g} s"
+                    break
+                message = reader.recv()
+                if isinstance(message, Begun):
+                    now = message
+                elif isinstance(message, Row):
+                    got.append(message)
+                    if len(got) == len(systems):
+                        yield from got
+                        got = []
+                        left.pop(0)
+                else:
+                    end = message
+        except EOFError:
+            process.join()
+            end = f"its process ended with status {process.exitcode}"
+        process.kill()
+        process.join()
+        if end and now.system in ("", MOEC):
+            raise RuntimeError(end)
+        if end:
+            systems.remove(now.system)
+            yield Row("", "", now.tokens, now.system, refusal=end)

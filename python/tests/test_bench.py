@@ -1,0 +1,203 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`moec bench` without torch and without a GPU: processes, tables, refusals. test_torch_bench.py has the numbers."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import time
+from typing import Any
+
+import pytest
+from conftest import SMALL, run_python
+
+import moec
+from moec.bench.case import Case
+from moec.bench.systems import SYSTEMS
+from moec.bench.table import Rates, Result, rates_of
+from moec.bench.worker import Begun, Job, Row, rows_of
+from moec.cli import main
+
+
+def job(*systems: str) -> Job:
+    return Job(SMALL, {}, (1, 8), ("moec", *systems), 0.0, 1)
+
+
+def row_of(system: str, tokens: int, us: float) -> Row:
+    return Row("small", "bf16", tokens, system, us, [us], 0.001, experts=8, layers=4, moved_bytes=10**6, flops=10**6)
+
+
+def all_rows(job: Job, pipe: Any) -> None:
+    for tokens in job.tokens:
+        for system in job.systems:
+            pipe.send(Begun(system, tokens))
+        for system in job.systems:
+            pipe.send(row_of(system, tokens, 10.0))
+    pipe.send("")
+
+
+def one_dies(job: Job, pipe: Any) -> None:
+    """`bad` ends the process at 8 tokens, after the rows of 1."""
+    for tokens in job.tokens:
+        for system in job.systems:
+            pipe.send(Begun(system, tokens))
+            if (system, tokens) == ("bad", 8):
+                os._exit(9)
+        for system in job.systems:
+            pipe.send(row_of(system, tokens, 10.0))
+    pipe.send("")
+
+
+def one_hangs(job: Job, pipe: Any) -> None:
+    for tokens in job.tokens:
+        for system in job.systems:
+            pipe.send(Begun(system, tokens))
+            if system == "bad":
+                time.sleep(60)
+        for system in job.systems:
+            pipe.send(row_of(system, tokens, 10.0))
+    pipe.send("")
+
+
+def moec_fails(job: Job, pipe: Any) -> None:
+    pipe.send(Begun("moec", 1))
+    pipe.send("AcceleratorError: CUDA error: an illegal memory access was encountered")
+
+
+def names(rows: list[Row]) -> list[tuple[str, int, bool]]:
+    return [(row.system, row.tokens, row.us is not None) for row in rows]
+
+
+def test_rows_of_all_systems() -> None:
+    rows = list(rows_of(job("good"), 60, all_rows))
+    assert names(rows) == [("moec", 1, True), ("good", 1, True), ("moec", 8, True), ("good", 8, True)]
+
+
+def test_a_system_that_ends_its_process_is_left_out() -> None:
+    rows = list(rows_of(job("bad", "good"), 60, one_dies))
+    assert names(rows) == [
+        ("moec", 1, True), ("bad", 1, True), ("good", 1, True), ("bad", 8, False), ("moec", 8, True), ("good", 8, True),
+    ]  # fmt: skip
+    assert rows[3].refusal == "its process ended with status 9"
+
+
+def test_a_system_that_hangs_is_left_out() -> None:
+    rows = list(rows_of(job("bad"), 5, one_hangs))
+    assert names(rows) == [("bad", 1, False), ("moec", 1, True), ("moec", 8, True)]
+    assert rows[0].refusal == "no result in 5 s"
+
+
+def test_an_error_of_moec_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        list(rows_of(job("good"), 60, moec_fails))
+
+
+def result(*rows: Row) -> Result:
+    rates = Rates("h200_sxm", 1000, 100, 200)
+    return Result("NVIDIA H200", {"moec": "1", "good": "2"}, {"absent": "no module"}, rates, "uniform", list(rows))
+
+
+def test_table() -> None:
+    wrong = dataclasses.replace(row_of("bad", 1, 1.0), us=None, refusal="wrong: off by 0.5 of the reference's norm")
+    made = result(row_of("moec", 1, 12.0), row_of("good", 1, 10.0), wrong, row_of("moec", 8, 10.0), row_of("good", 8, 20.0))
+    assert str(made).splitlines() == [
+        "NVIDIA H200; moec 1, good 2",
+        "not timed: absent: no module",
+        "layer  scheme  tokens  moec us  good us  bad us  x floor  moec / best",
+        "small  bf16         1     12.0     10.0       -    12.00    1.20 good",
+        "small  bf16         8     10.0     20.0       -    10.00    0.50 good",
+        "bad, bf16 1: wrong: off by 0.5 of the reference's norm",
+        "moec is faster in 1 of 2 cells",
+        "moec / best: geometric mean 0.77, worst 1.20",
+    ]
+    assert [each[0] for each in made.ratios()] == [1.2, 0.5]
+    assert made.to_csv().splitlines()[:4] == [
+        "shape,scheme,tokens,routing,system,us,floor_us,error",
+        "small,bf16,1,uniform,moec,12.00,1.00,0.0010",
+        "small,bf16,1,uniform,good,10.00,1.00,0.0010",
+        "small,bf16,1,uniform,bad,0.00,1.00,wrong",
+    ]
+    assert json.loads(made.to_json())["rows"][2]["refusal"].startswith("wrong")
+
+
+def test_rates_are_those_of_the_catalog() -> None:
+    assert rates_of("h200_sxm", moec.catalog()) == Rates("h200_sxm", 4583.0, 762.0, 1498.0)
+    # The maker's, where nobody measured.
+    assert rates_of("b200", moec.catalog()) == Rates("b200", 8000.0, 2250.0, 4500.0)
+    assert rates_of("", moec.catalog()) is None
+
+
+def layer_of(**changes: Any) -> dict[str, Any]:
+    made: dict[str, Any] = moec.load(moec.compile(SMALL | changes, arch="sm_90a"), device="host").manifest["layer"]
+    return made
+
+
+def test_case() -> None:
+    case = Case.of(layer_of())
+    assert dataclasses.asdict(case) == {
+        "name": "small", "scheme": "bf16", "num_experts": 8, "first_expert": 0, "experts": 8, "top_k": 2, "hidden": 128,
+        "width": 96, "routes": True,
+    }  # fmt: skip
+    assert case.expert_bytes() == 2 * 3 * 96 * 128
+    assert case.moved_bytes(4, 3) == 3 * case.expert_bytes() + 2 * 4 * (2 * 128 + 8)
+    assert case.flops(5) == 6 * 5 * 128 * 96
+    # Others choose experts by their own rules: they are given moec's.
+    assert not Case.of(layer_of(routing_method="topk_sigmoid")).routes
+    assert Case.of(layer_of(routing_method="renormalize_naive")).routes
+
+
+@pytest.mark.parametrize(
+    ("scheme", "stored"),
+    [
+        ("bf16", 2 * 3 * 256 * 128),
+        ("fp8_block", 3 * 256 * 128 + 4 * (4 + 2)),
+        ("fp8_channel", 3 * 256 * 128 + 4 * (256 + 256)),
+        ("int4_w4a16", 3 * 256 * 128 // 2 + 2 * (256 * 2 + 256)),
+        ("mxfp4_w4a16", 3 * 256 * 128 // 2 + 3 * 256 * 128 // 32),
+    ],
+)
+def test_bytes_of_an_expert(scheme: str, stored: int) -> None:
+    assert Case("", scheme, 8, 0, 8, 2, 256, 128, True).expert_bytes() == stored
+
+
+def test_layers_that_nobody_else_is_asked_to_compute() -> None:
+    with pytest.raises(moec.NotSupported, match=r"the layer has the activation gelu"):
+        Case.of(layer_of(activation="gelu"))
+    with pytest.raises(moec.NotSupported, match=r"the layer has biases"):
+        Case.of(layer_of(has_bias=True))
+    with pytest.raises(moec.NotSupported, match=r"random weights of bf16, fp8_block.*; the layer's scheme is int8_channel"):
+        Case.of(layer_of(quant_config="int8_channel"))
+
+
+def test_systems_say_what_they_have() -> None:
+    assert len({each.name for each in SYSTEMS}) == len(SYSTEMS)
+    case = Case("", "fp8_block", 8, 0, 8, 2, 256, 128, True)
+    served = {each.name for each in SYSTEMS if not each.refusal(case)}
+    assert served == {"vllm", "deepgemm"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "the following arguments are required: LAYER"),
+        (["a", "--tokens=x"], "--tokens"),
+        (["a", "--tokens=0"], "--tokens"),
+        (["a", "--passes=0"], "--passes: expected at least 1, got 0"),
+        (["a", "--ep"], "--ep: expected --tp=N"),
+        (["a", "--system=vllm"], "did you mean --systems?"),
+    ],
+)
+def test_mistakes(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", *words])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_without_torch(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
+    paths = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
+    done = run_python("from moec.cli import main; raise SystemExit(main(['bench', 'layer.json']))", PYTHONPATH=paths)
+    assert done.returncode == 1
+    assert done.stderr == "moec bench: torch is needed to time layers: no torch here\n"
