@@ -23,9 +23,9 @@ static void joinVectors(ClockVector &into, const ClockVector &from) {
     into[i] = std::max(into[i], from[i]);
 }
 
-void Clocks::joinOther(uint64_t ofCta,
-                       const std::shared_ptr<const ClockVector> &from) {
-  auto &known = others[ofCta];
+static void joinOther(Clocks::ClocksByCta &clocks, uint64_t ofCta,
+                      const std::shared_ptr<const ClockVector> &from) {
+  auto &known = clocks[ofCta];
   if (!known) {
     known = from;
   } else if (known != from) {
@@ -41,13 +41,21 @@ void Clocks::join(const Clocks &other) {
     joinVectors(own, other.own);
     joinVectors(proxy, other.proxy);
   } else if (other.cta != 0) {
-    joinOther(other.cta, std::make_shared<ClockVector>(other.own));
+    joinOther(others, other.cta, std::make_shared<ClockVector>(other.own));
+    if (!other.proxy.empty())
+      joinOther(otherProxies, other.cta,
+                std::make_shared<ClockVector>(other.proxy));
   }
   for (const auto &[ofCta, known] : other.others)
     if (ofCta == cta)
       joinVectors(own, *known);
     else
-      joinOther(ofCta, known);
+      joinOther(others, ofCta, known);
+  for (const auto &[ofCta, known] : other.otherProxies)
+    if (ofCta == cta)
+      joinVectors(proxy, *known);
+    else
+      joinOther(otherProxies, ofCta, known);
 }
 
 static void raiseIn(ClockVector &clocks, uint32_t thread, uint32_t clock) {
@@ -64,7 +72,10 @@ void Clocks::raiseProxy(uint32_t thread, uint32_t clock) {
   raiseIn(proxy, thread, clock);
 }
 
-bool Clocks::knows(uint64_t ofCta, uint32_t thread, uint32_t clock) const {
+/// True if the vector of a CTA, `own` if it is `cta`, knows the clock.
+static bool isKnown(const ClockVector &own, uint64_t cta,
+                    const Clocks::ClocksByCta &others, uint64_t ofCta,
+                    uint32_t thread, uint32_t clock) {
   const ClockVector *known = &own;
   if (ofCta != cta) {
     auto it = others.find(ofCta);
@@ -73,6 +84,14 @@ bool Clocks::knows(uint64_t ofCta, uint32_t thread, uint32_t clock) const {
     known = it->second.get();
   }
   return thread < known->size() && (*known)[thread] >= clock;
+}
+
+bool Clocks::knows(uint64_t ofCta, uint32_t thread, uint32_t clock) const {
+  return isKnown(own, cta, others, ofCta, thread, clock);
+}
+
+bool Clocks::proxyKnows(uint64_t ofCta, uint32_t thread, uint32_t clock) const {
+  return isKnown(proxy, cta, otherProxies, ofCta, thread, clock);
 }
 
 void LaneClocks::start(unsigned first, ClocksPointer view) {
@@ -130,6 +149,8 @@ void LaneClocks::fenceProxy(uint32_t lanes) {
   forViews(views, lanes, [&](uint32_t ofView, const ClocksPointer &view) {
     auto fenced = std::make_shared<Clocks>(*view);
     joinVectors(fenced->proxy, fenced->own);
+    for (const auto &[ofCta, known] : fenced->others)
+      joinOther(fenced->otherProxies, ofCta, known);
     // The view is shared: a lane's fence counts for its neighbours, too, which
     // need a barrier of the warp for the writes themselves.
     for (uint32_t rest = ofView; rest; rest &= rest - 1) {

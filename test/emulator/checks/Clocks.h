@@ -36,20 +36,16 @@ struct Clocks {
   ClockVector own;
   /// The same, as far as the asynchronous proxy knows it through this thread.
   ClockVector proxy;
-  std::map<uint64_t, std::shared_ptr<const ClockVector>> others; ///< by CTA
+  /// The same of other CTAs, by id: as `own`, and as `proxy`.
+  using ClocksByCta = std::map<uint64_t, std::shared_ptr<const ClockVector>>;
+  ClocksByCta others, otherProxies;
   uint64_t launch = 0; ///< launches up to this one have ended
 
   void join(const Clocks &other);
   void raise(uint32_t thread, uint32_t clock);
   void raiseProxy(uint32_t thread, uint32_t clock);
   bool knows(uint64_t ofCta, uint32_t thread, uint32_t clock) const;
-  bool proxyKnows(uint32_t thread, uint32_t clock) const {
-    return thread < proxy.size() && proxy[thread] >= clock;
-  }
-
-private:
-  void joinOther(uint64_t ofCta,
-                 const std::shared_ptr<const ClockVector> &from);
+  bool proxyKnows(uint64_t ofCta, uint32_t thread, uint32_t clock) const;
 };
 using ClocksPointer = std::shared_ptr<const Clocks>;
 

@@ -223,8 +223,8 @@ void SharedShadow::readAsync(const Accessor &by, uint32_t lanes,
                  "write by",
                  write.writer, write.site, write.cta);
       else if (write.writer < numThreads && !write.cta &&
-               &by.warp.cta == &cta &&
-               !by.warp.clocks.view(lane).proxyKnows(write.writer, write.clock))
+               !by.warp.clocks.view(lane).proxyKnows(cta.id, write.writer,
+                                                     write.clock))
         cta.device.report(
             "proxy", &by.warp, &by.inst, lane,
             fmt::format(
@@ -256,8 +256,7 @@ void SharedShadow::writeAsync(const Accessor &by, uint32_t offset,
                  "a write by",
                  write.writer, write.site, write.cta);
       else if (write.writer < numThreads && !write.cta &&
-               &by.warp.cta == &cta &&
-               !by.warp.clocks.view(by.lane).proxyKnows(write.writer,
+               !by.warp.clocks.view(by.lane).proxyKnows(cta.id, write.writer,
                                                         write.clock))
         cta.device.report(
             "proxy", &by.warp, &by.inst, by.lane,

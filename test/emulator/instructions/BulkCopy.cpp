@@ -113,12 +113,11 @@ struct Destination {
 };
 } // namespace
 
-/// Checks a load's destination and marks what will be written.
+/// Checks a load's destination and marks what will be written. option[0]: CTAs
+/// of a group, of which another one may have the mbarrier.
 static bool beginLoad(Warp &warp, const Inst &inst, unsigned lane,
-                      uint32_t bytes, uint32_t alignment,
-                      const MemoryOperand &barrier, Destination &to) {
-  const auto address = uint32_t(warp.addressOf(inst.memory[0], lane));
-  const auto barrierAddress = uint32_t(warp.addressOf(barrier, lane));
+                      uint32_t bytes, uint32_t alignment, uint32_t address,
+                      uint32_t barrierAddress, Destination &to) {
   to.cta = ctaOf(warp, inst, lane, address);
   to.offset = address & kOffsetMask;
   to.barrier = barrierAddress & kOffsetMask;
@@ -127,12 +126,52 @@ static bool beginLoad(Warp &warp, const Inst &inst, unsigned lane,
   if (!to.cta || !mbarrier ||
       !checkShared(warp, inst, lane, *to.cta, to.offset, bytes, alignment))
     return false;
+  if (to.cta->rank / inst.option[0] != to.barrierCta->rank / inst.option[0])
+    warp.cta.device.report(
+        "mbarrier", &warp, &inst, lane,
+        fmt::format("the copy writes to CTA {} and signals CTA {}",
+                    to.cta->index, to.barrierCta->index));
   checkInFlight(warp, inst, lane, *to.cta, to.offset, to.offset + bytes);
   if (to.cta->shadow)
     to.cta->shadow->writeAsync({warp, inst, lane}, to.offset, bytes,
                                writerOf(*to.barrierCta, *mbarrier),
                                mbarrier->phase + 1, to.barrierCta->id);
   return true;
+}
+
+/// The places that a load writes: one, or one in each CTA of the mask (flag;
+/// kind is its place among the sources). Empty after a report.
+static std::vector<Destination> beginLoads(Warp &warp, const Inst &inst,
+                                           unsigned lane, uint32_t bytes,
+                                           uint32_t alignment) {
+  const auto address = uint32_t(warp.addressOf(inst.memory[0], lane)),
+             barrier = uint32_t(warp.addressOf(inst.memory[2], lane));
+  uint32_t ranks = 0;
+  if (inst.flag) {
+    const Reg &mask = inst.src[inst.kind];
+    requireDefined(warp, inst, mask, 1u << lane, "the mask of CTAs");
+    ranks = uint32_t(warp.value(mask, lane));
+    if (!ranks)
+      warp.cta.device.report("async", &warp, &inst, lane,
+                             "the mask has no CTA of the cluster");
+  }
+  std::vector<Destination> places(inst.flag ? size_t(std::popcount(ranks)) : 1);
+  if (!inst.flag) {
+    if (!beginLoad(warp, inst, lane, bytes, alignment, address, barrier,
+                   places[0]))
+      places.clear();
+    return places;
+  }
+  size_t next = 0;
+  for (uint32_t rank = 0; rank < 16; ++rank) {
+    const uint32_t cta = rank << kRankShift;
+    if ((ranks >> rank & 1) &&
+        !beginLoad(warp, inst, lane, bytes, alignment,
+                   (address & kOffsetMask) | cta, (barrier & kOffsetMask) | cta,
+                   places[next++]))
+      return {};
+  }
+  return places;
 }
 
 static void endLoad(const Destination &to, uint32_t bytes) {
@@ -158,15 +197,14 @@ static Step loadBulk(Warp &warp, const Inst &inst, uint32_t lanes) {
   forLanes(lanes, [&](unsigned lane) {
     const uint64_t from = warp.addressOf(inst.memory[1], lane);
     const auto bytes = uint32_t(warp.value(inst.src[0], lane));
-    Destination to;
     if (!bytes || !checkBulk(warp, inst, lane, from, bytes) ||
-        !checkGlobal(warp, inst, lane, from, bytes, /*isWrite=*/false) ||
-        !beginLoad(warp, inst, lane, bytes, 16, inst.memory[2], to))
+        !checkGlobal(warp, inst, lane, from, bytes, /*isWrite=*/false))
       return;
-    landLater(warp, inst, [to, from, bytes] {
-      copyIn(*to.cta, to.offset, from, bytes);
-      endLoad(to, bytes);
-    });
+    for (const Destination &to : beginLoads(warp, inst, lane, bytes, 16))
+      landLater(warp, inst, [to, from, bytes] {
+        copyIn(*to.cta, to.offset, from, bytes);
+        endLoad(to, bytes);
+      });
   });
   return Step::Next;
 }
@@ -220,14 +258,19 @@ static bool readMap(Warp &warp, const Inst &inst, unsigned lane,
   const Place place =
       accessMemory(warp, inst, Space::Generic, lane, address, 64, Access::Read);
   std::memcpy(&map, place.bytes, sizeof(map));
-  if (map.magic == TensorMap::kMagic && map.rank == inst.srcList[0].size())
-    return true;
-  warp.cta.device.report(
-      "bounds", &warp, &inst, lane,
-      map.magic == TensorMap::kMagic
-          ? fmt::format("the tensor map has {} dimensions", map.rank)
-          : fmt::format("there is no tensor map at {:#x}", address));
-  return false;
+  const size_t rank = inst.shape[0] ? 2 : inst.srcList[0].size();
+  std::string fault;
+  if (map.magic != TensorMap::kMagic)
+    fault = fmt::format("there is no tensor map at {:#x}", address);
+  else if (map.rank != rank)
+    fault = fmt::format("the tensor map has {} dimensions", map.rank);
+  else if (inst.shape[0] && map.box[1] != 1)
+    fault = fmt::format("the box of the tensor map has {} rows, four are "
+                        "gathered one by one",
+                        map.box[1]);
+  if (!fault.empty())
+    warp.cta.device.report("bounds", &warp, &inst, lane, fault);
+  return fault.empty();
 }
 
 namespace {
@@ -268,6 +311,7 @@ static std::vector<TileRow> rowsOf(const TensorMap &map,
   return rows;
 }
 
+/// Coordinates; of a gather, the column and four rows.
 static std::array<int32_t, 5> coordinatesOf(Warp &warp, const Inst &inst,
                                             unsigned lane) {
   std::array<int32_t, 5> at = {};
@@ -279,50 +323,66 @@ static std::array<int32_t, 5> coordinatesOf(Warp &warp, const Inst &inst,
   return at;
 }
 
+/// True if 16 elements of 4 bits are in the first half of 16 bytes.
+static bool hasGaps(const TensorMap &map) {
+  return map.sharedRowBytes() != map.rowBytes();
+}
+
+/// Copies the rows of a tile to shared memory.
+static void landTile(const Destination &to, const std::vector<TileRow> &rows,
+                     const TensorMap &map) {
+  const uint32_t rowBytes = map.rowBytes(),
+                 bytes = uint32_t(map.sharedRowBytes() * rows.size());
+  std::vector<uint8_t> tile(rowBytes * rows.size()), defined(tile.size(), 1);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const TileRow &row = rows[i];
+    if (!row.inside)
+      continue;
+    const size_t at = i * rowBytes + row.skipped;
+    std::memcpy(&tile[at], reinterpret_cast<const void *>(row.address),
+                row.inside);
+    Region *region = to.cta->device.findRegion(row.address, row.inside);
+    if (region && !region->defined.empty())
+      std::memcpy(&defined[at], &region->defined[row.address - region->begin],
+                  row.inside);
+  }
+  const uint32_t filled = hasGaps(map) ? 8 : 16;
+  for (uint32_t chunk = 0; chunk < bytes / 16; ++chunk) {
+    const uint32_t place = swizzled(to.offset + chunk * 16, map.swizzle);
+    std::memcpy(&to.cta->shared[place], &tile[chunk * filled], filled);
+    std::memcpy(&to.cta->sharedDefined[place], &defined[chunk * filled],
+                filled);
+    std::memset(&to.cta->sharedDefined[place + filled], 0, 16 - filled);
+  }
+  endLoad(to, uint32_t(tile.size()));
+}
+
+/// shape[0]: four rows that the coordinates name.
 static Step loadTile(Warp &warp, const Inst &inst, uint32_t lanes) {
   forLanes(lanes, [&](unsigned lane) {
     TensorMap map;
     if (!readMap(warp, inst, lane, inst.memory[1], map))
       return;
-    if (map.fillsNan || map.type == 14) {
+    if (map.fillsNan) {
       warp.cta.device.report("bounds", &warp, &inst, lane,
-                             "this fill or type is not covered");
+                             "this fill is not covered");
       return;
     }
-    const auto rows = rowsOf(map, coordinatesOf(warp, inst, lane));
-    const uint32_t rowBytes = map.rowBytes();
-    const auto bytes = uint32_t(rowBytes * rows.size());
-    Destination to;
-    // A tile that begins within the pattern's period is swizzled by its
-    // address, as the hardware does.
-    if (!beginLoad(warp, inst, lane, bytes, 128, inst.memory[2], to))
-      return;
+    const auto at = coordinatesOf(warp, inst, lane);
+    std::vector<TileRow> rows;
+    if (!inst.shape[0])
+      rows = rowsOf(map, at);
+    for (size_t i = 1; inst.shape[0] && i < 5; ++i)
+      rows.push_back(rowsOf(map, {at[0], at[i]})[0]);
     for (const TileRow &row : rows)
       if (row.inside && !checkGlobal(warp, inst, lane, row.address, row.inside,
                                      /*isWrite=*/false))
         return;
-    landLater(warp, inst, [to, rows, rowBytes, bytes, swizzle = map.swizzle] {
-      std::vector<uint8_t> tile(bytes), defined(bytes, 1);
-      for (size_t i = 0; i < rows.size(); ++i) {
-        const TileRow &row = rows[i];
-        if (!row.inside)
-          continue;
-        const size_t at = i * rowBytes + row.skipped;
-        std::memcpy(&tile[at], reinterpret_cast<const void *>(row.address),
-                    row.inside);
-        Region *region = to.cta->device.findRegion(row.address, row.inside);
-        if (region && !region->defined.empty())
-          std::memcpy(&defined[at],
-                      &region->defined[row.address - region->begin],
-                      row.inside);
-      }
-      for (uint32_t at = 0; at < bytes; at += 16) {
-        const uint32_t place = swizzled(to.offset + at, swizzle);
-        std::memcpy(&to.cta->shared[place], &tile[at], 16);
-        std::memcpy(&to.cta->sharedDefined[place], &defined[at], 16);
-      }
-      endLoad(to, bytes);
-    });
+    // A tile that begins within the pattern's period is swizzled by its
+    // address, as the hardware does.
+    const auto bytes = uint32_t(map.sharedRowBytes() * rows.size());
+    for (const Destination &to : beginLoads(warp, inst, lane, bytes, 128))
+      landLater(warp, inst, [to, rows, map] { landTile(to, rows, map); });
   });
   return Step::Next;
 }
@@ -332,6 +392,11 @@ static Step storeTile(Warp &warp, const Inst &inst, uint32_t lanes) {
     TensorMap map;
     if (!readMap(warp, inst, lane, inst.memory[0], map))
       return;
+    if (hasGaps(map)) {
+      warp.cta.device.report("bounds", &warp, &inst, lane,
+                             "stores of this type are not covered");
+      return;
+    }
     const auto from =
         uint32_t(warp.addressOf(inst.memory[1], lane)) & kOffsetMask;
     const auto rows = rowsOf(map, coordinatesOf(warp, inst, lane));
@@ -388,9 +453,13 @@ static Step awaitStores(Warp &warp, const Inst &inst, uint32_t lanes) {
   return Step::Next;
 }
 
-static void noteLoad(Inst &inst, const NameParts &) {
+static void noteLoad(Inst &inst, const NameParts &name) {
   inst.taint = Taint::Own;
   inst.space = Space::Shared;
+  inst.flag = name.has("multicast::cluster");
+  inst.kind = name.has("tensor") ? 0 : 1;
+  inst.shape[0] = name.has("tile::gather4");
+  inst.option[0] = name.has("cta_group::2") ? 2 : 1;
 }
 static void noteStore(Inst &inst, const NameParts &) {
   inst.taint = Taint::Own;
@@ -402,21 +471,27 @@ static void noteWait(Inst &inst, const NameParts &name) {
 void moec::emulator::addBulkCopyRows(Rows &rows) {
   const std::string barrier = ".mbarrier::complete_tx::bytes";
   const std::string shared = "shared::cluster|shared::cta";
-  const std::string tensor = "cp.async.bulk.tensor.1d|2d|3d|4d|5d.";
-  rows.insert(
-      rows.end(),
-      {{"cp.async.bulk." + shared + ".global" + barrier, "m m s4 m", loadBulk,
-        noteLoad},
-       {"cp.async.bulk." + shared + ".global" + barrier + ".L2::cache_hint",
-        "m m s4 m s8", loadBulk, noteLoad},
-       {"cp.async.bulk.global.shared::cta.bulk_group.?L2::cache_hint",
-        "m m s4 [s8]", storeBulk, noteStore},
-       {tensor + shared + ".global.?tile" + barrier, "m t m", loadTile,
-        noteLoad},
-       {tensor + shared + ".global.?tile" + barrier + ".L2::cache_hint",
-        "m t m s8", loadTile, noteLoad},
-       {tensor + "global.shared::cta.?tile.bulk_group", "t m", storeTile,
-        noteStore},
-       {"cp.async.bulk.commit_group", "", commitStores},
-       {"cp.async.bulk.wait_group.?read", "i", awaitStores, noteWait}});
+  const std::string tensor = "cp.async.bulk.tensor.1d|2d|3d|4d|5d.",
+                    gather = "cp.async.bulk.tensor.2d.",
+                    group = "?cta_group::1|cta_group::2.",
+                    hint = ".L2::cache_hint", many = ".multicast::cluster";
+  auto add = [&](const std::string &name, const std::string &operands,
+                 Inst::Execute execute) {
+    rows.push_back({name, operands, execute, noteLoad});
+    rows.push_back({name + hint, operands + " s8", execute, noteLoad});
+    rows.push_back({name + many, operands + " s2", execute, noteLoad});
+    rows.push_back(
+        {name + many + hint, operands + " s2 s8", execute, noteLoad});
+  };
+  add("cp.async.bulk." + shared + ".global" + barrier, "m m s4 m", loadBulk);
+  add(tensor + group + shared + ".global.?tile" + barrier, "m t m", loadTile);
+  add(gather + group + shared + ".global.tile::gather4" + barrier, "m t m",
+      loadTile);
+  rows.insert(rows.end(),
+              {{"cp.async.bulk.global.shared::cta.bulk_group.?L2::cache_hint",
+                "m m s4 [s8]", storeBulk, noteStore},
+               {tensor + "global.shared::cta.?tile.bulk_group", "t m",
+                storeTile, noteStore},
+               {"cp.async.bulk.commit_group", "", commitStores},
+               {"cp.async.bulk.wait_group.?read", "i", awaitStores, noteWait}});
 }

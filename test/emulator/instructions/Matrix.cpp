@@ -6,11 +6,13 @@
 //===----------------------------------------------------------------------===//
 //
 // ldmatrix, stmatrix and movmatrix of 16-bit elements. Lane 4 g + t has the
-// elements 2 t and 2 t + 1 of row g.
+// elements 2 t and 2 t + 1 of row g. ldmatrix also unpacks rows of 16 codes of
+// 4 or 6 bits to the low bits of bytes 4 t to 4 t + 3.
 //
 //===----------------------------------------------------------------------===//
 
 #include "test/emulator/instructions/Converged.h"
+#include "test/emulator/instructions/Elements.h"
 #include "test/emulator/machine/Memory.h"
 #include "test/emulator/parse/Rows.h"
 
@@ -47,6 +49,26 @@ static void setFragment(Matrix &matrix, unsigned lane, bool transposed,
   }
 }
 
+/// A row of 16 bytes; `width`: bits of codes that become bytes, or 0.
+static void loadRow(const Place &place, unsigned width, Matrix &matrix,
+                    unsigned row) {
+  uint8_t bytes[16];
+  if (width == 6)
+    unpackSixBits(place.bytes, bytes);
+  for (unsigned i = 0; width == 4 && i < 16; ++i)
+    bytes[i] = place.bytes[i / 2] >> (i % 2 * 4) & 15;
+  std::memcpy(matrix.at[row], width ? bytes : place.bytes, 16);
+  for (unsigned column = 0; column < 8; ++column) {
+    // Bytes that two elements come from.
+    const unsigned first = 2 * column, bits = width ? width : 8;
+    bool isDefined = true;
+    for (unsigned byte = first * bits / 8; byte * 8 < (first + 2) * bits;
+         ++byte)
+      isDefined &= !place.defined || place.defined[byte];
+    matrix.defined[row][column] = isDefined;
+  }
+}
+
 /// Lane 8 i + r has the address of row r of matrix i.
 static Step loadMatrices(Warp &warp, const Inst &inst, uint32_t lanes) {
   if (!isConverged(warp, lanes))
@@ -61,11 +83,7 @@ static Step loadMatrices(Warp &warp, const Inst &inst, uint32_t lanes) {
       const Place place = accessShared(
           warp, inst, lane, uint32_t(warp.addressOf(inst.memory[0], lane)), 16,
           Access::Read);
-      std::memcpy(matrix.at[row], place.bytes, 16);
-      for (unsigned column = 0; column < 8; ++column)
-        matrix.defined[row][column] =
-            !place.defined ||
-            (place.defined[2 * column] && place.defined[2 * column + 1]);
+      loadRow(place, inst.kind, matrix, row);
     }
     const Reg &to = inst.dstList[i];
     uint32_t defined = 0;
@@ -131,6 +149,7 @@ static void noteMatrix(Inst &inst, const NameParts &name) {
   inst.mayWait = true;
   inst.space = Space::Shared;
   inst.flag = name.has("trans");
+  inst.kind = name.has("b4x16_p64") ? 4 : name.has("b6x16_p32") ? 6 : 0;
   const size_t count = name.has("x4") ? 4 : name.has("x2") ? 2 : 1;
   const auto &list = name.has("ldmatrix") ? inst.dstList : inst.srcList[0];
   if (!name.has("movmatrix") && list.size() != count)
@@ -142,6 +161,9 @@ void moec::emulator::addMatrixRows(Rows &rows) {
       ".sync.aligned.m8n8.x1|x2|x4.?trans.shared|shared::cta.b16";
   rows.insert(rows.end(),
               {{"ldmatrix" + end, "L4 m", loadMatrices, noteMatrix},
+               {"ldmatrix.sync.aligned.m8n16.x1|x2|x4.shared|shared::cta."
+                "b8x16.b4x16_p64|b6x16_p32",
+                "L4 m", loadMatrices, noteMatrix},
                {"stmatrix" + end, "m K4", storeMatrices, noteMatrix},
                {"movmatrix.sync.aligned.m8n8.trans.b16", "d4 s4", moveMatrix,
                 noteMatrix}});

@@ -59,6 +59,21 @@ static void gather(Warp &warp, const std::vector<Reg> &regs,
     decodeRow(bytes[row], k, element, inBytes, operand.values[row]);
 }
 
+/// Reports selectors of bytes and threads that the shape does not have.
+static void checkSelectors(Warp &warp, const Inst &inst, const Reg &byteOf,
+                           const Reg &threadOf, unsigned threads,
+                           unsigned parts) {
+  requireDefined(warp, inst, byteOf, kAllLanes, "the byte of the scales");
+  requireDefined(warp, inst, threadOf, kAllLanes, "the thread of the scales");
+  const auto byte = warp.value(byteOf, 0), thread = warp.value(threadOf, 0);
+  if (byte + parts > 4 || byte % parts || thread >= threads)
+    warp.cta.device.report(
+        "mma", &warp, &inst, {},
+        fmt::format("scales of byte {} and thread {}, expected a multiple of "
+                    "{} below 4 and at most {}",
+                    byte, thread, parts, threads - 1));
+}
+
 /// `parts` scales a row: bytes from `byte` on of the register of the lane that
 /// the thread's selector names.
 static void gatherScales(Warp &warp, const Reg &reg, const Reg &byteOf,
@@ -72,8 +87,7 @@ static void gatherScales(Warp &warp, const Reg &reg, const Reg &byteOf,
     const auto bits = uint32_t(warp.value(reg, lane % kLanes));
     scales.defined[row] = warp.isDefined(reg, 1u << lane % kLanes);
     for (unsigned part = 0; part < parts; ++part) {
-      const auto code =
-          uint8_t(bits >> (8 * ((parts == 4 ? 0 : byte) + part) % 32));
+      const auto code = uint8_t(bits >> (8 * (byte + part) % 32));
       scales.values[row][part] =
           isE4M3 ? valuesOf(kE4M3)[code & 127] : decodeE8M0(code);
     }
@@ -94,6 +108,8 @@ static Step multiply(Warp &warp, const Inst &inst, uint32_t lanes) {
   Scales scalesA, scalesB;
   if (parts) {
     const auto &selectA = inst.srcList[3];
+    checkSelectors(warp, inst, selectA[1], selectA[2], 2, parts);
+    checkSelectors(warp, inst, selectA[4], selectA[5], 4, parts);
     gatherScales(warp, selectA[0], selectA[1], selectA[2], kRows, parts,
                  inst.isSigned, scalesA);
     gatherScales(warp, selectA[3], selectA[4], selectA[5], kColumns, parts,
@@ -191,22 +207,25 @@ void moec::emulator::addMmaRows(Rows &rows) {
                {mma + "m16n8k16|m16n8k32.row.col.f32.e4m3|e5m2.e4m3|e5m2.f32",
                 four, multiply, noteMultiply},
                {mma + "m16n8k16|m16n8k32.row.col.s32.s8|u8.s8|u8.s32", four,
-                multiply, noteMultiply},
-               {mma + "m16n8k32.row.col.kind::f8f6f4.f32." + small + "." +
-                    small + ".f32",
-                four, multiply, noteMultiply}});
-  const std::string scaled = "L4 K4 K4 K4 K4 K2 K4 K2";
-  rows.insert(
-      rows.end(),
-      {{mma + "m16n8k64.row.col.kind::mxf4nvf4.block_scale."
-              "scale_vec::2X|scale_vec::4X.f32.e2m1.e2m1.f32.ue8m0|ue4m3",
-        scaled, multiply, noteMultiply},
-       {mma + "m16n8k64.row.col.kind::mxf4.block_scale.?scale_vec::2X.f32."
-              "e2m1.e2m1.f32.ue8m0",
-        scaled, multiply, noteMultiply},
-       {mma +
-            "m16n8k32.row.col.kind::mxf8f6f4.block_scale.?scale_vec::1X."
-            "f32." +
-            small + "." + small + ".f32.ue8m0",
-        scaled, multiply, noteMultiply}});
+                multiply, noteMultiply}});
+  // The kind stands before or behind the shape.
+  auto add = [&](const std::string &shape, const std::string &kind,
+                 const std::string &types, const std::string &operands) {
+    for (const std::string &name :
+         {shape + ".row.col." + kind, kind + "." + shape + ".row.col"})
+      rows.push_back(
+          {mma + name + "." + types, operands, multiply, noteMultiply});
+  };
+  const std::string scaled = four + " K4 K2 K4 K2",
+                    smalls = "f32." + small + "." + small + ".f32",
+                    fours = "f32.e2m1.e2m1.f32";
+  add("m16n8k32", "kind::f8f6f4", smalls, four);
+  add("m16n8k32", "kind::mxf8f6f4.block_scale.?scale_vec::1X",
+      smalls + ".ue8m0", scaled);
+  add("m16n8k64", "kind::mxf4.block_scale.?scale_vec::2X", fours + ".ue8m0",
+      scaled);
+  add("m16n8k64", "kind::mxf4nvf4.block_scale.scale_vec::2X", fours + ".ue8m0",
+      scaled);
+  add("m16n8k64", "kind::mxf4nvf4.block_scale.scale_vec::4X", fours + ".ue4m3",
+      scaled);
 }

@@ -117,7 +117,16 @@ static Step release(Warp &warp, const Inst &inst, uint32_t lanes) {
   Cta &cta = warp.cta;
   requireDefined(warp, inst, inst.src[0], lanes, "the address");
   requireDefined(warp, inst, inst.src[1], lanes, "the number of columns");
-  checkGroup(warp, inst);
+  Group &group = *warp.current;
+  if (!group.arrived && checkGroup(warp, inst)) {
+    group.arrived = true;
+    group.ticket = ++cta.tensor.releases;
+    cta.device.noteEffect();
+  }
+  // A warp of each CTA of a pair takes part; the other CTA may go on first.
+  if (group.arrived && cta.peer(cta.rank ^ 1)->tensor.releases < group.ticket)
+    return Step::Wait;
+  group.arrived = false;
   const auto lane = unsigned(std::countr_zero(lanes));
   const auto address = uint32_t(warp.value(inst.src[0], lane)),
              count = uint32_t(warp.value(inst.src[1], lane));

@@ -36,12 +36,13 @@ Cta *moec::emulator::checkGroup(Warp &warp, const Inst &inst) {
   if (group == 1)
     return nullptr;
   Cta *peer = cta.peer(cta.rank ^ 1);
-  if (!peer || peer->hasEnded())
-    cta.device.report("tcgen05", &warp, &inst, {},
-                      fmt::format("cta_group::2, but the other CTA of the pair "
-                                  "{}",
-                                  peer ? "has ended" : "does not exist"));
-  return peer;
+  if (peer && !peer->hasEnded())
+    return peer;
+  cta.device.report("tcgen05", &warp, &inst, {},
+                    fmt::format("cta_group::2, but the other CTA of the pair "
+                                "{}",
+                                peer ? "has ended" : "does not exist"));
+  return nullptr;
 }
 
 bool moec::emulator::ownsColumns(Warp &warp, const Inst &inst, const Cta &cta,

@@ -80,6 +80,7 @@ struct TensorState {
   std::map<uint32_t, TensorThread> threads;
   /// Columns that this CTA of a pair waits for; the first one that both got.
   std::optional<uint32_t> wanted, granted;
+  uint64_t releases = 0; ///< that this CTA of a pair has begun
 };
 
 } // namespace moec::emulator
