@@ -36,6 +36,12 @@ def test_reference(scheme: str, ranks: int) -> None:
         assert case.error_of(layer(inputs.x, topk_ids=inputs.ids, topk_weights=inputs.weights), wanted) > case.TOLERANCE[scheme]
 
 
+def test_rows_of_local_experts() -> None:
+    made = case.Case("", "bf16", 16, 8, 8, 2, 16, 16, True)
+    ids = torch.tensor([[1, 9], [9, 15], [3, 8]])
+    assert made.local(case.Inputs(None, None, ids, None)) == {8: 1, 9: 2, 15: 1}
+
+
 def test_a_token_without_experts_here() -> None:
     zeros = torch.zeros(1, 8)
     assert case.error_of(zeros, zeros) == 0

@@ -96,11 +96,17 @@ class Case:
                 total += rows * columns // 2 + scale * rows * -(-columns // group)
         return total
 
-    def moved_bytes(self, tokens: int, touched: int) -> int:
+    def local(self, inputs: "Inputs") -> dict[int, int]:
+        """Rows of each expert of this rank that has any."""
+        ids, counts = inputs.ids.unique(return_counts=True)
+        here = range(self.first_expert, self.first_expert + self.experts)
+        return {expert: count for expert, count in zip(ids.tolist(), counts.tolist(), strict=True) if expert in here}
+
+    def moved_bytes(self, tokens: int, touched: float) -> float:
         """Each touched expert once, x, the output and the logits, all of these in bf16."""
         return touched * self.expert_bytes() + 2 * tokens * (2 * self.hidden + self.num_experts)
 
-    def flops(self, pairs: int) -> int:
+    def flops(self, pairs: float) -> float:
         """Both matmuls, for pairs of a token and an expert of this rank."""
         return 6 * pairs * self.hidden * self.width
 

@@ -52,12 +52,12 @@ class Row:
     """The norm of the difference from a float32 reference, over the reference's norm."""
     refusal: str = ""
     """Why it was not timed."""
-    experts: int = 0
-    """Experts of this rank that the first layer of the graph touches."""
+    experts: float = 0
+    """Experts of this rank that a layer of the graph touches, in the mean; bytes and FLOPs likewise."""
     layers: int = 0
     """In the graph."""
-    moved_bytes: int = 0
-    flops: int = 0
+    moved_bytes: float = 0
+    flops: float = 0
 
 
 @dataclasses.dataclass
@@ -121,16 +121,17 @@ class Bench:
         torch.manual_seed(tokens)
         case, job = self.case, self.job
         first = cases.random_inputs(case, tokens, job.skew)
-        local = first.ids[(first.ids >= case.first_expert) & (first.ids < case.first_expert + case.experts)]
-        touched = int(local.unique().numel())
-        count = min(MOST_LAYERS, max(1, math.ceil(COLD_BYTES / max(1, touched * case.expert_bytes()))))
+        count = min(MOST_LAYERS, max(1, math.ceil(COLD_BYTES / max(1, len(case.local(first)) * case.expert_bytes()))))
         given = [first, *(cases.random_inputs(case, tokens, job.skew) for _ in range(count - 1))]
+        local = [case.local(each) for each in given]
         wanted = cases.reference(self.weights[0], first)
         made, graphs = {}, {}
         for name in job.systems:
             yield Begun(name, tokens)
-            row = made[name] = Row(case.name, case.scheme, tokens, name, experts=touched, layers=count)
-            row.moved_bytes, row.flops = case.moved_bytes(tokens, touched), case.flops(int(local.numel()))
+            row = made[name] = Row(case.name, case.scheme, tokens, name, layers=count)
+            row.experts = statistics.mean(len(each) for each in local)
+            row.moved_bytes = case.moved_bytes(tokens, row.experts)
+            row.flops = case.flops(statistics.mean(sum(each.values()) for each in local))
             try:
                 runs = self.run_of(name, tokens)
                 row.error = cases.error_of(runs[0](first), wanted)
