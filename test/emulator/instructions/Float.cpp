@@ -142,6 +142,26 @@ template <auto F> static uint32_t pair3(uint32_t a, uint32_t b, uint32_t c) {
              << 16 |
          F(uint16_t(a), uint16_t(b), uint16_t(c));
 }
+/// Two floats in 64 bits.
+template <auto F> static uint64_t twice2(uint64_t a, uint64_t b) {
+  auto one = [&](unsigned at) {
+    return uint64_t(std::bit_cast<uint32_t>(
+               F(std::bit_cast<float>(uint32_t(a >> at)),
+                 std::bit_cast<float>(uint32_t(b >> at)))))
+           << at;
+  };
+  return one(0) | one(32);
+}
+template <auto F> static uint64_t twice3(uint64_t a, uint64_t b, uint64_t c) {
+  auto one = [&](unsigned at) {
+    return uint64_t(std::bit_cast<uint32_t>(
+               F(std::bit_cast<float>(uint32_t(a >> at)),
+                 std::bit_cast<float>(uint32_t(b >> at)),
+                 std::bit_cast<float>(uint32_t(c >> at)))))
+           << at;
+  };
+  return one(0) | one(32);
+}
 template <typename T> static uint16_t halfMin(uint16_t a, uint16_t b) {
   return T::encode(minimum(T::decode(a), T::decode(b)));
 }
@@ -217,6 +237,14 @@ void moec::emulator::addFloatRows(Rows &rows) {
        {"tanh.approx.f32", one, map<tangent>},
        {"sin.approx.?ftz.f32", one, map<sine>},
        {"cos.approx.?ftz.f32", one, map<cosine>},
+       {"add.?rn.f32x2", "d8 s8 s8", map<twice2<add<float>>>},
+       {"add.?rn.ftz.f32x2", "d8 s8 s8", map<twice2<flushed2<add<float>>>>},
+       {"sub.?rn.f32x2", "d8 s8 s8", map<twice2<sub<float>>>},
+       {"sub.?rn.ftz.f32x2", "d8 s8 s8", map<twice2<flushed2<sub<float>>>>},
+       {"mul.?rn.f32x2", "d8 s8 s8", map<twice2<mul<float>>>},
+       {"mul.?rn.ftz.f32x2", "d8 s8 s8", map<twice2<flushed2<mul<float>>>>},
+       {"fma.rn.f32x2", "d8 s8 s8 s8", map<twice3<fma<float>>>},
+       {"fma.rn.ftz.f32x2", "d8 s8 s8 s8", map<twice3<flushed3<fma<float>>>>},
        {"copysign.f32", two, map<copySign<float>>},
        {"copysign.f64", "d8 s8 s8", map<copySign<double>>},
        {"add.?rn.f64", "d8 s8 s8", map<add<double>>},

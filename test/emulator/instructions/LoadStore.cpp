@@ -81,7 +81,13 @@ static void noteAccess(Inst &inst, const NameParts &name) {
   inst.taint = Taint::Own;
   auto &list =
       inst.dst[0] || !inst.dstList.empty() ? inst.dstList : inst.srcList[0];
-  const unsigned vector = name.has("v2") ? 2 : name.has("v4") ? 4 : 1;
+  const unsigned vector = name.has("v2")   ? 2
+                          : name.has("v4") ? 4
+                          : name.has("v8") ? 8
+                                           : 1;
+  const unsigned most = inst.space == Space::Global ? 32 : 16;
+  if (inst.bytes * vector > most || (vector == 8 && inst.bytes != 4))
+    throw PtxError("a vector of this type and size is not covered");
   if (vector == 1)
     list = {inst.dst[0] ? inst.dst[0] : inst.src[0]};
   inst.dst[0] = inst.src[0] = {};
@@ -121,7 +127,7 @@ void moec::emulator::addMemoryRows(Rows &rows) {
       ".?ca|cg|cs|lu|cv|wb|wt.?nc.?L1::evict_last|L1::no_allocate."
       "?L2::cache_hint.?L2::64B|L2::128B|L2::256B";
   const std::string scopes = "cta|cluster|gpu|sys";
-  for (const char *vector : {"", "v2|v4."}) {
+  for (const char *vector : {"", "v2|v4|v8."}) {
     const std::string end = std::string(".") + vector + types;
     const std::string to = *vector ? "L*" : "d*", from = *vector ? "K*" : "s*";
     rows.insert(

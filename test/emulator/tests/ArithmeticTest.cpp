@@ -133,6 +133,13 @@ static const Case kCases[] = {
      "mov.f32 %f1, 0f7FC00000; setp.ne.f32 %p1, %f1, %f1;"
      "selp.b32 %r0, 1, 2, %p1;",
      2},
+    {"FmaTwice",
+     "mov.b64 %d1, 0x4000000040400000; mov.b64 %d2, 0x3F800000BF800000;"
+     "fma.rn.f32x2 %d3, %d1, %d1, %d2; mul.rn.f32x2 %d3, %d3, %d2;"
+     "sub.rn.f32x2 %d3, %d3, %d1; mov.b64 {%f1, %f2}, %d3;"
+     // 3 * 3 - 1, negated, less 3; 2 * 2 + 1, less 2.
+     "mul.f32 %f1, %f1, %f2; mov.b32 %r0, %f1;",
+     F(-33)},
     {"ReduxXor", "redux.sync.xor.b32 %r0, %tid, -1;", 0},
     {"Unpack",
      "mov.u32 %r1, 0x12345678; mov.b32 {_, %h1}, %r1;"

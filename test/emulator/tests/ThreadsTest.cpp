@@ -253,3 +253,26 @@ TEST_F(Threads, BoundsAndAlignment) {
               "st.global.u32 [%base], %r0;");
   EXPECT_EQ(words[0], 128u);
 }
+
+TEST_F(Threads, VectorsOf32Bytes) {
+  target = "sm_100a";
+  for (uint32_t i = 0; i < words.size(); ++i)
+    words[i] = i;
+  const std::string begin =
+      "add.s64 %d0, %base, 31; and.b64 %d0, %d0, -32; setp.eq.u32 %p1, %tid, 0;"
+      "@%p1 ld.global.nc.v8.u32 {%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}, "
+      "[%d0];";
+  expectRight(begin + "@%p1 st.global.v8.u32 [%d0+64], {%r0, %r1, %r2, %r3, "
+                      "%r4, %r5, %r6, %r7};");
+  const auto first = uint32_t(-reinterpret_cast<uint64_t>(words.data()) % 32 /
+                              sizeof(uint32_t));
+  for (uint32_t i = 0; i < 8; ++i)
+    EXPECT_EQ(words[first + 16 + i], first + i);
+  expectFinding("add.s64 %d0, %base, 31; and.b64 %d0, %d0, -32;"
+                "ld.global.v8.f32 {%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7}, "
+                "[%d0+16];",
+                "alignment", "32 bytes at");
+  EXPECT_THAT(refusal("ld.shared.v8.u32 {%r0, %r1, %r2, %r3, %r4, %r5, %r6, "
+                      "%r7}, [%r8];"),
+              testing::HasSubstr("a vector of this type and size"));
+}
