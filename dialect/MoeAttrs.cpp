@@ -355,7 +355,8 @@ bool RoutingAttr::takesGivenIdsAlone() const {
 LogicalResult RoutingAttr::verify(EmitError emitError, StringRef method,
                                   StringRef scoring, bool renormalize,
                                   int64_t groups, int64_t topGroups, FloatAttr,
-                                  bool, FloatAttr softcap) {
+                                  bool, FloatAttr softcap, FloatAttr logitScale,
+                                  FloatAttr epsilon) {
   const bool isAuto = std::string_view(method) == catalog::kAutoRouting;
   if (!isAuto && verifyWord(emitError, catalog::kRoutingMethods, method,
                             "routing method", ", auto"))
@@ -377,6 +378,12 @@ LogicalResult RoutingAttr::verify(EmitError emitError, StringRef method,
     return emitError() << "'softcap' must be positive, got "
                        << softcap.getValueAsDouble()
                        << "; no cap is said by leaving it away";
+  for (const auto &[name, number] :
+       {std::pair("logit_scale", logitScale), {"epsilon", epsilon}})
+    if (number && !catalog::isPositiveFloat(number.getValueAsDouble()))
+      return emitError() << "'" << name
+                         << "' must be a positive number of f32, got "
+                         << number.getValueAsDouble();
   return success();
 }
 

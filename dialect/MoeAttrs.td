@@ -174,7 +174,7 @@ def Moe_QuantAttr : Moe_VerifiedAttr<"Quant", "quant"> {
 }
 
 def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing", [{
-    "", "scoring", "renormalize", "groups", "top_groups", "scale", "bias", "softcap"
+    "", "scoring", "renormalize", "groups", "top_groups", "scale", "bias", "softcap", "logit_scale", "epsilon"
   }]> {
   let summary = "how experts are chosen and weighed";
   let description = [{
@@ -185,7 +185,10 @@ def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing", [{
     * `scale`: multiplies the weights;
     * `bias`: a correction bias is added to the scores for the selection. The
       keys that are compared are the scores with it; without, the logits;
-    * `softcap`: scores are those of softcap * tanh(logit / softcap).
+    * `logit_scale`: scores are those of logit_scale * logit;
+    * `softcap`: scores are those of softcap * tanh(logit / softcap), where the
+      logit has its scale;
+    * `epsilon`: what the sum of the scores gets before it divides them (1e-20).
 
     An importer that knows a scoring function and flags, but no method, writes
     `auto` with `scoring` (softmax, sigmoid, sqrtsoftplus) and `renormalize`;
@@ -205,12 +208,15 @@ def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing", [{
     OptionalParameter<"int64_t", "0">:$topGroups,
     OptionalParameter<"::mlir::FloatAttr">:$scale,
     OptionalParameter<"bool">:$bias,
-    OptionalParameter<"::mlir::FloatAttr">:$softcap
+    OptionalParameter<"::mlir::FloatAttr">:$softcap,
+    OptionalParameter<"::mlir::FloatAttr">:$logitScale,
+    OptionalParameter<"::mlir::FloatAttr">:$epsilon
   );
   let builders = [
     AttrBuilder<(ins "::llvm::StringRef":$method), [{
       return $_get($_ctxt, method, ::llvm::StringRef(), false, int64_t(0), int64_t(0),
-                   ::mlir::FloatAttr(), false, ::mlir::FloatAttr());
+                   ::mlir::FloatAttr(), false, ::mlir::FloatAttr(), ::mlir::FloatAttr(),
+                   ::mlir::FloatAttr());
     }]>
   ];
   let extraClassDeclaration = [{

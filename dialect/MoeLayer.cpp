@@ -303,6 +303,12 @@ Type LayerOp::getComputeType() {
 LogicalResult LayerOp::verify() {
   if (failed(detail::expectSymbol(*this, getSymName())))
     return failure();
+  if (const FloatAttr epsilon = getPostExpertNormAttr();
+      epsilon && !catalog::isPositiveFloat(epsilon.getValueAsDouble()))
+    return emitOpError() << "'post_expert_norm' must be a positive number of "
+                            "f32, got "
+                         << epsilon.getValueAsDouble()
+                         << "; no norm is said by leaving it away";
   for (NamedAttribute attr : (*this)->getDiscardableAttrs())
     if (!attr.getName().getValue().contains('.'))
       return emitOpError() << "unknown layer option '"

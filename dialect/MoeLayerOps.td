@@ -95,7 +95,10 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     * `batch_invariant`: the bits of a token's result are the same in any batch:
       one variant serves all token counts (no);
     * `lora`: what adapters of the matmuls give each pair are inputs, added
-      before the activation and before the sum over experts (no).
+      before the activation and before the sum over experts (no);
+    * `post_expert_norm`: each expert's row y of the output becomes its RMS norm
+      before its weight multiplies it: with z = (1 + post_expert_norm) * y,
+      z / sqrt(mean(z^2) + this number) (no).
     * `part`: what is compiled of the layer (all of it). `route`: the ids and
       weights of each token. `quantize`: the codes and scales of x. `finalize`:
       the weighted sum of the experts' outputs, whose ids and weights are given.
@@ -157,6 +160,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     UnitAttr:$defer_finalize,
     UnitAttr:$batch_invariant,
     UnitAttr:$lora,
+    OptionalAttr<F64Attr>:$post_expert_norm,
     OptionalAttr<StrAttr>:$part,
     OptionalAttr<DenseI64ArrayAttr>:$ranks,
     OptionalAttr<StrAttr>:$realization,
@@ -180,7 +184,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       static constexpr ::llvm::StringRef words[] = {"accumulate", "activation_format?",
         "apply_router_weight_on_input", "batch_invariant", "defer_finalize", "eplb",
         "expert_map", "gate_up_order", "group_index?", "has_bias", "input_quantized",
-        "lora", "part?", "residual", "shared_expert_gate", "stored_hidden?",
+        "lora", "part?", "post_expert_norm?", "residual", "shared_expert_gate", "stored_hidden?",
         "stored_intermediate?"};
       return words;
     }

@@ -336,6 +336,8 @@ private:
   void addWeightsOfExperts() {
     for (StringRef name : layer.getActivation().getNumbersOfExperts())
       addWeight(name, {experts}, f32, 4);
+    if (layer.getPostExpertNorm())
+      addWeight("post_expert_norm", {width}, f32);
     if (!layer.getHasBias())
       return;
     addSized("b13", layer.getInputType(), [&](int64_t, int64_t inner) {

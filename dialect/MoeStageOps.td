@@ -340,6 +340,40 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments], ["a
   let hasVerifier = 1;
 }
 
+def Moe_CombineNormedOp : Moe_StageOp<"combine_normed", [Pure], ["addStageAttributes"]> {
+  let summary = "each token's weighted sum over the norms of its experts' rows";
+  let description = [{
+    As `moe.combine`, of rows that are normalized first: with
+    z = (1 + norm_weight) * partials[positions[t, k]] the sum over k of
+    weights[t, k] * z / sqrt(mean(z^2) + epsilon), in f32 and in the order of k.
+    The partials are whole sums: no other rank adds to them.
+
+    ```mlir
+    func.func private @combine_normed(%y: tensor<?x2048xf32>, %positions: tensor<?x8xi32>, %weights: tensor<?x8xf32>, %norm: tensor<2048xf32>) {
+      %out = moe.combine_normed epsilon = 1.0e-08 %y, %positions, %weights norm %norm
+          : (tensor<?x2048xf32>, tensor<?x8xi32>, tensor<?x8xf32>, tensor<2048xf32>) -> tensor<?x2048xbf16>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins F64Attr:$epsilon,
+    AnyRankedTensor:$partials, AnyRankedTensor:$positions,
+    AnyRankedTensor:$topk_weights, AnyRankedTensor:$norm_weight,
+    Optional<AnyRankedTensor>:$residual);
+  let results = (outs AnyRankedTensor:$out);
+  let assemblyFormat = [{
+    `epsilon` `=` $epsilon $partials `,` $positions `,` $topk_weights `norm` $norm_weight (`residual` $residual^)?
+    attr-dict `:` functional-type(operands, results)
+  }];
+  let members = [{
+    bool isOfTokens(::mlir::OpResult) { return true; }
+    /// The rows that a token brings, and the columns of each.
+    int64_t getPairs() { return ::llvm::cast<::mlir::RankedTensorType>(getPositions().getType()).getDimSize(1); }
+    int64_t getWidth() { return ::llvm::cast<::mlir::RankedTensorType>(getPartials().getType()).getShape().back(); }
+  }];
+  let hasVerifier = 1;
+}
+
 def Moe_DispatchOp : Moe_StageOp<"dispatch", [], ["addStageAttributes", "getOperandName", "getResultName"]> {
   let summary = "the tokens of all ranks to each rank";
   let description = [{

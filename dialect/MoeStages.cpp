@@ -93,6 +93,10 @@ void RouteOp::addStageAttributes(NamedAttrList &attributes) {
   writer.number("scale", routing.getScaleValue());
   if (routing.getSoftcap())
     writer.number("softcap", routing.getSoftcap().getValueAsDouble());
+  if (routing.getLogitScale())
+    writer.number("logit_scale", routing.getLogitScale().getValueAsDouble());
+  if (routing.getEpsilon())
+    writer.number("epsilon", routing.getEpsilon().getValueAsDouble());
   if (getHashTable())
     writer.integer("table_rows", extent(getHashTable(), 0));
   if (getLogicalToPhysical())
@@ -223,6 +227,12 @@ void CombineOp::addStageAttributes(NamedAttrList &attributes) {
     writer.word(
         "output_type",
         nameOf(cast<RankedTensorType>(getOut().getType()).getElementType()));
+  writer.integer("pairs", getPairs());
+  writer.integer("hidden", getWidth());
+}
+
+void CombineNormedOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer writer(*this, attributes);
   writer.integer("pairs", getPairs());
   writer.integer("hidden", getWidth());
 }

@@ -430,6 +430,26 @@ LogicalResult CombineOp::verify() {
   return expect(*this, "out", getOut(), {kAny, hidden});
 }
 
+LogicalResult CombineNormedOp::verify() {
+  if (expectRank(*this, "partials", getPartials(), 2) ||
+      expectRank(*this, "positions", getPositions(), 2))
+    return failure();
+  const int64_t hidden = getWidth();
+  const int64_t pairs = columns(getPositions());
+  if (!catalog::isPositiveFloat(getEpsilon().convertToDouble()))
+    return emitOpError() << "'epsilon' must be a positive number of f32, got "
+                         << getEpsilon().convertToDouble();
+  if (expect(*this, "partials", getPartials(), {kAny, hidden}) ||
+      expect(*this, "positions", getPositions(), {kAny, pairs}, i32(*this)) ||
+      expect(*this, "topk_weights", getTopkWeights(), {kAny, pairs},
+             f32(*this)) ||
+      expect(*this, "norm_weight", getNormWeight(), {hidden}, f32(*this)) ||
+      expect(*this, "residual", getResidual(), {kAny, hidden},
+             tensor(getOut()).getElementType()))
+    return failure();
+  return expect(*this, "out", getOut(), {kAny, hidden});
+}
+
 /// Numbers of the source are those of several rows and columns of the result.
 static LogicalResult verifyRepeat(PackOp op, Type element) {
   const ArrayRef<int64_t> repeat = *op.getRepeat();

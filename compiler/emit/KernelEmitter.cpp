@@ -54,6 +54,7 @@ private:
   void emitSlices();
   void emitQuantization();
   void emitActivate();
+  void emitNorm();
 
   /// The program's name for what is bound to a field, "" if there is none.
   std::string boundTo(StringRef field);
@@ -342,6 +343,14 @@ void Emitter::emitActivate() {
   config.number("kInterleave", activate.getInterleave());
 }
 
+void Emitter::emitNorm() {
+  auto combine = findStage<moe::CombineNormedOp>(kernel);
+  out.text.config.real("kEpsilon", combine.getEpsilon().convertToDouble());
+  // Rows of 16 bits leave registers for a second CTA, which loads meanwhile.
+  if (elementBytes(elementTypeOf(combine.getPartials())) == 2)
+    out.text.minCtasPerSm = 2;
+}
+
 Result<EmittedKernel> Emitter::emit() {
   if (!schedule || !plan)
     return invalidArgument("kernel '{}' has no plan; run "
@@ -358,6 +367,7 @@ Result<EmittedKernel> Emitter::emit() {
                                  {"shared_rows", &Emitter::emitSharedRows},
                                  {"grouped_matmul", &Emitter::emitMatmul},
                                  {"activate", &Emitter::emitActivate},
+                                 {"combine_normed", &Emitter::emitNorm},
                                  {"amax", &Emitter::emitQuantization},
                                  {"quantize", &Emitter::emitQuantization},
                                  {"route_gate_up", &Emitter::emitFewTokens},

@@ -118,6 +118,10 @@ static json routingJson(moe::LayerOp layer) {
     made["expert_scale"] = true;
   if (routing.getSoftcap())
     made["softcap"] = routing.getSoftcap().getValueAsDouble();
+  if (routing.getLogitScale())
+    made["logit_scale"] = routing.getLogitScale().getValueAsDouble();
+  if (routing.getEpsilon())
+    made["epsilon"] = routing.getEpsilon().getValueAsDouble();
   if (int64_t rows = layer.getHashVocabulary().value_or(0))
     made["table_rows"] = rows;
   if (int64_t identities = layer.getZeroExperts().value_or(0))

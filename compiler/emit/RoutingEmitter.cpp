@@ -61,21 +61,34 @@ void compiler::addRoutingConfig(moe::RouteOp route, KernelText &text) {
   const catalog::RoutingMethod &row =
       *catalog::find(catalog::kRoutingMethods,
                      std::string_view(route.getRouting().getMethod()));
-  const std::string_view score =
-      catalog::find(catalog::kScores, row.score)->policy;
+  std::string score(catalog::find(catalog::kScores, row.score)->policy);
+  // The innermost changes the logit last.
   if (const FloatAttr softcap = route.getRouting().getSoftcap()) {
     text.includes.emplace_back("moe/math/softcap.cuh");
     config.open("Cap");
     config.real("kSoftcap", softcap.getValueAsDouble());
     config.close();
-    config.type("Score",
-                fmt::format("moe::routing::Softcapped<{}, Cap>", score));
-  } else {
-    config.type("Score", score);
+    score = fmt::format("moe::routing::Softcapped<{}, Cap>", score);
   }
+  if (const FloatAttr scale = route.getRouting().getLogitScale()) {
+    text.includes.emplace_back("moe/math/logit_scale.cuh");
+    config.open("LogitScale");
+    config.real("kLogitScale", scale.getValueAsDouble());
+    config.close();
+    score = fmt::format("moe::routing::ScaledLogit<{}, LogitScale>", score);
+  }
+  config.type("Score", score);
   config.type("Select", selectPolicy(route, row));
-  config.type("Normalize",
-              catalog::find(catalog::kNormalizations, row.normalize)->policy);
+  if (const FloatAttr epsilon = route.getRouting().getEpsilon()) {
+    text.includes.emplace_back("moe/math/sum_epsilon.cuh");
+    config.open("Epsilon");
+    config.real("kEpsilon", epsilon.getValueAsDouble());
+    config.close();
+    config.type("Normalize", "moe::routing::SumWith<Epsilon>");
+  } else {
+    config.type("Normalize",
+                catalog::find(catalog::kNormalizations, row.normalize)->policy);
+  }
   if (route.getRoutingBias())
     config.flag("kRoutingBias", true);
   if (route.getExpertScale())

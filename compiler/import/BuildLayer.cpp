@@ -141,7 +141,8 @@ moe::RoutingAttr LayerBuilder::routing(const RoutingDescription &description) {
       failing(), &context, StringRef(description.method),
       StringRef(description.scoring), description.renormalize.value_or(false),
       description.groups, description.topGroups, number(description.scale),
-      description.bias, number(description.softcap));
+      description.bias, number(description.softcap),
+      number(description.logitScale), number(description.epsilon));
 }
 
 moe::ActivationAttr
@@ -213,6 +214,10 @@ void LayerBuilder::setField(OperationState &state, const LayerField &row,
                  std::get_if<LayerField::Slot<int64_t>>(&row.slot)) {
     if (const int64_t number = (*slot)(layer))
       value = builder.getI64IntegerAttr(number);
+  } else if (const auto *slot =
+                 std::get_if<LayerField::Slot<std::optional<double>>>(
+                     &row.slot)) {
+    value = number((*slot)(layer));
   } else if (const std::string &text =
                  std::get<LayerField::Slot<std::string>>(row.slot)(layer);
              !text.empty()) {

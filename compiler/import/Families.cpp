@@ -488,6 +488,22 @@ constexpr ModelFamily kFamilies[] = {
      .fixed = {mustBeFalse("norm_topk_prob",
                            "no routing method divides sigmoids of logits "
                            "that a bias has chosen by their sum")}},
+    // Projections to the experts' width and back are the caller's.
+    {.architectures = "MuseSparkForConditionalGeneration",
+     .modelTypes = "muse_spark muse_spark_text",
+     .source = "MuseSparkTextConfig",
+     .part = "text_config",
+     .experts = required("num_local_experts num_experts"),
+     .routing = {.scoring = only("scoring_func", "sigmoid"),
+                 .renormalize = only("norm_topk_prob", true),
+                 .bias = always(true),
+                 .scale = orElse("routed_scaling_factor", 1.0),
+                 .logitScale = orElse("output_multiplier", 0.1767766952966369),
+                 .epsilon = always(Number(1e-15)),
+                 .f32Logits = always(true)},
+     .latent = orElse("moe_hidden_size", 4096),
+     .postExpertNorm = orElse("post_norm_eps", 1e-8),
+     .irrelevant = "qk_scale_factor"},
     // Routed experts have SiLU, shared ones hidden_act.
     {.architectures = "AriaForConditionalGeneration AriaTextForCausalLM",
      .modelTypes = "aria aria_text",

@@ -120,6 +120,8 @@ struct FamilyRouting {
   bool perExpertScale = false;
   /// The cap of the logits. A number that is not above 0 means no cap.
   Key<Number> softcap = always(Number());
+  /// A factor of the logits, and what the sum that divides the weights gets.
+  Key<Number> logitScale = always(Number()), epsilon = always(Number());
   /// How many layers take their ids from a table by token id, where no list of
   /// layer types says it.
   Key<int64_t> hashLayers = always<int64_t>(0);
@@ -207,6 +209,8 @@ struct ModelFamily {
   SparseKey sparse[4] = {};
   /// The width of the experts where it is not the model's; 0: the model's.
   Key<int64_t> latent = always<int64_t>(0);
+  /// The epsilon of the norm of each expert's output, where there is one.
+  Key<Number> postExpertNorm = always(Number());
   /// The element type of the experts' weights where it is not what
   /// quantization_config says (DeepSeek-V4).
   std::string_view expertTypeKey = {};

@@ -72,6 +72,7 @@ private:
   int64_t getSize(Key<int64_t> key, int64_t ofClass, int64_t max);
   bool get(const Key<bool> &key);
   Number get(const Key<Number> &key);
+  Number getPositive(const Key<Number> &key);
   std::string get(const Key<std::string_view> &key,
                   std::span<const std::string_view> names);
 
@@ -294,6 +295,13 @@ Number ConfigReader::get(const Key<Number> &key) {
   });
 }
 
+Number ConfigReader::getPositive(const Key<Number> &key) {
+  const Number number = get(key);
+  if (number && !catalog::isPositiveFloat(*number))
+    expected(find(key.names), "a number of f32 above 0");
+  return number;
+}
+
 /// Scoring functions may be said by a flag, activations by an object.
 std::string ConfigReader::get(const Key<std::string_view> &key,
                               std::span<const std::string_view> names) {
@@ -454,6 +462,8 @@ void ConfigReader::readRouting(LayerDescription &layer) {
   layer.perExpertScale = row.perExpertScale;
   if (const Number softcap = get(row.softcap); softcap && *softcap > 0)
     routing.softcap = softcap;
+  routing.logitScale = getPositive(row.logitScale);
+  routing.epsilon = getPositive(row.epsilon);
   layer.zeroExperts = get(row.zeroExperts, 0, kMaxDescribedExperts);
   if (get(row.f32Logits))
     layer.logitsType = "f32";
@@ -713,6 +723,7 @@ void ConfigReader::read(LayerDescription &layer) {
   layer.intermediate = getSize(family.intermediate, sizes.intermediate,
                                kMaxDescribedIntermediate);
   layer.latentHidden = get(family.latent, 0, kMaxDescribedHidden);
+  layer.postExpertNorm = getPositive(family.postExpertNorm);
   layer.hasBias = family.hasBias;
   if (family.interleaved)
     layer.gateUpOrder = "interleaved";

@@ -61,6 +61,9 @@ struct RoutingDescription {
   std::optional<double> scale;
   bool bias = false;
   std::optional<double> softcap; ///< cap of the router's logits
+  /// A factor of the router's logits, and what the sum of the chosen scores
+  /// gets before it divides them; absent is the method's.
+  std::optional<double> logitScale, epsilon;
 
   bool operator==(const RoutingDescription &) const = default;
 };
@@ -151,6 +154,8 @@ struct LayerDescription {
   bool inputQuantized = false;
   bool residual = false;
   bool batchInvariant = false;
+  /// Each expert's output becomes its RMS norm with this epsilon; absent: not.
+  std::optional<double> postExpertNorm;
   std::string part;         ///< what of the layer is compiled; "": all of it
   int64_t latentHidden = 0; ///< the experts' width; 0: the layer's
   /// Sizes of a rank's weights as stored, with padding; 0: there is none.

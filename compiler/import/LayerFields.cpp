@@ -34,8 +34,9 @@ static constexpr LayerField flag(std::string_view word, std::string_view key,
 }
 
 static constexpr LayerField number(std::string_view word, std::string_view key,
-                                   LayerField::Slot<std::optional<double>> s) {
-  return {word, key, s};
+                                   LayerField::Slot<std::optional<double>> s,
+                                   bool isAttribute = false) {
+  return {word, key, s, 0, 0, nullptr, isAttribute};
 }
 
 /// Without `names` a float type.
@@ -70,6 +71,9 @@ static constexpr LayerField kFields[] = {
     number("routed_scale", "routed_scaling_factor", at<&L::routing, &R::scale>),
     flag("bias", "e_score_correction_bias", at<&L::routing, &R::bias>, false),
     number("softcap", "router_logit_softcapping", at<&L::routing, &R::softcap>),
+    number("logit_scale", "router_output_multiplier",
+           at<&L::routing, &R::logitScale>),
+    number("epsilon", "norm_topk_prob_eps", at<&L::routing, &R::epsilon>),
     flag("per_expert_scale", "per_expert_scale", at<&L::perExpertScale>),
     integer("hash_vocabulary", "hash_vocabulary", at<&L::hashVocabulary>,
             kMaxDescribedHidden),
@@ -109,6 +113,8 @@ static constexpr LayerField kFields[] = {
     flag("input_quantized", "input_quantized", at<&L::inputQuantized>),
     flag("residual", "residual", at<&L::residual>),
     flag("batch_invariant", "batch_invariant", at<&L::batchInvariant>),
+    number("post_expert_norm", "post_expert_norm_eps", at<&L::postExpertNorm>,
+           true),
     integer("latent_hidden", "latent_hidden_dim", at<&L::latentHidden>,
             kMaxDescribedHidden),
     // These stand in other objects of the layer JSON, or in none.

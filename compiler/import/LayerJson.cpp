@@ -236,6 +236,9 @@ void refuseUnclearSigmoid(JsonReader &layer, const RoutingDescription &routing,
 
 void readRouting(JsonReader &reader, LayerDescription &layer) {
   RoutingDescription &routing = layer.routing;
+  if (layer.postExpertNorm && !catalog::isPositiveFloat(*layer.postExpertNorm))
+    reader.expected("post_expert_norm_eps",
+                    "a number of f32 above 0, or no field for no norm");
   routing.method = readName(reader, "routing_method", routingNames(), "auto");
   const bool infer = routing.method == "auto";
   for (std::string_view key : {"scoring_func", "renormalize"})
@@ -254,6 +257,12 @@ void readRouting(JsonReader &reader, LayerDescription &layer) {
   if (routing.softcap && *routing.softcap <= 0)
     reader.expected("router_logit_softcapping",
                     "a number above 0, or no field for no cap");
+  if (routing.logitScale && !catalog::isPositiveFloat(*routing.logitScale))
+    reader.expected("router_output_multiplier",
+                    "a number of f32 above 0, or no field for 1");
+  if (routing.epsilon && !catalog::isPositiveFloat(*routing.epsilon))
+    reader.expected("norm_topk_prob_eps",
+                    "a number of f32 above 0, or no field for the method's");
   const int64_t most = mostExperts(layer);
   const int64_t groups = reader.integerOr("num_expert_group", 0, 0, most);
   const int64_t asked = reader.integerOr("topk_group", 0, 0, most);

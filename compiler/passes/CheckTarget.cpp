@@ -146,6 +146,36 @@ void checkSharedMlp(moe::LayerOp layer, Refuse refuse) {
                  "; accepted: one of the two, or " + kBesideLayer);
 }
 
+/// The norm of a row needs the whole row, as its expert gives it.
+void checkPostExpertNorm(moe::LayerOp layer, Refuse refuse) {
+  if (!layer.getPostExpertNorm())
+    return;
+  const int64_t columns =
+      layer.getLocalIntermediate().value_or(layer.getIntermediate());
+  if (columns != int64_t(layer.getIntermediate()))
+    refuse("option_not_supported",
+           "post_expert_norm: each of " + Twine(layer.getParallel().getTp()) +
+               " ranks of tensor parallel has a part of every sum, and the "
+               "norm is of their sum; accepted: ranks that share out whole "
+               "experts (use_ep)");
+  const std::pair<bool, StringRef> others[] = {
+      {layer.isBatched(),
+       "activation_format = batched: rows go back to who sent them"},
+      {layer.getDeferFinalize(), "defer_finalize: the caller sums over rows"},
+      {layer.isPart("finalize"), "part finalize: it has no weights"},
+      {layer.getLora(), "lora: rows have no addends yet"},
+      {layer.getApplyRouterWeightOnInput(),
+       "apply_router_weight_on_input: the norm takes such a weight away"},
+      {isPositive(layer.getZeroExperts()),
+       "zero_experts: their rows are those of x"},
+      {isPositive(layer.getNumSharedExperts()),
+       "num_shared_experts: the norm is of the others"}};
+  for (const auto &[asked, reason] : others)
+    if (asked)
+      refuse("option_not_supported", "post_expert_norm: not with " + reason +
+                                         "; accepted: one of the two");
+}
+
 /// What one option asks of the others.
 void checkTogether(moe::LayerOp layer, Refuse refuse) {
   const auto cannot = [&](const Twine &reason) {
@@ -300,6 +330,9 @@ void checkParameters(moe::LayerOp layer, Refuse refuse) {
   check("routing", method, "scale", bool(routing.getScale()), options);
   check("routing", method, "bias", routing.getBias(), options);
   check("routing", method, "softcap", bool(routing.getSoftcap()), options);
+  check("routing", method, "logit_scale", bool(routing.getLogitScale()),
+        options);
+  check("routing", method, "epsilon", bool(routing.getEpsilon()), options);
   check("routing", method, "expert_scale", layer.getPerExpertScale(), options);
   check("routing", method, "table", isPositive(layer.getHashVocabulary()),
         options);
@@ -575,6 +608,7 @@ struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
       checkBatched(layer, refuse);
       checkPart(layer, refuse);
       checkTogether(layer, refuse);
+      checkPostExpertNorm(layer, refuse);
       checkAccumulation(layer, refuse);
       checkParameters(layer, refuse);
       failed |= mlir::failed(compiler::checkStoredWeights(layer));

@@ -326,6 +326,13 @@ void Decomposer::addStages() {
 Value Decomposer::combine(Value partials, Value positions, moe::RouteOp route) {
   const bool onInput = layer.getApplyRouterWeightOnInput();
   const bool hasZero = layer.getZeroExperts().value_or(0) > 0;
+  if (const FloatAttr epsilon = layer.getPostExpertNormAttr())
+    return moe::CombineNormedOp::create(
+               builder, location,
+               tensor({kAny, layer.getWidth()}, layer.getOutputType()), epsilon,
+               partials, positions, route.getTopkWeights(),
+               input("post_expert_norm"), input("residual"))
+        .getOut();
   return moe::CombineOp::create(
              builder, location,
              tensor({kAny, layer.getWidth()}, layer.getOutputType()),

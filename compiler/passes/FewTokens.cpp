@@ -83,7 +83,8 @@ FewTokens compiler::fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
     else if (quantize.getDescriptor().isPlain())
       changesType = quantize;
   }
-  const bool defers = stages.getBody().getOps<moe::CombineOp>().empty();
+  const bool defers = stages.getBody().getOps<moe::CombineOp>().empty() &&
+                      stages.getBody().getOps<moe::CombineNormedOp>().empty();
   auto dispatch = findIn<moe::DispatchOp>(program);
   const std::pair<bool, StringRef> notDone[] = {
       {program.getBatchInvariant(), "batch_invariant"},

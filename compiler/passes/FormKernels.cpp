@@ -111,7 +111,8 @@ static bool isReturnedAs(OpResult result, StringRef name) {
 
 /// Whether a combine of shared experts adds the result to theirs.
 static bool isAddedToShared(OpResult result) {
-  return isa<moe::CombineOp, moe::FinalizeOp>(result.getOwner()) &&
+  return isa<moe::CombineOp, moe::CombineNormedOp, moe::FinalizeOp>(
+             result.getOwner()) &&
          llvm::any_of(result.getUsers(), llvm::IsaPred<moe::CombineOp>);
 }
 
@@ -132,7 +133,7 @@ static std::string nameOfResult(OpResult result, const StageGroup &group) {
   if (isa<moe::RouteOp>(result.getOwner()) &&
       isBeforeDispatch(result.getOwner()))
     return inKernel == "topk_ids" ? "own_ids" : "own_weights";
-  if (isa<moe::CombineOp>(result.getOwner()) &&
+  if (isa<moe::CombineOp, moe::CombineNormedOp>(result.getOwner()) &&
       llvm::any_of(result.getUsers(),
                    llvm::IsaPred<moe::SendBackOp, moe::FinalizeOp>))
     return "partial";
@@ -229,7 +230,7 @@ static void decidePartials(moe::ProgramOp program, moe::VariantOp variant) {
   const catalog::Gpu *gpu = program.getTarget().getGpuRow();
   if (!gpu || variant.getEngine())
     return;
-  for (auto combine : variant.getBody().getOps<moe::CombineOp>()) {
+  const auto decide = [&](auto combine) {
     const Type output =
         cast<RankedTensorType>(combine.getOut().getType()).getElementType();
     const double bytes = 4.0 * double(variant.getMaxTokens()) *
@@ -238,11 +239,16 @@ static void decidePartials(moe::ProgramOp program, moe::VariantOp variant) {
     const bool inSlices = isInSlices(variant, *combine.getOperation());
     if (output.isF32() || (output.isF16() && !inSlices) ||
         (bytes <= gpu->l2 * 1024 * 1024 && !inSlices))
-      continue;
+      return;
     Value partials = combine.getPartials();
     auto type = cast<RankedTensorType>(partials.getType());
     partials.setType(type.clone(output));
-  }
+  };
+  for (Operation &op : variant.getBody().front())
+    if (auto combine = dyn_cast<moe::CombineOp>(op))
+      decide(combine);
+    else if (auto combine = dyn_cast<moe::CombineNormedOp>(op))
+      decide(combine);
 }
 
 /// A kernel of its own tells rows from padding, and whose they are, by the

@@ -62,6 +62,9 @@ void infer(moe::LayerOp layer) {
   // A factor of one and a single group are no factor and no groups.
   if (scale && scale.getValueAsDouble() == 1.0)
     scale = {};
+  FloatAttr logitScale = routing.getLogitScale();
+  if (logitScale && logitScale.getValueAsDouble() == 1.0)
+    logitScale = {};
   const bool isGrouped = routing.getGroups() > 1;
   StringRef method = routing.getMethod();
   if (std::string_view(method) == catalog::kAutoRouting) {
@@ -83,11 +86,11 @@ void infer(moe::LayerOp layer) {
   if (row->needs.contains("weight_on_input"))
     layer.setApplyRouterWeightOnInput(true);
   const bool keepsGroups = isGrouped || row->needs.contains("groups");
-  layer.setRoutingAttr(
-      moe::RoutingAttr::get(layer.getContext(), method, StringRef(), false,
-                            keepsGroups ? routing.getGroups() : 0,
-                            keepsGroups ? routing.getTopGroups() : 0, scale,
-                            bias, routing.getSoftcap()));
+  layer.setRoutingAttr(moe::RoutingAttr::get(
+      layer.getContext(), method, StringRef(), false,
+      keepsGroups ? routing.getGroups() : 0,
+      keepsGroups ? routing.getTopGroups() : 0, scale, bias,
+      routing.getSoftcap(), logitScale, routing.getEpsilon()));
 }
 
 struct InferRoutingPass

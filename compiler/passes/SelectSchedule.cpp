@@ -321,6 +321,20 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
          isProgrammatic(program)});
   }
 
+  /// One CTA a token, which reads whole rows: each thread keeps its columns of
+  /// all of them where these are one vector.
+  moe::ScheduleAttr scheduleOfNorm(moe::ProgramOp program,
+                                   moe::CombineNormedOp combine) {
+    const int64_t hidden = combine.getWidth();
+    const int64_t width =
+        16 / std::min(elementBytes(elementTypeOf(combine.getOut())),
+                      elementBytes(elementTypeOf(combine.getPartials())));
+    const int64_t vectors = llvm::divideCeil(hidden, width);
+    return attribute<moe::CombineScheduleAttr>(
+        {hidden, std::clamp<int64_t>(llvm::alignTo(vectors, 32), 32, 512),
+         isProgrammatic(program)});
+  }
+
   FailureOr<moe::ScheduleAttr> decide(moe::ProgramOp program,
                                       moe::KernelOp kernel) {
     const int64_t tokens = tokenRange(kernel).second;
@@ -333,6 +347,8 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     if (auto combine = findStage<moe::CombineOp>(kernel))
       return scheduleOfSum(program, combine.getOut(), combine.getPartials(),
                            tokens);
+    if (auto combine = findStage<moe::CombineNormedOp>(kernel))
+      return scheduleOfNorm(program, combine);
     if (auto finalize = findStage<moe::FinalizeOp>(kernel))
       return scheduleOfSum(program, finalize.getOut(), finalize.getPartials(),
                            tokens / int64_t(finalize.getRanks()));

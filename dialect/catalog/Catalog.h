@@ -17,6 +17,7 @@
 #include "runtime/support/WordList.h"
 
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +60,11 @@ constexpr bool areNames(WordList words, const Row (&table)[N]) {
     if (!find(table, word))
       return false;
   return true;
+}
+
+/// Returns true for numbers above 0 of f32, in which kernels compute.
+constexpr bool isPositiveFloat(double value) {
+  return float(value) > 0 && float(value) <= std::numeric_limits<float>::max();
 }
 
 /// A list of words that owns its text.

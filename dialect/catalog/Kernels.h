@@ -110,6 +110,16 @@ inline constexpr KernelKind kKernelKinds[] = {
      .members = "Input:identity Partial:partials Output:out pairs hidden "
                 "column_blocks places_early=early",
      .grid = "tokens * {column_blocks}"},
+    {.name = "combine_normed",
+     .header = "combine_normed.cuh",
+     .function = "combineNormed",
+     .stages = "combine_normed",
+     .early = "positions topk_weights",
+     .arguments = "partials positions topk_weights norm_weight tokens out "
+                  "residual",
+     .members = "Partial:partials Output:out pairs hidden places_early=early",
+     .grid = "tokens",
+     .label = "1x{hidden}"},
     // Between ranks: a kernel that writes into other windows ends when those
     // of all ranks have written.
     {.name = "dispatch",

@@ -46,7 +46,9 @@ inline constexpr RoutingStep kSelections[] = {
     {.name = "given", .policy = "moe::routing::Given"},
 };
 
-/// softmax and sigmoid: of the selected logits. sum_epsilon: the sum + 1e-20.
+/// softmax and sigmoid: of the selected logits. sum_epsilon: the sum + 1e-20,
+/// or
+/// + #moe.routing's epsilon.
 inline constexpr RoutingStep kNormalizations[] = {
     {.name = "none", .policy = "moe::routing::None"},
     {.name = "softmax", .policy = "moe::routing::SoftmaxSelected"},
@@ -61,7 +63,8 @@ struct RoutingMethod {
   std::string_view select;    ///< a row of kSelections
   std::string_view normalize; ///< a row of kNormalizations
   /// Which of #moe.routing's fields and of the layer's options the method
-  /// takes: groups, bias, scale, expert_scale, table, softcap.
+  /// takes: groups, bias, scale, expert_scale, table, softcap, logit_scale,
+  /// epsilon.
   WordList options = {};
   /// Which of them it cannot do without, or weight_on_input: that weights
   /// multiply x. A bias and that need no saying.
@@ -74,22 +77,22 @@ inline constexpr RoutingMethod kRoutingMethods[] = {
     {.name = "renormalize", .score = "identity", .select = "top_k", .normalize = "softmax", .options = "groups scale expert_scale"},
     {.name = "renormalize_naive", .score = "softmax", .select = "top_k", .normalize = "sum", .options = "groups scale expert_scale"},
     {.name = "topk", .score = "identity", .select = "top_k", .normalize = "none", .options = "groups scale expert_scale"},
-    {.name = "sigmoid", .score = "sigmoid", .select = "top_k", .normalize = "none", .options = "groups scale expert_scale softcap"},
-    {.name = "sigmoid_renorm", .score = "sigmoid", .select = "top_k", .normalize = "sum_epsilon", .options = "groups scale expert_scale softcap"},
+    {.name = "sigmoid", .score = "sigmoid", .select = "top_k", .normalize = "none", .options = "groups scale expert_scale softcap logit_scale"},
+    {.name = "sigmoid_renorm", .score = "sigmoid", .select = "top_k", .normalize = "sum_epsilon", .options = "groups scale expert_scale softcap logit_scale epsilon"},
     {.name = "topk_sigmoid", .score = "identity", .select = "top_k", .normalize = "sigmoid", .options = "groups scale expert_scale"},
     {.name = "topk_sigmoid_bias", .score = "identity", .select = "top_k", .normalize = "sigmoid", .options = "bias scale expert_scale",
      .needs = "bias"},
     {.name = "llama4", .score = "identity", .select = "top_k", .normalize = "sigmoid", .options = "expert_scale",
      .needs = "weight_on_input"},
-    {.name = "sigmoid_bias", .score = "sigmoid", .select = "top_k", .normalize = "none", .options = "bias groups scale expert_scale softcap",
+    {.name = "sigmoid_bias", .score = "sigmoid", .select = "top_k", .normalize = "none", .options = "bias groups scale expert_scale softcap logit_scale",
      .needs = "bias"},
-    {.name = "deepseek_v3", .score = "sigmoid", .select = "top_k", .normalize = "sum_epsilon", .options = "bias groups scale expert_scale softcap",
+    {.name = "deepseek_v3", .score = "sigmoid", .select = "top_k", .normalize = "sum_epsilon", .options = "bias groups scale expert_scale softcap logit_scale epsilon",
      .needs = "bias"},
-    {.name = "minimax2", .score = "sigmoid", .select = "top_k", .normalize = "sum_epsilon", .options = "bias expert_scale softcap",
+    {.name = "minimax2", .score = "sigmoid", .select = "top_k", .normalize = "sum_epsilon", .options = "bias expert_scale softcap logit_scale epsilon",
      .needs = "bias"},
     {.name = "deepseek_v4", .score = "sqrtsoftplus", .select = "top_k", .normalize = "sum_epsilon",
-     .options = "bias scale expert_scale table softcap"},
-    {.name = "sqrtsoftplus", .score = "sqrtsoftplus", .select = "top_k", .normalize = "none", .options = "bias scale expert_scale table softcap"},
+     .options = "bias scale expert_scale table softcap logit_scale epsilon"},
+    {.name = "sqrtsoftplus", .score = "sqrtsoftplus", .select = "top_k", .normalize = "none", .options = "bias scale expert_scale table softcap logit_scale"},
     {.name = "ernie", .score = "softmax", .select = "top_k", .normalize = "sum", .options = "bias groups scale expert_scale",
      .needs = "bias"},
     {.name = "longcat", .score = "softmax", .select = "top_k", .normalize = "none", .options = "bias groups scale expert_scale",

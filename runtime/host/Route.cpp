@@ -87,6 +87,7 @@ struct Method {
   int64_t experts = 0, topK = 0, groups = 0, topGroups = 0;
   float scale = 1, outputScale = 1;
   float softcap = 0;                    ///< 0: none
+  float logitScale = 1, epsilon = 0;    ///< of scores, 0: the normalization's
   std::vector<float> bias, expertScale; ///< empty: none
   int64_t groupSize() const { return experts / groups; }
 };
@@ -137,6 +138,7 @@ private:
   }
 
   float score(float logit) const {
+    logit *= method.logitScale;
     if (method.softcap > 0)
       logit = routing::softcapped(logit, method.softcap);
     return method.score.score(logit, maximum, sum);
@@ -230,7 +232,10 @@ private:
       terms += weights[k];
     }
     for (int64_t k = 0; k < method.topK; ++k) {
-      if (method.normalize.weight)
+      if (method.epsilon > 0)
+        weights[k] = routing::overSumWith(weights[k], static_cast<float>(terms),
+                                          method.epsilon);
+      else if (method.normalize.weight)
         weights[k] =
             method.normalize.weight(weights[k], static_cast<float>(terms));
       weights[k] *= method.scale;
@@ -293,6 +298,18 @@ Result<Method> readMethod(KernelRun &run) {
     return run.fail("expected a softcap of at least 0, and none with score {}, "
                     "got {}",
                     method.score.name, method.softcap);
+  factor("logit_scale", method.logitScale);
+  if (!(method.logitScale > 0) ||
+      (method.logitScale != 1 && method.score.needsSum))
+    return run.fail("expected a logit_scale above 0, and none with score {}, "
+                    "got {}",
+                    method.score.name, method.logitScale);
+  factor("epsilon", method.epsilon);
+  if (method.epsilon < 0 ||
+      (method.epsilon > 0 && method.normalize.name != "sum_epsilon"))
+    return run.fail("expected an epsilon of at least 0, and none with "
+                    "normalize {}, got {}",
+                    method.normalize.name, method.epsilon);
   for (auto [name, values] : {std::pair{"routing_bias", &method.bias},
                               std::pair{"expert_scale", &method.expertScale}}) {
     if (!run.has(name))

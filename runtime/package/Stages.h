@@ -44,7 +44,8 @@ inline constexpr StageKind kStageKinds[] = {
      .attributes =
          "score:string select:string normalize:string experts:integer "
          "top_k:integer groups:integer top_groups:integer scale:number "
-         "output_scale:number~ softcap:number~ table_rows:integer~ "
+         "output_scale:number~ softcap:number~ logit_scale:number~ "
+         "epsilon:number~ table_rows:integer~ "
          "physical_experts:integer~ replica_slots:integer~ shared:integer~ "
          "zero:integer~"},
     // most_blocks: a block has the smallest multiple of block_tokens tokens
@@ -145,6 +146,12 @@ inline constexpr StageKind kStageKinds[] = {
                  "add_identity?",
      .results = "out",
      .attributes = "pairs:integer hidden:integer output_type:string~"},
+    // norm_weight: what is above 1 of the factors that columns have before the
+    // norm, whose mean of squares gets epsilon.
+    {.op = "combine_normed",
+     .operands = "partials positions topk_weights norm_weight residual?",
+     .results = "out",
+     .attributes = "pairs:integer hidden:integer epsilon:number"},
     // Into the windows of `ranks` ranks. experts: those that they share out;
     // where it is missing all have all. pairs: ids of a token.
     {.op = "dispatch",
@@ -237,6 +244,7 @@ inline constexpr StageKind kStageKinds[] = {
   STAGE(grouped_matmul)                                                        \
   STAGE(activate)                                                              \
   STAGE(combine)                                                               \
+  STAGE(combine_normed)                                                        \
   STAGE(dispatch)                                                              \
   STAGE(send_back)                                                             \
   STAGE(finalize)                                                              \

@@ -278,6 +278,8 @@ std::string WeightLoader::takerFor(const Found &found, bool quantize) const {
     return "a layer with e_score_correction_bias";
   case Kind::ExpertScale:
     return "a layer with per_expert_scale";
+  case Kind::PostExpertNorm:
+    return "a layer with post_expert_norm_eps";
   case Kind::HashTable:
     break;
   }

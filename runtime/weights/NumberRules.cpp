@@ -37,6 +37,7 @@ NumberRule weights::ruleOf(Kind kind, const LayerShape::Group &group,
   case Kind::Bias:
   case Kind::RoutingBias:
   case Kind::ExpertScale:
+  case Kind::PostExpertNorm:
     return NumberRule::Finite;
   case Kind::Weight:
     // Codes may have no NaN.

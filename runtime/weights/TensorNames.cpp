@@ -92,6 +92,7 @@ constexpr LayerWord kLayerWords[] = {
     {"bias", "gate", Kind::RoutingBias, "ffn"},
     {"bias", "gate", Kind::RoutingBias, "mlp", true},
     {"per_expert_scale", "", Kind::ExpertScale},
+    {"weight", "post_expert_norm", Kind::PostExpertNorm, "experts"},
     {"tid2eid", "", Kind::HashTable},
 };
 
@@ -157,6 +158,8 @@ constexpr KindText kTexts[] = {
     {Kind::RoutingBias, "e_score_correction_bias, expert_bias or router_bias",
      "the bias that chooses experts"},
     {Kind::ExpertScale, "per_expert_scale", "factors of experts"},
+    {Kind::PostExpertNorm, "post_expert_norm.weight",
+     "factors of the norm after each expert"},
     {Kind::HashTable, "tid2eid", "a table of experts by token"},
 };
 

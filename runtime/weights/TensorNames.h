@@ -47,6 +47,7 @@ enum class Kind {
   Bias,
   RoutingBias,
   ExpertScale,
+  PostExpertNorm,
   HashTable,
 };
 

@@ -47,6 +47,7 @@ std::optional<Kind> WeightPlan::kindOfLayer(std::string_view value) {
   constexpr std::pair<std::string_view, Kind> kOfLayer[] = {
       {"routing_bias", Kind::RoutingBias},
       {"per_expert_scale", Kind::ExpertScale},
+      {"post_expert_norm", Kind::PostExpertNorm},
       {"hash_table", Kind::HashTable},
   };
   for (const auto &[name, kind] : kOfLayer)

@@ -450,3 +450,73 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
   input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
   routing = #moe.routing<renormalize, softcap = 2.0>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: post_expert_norm: each of 2 ranks of tensor parallel has a part of every sum, and the norm is of their sum; accepted: ranks that share out whole experts (use_ep)}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, post_expert_norm = 1.0e-8, local_intermediate = 16, local_begin = 0, local_experts = 8, w2_bias = true,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: post_expert_norm: not with activation_format = batched: rows go back to who sent them; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, post_expert_norm = 1.0e-8, activation_format = "batched",
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: post_expert_norm: not with defer_finalize: the caller sums over rows; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, post_expert_norm = 1.0e-8, defer_finalize,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: post_expert_norm: not with part finalize: it has no weights; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, post_expert_norm = 1.0e-8, part = "finalize",
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: post_expert_norm: not with lora: rows have no addends yet; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, post_expert_norm = 1.0e-8, lora,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: post_expert_norm: not with apply_router_weight_on_input: the norm takes such a weight away; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 1, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, post_expert_norm = 1.0e-8, apply_router_weight_on_input,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: post_expert_norm: not with zero_experts: their rows are those of x; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, post_expert_norm = 1.0e-8, zero_experts = 2,
+  routing = #moe.routing<longcat>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: post_expert_norm: not with num_shared_experts: the norm is of the others; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, post_expert_norm = 1.0e-8, num_shared_experts = 1,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'renormalize' does not take 'logit_scale'; accepted: groups scale expert_scale}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, post_expert_norm = 1.0e-8, 
+  routing = #moe.routing<renormalize, logit_scale = 0.5>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'sigmoid' does not take 'epsilon'; accepted: groups scale expert_scale softcap logit_scale}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, post_expert_norm = 1.0e-8, 
+  routing = #moe.routing<sigmoid, epsilon = 0.5>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -57,3 +57,8 @@ moe.layer @scale_on_output {experts = 128, top_k = 8, hidden = 2048, intermediat
 // CHECK: routing = #moe.routing<llama4>,
 // CHECK: apply_router_weight_on_input
 moe.layer @weight_on_input {experts = 128, top_k = 1, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<llama4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// A factor of one is none, of logits too.
+// CHECK-LABEL: moe.layer @logits_as_they_are {
+// CHECK: routing = #moe.routing<minimax2, bias, epsilon = 1.0{{.*}}e-15>,
+moe.layer @logits_as_they_are {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<minimax2, logit_scale = 1.0, epsilon = 1.0e-15>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -259,13 +259,28 @@ struct Rank {
                     bytes.span.data() + e * part.bytes());
         stored.insert_or_assign(of.prefix + part.name, std::move(bytes));
       }
+    if (layer.postExpertNorm > 0) {
+      Bytes bytes(layer.hidden * 4);
+      reference::fillPostExpertNorm(layer, kSeed, 0, 0, layer.hidden,
+                                    bytes.span.data());
+      stored.insert_or_assign(kNorm, std::move(bytes));
+    }
   }
+
+  /// The weight that all ranks have alike.
+  static constexpr const char *kNorm = "post_expert_norm";
 
   /// Takes this rank's share of the whole layer's weights.
   void takeWeights(const Rank &whole) {
     const std::vector<Held> its = held(), wholes = whole.held();
     for (size_t i = 0; i < its.size(); ++i)
       takeOf(its[i], partsOf(wholes.at(i).layer), whole);
+    if (layer.postExpertNorm > 0) {
+      const Bytes &all = whole.stored.at(kNorm);
+      Bytes bytes(int64_t(all.span.size()));
+      std::ranges::copy(all.span, bytes.span.begin());
+      stored.insert_or_assign(kNorm, std::move(bytes));
+    }
   }
 
   void takeOf(const Held &of, const std::vector<Part> &wholes,

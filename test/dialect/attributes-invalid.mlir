@@ -367,3 +367,13 @@ module attributes {a = #moe.slices_schedule<tile = [64, 128, 128], stages = 4, b
 
 // expected-error@+1 {{'softcap' must be positive, got 0.000000e+00; no cap is said by leaving it away}}
 module attributes {a = #moe.routing<sigmoid, softcap = 0.0>} {}
+
+// -----
+
+// expected-error@+1 {{'logit_scale' must be a positive number of f32, got -1.000000e+00}}
+module attributes {a = #moe.routing<sigmoid, logit_scale = -1.0>} {}
+
+// -----
+
+// expected-error@+1 {{'epsilon' must be a positive number of f32, got 1.000000e+39}}
+module attributes {a = #moe.routing<sigmoid_renorm, epsilon = 1.0e39>} {}

@@ -42,6 +42,7 @@ moe.layer @plain {
 // CHECK-NEXT: lora,
 // CHECK-NEXT: num_shared_experts = 1,
 // CHECK-NEXT: per_expert_scale,
+// CHECK-NEXT: post_expert_norm = 1.0{{.*}}e-08,
 // CHECK-NEXT: redundant_experts = 2,
 // CHECK-NEXT: residual,
 // CHECK-NEXT: routed_scale = 2.5{{.*}},
@@ -67,4 +68,4 @@ moe.layer @everything {
   eplb, expert_map, redundant_experts = 2, shared_expert_gate, shared_intermediate = 512, num_shared_experts = 1,
   zero_experts = 4, hash_vocabulary = 100, per_expert_scale, routed_scale_on_output, routed_scale = 2.5,
   apply_router_weight_on_input, scales_swizzled, input_quantized, stored_layout = "columns",
-  gate_up_order = "interleaved", has_bias}
+  gate_up_order = "interleaved", has_bias, post_expert_norm = 1.0e-8}

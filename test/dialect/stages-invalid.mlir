@@ -893,3 +893,27 @@ func.func @shared_rows_weights(%v: tensor<1xi32>) {
   %t, %c, %o, %p, %w = moe.shared_rows tile_rows = 64 valid %v : (tensor<1xi32>) -> (tensor<?x4xi32>, tensor<3xi32>, tensor<2xi32>, tensor<?x1xi32>, tensor<?x1xf16>)
   return
 }
+
+// -----
+
+func.func private @f(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>, %n: tensor<64xf32>) {
+  // expected-error@+1 {{'moe.combine_normed' op 'epsilon' must be a positive number of f32, got 0.000000e+00}}
+  %o = moe.combine_normed epsilon = 0.0 %y, %p, %w norm %n : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<64xf32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>, %n: tensor<32xf32>) {
+  // expected-error@+1 {{'moe.combine_normed' op 'norm_weight' must be 'tensor<64xf32>', got 'tensor<32xf32>'}}
+  %o = moe.combine_normed epsilon = 1.0 %y, %p, %w norm %n : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<32xf32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>, %n: tensor<64xf32>, %r: tensor<?x64xf32>) {
+  // expected-error@+1 {{'moe.combine_normed' op 'residual' must be 'tensor<?x64xbf16>', got 'tensor<?x64xf32>'}}
+  %o = moe.combine_normed epsilon = 1.0 %y, %p, %w norm %n residual %r : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<64xf32>, tensor<?x64xf32>) -> tensor<?x64xbf16>
+  return
+}

@@ -67,16 +67,29 @@ def wide_packages(rows):
                settings(ARCHS[0], scheme["name"], timing))
 
 
+# Options that no row of the catalog has: an arch, the routing method that takes them, and the layer's keys and values.
+OPTIONS = [
+    ("sm_90a", "sigmoid", {"router_logit_softcapping": 2.0}),
+    ("sm_90a", "sigmoid_renorm", {"router_logit_softcapping": 0.5}),
+    ("sm_90a", "minimax2", {"post_expert_norm_eps": 0.1, "router_output_multiplier": 0.5, "norm_topk_prob_eps": 0.25}),
+    # More pairs than a thread keeps rows of, and columns that are no whole vectors of the output.
+    ("sm_80", "minimax2", {"post_expert_norm_eps": 0.1, "experts_per_token": 11, "num_experts": 16, "hidden_dim": 136}),
+    # More columns than threads have vectors; and ranks that have no row of some tokens.
+    ("sm_90a", "renormalize", {"post_expert_norm_eps": 0.1, "hidden_dim": 4352, "intermediate_size": 16, "residual": True,
+                               "moe_parallel_config": {"tp_size": 4, "tp_rank": 1, "use_ep": True}}),
+]
+
+
 def option_packages(rows):
-    """Options that no row of the catalog has: the layer's key and value, beside the routing method that takes it."""
+    """Packages of OPTIONS, as packages() has them."""
     methods = {method["name"]: method for method in rows["routing"]}
     scheme = next(scheme for scheme in rows["schemes"] if scheme["name"] == "bf16")
-    for timing, (method, key, value) in zip(TIMINGS, [("sigmoid", "router_logit_softcapping", 2.0),
-                                                      ("sigmoid_renorm", "router_logit_softcapping", 0.5)]):
+    for number, (arch, method, options) in enumerate(OPTIONS):
+        timing = TIMINGS[number % len(TIMINGS)]
         layer = testing.layer_json("emulated", SHAPE, scheme, rows["activations"][0], methods[method], False)
-        yield (f"{ARCHS[0]}-{method}-{key}-{timing}", {**layer, key: value},
-               [f"--arch={ARCHS[0]}", "--no-cubin", f"--max-tokens={MAX_TOKENS}"], [f"--tokens={TOKENS}"],
-               settings(ARCHS[0], scheme["name"], timing))
+        yield (f"{arch}-{method}-{'-'.join(options)}-{timing}", {**layer, **options},
+               [f"--arch={arch}", "--no-cubin", f"--max-tokens={MAX_TOKENS}"], [f"--tokens={TOKENS}"],
+               settings(arch, scheme["name"], timing))
 
 
 def packages(rows, every):

@@ -85,6 +85,19 @@ TYPED = {
     "custom": {},
 }
 TYPED_TOKENS = "1,2,7,64,500"
+# Options of layers that no other group has: scheme, the layer's keys and values.
+NORMED = {"routing_method": "minimax2", "router_output_multiplier": 0.5, "norm_topk_prob_eps": 0.25, "post_expert_norm_eps": 0.1}
+OPTIONED = {
+    # As Muse Spark's, with fewer experts: a thread keeps its columns of all rows.
+    "norm-muse-spark": ("bf16", {**NORMED, "num_experts": 32, "experts_per_token": 8, "hidden_dim": 4096, "intermediate_size": 1024,
+                                 "post_expert_norm_eps": 1e-8, "router_output_multiplier": 0.1767766952966369, "norm_topk_prob_eps": 1e-15}),
+    "norm-many-pairs": ("bf16", {**NORMED, "num_experts": 24, "experts_per_token": 11, "hidden_dim": 136, "intermediate_size": 96}),
+    "norm-wide": ("fp8_block", {**NORMED, "num_experts": 8, "experts_per_token": 2, "hidden_dim": 7168, "intermediate_size": 256,
+                                "residual": True}),
+    "norm-nvfp4": ("nvfp4_w4a16", {**NORMED, "num_experts": 16, "experts_per_token": 8, "hidden_dim": 512, "intermediate_size": 256}),
+    "norm-rank": ("int4_w4a16", {**NORMED, "num_experts": 16, "experts_per_token": 4, "hidden_dim": 384, "intermediate_size": 256,
+                                 "out_dtype": "float32", "moe_parallel_config": {"tp_size": 4, "tp_rank": 1, "use_ep": True}}),
+}
 # Packages of all ranks: what adds b2, the first expert, parts of several sizes, a map of experts, what zero experts hand on.
 RANKS_SHAPE = {"num_experts": 60, "experts_per_token": 4, "hidden_dim": 512, "intermediate_size": 1024, "has_bias": True}
 RANKED = {

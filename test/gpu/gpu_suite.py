@@ -508,7 +508,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", default=str(pathlib.Path(__file__).resolve().parent), help="the folder with index.json")
     parser.add_argument("--json", default="gpu_suite.json", help="where the results go")
-    parser.add_argument("--group", default="", help="some of rows,random,types,parts,ranks,models,limits,delays,mutants,sanitizers")
+    parser.add_argument("--group", default="", help="some of rows,random,types,options,parts,ranks,models,limits,delays,mutants,sanitizers")
     parser.add_argument("--filter", default="", help="only packages with this in their name")
     parser.add_argument("--tools", default="", help="only entries of these sanitizers, memcheck,racecheck say")
     parser.add_argument("--planted-elsewhere", action="store_true", help="leave planted faults to a run beside this one")

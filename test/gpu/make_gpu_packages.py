@@ -8,9 +8,9 @@ compiled where they run, if --cubins does not say otherwise; with --no-cubins, a
 Mutants of templates/ are packages with patched headers and the cubins of those; their checks must fail.
 
 Groups: rows (every scheme, backend and engine), random (layers drawn from the whole language), types (of logits and given
-weights, by methods that route in different ways), parts (of layers: every method routes, every scheme quantizes, sets of options
-finalize), ranks (each rank of a package of all), models, limits (offsets beyond 32 bits, very many tokens), delays (kernels that read
-before their predecessor has written), mutants, sanitizers.
+weights, by methods that route in different ways), options (which no other group has), parts (of layers: every method routes, every
+scheme quantizes, sets of options finalize), ranks (each rank of a package of all), models, limits (offsets beyond 32 bits, very many
+tokens), delays (kernels that read before their predecessor has written), mutants, sanitizers.
 """
 
 import concurrent.futures
@@ -236,6 +236,24 @@ class Maker:
             if method in ("renormalize", "longcat", "minimax2"):
                 # Rows of a narrow type end where those of a wide one go on.
                 self.add("types", name, [run + ["--seed=3"] for run in runs], sanitizer="memcheck")
+
+    def make_options(self):
+        for option, (scheme, fields) in cases.OPTIONED.items():
+            name = f"option-{option}"
+            if not self.named(name):
+                continue
+            layer = self.write_layer(name, {"moec_layer": 1, "name": name.replace("-", "_"), "in_dtype": "bf16", "quant_config": scheme,
+                                            **fields})
+            if not self.compile(name, layer, ["--max-tokens=8192"]):
+                continue
+            self.add("options", name, [
+                [f"--tokens={cases.TOKENS}", "--routing=uniform,skewed", "--sample=64"],
+                ["--tokens=1,33,500", "--routing=one_expert,empty_expert,nan_inf", "--sample=64"],
+                ["--tokens=0,1,33,500", "--capture", "--sample=24"], ["--tokens=0,1,33,500", "--chain", "--sample=24"],
+                ["--tokens=33", "--inputs=ids64", "--given-weights-dtype=f16"], ["--tokens=33", "--valid-tokens=20"],
+            ], both_ends=True)
+            for sanitizer in cases.SANITIZERS:
+                self.add("options", name, [["--tokens=1,33", "--sample=4", *self.sanitizer_arguments(sanitizer)]], sanitizer=sanitizer)
 
     def make_parts(self):
         for case in parts.cases(self.rows):
@@ -531,7 +549,7 @@ def main():
     arguments = testing.parser(__doc__.splitlines()[0])
     arguments.add_argument("--out", required=True, help="the folder to fill")
     arguments.add_argument("--arch", default="sm_90a")
-    arguments.add_argument("--only", default="", help="some of rows,random,types,parts,ranks,models,limits,delays,mutants,sanitizers")
+    arguments.add_argument("--only", default="", help="some of rows,random,types,options,parts,ranks,models,limits,delays,mutants,sanitizers")
     arguments.add_argument("--layers", type=int, default=300, help="how many random ones")
     arguments.add_argument("--seed", default="1", help="of the random ones")
     arguments.add_argument("--most-work", type=float, default=GPU_WORK, help="multiplications of a run of a random one")
@@ -542,7 +560,7 @@ def main():
     arguments.add_argument("--filter", default="", help="only packages with this regular expression in their name; sanitizers: all")
     options = arguments.parse_args()
     maker = Maker(options)
-    for group in ("rows", "random", "types", "parts", "ranks", "models", "limits", "delays", "mutants",
+    for group in ("rows", "random", "types", "options", "parts", "ranks", "models", "limits", "delays", "mutants",
                   "sanitizers"):
         if maker.wanted(group):
             getattr(maker, "make_" + group)()

@@ -211,6 +211,19 @@ TEST(Families, ValuesThatWouldMakeAnotherLayer) {
             "in.json: $.norm_topk_prob: expected false (no routing method "
             "divides sigmoids of logits that a bias has chosen by their sum), "
             "got true");
+  json spark = bare("muse_spark");
+  spark["text_config"] = {{"model_type", "muse_spark_text"}};
+  const LayerDescription layer = accepted(spark.dump());
+  EXPECT_EQ(layer.latentHidden, 4096);
+  EXPECT_EQ(layer.postExpertNorm, 1e-8);
+  EXPECT_EQ(layer.routing.logitScale, 0.1767766952966369);
+  EXPECT_EQ(layer.routing.epsilon, 1e-15);
+  EXPECT_TRUE(layer.routing.bias);
+  EXPECT_EQ(layer.logitsType, "f32");
+  spark["text_config"]["post_norm_eps"] = 0;
+  EXPECT_EQ(refused(spark.dump()),
+            "in.json: $.text_config.post_norm_eps: expected a number of f32 "
+            "above 0, got the number 0");
   json mistral = bare("mistral4");
   mistral["n_group"] = 4;
   EXPECT_EQ(refused(mistral.dump()),

@@ -218,11 +218,12 @@ TEST(LayerJson, UnknownFields) {
       "intermediate_size, "
       "is_act_and_mul, is_lora_enabled, latent_hidden_dim, "
       "moe_parallel_config, moec_layer, n_shared_experts, name, "
-      "num_expert_group, "
+      "norm_topk_prob_eps, num_expert_group, "
       "num_experts, num_redundant_experts, num_zero_experts, out_dtype, "
-      "per_expert_scale, quant_config, "
+      "per_expert_scale, post_expert_norm_eps, quant_config, "
       "renormalize, residual, routed_scaling_factor, "
       "router_logit_softcapping, router_logits_dtype, "
+      "router_output_multiplier, "
       "routing_method, scoring_func, shared_expert_gate, "
       "shared_intermediate_size, "
       "skip_final_all_reduce, stored_hidden_dim, "
@@ -264,6 +265,26 @@ TEST(LayerJson, ACapOfTheLogitsIsAboveZero) {
   EXPECT_EQ(refused({{"router_logit_softcapping", 0}}),
             "in.json: $.router_logit_softcapping: expected a number above 0, "
             "or no field for no cap, got the number 0");
+}
+
+TEST(LayerJson, NumbersOfANormAndOfTheRouterAreAboveZero) {
+  const auto layer = accepted({{"post_expert_norm_eps", 1e-8},
+                               {"router_output_multiplier", 0.5},
+                               {"norm_topk_prob_eps", 1e-15}});
+  EXPECT_EQ(layer.postExpertNorm, 1e-8);
+  EXPECT_EQ(layer.routing.logitScale, 0.5);
+  EXPECT_EQ(layer.routing.epsilon, 1e-15);
+  EXPECT_EQ(accepted({}).postExpertNorm, std::nullopt);
+  EXPECT_EQ(refused({{"post_expert_norm_eps", 0}}),
+            "in.json: $.post_expert_norm_eps: expected a number of f32 above "
+            "0, or no field for no norm, got the number 0");
+  // Not 0, but f32 has no such number.
+  EXPECT_EQ(refused({{"router_output_multiplier", 1e-60}}),
+            "in.json: $.router_output_multiplier: expected a number of f32 "
+            "above 0, or no field for 1, got the number 1e-60");
+  EXPECT_EQ(refused({{"norm_topk_prob_eps", -1}}),
+            "in.json: $.norm_topk_prob_eps: expected a number of f32 above 0, "
+            "or no field for the method's, got the number -1");
 }
 
 TEST(LayerJson, WordsOfVllmForActivationAndMemory) {

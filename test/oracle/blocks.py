@@ -123,6 +123,8 @@ def logits_of(family: Family, router: Any, x: torch.Tensor, result: Any) -> torc
     """The logits, whose place among the router's results differs between releases."""
     if hasattr(router, "router_logit_softcapping"):  # laguna gives them capped
         return nn.functional.linear(x, router.weight).float()
+    if hasattr(router, "output_multiplier"):  # muse_spark gives them multiplied
+        return nn.functional.linear(x.float(), router.weight.float())
     if hasattr(router, "classifier"):  # longcat_flash; some releases do not give them
         return nn.functional.linear(x.float(), router.classifier.weight.float())
     if not isinstance(result, tuple):
@@ -225,6 +227,8 @@ def stored(family: Family, block: Any, package: Package) -> tuple[dict[str, torc
             made["routing_bias"] = tensor.reshape(-1)
         elif name.endswith("per_expert_scale"):
             made["per_expert_scale"] = tensor
+        elif name.endswith("post_expert_norm.weight"):
+            made["post_expert_norm"] = tensor
         elif name.endswith("tid2eid"):
             made["hash_table"] = tensor
     wanted = package.of(STORED)

@@ -807,6 +807,27 @@ FAMILIES: dict[str, Family] = {
         {**TOPK, "renormalization": {"norm_topk_prob": True}, "gelu": {"hidden_act": "gelu"}},
         small=SMALL,
     ),
+    "muse_spark": Family(
+        "MuseSparkMoE",
+        "MuseSparkTextConfig",
+        "MuseSparkForConditionalGeneration",
+        sizes("num_local_experts", moe_intermediate_size=INTER, moe_hidden_size=64),
+        {
+            **TOPK,
+            "scale-2": {"routed_scaling_factor": 2.0},
+            "multiplier-1": {"output_multiplier": 1.0},
+            "norm-eps": {"post_norm_eps": 0.1},
+            "gelu": {"hidden_act": "gelu"},
+        },
+        outer="MuseSparkConfig",
+        beside={
+            "vision_config": {"num_hidden_layers": 1, "hidden_size": 64, "intermediate_size": 64, "num_attention_heads": 4},
+            "audio_config": {"patch_sizes": [4], "hidden_sizes": [32], "depths": [1], "num_hidden_layers": 1, "out_hidden_size": HIDDEN},
+            "out_hidden_size": 64,
+            "projector_hidden_size": 64,
+        },
+        small={**SMALL, "intermediate_size": 64},
+    ),
     "granitemoe_swa": Family(
         "GraniteMoeSWAMoE",
         "GraniteMoeSWAConfig",

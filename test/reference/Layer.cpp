@@ -298,6 +298,10 @@ static void readRouting(Reader &reader, const nlohmann::json &json,
     layer.expertScale = reader.boolean("routing.expert_scale");
   if (has("softcap"))
     layer.softcap = reader.number("routing.softcap");
+  if (has("logit_scale"))
+    layer.logitScale = reader.number("routing.logit_scale");
+  if (has("epsilon"))
+    layer.sumEpsilon = reader.number("routing.epsilon");
   if (has("table_rows"))
     layer.tableRows = reader.integer("routing.table_rows", 1);
   if (has("zero_experts"))
@@ -418,6 +422,8 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
     return json.contains(name) && reader.boolean(name);
   };
   layer.groupIndex = option("group_index");
+  if (json.contains("post_expert_norm"))
+    layer.postExpertNorm = reader.number("post_expert_norm");
   layer.residual = option("residual");
   layer.deferFinalize = option("defer_finalize");
   layer.batchInvariant = option("batch_invariant");

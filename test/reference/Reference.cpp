@@ -16,6 +16,7 @@
 #include "test/reference/FirstHalf.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace moec::reference {
 
@@ -46,6 +47,19 @@ static void addOthers(const Layer &layer, const Inputs &inputs,
         out[row * hidden + n] +=
             load(*inputs.residual.element, inputs.residual.data,
                  list[row] * hidden + n);
+}
+
+/// Makes the row of an expert's output its RMS norm.
+static void normalize(const Layer &layer, const Matrix &weight, double *row) {
+  double squares = 0;
+  for (int64_t n = 0; n < layer.hidden; ++n) {
+    row[n] *= 1 + load(*weight.element, weight.data, n);
+    squares += row[n] * row[n];
+  }
+  const double root =
+      std::sqrt(squares / double(layer.hidden) + layer.postExpertNorm);
+  for (int64_t n = 0; n < layer.hidden; ++n)
+    row[n] /= root;
 }
 
 Result<std::vector<double>> finalize(const Layer &layer, const Inputs &inputs,
@@ -87,6 +101,8 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
   if (layer.hasBias && (!present(inputs.b13) || !present(inputs.b2)))
     return invalid("b13 and b2 are needed: the layer has biases");
 
+  if (layer.postExpertNorm > 0 && !inputs.normWeight.data)
+    return invalid("post_expert_norm is needed: outputs are normalized");
   for (size_t i = 0; i < kActivationNumbers.size(); ++i)
     if (layer.ofExperts[i] && !inputs.numbers[i].data)
       return invalid(std::string("activation_") + kActivationNumbers[i] +
@@ -163,6 +179,8 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
         for (int64_t n = 0; n < hidden; ++n)
           y[p * hidden + n] +=
               load(*addend.element, addend.data, mine[p].pair * hidden + n);
+    for (int64_t p = 0; layer.postExpertNorm > 0 && p < count; ++p)
+      normalize(layer, inputs.normWeight, &y[p * hidden]);
     for (int64_t p = 0; p < count; ++p)
       for (int64_t n = 0; n < hidden; ++n)
         out[mine[p].row * hidden + n] += mine[p].weight * y[p * hidden + n];

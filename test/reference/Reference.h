@@ -108,6 +108,8 @@ struct Layer {
   bool weightOnInput = false;  ///< weights multiply x, not what becomes of it
   double routingScale = 1;
   double softcap = 0; ///< of logits before their score; 0: none
+  double logitScale = 1;
+  double sumEpsilon = 1e-20; ///< of the sum that divides scores
   double outputScale = 1;
   /// silu, gelu, gelu_tanh, relu2, swiglustep, situ, powlu, clamped_relu2
   std::string function;
@@ -138,6 +140,7 @@ struct Layer {
   bool deferFinalize = false;  ///< the caller sums over experts
   bool batchInvariant = false; ///< no bit depends on the other tokens
   bool lora = false;           ///< the caller may give addends
+  double postExpertNorm = 0;   ///< epsilon of each expert's norm; 0: none
   bool inputQuantized = false; ///< x comes quantized, with its scales
   bool eplb = false;           ///< the caller says who is whose replica
   int64_t redundantExperts = 0;
@@ -263,6 +266,7 @@ struct Inputs {
   Matrix hashTable;    ///< [tableRows, K], i32
   Matrix routingBias;  ///< [1, routedExperts], f32; with Layer::routingBias
   Matrix expertScale;  ///< the same; with Layer::expertScale
+  Matrix normWeight;   ///< [1, H], f32; with Layer::postExpertNorm
   /// [1, E_local], f32, of kActivationNumbers; with Layer::ofExperts.
   std::array<Matrix, 4> numbers;
   std::optional<int64_t> validTokens; ///< tokens from here on route nowhere

@@ -303,6 +303,38 @@ TEST(Reference, ZeroExpertsHandTheTokenOn) {
   EXPECT_EQ(out[3], 0);
 }
 
+TEST(Reference, EachOutputIsNormalized) {
+  Tiny tiny;
+  auto json = layerJson();
+  Inputs in = tiny.inputs();
+  in.logits = {};
+  const std::vector<int32_t> ids = {0, 1};
+  const std::vector<float> weights = {0.5f, 1};
+  in.givenIds = {ids.data(), findElement("i32"), 0};
+  in.givenWeights = {weights.data(), f32(), 0};
+  const auto plain = run(parse(json), in);
+  json["post_expert_norm"] = 0.75;
+  EXPECT_EQ(
+      compute(parse(json), in, *route(parse(json), in), {0}, 1).error().message,
+      "post_expert_norm is needed: outputs are normalized");
+  const std::vector<float> norm(parse(json).hidden, 0.5f);
+  in.normWeight = {norm.data(), f32(), 0};
+  const auto out = run(parse(json), in);
+  const int64_t hidden = parse(json).hidden;
+  for (int64_t token = 0; token < 2; ++token) {
+    double squares = 0;
+    for (int64_t n = 0; n < hidden; ++n) {
+      const double scaled =
+          1.5 * plain[token * hidden + n] / weights[size_t(token)];
+      squares += scaled * scaled;
+    }
+    const double root = std::sqrt(squares / double(hidden) + 0.75);
+    for (int64_t n = 0; n < hidden; ++n)
+      EXPECT_NEAR(out[token * hidden + n],
+                  1.5 * plain[token * hidden + n] / root, 1e-6);
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Routing
 //===----------------------------------------------------------------------===//
@@ -425,6 +457,17 @@ Routing routeBiased(const Layer &layer, const std::vector<float> &logits,
       route(layer, inputs, observed.empty() ? nullptr : observed.data());
   EXPECT_TRUE(routing);
   return routing ? *routing : Routing();
+}
+
+TEST(Routing, LogitsWithAFactorAndAnEpsilonOfTheSum) {
+  Layer layer = routingLayer("sigmoid", "sum_epsilon", 2, 2);
+  layer.logitScale = 0.5;
+  layer.sumEpsilon = 0.25;
+  const Routing routing = routeRow(layer, {4, -2});
+  const double best = 1 / (1 + std::exp(-2)), next = 1 / (1 + std::exp(1));
+  ASSERT_EQ(routing.weights.size(), 2u);
+  EXPECT_NEAR(routing.weights[0], best / (best + next + 0.25), 1e-6);
+  EXPECT_NEAR(routing.weights[1], next / (best + next + 0.25), 1e-6);
 }
 
 TEST(Routing, GroupsAndBias) {

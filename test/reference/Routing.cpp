@@ -93,7 +93,9 @@ std::vector<float> scoresOf(const Layer &layer,
     return softmax(logits);
   std::vector<float> scores = logits;
   for (float &score : scores) {
-    // The capped logit is a number of f32, as the logit is.
+    // Such a logit is a number of f32, as the logit is.
+    if (layer.logitScale != 1)
+      score = float(double(score) * double(float(layer.logitScale)));
     if (layer.softcap > 0)
       score = float(layer.softcap * std::tanh(double(score) / layer.softcap));
     if (layer.score == "sigmoid")
@@ -394,7 +396,8 @@ void computeWeights(const Router &router, const TokenKeys &token,
     }
     if (layer.normalize.starts_with("sum")) {
       const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-      const double more = layer.normalize == "sum_epsilon" ? 1e-20 : 0;
+      const double more =
+          layer.normalize == "sum_epsilon" ? layer.sumEpsilon : 0;
       for (double &value : values)
         value = sum == 0 ? 0 : value / (sum + more);
     }

@@ -291,6 +291,13 @@ void fillPerExpertScale(const Layer &, uint64_t seed, int64_t, int64_t row,
           0.5 + randomUniform(seed, Stream::RoutingScale, uint64_t(e)));
 }
 
+void fillPostExpertNorm(const Layer &, uint64_t seed, int64_t, int64_t row,
+                        int64_t rows, void *destination) {
+  for (int64_t n = row; n < row + rows; ++n)
+    store(*findElement("f32"), destination, n - row,
+          randomUniform(seed, Stream::PostExpertNorm, uint64_t(n)) - 0.5);
+}
+
 float numberOfExpert(uint64_t seed, int64_t expert, size_t number) {
   // As models have, and much less: limits cut, no number is a neighbour's.
   static constexpr double kUsual[] = {1.702, 1, 6, 7};

@@ -60,6 +60,7 @@ enum class Stream : uint64_t {
   W13GroupIndex,
   W2GroupIndex,
   Partials,
+  PostExpertNorm,
 };
 
 /// 64 well mixed bits.
@@ -101,6 +102,9 @@ void fillGiven(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
 void fillRoutingBias(const Layer &layer, uint64_t seed, int64_t expert,
                      int64_t row, int64_t rows, void *destination);
 void fillPerExpertScale(const Layer &layer, uint64_t seed, int64_t expert,
+                        int64_t row, int64_t rows, void *destination);
+/// Fills columns [row, row + rows) of the weight of the norm after experts.
+void fillPostExpertNorm(const Layer &layer, uint64_t seed, int64_t expert,
                         int64_t row, int64_t rows, void *destination);
 void fillHashTable(const Layer &layer, uint64_t seed, int64_t expert,
                    int64_t row, int64_t rows, void *destination);

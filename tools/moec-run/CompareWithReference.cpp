@@ -35,7 +35,7 @@ static bool roundsPartials(const LoadedLayer &layer, const Variant &variant) {
     const Kernel *kernel = findKernel(package.target(), launch.kernel);
     for (const Stage &stage : kernel ? kernel->stages : std::vector<Stage>()) {
       auto operand = stage.operands.find("partials");
-      if (stage.op != "combine" || operand == stage.operands.end())
+      if (!stage.op.starts_with("combine") || operand == stage.operands.end())
         continue;
       // A value inside a kernel is rounded where it goes through memory.
       std::string name = operand->second;

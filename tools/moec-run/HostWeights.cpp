@@ -156,6 +156,9 @@ static std::vector<WeightShape> weightShapes(const Layer &layer) {
   if (layer.expertScale)
     addOnce("per_expert_scale", layer.routedExperts(), 1, f32,
             reference::fillPerExpertScale);
+  if (layer.postExpertNorm > 0)
+    addOnce("post_expert_norm", layer.hidden, 1, f32,
+            reference::fillPostExpertNorm);
   for (size_t i = 0; i < layer.ofExperts.size(); ++i)
     if (layer.ofExperts[i])
       add(weightOfNumber(i), 1, 1, f32,
@@ -489,6 +492,7 @@ void HostWeights::describe(const Layer &layer,
   };
   see("routing_bias", "f32", inputs.routingBias);
   see("per_expert_scale", "f32", inputs.expertScale);
+  see("post_expert_norm", "f32", inputs.normWeight);
   see("hash_table", "i32", inputs.hashTable);
   for (size_t i = 0; i < inputs.numbers.size(); ++i)
     see(weightOfNumber(i).c_str(), "f32", inputs.numbers[i]);

@@ -123,7 +123,9 @@ inline float reciprocalApproximate(float x) { return 1.0f / x; }
 #include "moe/math/clamped_relu2.cuh"
 #include "moe/math/codes.cuh"
 #include "moe/math/emulated.cuh"
+#include "moe/math/expert_norm.cuh"
 #include "moe/math/keys.cuh"
+#include "moe/math/logit_scale.cuh"
 #include "moe/math/normalize.cuh"
 #include "moe/math/owners.cuh"
 #include "moe/math/powlu.cuh"
@@ -132,6 +134,7 @@ inline float reciprocalApproximate(float x) { return 1.0f / x; }
 #include "moe/math/score.cuh"
 #include "moe/math/slabs.cuh"
 #include "moe/math/softcap.cuh"
+#include "moe/math/sum_epsilon.cuh"
 #include "moe/math/weight_scaling.cuh"
 
 #undef __device__

@@ -78,4 +78,5 @@ TEST(Stages, AreCalledInManifestsAsInODS) {
   compare<moe::GroupedMatmulOp>({}, "", "add_bias");
   compare<moe::ActivateOp>();
   compare<moe::CombineOp>({}, "", "add_identity");
+  compare<moe::CombineNormedOp>();
 }

@@ -74,6 +74,62 @@ TEST(Combine, OneRankAddsZeroExperts) {
 
 namespace {
 
+/// Two tokens with two pairs each; the second has one expert.
+StageCall combineNormed(double epsilon) {
+  StageCall call("combine_normed",
+                 {{"pairs", 2}, {"hidden", 2}, {"epsilon", epsilon}});
+  call.size("tokens", 2);
+  call.operand("positions", "i32", 2, {0, 1, -1, 1});
+  call.operand("topk_weights", "f32", 2, {0.5f, 0.25f, 9, 2});
+  call.operand("partials", "f32", 2, {1, 7, 3, 2});
+  call.operand("norm_weight", "f32", 1, {0, -0.5f});
+  call.result("out", "f32", 2, 2);
+  return call;
+}
+
+} // namespace
+
+TEST(CombineNormed, RowsAreScaledAndDividedByTheirRoot) {
+  // The rows are (1, 3.5) and (3, 1) before their norms: mean squares 6.625 and
+  // 5.
+  StageCall call = combineNormed(2.375);
+  Result<void> done = call.run(stages::combine_normed);
+  ASSERT_TRUE(done) << messageOf(done);
+  const float second = 1 / std::sqrt(7.375f);
+  EXPECT_THAT(call.numbersOf("out"),
+              ElementsAre(FloatEq(0.5f / 3 + 0.75f * second),
+                          FloatEq(1.75f / 3 + 0.25f * second),
+                          FloatEq(6 * second), FloatEq(2 * second)));
+
+  StageCall more = combineNormed(2.375);
+  more.operand("residual", "f32", 2, {1, 2, 3, 4});
+  done = more.run(stages::combine_normed);
+  ASSERT_TRUE(done) << messageOf(done);
+  EXPECT_THAT(more.numbersOf("out"),
+              ElementsAre(FloatEq(1 + 0.5f / 3 + 0.75f * second),
+                          FloatEq(2 + 1.75f / 3 + 0.25f * second),
+                          FloatEq(3 + 6 * second), FloatEq(4 + 2 * second)));
+}
+
+TEST(CombineNormed, NeedsAnEpsilonAndPlaces) {
+  StageCall call = combineNormed(0);
+  EXPECT_NE(messageOf(call.run(stages::combine_normed))
+                .find("expected an epsilon above 0, got 0"),
+            std::string::npos);
+  StageCall places = combineNormed(1);
+  places.operand("positions", "i32", 2, {0, 1, -2, 1});
+  EXPECT_NE(messageOf(places.run(stages::combine_normed))
+                .find("expected positions >= -1, got -2 for token 1"),
+            std::string::npos);
+  StageCall sizes = combineNormed(1);
+  sizes.stage.attributes["hidden"] = 0;
+  EXPECT_NE(messageOf(sizes.run(stages::combine_normed))
+                .find("expected pairs and hidden of at least 1, got 2 and 0"),
+            std::string::npos);
+}
+
+namespace {
+
 /// Weighted pairs of a token, then a token of zeros.
 StageCall weightedRows(const char *op, nlohmann::json attributes) {
   attributes["pairs"] = 2;

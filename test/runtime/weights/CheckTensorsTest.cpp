@@ -494,6 +494,13 @@ TEST(CheckTensors, Router) {
   factors.putInLayer("router.per_expert_scale", filled("F32", {kExperts}));
   EXPECT_NE(factors.said().find("a layer with per_expert_scale"),
             std::string::npos);
+  Model norm;
+  norm.putInLayer("mlp.experts.post_expert_norm.weight", filled("BF16", {4}));
+  EXPECT_NE(norm.said().find("holds factors of the norm after each expert"),
+            std::string::npos)
+      << norm.said();
+  EXPECT_NE(norm.said().find("a layer with post_expert_norm_eps"),
+            std::string::npos);
   Model other;
   other.putInLayer("mlp.router.temperature", filled("F32", {1}));
   EXPECT_EQ(

@@ -34,6 +34,7 @@ TEST(NumberRules, OfValues) {
       {"b2", NumberRule::Finite},
       {"routing_bias", NumberRule::Finite},
       {"per_expert_scale", NumberRule::Finite},
+      {"post_expert_norm", NumberRule::Finite},
       {"w13", NumberRule::Any},
       {"w2_zero_point", NumberRule::Any},
       {"w13_group_index", NumberRule::Any},

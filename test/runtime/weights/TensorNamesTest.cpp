@@ -75,6 +75,9 @@ const Row kRows[] = {
      5, kAll, true, Part::Down, Kind::Weight},
     {"model.language_model.layers.5.router.per_expert_scale", 5, kAll, false,
      Part::Routing, Kind::ExpertScale},
+    // Muse Spark
+    {"model.language_model.layers.5.mlp.experts.post_expert_norm.weight", 5,
+     kAll, false, Part::Routing, Kind::PostExpertNorm},
     // Inkling
     {"model.llm.layers.5.mlp.experts.w13_weight", 5, kAll, false,
      Part::GateUpPairs, Kind::Weight},
@@ -251,6 +254,7 @@ TEST(TensorNames, EachSpellingIsReadBack) {
         for (const int64_t expert : {int64_t(5), kAllExperts}) {
           const bool isOfLayer = kind.kind == Kind::RoutingBias ||
                                  kind.kind == Kind::ExpertScale ||
+                                 kind.kind == Kind::PostExpertNorm ||
                                  kind.kind == Kind::HashTable;
           if (isOfLayer != (part == Part::Routing) ||
               (isOfLayer && (shared || expert != kAllExperts)))

@@ -1,0 +1,291 @@
+//===- combine_normed.cuh - the weighted sum of normed rows -----*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// out[m] = sum over k of weights[m, k] * z / sqrt(mean(z^2) + kEpsilon), where
+// z = (1 + norm_weight) * partials[positions[m, k]], f32, in the order of k,
+// + residual[m], rounded once. Positions of -1 are skipped; a token without any
+// gets zeros.
+//
+// Args, in order: partials [rows, kHidden], positions [tokens, kPairs],
+//   topk_weights [tokens, kPairs], norm_weight [kHidden], int tokens,
+//   out [tokens, kHidden], residual [tokens, kHidden] (of the output's type,
+//   null or out itself; absent in a layer without).
+// Grid.x: tokens. Columns share the factor 1 + norm_weight, so it multiplies
+// the sum over k.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/concepts.cuh"
+#include "moe/core/pdl.cuh"
+#include "moe/core/types.cuh"
+#include "moe/epilogue/weighted_sum.cuh"
+#include "moe/math/expert_norm.cuh"
+
+namespace moe {
+
+template <class Config> constexpr bool checkCombineNormedConfig() {
+  checkCommonConfig<Config>();
+  MOE_REQUIRE_TYPE(Config, Partial, "element type of the partial sums");
+  MOE_REQUIRE_TYPE(Config, Output, "element type of the output");
+  MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kHidden, "columns");
+  MOE_REQUIRE_VALUE(Config, kEpsilon, "what the mean of squares gets");
+  MOE_REQUIRE_VALUE(Config, kPlacesEarly,
+                    "the predecessor wrote neither positions nor weights");
+  static_assert(Config::kPairs <= 32, "a warp reads the pairs of a token");
+  return true;
+}
+
+/// Dynamic shared memory of the kernel: none.
+template <class Config> constexpr int sharedBytes() {
+  static_assert(checkCombineNormedConfig<Config>());
+  return 0;
+}
+
+namespace detail {
+
+/// The sum of one token by a CTA.
+template <class Config> class NormedSum {
+  using Args = typename Config::Args;
+  using Partial = typename Config::Partial;
+  using Output = typename Config::Output;
+  static constexpr int kPairs = Config::kPairs;
+  static constexpr int kWarps = Config::kThreads / 32;
+  /// Columns of a thread: one 16-byte vector of the narrower type, at least.
+  static constexpr int kWidth =
+      maximum(kPerVector<Partial>, kPerVector<Output>);
+  static constexpr int kPartialVectors = kWidth / kPerVector<Partial>;
+  static constexpr int kVectors = ceilDiv(Config::kHidden, kWidth);
+  /// Experts whose rows are requested together.
+  static constexpr int kBatch = minimum(kPairs, 8);
+  /// Each thread keeps what it read for the norms.
+  static constexpr bool kReadsOnce =
+      kVectors <= Config::kThreads && kPairs <= kBatch;
+  using Batch = Vector16[kBatch][kPartialVectors];
+
+public:
+  struct Shared {
+    int rows[kPairs];
+    float scales[kPairs];
+    float squares[kBatch][kWarps];
+  };
+
+  __device__ __forceinline__ NormedSum(const Args &args, Shared &shared)
+      : args(args), shared(shared) {}
+
+  /// Reads where the rows of a token are.
+  __device__ __forceinline__ void fetch(int token) {
+    int k = int(threadIdx.x);
+    if (k >= kPairs)
+      return;
+    long long pair = (long long)token * kPairs + k;
+    shared.rows[k] = ofPlace(args.positions + pair);
+    shared.scales[k] = ofPlace(args.topk_weights + pair);
+  }
+
+  __device__ __forceinline__ void write(int token) {
+    __syncthreads();
+    if constexpr (kReadsOnce) {
+      int column = int(threadIdx.x) * kWidth;
+      bool hasColumns = int(threadIdx.x) < kVectors;
+      Batch rows;
+      float squares[kBatch] = {};
+      if (hasColumns) {
+        load(0, column, rows);
+        addSquares(column, rows, squares);
+      }
+      norm(0, squares);
+      if (hasColumns) {
+        float sums[kWidth] = {};
+        addBatch(0, rows, sums);
+        store(token, column, sums);
+      }
+    } else {
+#pragma unroll 1
+      for (int first = 0; first < kPairs; first += kBatch) {
+        float squares[kBatch] = {};
+#pragma unroll 1
+        for (int v = int(threadIdx.x); v < kVectors; v += Config::kThreads) {
+          Batch rows;
+          load(first, v * kWidth, rows);
+          addSquares(v * kWidth, rows, squares);
+        }
+        norm(first, squares);
+      }
+#pragma unroll 1
+      for (int v = int(threadIdx.x); v < kVectors; v += Config::kThreads) {
+        float sums[kWidth] = {};
+#pragma unroll 1
+        for (int first = 0; first < kPairs; first += kBatch) {
+          Batch rows;
+          load(first, v * kWidth, rows);
+          addBatch(first, rows, sums);
+        }
+        store(token, v * kWidth, sums);
+      }
+    }
+  }
+
+private:
+  const Args &args;
+  Shared &shared;
+
+  /// Ahead of the wait for the predecessor a line of the first-level cache may
+  /// be of a run before.
+  template <class T>
+  static __device__ __forceinline__ T ofPlace(const T *from) {
+    if constexpr (Config::kPlacesEarly)
+      return ptx::loadFresh(from);
+    else
+      return *from;
+  }
+
+  template <class T>
+  static __device__ __forceinline__ bool isColumn(int column, int vector) {
+    return Config::kHidden % kWidth == 0 ||
+           column + vector * kPerVector<T> < Config::kHidden;
+  }
+
+  static __device__ __forceinline__ bool isPair(int pair) {
+    return kPairs % kBatch == 0 || pair < kPairs;
+  }
+
+  /// The rows of pairs [first, first + kBatch); zeros in place of a row that
+  /// there is not.
+  __device__ __forceinline__ void load(int first, int column, Batch &rows) {
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      int row = isPair(first + k) ? shared.rows[first + k] : -1;
+      const Vector16 *source = reinterpret_cast<const Vector16 *>(
+          args.partials + (long long)row * Config::kHidden + column);
+#pragma unroll
+      for (int i = 0; i < kPartialVectors; ++i) {
+        rows[k][i] = Vector16{};
+        if (row >= 0 && isColumn<Partial>(column, i))
+          rows[k][i] = source[i];
+      }
+    }
+  }
+
+  __device__ __forceinline__ void loadGains(int column,
+                                            float (&gains)[kWidth]) {
+    constexpr int kFloats = kPerVector<float>;
+    const Vector16 *source =
+        reinterpret_cast<const Vector16 *>(args.norm_weight + column);
+#pragma unroll
+    for (int i = 0; i < kWidth / kFloats; ++i) {
+      Vector16 vector{};
+      if (isColumn<float>(column, i))
+        vector = source[i];
+      unpack<float>(vector, gains + i * kFloats);
+    }
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j)
+      gains[j] = normGain(gains[j]);
+  }
+
+  __device__ __forceinline__ void addSquares(int column, const Batch &rows,
+                                             float (&squares)[kBatch]) {
+    float gains[kWidth];
+    loadGains(column, gains);
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k)
+#pragma unroll
+      for (int i = 0; i < kPartialVectors; ++i) {
+        float values[kPerVector<Partial>];
+        unpack<Partial>(rows[k][i], values);
+#pragma unroll
+        for (int j = 0; j < kPerVector<Partial>; ++j) {
+          float scaled = gains[i * kPerVector<Partial> + j] * values[j];
+          squares[k] = fmaf(scaled, scaled, squares[k]);
+        }
+      }
+  }
+
+  /// Divides the weights of a batch by the roots of its rows' mean squares. In
+  /// an order that the threads fix.
+  __device__ __forceinline__ void norm(int first,
+                                       const float (&squares)[kBatch]) {
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      float sum = ptx::warpSum(squares[k]);
+      if (threadIdx.x % 32 == 0)
+        shared.squares[k][threadIdx.x / 32] = sum;
+    }
+    __syncthreads();
+    int k = int(threadIdx.x);
+    if (k < kBatch && isPair(first + k)) {
+      float sum = 0.0f;
+#pragma unroll 1
+      for (int warp = 0; warp < kWarps; ++warp)
+        sum += shared.squares[k][warp];
+      shared.scales[first + k] *=
+          inverseRms(sum, Config::kHidden, Config::kEpsilon);
+    }
+    __syncthreads();
+  }
+
+  __device__ __forceinline__ void addBatch(int first, const Batch &rows,
+                                           float (&sums)[kWidth]) {
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k)
+      if (isPair(first + k) && shared.rows[first + k] >= 0)
+        addWeighted<Partial>(sums, rows[k], shared.scales[first + k],
+                             [](int, float *) {});
+  }
+
+  __device__ __forceinline__ void store(int token, int column,
+                                        float (&sums)[kWidth]) {
+    float gains[kWidth];
+    loadGains(column, gains);
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j)
+      sums[j] *= gains[j];
+    long long at = (long long)token * Config::kHidden + column;
+    Vector16 *out = reinterpret_cast<Vector16 *>(args.out + at);
+#pragma unroll
+    for (int i = 0; i < kWidth / kPerVector<Output>; ++i)
+      if (isColumn<Output>(column, i)) {
+        float *values = sums + i * kPerVector<Output>;
+        if constexpr (requires { args.residual; })
+          if (args.residual) {
+            float more[kPerVector<Output>];
+            unpack<Output>(
+                reinterpret_cast<const Vector16 *>(args.residual + at)[i],
+                more);
+#pragma unroll
+            for (int j = 0; j < kPerVector<Output>; ++j)
+              values[j] += more[j];
+          }
+        out[i] = pack<Output>(values);
+      }
+  }
+};
+
+} // namespace detail
+
+template <class Config>
+__device__ __forceinline__ void
+combineNormed(const typename Config::Args &args) {
+  static_assert(checkCombineNormedConfig<Config>());
+  using Sum = detail::NormedSum<Config>;
+  __shared__ typename Sum::Shared shared;
+  if constexpr (!Config::kPlacesEarly)
+    awaitPredecessor<Config>();
+  int token = int(blockIdx.x);
+  bool isToken = token < args.tokens;
+  Sum sum(args, shared);
+  sum.fetch(isToken ? token : 0);
+  if constexpr (Config::kPlacesEarly)
+    awaitPredecessor<Config>();
+  if (isToken)
+    sum.write(token);
+}
+
+} // namespace moe

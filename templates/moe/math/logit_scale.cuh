@@ -1,0 +1,28 @@
+//===- logit_scale.cuh - the score of a logit with a factor -----*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Kernels include this file only for layers with such a factor.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/math/score.cuh"
+
+namespace moe::routing {
+
+/// A score of one logit that Constants::kLogitScale, which is positive,
+/// multiplies first.
+template <class Score, class Constants> struct ScaledLogit {
+  static constexpr bool kNeedsSum = false;
+  static_assert(!Score::kNeedsSum, "the sum would be one of scaled logits");
+  static __device__ __forceinline__ float score(float logit, float, float) {
+    return Score::score(logit * Constants::kLogitScale, 0.0f, 0.0f);
+  }
+};
+
+} // namespace moe::routing
