@@ -53,11 +53,13 @@ struct Multiply {
   unsigned rowsOfCta() const { return what.m / group; }
   /// M 128 of a pair: two halves of the columns are above each other.
   bool isFolded() const { return group == 2 && what.m == 128; }
+  /// 64 rows in one half of the lanes of each quarter.
+  bool isHalf() const { return rowsOfCta() == 64 && !isFolded(); }
   unsigned columnsOfD() const { return isFolded() ? what.n / 2 : what.n; }
   unsigned laneOf(unsigned row, unsigned n) const {
     if (isFolded())
       return row + (n >= what.n / 2 ? 64 : 0);
-    return rowsOfCta() == 64 ? lane + row / 16 * 32 + row % 16 : row;
+    return isHalf() ? lane + row / 16 * 32 + row % 16 : row;
   }
 };
 
@@ -147,14 +149,15 @@ static void gatherShared(const Cta &cta, const TensorOperand &operand,
             });
 }
 
-/// Rows of A by lanes of tensor memory, 8 columns of 4 bytes each. Elements of
-/// 4 and 6 bits have a byte each, but for the kinds of 4 bits alone.
+/// Rows of A from tensor memory, by lane: 8 columns of 4 bytes. Elements of 4
+/// and 6 bits have a byte each, except for the kinds of 4 bits alone.
 static void gatherTensor(Cta &cta, const Multiply &multiply, OperandRows &to) {
   const TensorKind kind = multiply.what.kind;
   const Element element = multiply.what.a;
   const bool inBytes = bitsOf(element) < 8 && kind < TensorKind::MXF4;
   TensorMemory &memory = *cta.tensor.memory;
-  for (unsigned lane = 0; lane < kLanesOfMemory; ++lane) {
+  for (unsigned row = 0; row < multiply.rowsOfCta(); ++row) {
+    const unsigned lane = multiply.laneOf(row, 0);
     uint8_t bytes[32];
     to.defined[lane] = true;
     for (unsigned i = 0; i < 8; ++i) {
@@ -328,32 +331,31 @@ static bool checkTensorMemory(Warp &warp, const Inst &inst, unsigned lane,
       (multiply.scales && (!owns(multiply.columnScaleA, columnsA) ||
                            !owns(multiply.columnScaleB, columnsB))))
     return false;
-  auto read = [&](unsigned column, unsigned count) {
-    noteAccess(warp, inst, lane, cta,
-               issuedAccess(warp, inst, lane, TensorRole::Operand),
-               {0, kLanesOfMemory, column, count}, /*isWrite=*/false);
+  auto note = [&](const TensorAccess &access, unsigned column, unsigned count,
+                  bool isWrite) {
+    for (unsigned quarter = 0; quarter < 4; ++quarter)
+      noteAccess(warp, inst, lane, cta, access,
+                 {32 * quarter + multiply.lane, multiply.isHalf() ? 16u : 32u,
+                  column, count},
+                 isWrite);
   };
+  const TensorAccess operand =
+      issuedAccess(warp, inst, lane, TensorRole::Operand);
   if (multiply.isInTensorMemory)
-    read(multiply.columnA, 8);
+    note(operand, multiply.columnA, 8, /*isWrite=*/false);
   if (multiply.scales) {
-    read(multiply.columnScaleA, columnsA);
-    read(multiply.columnScaleB, columnsB);
+    note(operand, multiply.columnScaleA, columnsA, /*isWrite=*/false);
+    note(operand, multiply.columnScaleB, columnsB, /*isWrite=*/false);
   }
   TensorAccess access = issuedAccess(warp, inst, lane, TensorRole::Accumulator);
   access.shape =
       unsigned(what.kind) << 24 | what.m << 12 | what.n << 2 | multiply.group;
-  const bool isHalf = multiply.rowsOfCta() == 64 && !multiply.isFolded();
-  for (unsigned quarter = 0; quarter < 4; ++quarter)
-    noteAccess(warp, inst, lane, cta, access,
-               {32 * quarter + (isHalf ? multiply.lane : 0), isHalf ? 16u : 32u,
-                multiply.column, columns},
-               /*isWrite=*/true);
+  note(access, multiply.column, columns, /*isWrite=*/true);
   return true;
 }
 
-/// The lists of an instruction: shape[0] has the kind, shape[1] the scales of a
-/// row, flag says that A is in tensor memory, option[1] that lanes may be
-/// disabled, immediate the shift of D.
+/// Reads an instruction: shape[0] has the kind, shape[1] the scales of a row,
+/// flag says that A is in tensor memory, immediate is the shift of D.
 static bool readOperands(Warp &warp, const Inst &inst, unsigned lane,
                          Multiply &multiply) {
   Device &device = warp.cta.device;
@@ -391,18 +393,17 @@ static bool readOperands(Warp &warp, const Inst &inst, unsigned lane,
   const auto address = uint32_t(warp.addressOf(inst.memory[memory++], lane));
   multiply.lane = address >> 16;
   multiply.column = address & 0xFFFF;
-  const bool isHalf = multiply.rowsOfCta() == 64 && !multiply.isFolded();
-  auto checkLane = [&](unsigned at) {
-    return at == 0 || (isHalf && at == multiply.lane && at == 16);
-  };
-  if (!checkLane(multiply.lane))
+  if (multiply.lane != 0 && !(multiply.isHalf() && multiply.lane == 16))
     return refuse("D", fmt::format("lane {} of tensor memory, expected 0{}",
-                                   multiply.lane, isHalf ? " or 16" : ""));
+                                   multiply.lane,
+                                   multiply.isHalf() ? " or 16" : ""));
+  // A is in the lanes of D; scales are in all lanes, and so is D then.
   auto columnOf = [&](const char *what, unsigned &column) {
     const auto at = uint32_t(warp.addressOf(inst.memory[memory++], lane));
     column = at & 0xFFFF;
-    return checkLane(at >> 16) ||
-           refuse(what, fmt::format("lane {} of tensor memory", at >> 16));
+    return at >> 16 == multiply.lane ||
+           refuse(what, fmt::format("lane {} of tensor memory, expected {}",
+                                    at >> 16, multiply.lane));
   };
   if (inst.flag && !columnOf("A", multiply.columnA))
     return false;

@@ -259,6 +259,37 @@ TEST_F(TensorMultiply, TakesAFromTensorMemory) {
       "race", "read that no commit to an mbarrier orders after the multiply");
 }
 
+TEST_F(TensorMultiply, Takes64RowsFromTensorMemory) {
+  const TensorLayout bytes = {kFp8, 128, 0, 1024};
+  const TensorMultiply::Case one = {"f8f6f4", bytes, bytes, 64, 8, 32};
+  const std::string begin = prepare(one);
+  for (const unsigned half : {0u, 16u}) {
+    // Warp w stores 1 to rows 16 w on: 8 columns of 16 lanes of its quarter.
+    const std::string store = fmt::format(
+        ".reg .b32 %ones, %d, %a; mov.u32 %ones, 0x38383838;"
+        "add.s32 %d, %r31, {0}; add.s32 %a, %r31, {1};"
+        "shr.u32 %r1, %tid, 5; shl.b32 %r1, %r1, 21; add.s32 %r1, %r1, %a;"
+        "tcgen05.st.sync.aligned.16x64b.x4.b32 [%r1], {{%ones, %ones, %ones, "
+        "%ones}}; tcgen05.wait::st.sync.aligned;",
+        half << 16, 64 + (half << 16));
+    const std::string mma = "@%p6 tcgen05.mma.cta_group::1.kind::f8f6f4 [%d], "
+                            "[%a], %d2, %r4, %p5;\n";
+    expectRight(begin + store + synchronize() + mma + commit() + await() +
+                "mov.u32 %r31, %d;" + giveHalf(8) +
+                "ld.shared.u32 %r31, [%r30];" + end());
+    for (unsigned row = 0; row < 64; ++row)
+      for (unsigned column = 0; column < 8; ++column) {
+        int expected = 0;
+        for (unsigned k = 0; k < 32; ++k)
+          expected += valueOfA(one.b, column + 1000, k);
+        ASSERT_EQ(value(laneOf(one, row), column), float(expected)) << row;
+      }
+    expectFinding(begin + store + synchronize() + "xor.b32 %a, %a, 0x100000;" +
+                      mma + commit() + await() + end(),
+                  "tcgen05", "A: lane");
+  }
+}
+
 TEST_F(TensorMultiply, OrderOfMultiplies) {
   const TensorLayout bfloats = {kBfloat, 128, 0, 1024};
   const TensorMultiply::Case one = {"f16", bfloats, bfloats, 128, 16, 16};

@@ -213,6 +213,25 @@ TEST_F(TensorScale, KindsAndIds) {
   }
 }
 
+TEST_F(TensorScale, TakesUnpackedCodesFromTensorMemory) {
+  // A of 4 bits is copied to a byte for each element, and multiplied from
+  // there.
+  const TensorLayout packed = {kFp4, 0, 128, 256}, fp8 = {kFp8, 128, 0, 1024};
+  const Case one = {
+      "mxf8f6f4.block_scale", packed, fp8, 16, 32, 32, false, 1, 2};
+  std::string mma = multiply(one);
+  mma.replace(mma.find("%d1"), 3, "[%r29]");
+  const std::string copyA =
+      "add.s32 %r29, %r31, 80; @%p6 tcgen05.cp.cta_group::1.128x256b."
+      "b8x16.b4x16_p64 [%r29], %d1;\n";
+  expectRight(prepare(one) + copyScales() + copyA + mma + commit() + await() +
+              give(16) + end());
+  expectProduct(one);
+  expectFinding(prepare(one) + copyScales() + "add.s32 %r29, %r31, 80;\n" +
+                    mma + commit() + await() + end(),
+                "undefined", "column");
+}
+
 TEST_F(TensorScale, OrderOfCopies) {
   const TensorLayout fp8 = {kFp8, 128, 0, 1024};
   const Case one = {"mxf8f6f4.block_scale", fp8, fp8, 16, 32, 32, false, 0, 0};
