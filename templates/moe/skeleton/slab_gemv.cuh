@@ -249,6 +249,11 @@ template <class Config, int kColumns, class Items> struct SlabStream {
   };
   using Scaling = SlabScaling<Config>;
   using Slab = typename Scaling::Slab;
+  static constexpr int kScaleBytes = int(sizeof(typename Config::Scale));
+  /// Slabs whose codes a thread has at a time. Codes with exponents need more
+  /// registers to convert: four of them spilled.
+  static constexpr int kOfPass =
+      Scaling::Converter::kHasLarge ? minimum(G::kUnitSlabs, 2) : G::kUnitSlabs;
 
   /// Adds the products of the slabs in a slot.
   __device__ __forceinline__ void
@@ -264,30 +269,35 @@ template <class Config, int kColumns, class Items> struct SlabStream {
       if (ofStep > 0 && !both)
         break;
       int group = G::kShares ? 0 : ofStep * Numbers::kBlockGroups;
-      Slab slabs[G::kUnitSlabs];
-      bool isLarge = false;
-#pragma unroll
-      for (int i = 0; i < G::kUnitSlabs; ++i) {
-        const int number = group * G::kRows + i * Codes::kSlabRows;
-        slabs[i] = Scaling(second[i]).template read<G::kRows>(
-            slot + unsigned((ofStep * G::kUnitSlabs + i) * Codes::kSlabBytes),
-            slot + unsigned(G::kScales +
-                            number * int(sizeof(typename Config::Scale))),
-            slot + unsigned(G::kZeros + number), lane);
-        isLarge |= Scaling::Converter::kHasLarge && slabs[i].isLarge;
-      }
       const unsigned columns = rows + unsigned(ofStep * 128);
-      if (isLarge) [[unlikely]]
-        multiplySlabs<true>(slabs, columns, sums);
-      else
-        multiplySlabs<false>(slabs, columns, sums);
+#pragma unroll
+      for (int first = 0; first < G::kUnitSlabs; first += kOfPass) {
+        Slab slabs[kOfPass];
+        bool isLarge = false;
+#pragma unroll
+        for (int i = 0; i < kOfPass; ++i) {
+          const int slab = first + i;
+          const int number = group * G::kRows + slab * Codes::kSlabRows;
+          slabs[i] = Scaling(second[slab])
+                         .template read<G::kRows>(
+                             slot + unsigned((ofStep * G::kUnitSlabs + slab) *
+                                             Codes::kSlabBytes),
+                             slot + unsigned(G::kScales + number * kScaleBytes),
+                             slot + unsigned(G::kZeros + number), lane);
+          isLarge |= Scaling::Converter::kHasLarge && slabs[i].isLarge;
+        }
+        if (isLarge) [[unlikely]]
+          multiplySlabs<true>(slabs, columns, sums.of + first);
+        else
+          multiplySlabs<false>(slabs, columns, sums.of + first);
+      }
     }
   }
   /// columns: the shared address of this lane's row of a matrix of lhs.
   template <bool kLarge>
   static __device__ __forceinline__ void
-  multiplySlabs(const Slab (&slabs)[G::kUnitSlabs], unsigned columns,
-                Sums &sums) {
+  multiplySlabs(const Slab (&slabs)[kOfPass], unsigned columns,
+                float (*sums)[kSumsOfSlab][4]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       unsigned lhs[4];
@@ -295,10 +305,10 @@ template <class Config, int kColumns, class Items> struct SlabStream {
 #pragma unroll
       for (int i = 0; i < 2; ++i)
 #pragma unroll
-        for (int slab = 0; slab < G::kUnitSlabs; ++slab) {
+        for (int slab = 0; slab < kOfPass; ++slab) {
           unsigned weights[4];
           slabs[slab].template convertAs<kLarge>(half * 2 + i, weights);
-          auto &of = sums.of[slab][i % kSumsOfSlab];
+          auto &of = sums[slab][i % kSumsOfSlab];
           if constexpr (kSame<Input, bf16>)
             ptx::multiplyBfloat(of, weights, lhs[2 * i], lhs[2 * i + 1]);
           else
