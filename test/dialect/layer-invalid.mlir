@@ -95,8 +95,13 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type
 
 // -----
 
-// expected-error@+1 {{'moe.layer' op local experts 4 + i * 1, 8 of them, do not lie in the 8 experts}}
-moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 4, local_experts = 8, w2_bias = true}
+// expected-error@+1 {{'moe.layer' op local experts 1 + i * 1, 8 of them, do not lie in the 8 experts}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 1, local_experts = 8, w2_bias = true}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op local experts 1 + i * 2, 5 of them, do not lie in the 8 experts}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 1, local_stride = 2, local_experts = 5, expert_map, w2_bias = true}
 
 // -----
 

@@ -207,6 +207,21 @@ TEST_F(ApiInputs, TheOutputMayBeX) {
   EXPECT_EQ(std::vector<uint16_t>(first, first + data.x.bytes() / 2), expected);
 }
 
+/// Rows of out have no gaps: with gaps in x they would lie in other rows of x.
+TEST_F(ApiInputs, TheOutputHasTheRowsOfX) {
+  auto list = data.tensors();
+  const int64_t columns = list[0].shape[1];
+  Buffer memory(uint64_t(2 * kTokens * columns) * 2);
+  const int64_t gaps[] = {2 * columns, 1}, none[] = {columns, 1};
+  list[0].data = list[2].data = memory.data();
+  list[0].strides = none;
+  EXPECT_EQ(runWith(list), MOEC_OK) << message;
+  list[0].strides = gaps;
+  EXPECT_EQ(runWith(list), MOEC_INVALID_ARGUMENT);
+  EXPECT_THAT(message, HasSubstr("tensor 'x' at "));
+  EXPECT_THAT(message, HasSubstr(" overlaps 'out' at "));
+}
+
 TEST_F(ApiInputs, OtherOverlapsAreRefused) {
   const std::string rule =
       ", which the run writes; only x and residual may share memory with out, "

@@ -96,10 +96,14 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice) {
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
   *context = contextOf(device);
+  ++std::atomic_ref<int>(fakeGpu()->contexts);
   return kSuccess;
 }
 
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) { return kSuccess; }
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
+  --std::atomic_ref<int>(fakeGpu()->contexts);
+  return kSuccess;
+}
 
 CUresult cuCtxGetCurrent(CUcontext *context) {
   *context = nullptr;
@@ -272,11 +276,18 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
 }
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+  if (fakeGpu()->loadsUntilFailure >= 0 &&
+      std::atomic_ref<int>(fakeGpu()->loadsUntilFailure)-- == 0)
+    return kNotSupported;
   *module = static_cast<CUmodule>(const_cast<void *>(image));
+  ++std::atomic_ref<int>(fakeGpu()->modules);
   return kSuccess;
 }
 
-CUresult cuModuleUnload(CUmodule) { return kSuccess; }
+CUresult cuModuleUnload(CUmodule) {
+  --std::atomic_ref<int>(fakeGpu()->modules);
+  return kSuccess;
+}
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
   // Ranks are threads, which may load at once.
@@ -299,6 +310,17 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
   for (unsigned i = 0; i < config->numAttributes; ++i)
     overlaps |= config->attributes[i].id == kLaunchProgrammatic;
   fakeGpu()->onLaunch(entryOf(function).c_str(), overlaps);
+  return kSuccess;
+}
+
+CUresult cuTensorMapEncodeTiled(CUtensorMap *map, int, uint32_t rank,
+                                void *address, const uint64_t *extents,
+                                const uint64_t *, const uint32_t *,
+                                const uint32_t *, int, int, int, int) {
+  const moec::test::FakeMap made = {reinterpret_cast<uint64_t>(address),
+                                    {extents[0], rank > 1 ? extents[1] : 1}};
+  std::memcpy(static_cast<void *>(map), &made, sizeof(made));
+  ++std::atomic_ref<int>(fakeGpu()->mapsEncoded);
   return kSuccess;
 }
 

@@ -14,6 +14,7 @@
 #ifndef MOEC_TEST_RUNTIME_CUDA_FAKECUDA_H
 #define MOEC_TEST_RUNTIME_CUDA_FAKECUDA_H
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -31,17 +32,26 @@ struct FakeGpu {
   bool streamsWait = false;             ///< none comes to its end
   int eventsRecorded = 0;
   int eventsEnded = 0; ///< the first of those, though streams wait
+  int mapsEncoded = 0;
   int devices = 1;
-  bool peerAccess = true; ///< between any two
-  int ipcStatus = 0;      ///< of cuIpcOpenMemHandle
-  int handleStatus = 0;   ///< of cuIpcGetMemHandle
-  int opened = 0;         ///< handles, less those that were closed
-  int allocated = 0;      ///< pieces of memory, less those that were freed
+  bool peerAccess = true;     ///< between any two
+  int ipcStatus = 0;          ///< of cuIpcOpenMemHandle
+  int handleStatus = 0;       ///< of cuIpcGetMemHandle
+  int opened = 0;             ///< handles, less those that were closed
+  int allocated = 0;          ///< pieces of memory, less those that were freed
+  int contexts = 0;           ///< retained, less those that were released
+  int modules = 0;            ///< loaded, less those that were unloaded
+  int loadsUntilFailure = -1; ///< modules; -1: none fails
   /// Told of a launch's entry, and whether it may begin before its predecessor
   /// has ended; without it a launch fails.
   void (*onLaunch)(const char *entry, bool overlaps) = nullptr;
   /// Told of a launch's argument block.
   void (*onBlock)(const char *entry, const char *block) = nullptr;
+};
+
+/// The bytes of a tensor map of the fake driver.
+struct FakeMap {
+  uint64_t address, extents[2];
 };
 
 } // namespace moec::test

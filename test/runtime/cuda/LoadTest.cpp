@@ -173,3 +173,54 @@ TEST_F(LoadTest, LocalMemory) {
   EXPECT_FALSE(load());
   ::unsetenv("MOEC_STRICT");
 }
+
+/// A load that fails gives back what it had of the driver, as does a package.
+TEST_F(LoadTest, GivesBackContextsAndModules) {
+  const auto held = [] {
+    return std::pair(fakeGpu()->contexts, fakeGpu()->modules);
+  };
+  const std::pair none(0, 0);
+  {
+    const auto loaded = load();
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    EXPECT_EQ(fakeGpu()->contexts, 1);
+    EXPECT_EQ(fakeGpu()->modules, int((*loaded)->target().kernels.size()));
+  }
+  EXPECT_EQ(held(), none);
+  // The third module.
+  fakeGpu()->loadsUntilFailure = 2;
+  EXPECT_FALSE(load());
+  EXPECT_EQ(held(), none);
+  fakeGpu()->loadsUntilFailure = -1;
+  // A kernel that no SM takes, and local memory of a strict load.
+  fakeGpu()->ctasPerSm["moec_waits_90a"] = 0;
+  EXPECT_FALSE(load());
+  EXPECT_EQ(held(), none);
+  fakeGpu()->ctasPerSm.clear();
+  fakeGpu()->localBytes["moec_waits_90a"] = 8;
+  EXPECT_FALSE(load(/*strict=*/true));
+  EXPECT_EQ(held(), none);
+  // No target for the device, by its number or its name.
+  LoadOptions options;
+  options.cacheFolder = "";
+  options.arch = "sm_80";
+  EXPECT_EQ(Package::load(package, options).error().code,
+            ErrorCode::NoMatchingTarget);
+  EXPECT_EQ(held(), none);
+  Target &target = package.manifest.targets[0];
+  target.arch = "sm_100a", target.computeMajor = 10, target.computeMinor = 0;
+  for (Kernel &kernel : target.kernels)
+    for (std::string &option : kernel.options)
+      if (option == "-arch=sm_90a")
+        option = "-arch=sm_100a";
+  auto absent = load();
+  ASSERT_FALSE(absent);
+  EXPECT_EQ(absent.error().code, ErrorCode::NoMatchingTarget)
+      << absent.error().message;
+  EXPECT_EQ(held(), none);
+  // A device that is not there.
+  options.arch.clear();
+  options.ordinal = 7;
+  EXPECT_FALSE(Package::load(package, options));
+  EXPECT_EQ(held(), none);
+}

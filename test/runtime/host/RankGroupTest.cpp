@@ -108,6 +108,35 @@ TEST(RankGroup, SumsInTheOrderOfRanks) {
   }
 }
 
+/// Each member of a call is compared: any other one would mix runs.
+TEST(RankGroup, CallsDifferInAnyMember) {
+  const auto said = [](const std::function<void(comm::Call &)> &change) {
+    const auto results = onRanks(2, {}, [&](comm::Communicator &end) {
+      const std::vector<float> from(4);
+      std::vector<float> to(8);
+      const comm::Part part = {from.data(), to.data(), 2, "f32"};
+      comm::Call call;
+      call.kind = Kind::AllGather, call.ranks = 2, call.stride = 1;
+      call.parts = {&part, 1};
+      call.tokens = 3;
+      call.step = "run";
+      if (end.rank() == 1)
+        change(call);
+      return end.perform(call);
+    });
+    return results[0] ? "" : results[0].error().message;
+  };
+  EXPECT_EQ(said([](comm::Call &) {}), "");
+  EXPECT_EQ(said([](comm::Call &call) { call.tokens = 4; }),
+            "rank 0 does a run of 3 tokens, all_gather of 2 x f32, and rank 1 "
+            "does a run of 4 tokens, all_gather of 2 x f32");
+  EXPECT_NE(said([](comm::Call &call) { call.kind = Kind::AllReduce; }), "");
+  EXPECT_NE(said([](comm::Call &call) { call.step = "connect"; }), "");
+  EXPECT_NE(said([](comm::Call &call) { call.parts = {}; }), "");
+  static const comm::Part kOther = {nullptr, nullptr, 2, "bf16"};
+  EXPECT_NE(said([](comm::Call &call) { call.parts = {&kOther, 1}; }), "");
+}
+
 TEST(RankGroup, RanksThatDoOtherThingsAreTold) {
   const auto results = onRanks(2, {}, [](comm::Communicator &end) {
     std::vector<float> to(size_t(4 + 2 * end.rank()));

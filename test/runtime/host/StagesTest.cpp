@@ -38,7 +38,45 @@ StageCall combineOfZeroExperts() {
   return call;
 }
 
+/// Given ids, four experts in two slots each, and these counts of replicas.
+StageCall routeToReplicas(const std::vector<float> &counts,
+                          const std::vector<float> &ids) {
+  StageCall call("route", {{"experts", 4},
+                           {"top_k", 2},
+                           {"groups", 0},
+                           {"top_groups", 0},
+                           {"score", "identity"},
+                           {"select", "top_k"},
+                           {"normalize", "softmax"},
+                           {"physical_experts", 6},
+                           {"replica_slots", 2}});
+  const auto tokens = int64_t(ids.size()) / 2;
+  call.size("tokens", tokens);
+  call.operand("given_ids", "i32", tokens, ids);
+  call.operand("given_weights", "f32", tokens,
+               std::vector<float>(ids.size(), 1));
+  call.operand("logical_to_physical", "i32", 4, {0, 4, 1, 5, 2, -1, 3, -1});
+  call.operand("replica_count", "i32", 1, counts);
+  call.result("topk_ids", "i32", tokens, 2);
+  call.result("topk_weights", "f32", tokens, 2);
+  return call;
+}
+
 } // namespace
+
+/// The engine's tables are bounded: a count means a slot that there is.
+TEST(Route, CountsOfReplicasAreBounded) {
+  StageCall call = routeToReplicas({2, 9, 0, -3}, {1, 1, 1, 1, 1, 1});
+  ASSERT_TRUE(call.run(stages::route));
+  EXPECT_THAT(call.numbersOf("topk_ids"), ElementsAre(1, 5, 1, 5, 1, 5));
+  call = routeToReplicas({2, 9, 0, -3}, {2, 2, 3, 3, 0, 0});
+  ASSERT_TRUE(call.run(stages::route));
+  EXPECT_THAT(call.numbersOf("topk_ids"), ElementsAre(2, 2, 3, 3, 0, 4));
+  // Ids of no expert.
+  call = routeToReplicas({2, 1, 1, 1}, {-1, 4, 7, -9});
+  ASSERT_TRUE(call.run(stages::route));
+  EXPECT_THAT(call.numbersOf("topk_ids"), ElementsAre(-1, -1, -1, -1));
+}
 
 TEST(Combine, ZeroExpertsHandWeightedRowsOn) {
   StageCall call = combineOfZeroExperts();

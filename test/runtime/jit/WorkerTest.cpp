@@ -622,4 +622,10 @@ TEST(WorkerProgram, isFoundBesideItsBinary) {
             beside + " is not started: it belongs to user 12345");
   ASSERT_EQ(chown(wheel.c_str(), 12345, 0), 0);
   EXPECT_EQ(*workerBeside(wheel), beside);
+  // Another group than the library's.
+  ASSERT_EQ(chown(beside.c_str(), 0, 12345), 0);
+  EXPECT_EQ(*workerBeside(wheel), beside);
+  chmod(beside.c_str(), 0775);
+  EXPECT_EQ(workerBeside(wheel).error().message,
+            beside + " is not started: others may write it (mode 0775)");
 }

@@ -245,6 +245,22 @@ TEST_F(ShareFolder, aRankIsReadFromItsShare) {
   EXPECT_EQ(ranksOf(alone->manifest), std::vector<int64_t>{1});
 }
 
+/// Also beside the shares, and in one that is not asked for.
+TEST_F(ShareFolder, filesThatNoManifestListsAreRefused) {
+  for (const char *path : {"extra", "share0/extra", "share1/include/extra",
+                           "share2/manifest.json"}) {
+    write();
+    ASSERT_TRUE(createFolders(parentFolder(at(path))));
+    ASSERT_TRUE(writeFile(at(path), "{}"));
+    for (const int64_t rank : {0, 1})
+      EXPECT_THAT(problemOfReading(rank),
+                  HasSubstr(std::string("file '") + path +
+                            "': expected only files that the manifest lists"))
+          << "rank " << rank;
+    ASSERT_TRUE(removeAll(folder));
+  }
+}
+
 TEST_F(ShareFolder, aRankMustBeNamed) {
   write();
   EXPECT_THAT(problemOfReading(std::nullopt),

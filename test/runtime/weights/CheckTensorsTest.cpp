@@ -303,8 +303,18 @@ TEST(CheckTensors, Biases) {
   model.putInLayer("mlp.experts.gate_up_proj_bias",
                    filled("BF16", {kExperts, 2 * kInner}));
   EXPECT_EQ(model.said(), "taken");
-  model.tensors[kPrefix + "gate_up_proj_bias"].bytes[1] = char(0x80);
+  std::string &bytes = model.tensors[kPrefix + "gate_up_proj_bias"].bytes;
+  bytes[1] = char(0x80);
   EXPECT_EQ(model.said(), "taken");
+  // One number, the first or the last.
+  for (const size_t at : {size_t(0), bytes.size() - 2}) {
+    bytes[at] = 1;
+    EXPECT_EQ(model.said(), notTaken("gate_up_proj_bias",
+                                     "holds biases of the layer's experts",
+                                     "a layer with has_bias"))
+        << at;
+    bytes[at] = 0;
+  }
   model.value("b13", "bf16", {kExperts, 2 * kInner});
   model.putInLayer("mlp.experts.gate_up_proj_bias",
                    filled("BF16", {kExperts, 2 * kInner}, 1));

@@ -1,0 +1,101 @@
+//===- RunTest.cpp - what a run gives the driver --------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Launches of the driver of FakeCuda.cpp: the tensor maps in argument blocks,
+// from run to run of one context.
+//
+//===----------------------------------------------------------------------===//
+
+#include "test/runtime/cuda/CudaTesting.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+
+using namespace moec;
+using namespace moec::test;
+
+namespace {
+
+/// The tiny package with a kernel whose x comes by a tensor map.
+PackageFiles mappedPackage() {
+  PackageFiles package = loadablePackage();
+  Target &target = package.manifest.targets[0];
+  TensorMap map;
+  map.name = "x_map";
+  map.value = "x";
+  map.elementType = "bf16";
+  map.extents = {Expression(16), Expression::symbol("tokens")};
+  map.strides = {Expression(32)};
+  map.box = {16, 8};
+  map.elementStrides = {1, 1};
+  map.interleave = "none";
+  map.swizzle = "32b";
+  map.l2Promotion = "none";
+  map.outOfBoundsFill = "zeros";
+  target.tensorMaps = {map};
+  BlockBuilder block;
+  block.add("x", ArgumentField::Kind::TensorMap).tensorMap = map.name;
+  block.pointer("lhs", "x").rowStride("lhs_row_stride", "x").pointer("rows");
+  block.pointer("tiles").pointer("tile_count").pointer("rhs", "w13_packed");
+  block.pointer("result", "t");
+  for (Kernel &each : target.kernels)
+    if (each.name == "gate_up")
+      each.arguments = block.build();
+  return package;
+}
+
+FakeMap lastMap;
+
+} // namespace
+
+/// A map of a run's tensor is encoded again for another address or size.
+TEST(Runs, TensorMapsAreOfTheRun) {
+  *fakeGpu() = {};
+  moec_package *package = nullptr;
+  moec_layer *layer = nullptr;
+  const TinyShape shape;
+  Weights weights(shape, 1);
+  Buffer packed(weights.w13.bytes());
+  std::vector<moec_tensor> list = weights.tensors();
+  loadPacked(mappedPackage(), list, package, layer);
+  ASSERT_TRUE(package && layer);
+  fakeGpu()->onLaunch = [](const char *, bool) {};
+  fakeGpu()->onBlock = [](const char *entry, const char *block) {
+    if (std::string_view(entry).starts_with("moec_gate_up"))
+      std::memcpy(&lastMap, block, sizeof(lastMap));
+  };
+  {
+    const OwnContext context(package, 64);
+    ASSERT_EQ(context.status, MOEC_OK) << moec_last_error();
+    RunData first(shape, 64), second(shape, 64);
+    const auto runWith = [&](RunData &data, int64_t tokens) {
+      std::vector<moec_tensor> tensors = data.tensors();
+      const int64_t rows[] = {tokens, data.hidden},
+                    scores[] = {tokens, data.experts};
+      tensors[0].shape = tensors[2].shape = rows;
+      tensors[1].shape = scores;
+      ASSERT_EQ(moec_run(layer, context.handle, nullptr, tensors.data(),
+                         tensors.size(), tokens, nullptr),
+                MOEC_OK)
+          << moec_last_error();
+      EXPECT_EQ(lastMap.address, reinterpret_cast<uint64_t>(data.x.data()));
+      EXPECT_EQ(lastMap.extents[0], 16u);
+      EXPECT_EQ(lastMap.extents[1], uint64_t(tokens));
+    };
+    runWith(first, 5);
+    EXPECT_EQ(fakeGpu()->mapsEncoded, 1);
+    runWith(first, 5);
+    EXPECT_EQ(fakeGpu()->mapsEncoded, 1) << "it is the same";
+    runWith(first, 6);
+    runWith(second, 6);
+    runWith(first, 64);
+    runWith(first, 5);
+    EXPECT_EQ(fakeGpu()->mapsEncoded, 5);
+  }
+  moec_layer_destroy(layer);
+  moec_package_destroy(package);
+}
