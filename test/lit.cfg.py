@@ -41,6 +41,7 @@ for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LD_LIBRARY_PATH", "TMPDIR", "CUDA
 config.substitutions.append(("%examples", os.path.join(config.moec_source_root, "examples")))
 config.substitutions.append(("%source", config.moec_source_root))
 config.substitutions.append(("%python", sys.executable))
+config.substitutions.append(("%measure", os.path.join(config.moec_binary_root, "libexec", "moec", "moec-measure")))
 
 
 def find_nvrtc():

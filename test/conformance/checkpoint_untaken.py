@@ -115,6 +115,8 @@ UNTAKEN = [
     ("shared", "bf16", {}, SMALL, plain("bf16", hugging_face(MLP, more=shared_expert)), [],
      lambda layer: f"DIR: tensor '{MLP}.shared_expert.gate_proj.weight' is a shared expert's, and layer '{layer}' has none; accepted: "
                    "a layer with n_shared_experts, or --no-shared-experts where the caller computes them [refused]"),
+    ("no-shared", "bf16", {}, SMALL, plain("bf16", hugging_face(MLP)), ["--no-shared-experts"],
+     lambda layer: "DIR: layer 0 has no shared experts; leave --no-shared-experts out [refused]"),
     ("shared-gate", "bf16", {"n_shared_experts": 1}, SMALL, plain("bf16", hugging_face(MLP, more=shared_expert)), [],
      untaken(MLP + ".shared_expert_gate.weight", "weighs the layer's shared experts", "a layer with shared_expert_gate",
              "shared_expert_gate")),
