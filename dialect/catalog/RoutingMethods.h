@@ -46,9 +46,8 @@ inline constexpr RoutingStep kSelections[] = {
     {.name = "given", .policy = "moe::routing::Given"},
 };
 
-/// softmax and sigmoid: of the selected logits. sum_epsilon: the sum + 1e-20,
-/// or
-/// + #moe.routing's epsilon.
+/// softmax and sigmoid: of the selected logits. sum_epsilon: the sum plus
+/// #moe.routing's epsilon, which is 1e-20 if the layer has none.
 inline constexpr RoutingStep kNormalizations[] = {
     {.name = "none", .policy = "moe::routing::None"},
     {.name = "softmax", .policy = "moe::routing::SoftmaxSelected"},
