@@ -376,6 +376,31 @@ TEST_F(TensorMultiply, OperandsInSharedMemory) {
               load + end());
 }
 
+TEST_F(TensorMultiply, UndefinedOperandsMakeUndefinedRows) {
+  // Threads from 8 on leave their 16 bytes of the first row of 1,024 away.
+  const TensorLayout bfloats = {kBfloat, 128, 0, 1024};
+  const TensorMultiply::Case one = {"f16", bfloats, bfloats, 128, 16, 16};
+  std::string body = prepare(one);
+  const std::string store = "st.shared.v4.u32 [%r22]";
+  body.replace(body.find(store), store.size(),
+               "setp.ge.u32 %p2, %r23, 1; setp.lt.or.u32 %p2, %tid, 8, %p2;"
+               "@%p2 " +
+                   store);
+  const std::string load =
+      multiply("f16") + commit() + await() +
+      "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r11}, [%r31];"
+      "tcgen05.wait::ld.sync.aligned; setp.ne.u32 %p2, %tid, {};"
+      "@%p2 bra skip; setp.eq.u32 %p3, %r11, 0; @%p3 bra skip; skip:";
+  auto use = [&](const char *lane) {
+    std::string text = body + load + end();
+    return text.replace(text.find("{};"), 3, std::string(lane) + ";");
+  };
+  // Row 0 is whole, row 1 begins 128 bytes on.
+  expectRight(use("0"));
+  expectFinding(use("1"), "undefined", "the guard");
+  expectRight(use("16"));
+}
+
 TEST_F(TensorMultiply, RefusesDescriptors) {
   const TensorLayout bfloats = {kBfloat, 128, 0, 1024};
   const TensorMultiply::Case one = {"f16", bfloats, bfloats, 128, 16, 16};

@@ -177,6 +177,15 @@ TEST_F(TensorPair, NeedsBothCtas) {
                     "@%p7 tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r31, "
                     "128;\n",
                 "deadlock", "tcgen05.dealloc");
+  // A fence of the proxies by those that write, or by the thread that
+  // multiplies.
+  std::string unfenced = beginPair();
+  const std::string fence = "fence.proxy.async.shared::cta;";
+  unfenced.insert(unfenced.find(fence), "setp.eq.u32 %p1, %r26, 0; @%p1 ");
+  const std::string rest =
+      description + multiply("f16") + commitPair() + await() + endPair();
+  expectFinding(unfenced + rest, "proxy", "of CTA 1: the asynchronous proxy");
+  expectRight(unfenced + "fence.proxy.async;" + rest);
   ctas = cluster = 1;
   expectFinding(begin_ + multiply("f16") + commitPair(1) + endPair(), "tcgen05",
                 "the other CTA of the pair does not exist");
