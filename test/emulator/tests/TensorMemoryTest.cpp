@@ -66,6 +66,22 @@ TEST_F(TensorColumnsTest, StoresAndLoads) {
     EXPECT_EQ(words[i], i);
 }
 
+TEST_F(TensorColumnsTest, GenericAddresses) {
+  expectRight("mov.u32 %r30, memory; cvt.u64.u32 %d1, %r30;"
+              "cvta.shared.u64 %d1, %d1; setp.lt.u32 %p7, %tid, 32;"
+              "setp.eq.u32 %p6, %tid, 0; add.s64 %d2, %d1, 16;"
+              "@%p6 mbarrier.init.b64 [%d2], 1;"
+              "tcgen05.alloc.cta_group::1.sync.aligned.b32 [%d1], 32;"
+              "bar.sync 0; ld.shared.u32 %r31, [%r30];" +
+              kStore + kWaitStore +
+              "@%p6 tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64 "
+              "[%d2];"
+              "wait: mbarrier.try_wait.parity.b64 %p1, [%d2], 0;"
+              "@!%p1 bra wait;" +
+              kLoad + kWaitLoad + kGive + release(32));
+  EXPECT_EQ(words[31], 31u);
+}
+
 /// Place (lane of the quarter, column) of each register, as the manual's
 /// figures draw it, by thread and register.
 static std::vector<std::vector<Place>> fragments(const std::string &shape,

@@ -102,6 +102,23 @@ TEST_F(TensorPair, EachHasHalfOfTheRows) {
           << row << ", " << column;
 }
 
+TEST_F(TensorPair, LanesThatAreNotWritten) {
+  layOutPair(kBfloats, kBfloats, 256, 32, 16);
+  // Lane 2 of the first CTA, lane 33 of the second one.
+  expectRight(beginPair() +
+              describe(kBfloats, kBfloats, kAtB,
+                       instruction(kBfloat, kBfloat, 256, 32, 1u << 4)) +
+              multiply("f16") + "mov.u32 %r5, 4; mov.u32 %r6, 2;" +
+              "mov.u32 %r7, 0;" +
+              multiply("f16", "{%r5, %r7, %r7, %r7, %r7, %r6, %r7, %r7}, %p6") +
+              commitPair() + await() + give(8) + endPair());
+  for (unsigned row = 0; row < 256; ++row)
+    ASSERT_EQ(valueOf(row / 128, row % 128, 3),
+              float((row == 2 || row == 128 + 33 ? 1 : 2) *
+                    product(kBfloats, kBfloats, row, 3, 16)))
+        << row;
+}
+
 TEST_F(TensorPair, FoldsTheColumnsOf64Rows) {
   layOutPair(kBytes, kBytes, 128, 32, 32);
   expectRight(beginPair() +
