@@ -23,6 +23,22 @@ def inputs(package: Any) -> tuple[Any, Any]:
     return random_value(package, "x", 7), random_value(package, "logits", 7)
 
 
+def test_a_result_that_is_copied_leaves_gaps(layer: Any, inputs: tuple[Any, Any]) -> None:
+    """Rows that are not aligned are computed elsewhere, and copied back row by row."""
+    x, logits = inputs
+    wanted = layer(x, logits)
+    rows, columns = wanted.shape
+    for gap in (0, 3):
+        memory = np.full(1 + rows * (columns + gap), 0x1234, dtype=np.uint16)
+        table = memory[1:].reshape(rows, columns + gap)
+        out = table[:, :columns]
+        assert out.ctypes.data % 4
+        assert layer(x, logits, out=out) is out
+        assert (out == wanted).all()
+        assert (table[:, columns:] == 0x1234).all()
+        assert memory[0] == 0x1234
+
+
 def test_rows_may_have_gaps(layer: Any, inputs: tuple[Any, Any]) -> None:
     x, logits = inputs
     wide = np.zeros((7, 256), np.uint16)
