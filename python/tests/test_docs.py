@@ -80,10 +80,10 @@ def test_names_of_examples(page: str) -> None:
                 assert hasattr(moec, node.attr), node.attr
 
 
-def test_the_readme_names_the_wheel() -> None:
+def test_the_guide_names_the_wheel() -> None:
     from conftest import WHEEL
 
-    text = (SOURCE / "README.md").read_text()
+    text = (SOURCE / "docs/how-to/python.md").read_text()
     assert f"Processing ./dist/{WHEEL.name}\n" in text
     assert f"Successfully installed moec-{moec.__version__}\n" in text
     assert "a wheel of less than 7 MB" in text
