@@ -356,7 +356,7 @@ LogicalResult RoutingAttr::verify(EmitError emitError, StringRef method,
                                   StringRef scoring, bool renormalize,
                                   int64_t groups, int64_t topGroups, FloatAttr,
                                   bool, FloatAttr softcap, FloatAttr logitScale,
-                                  FloatAttr epsilon) {
+                                  FloatAttr epsilon, int64_t sinks) {
   const bool isAuto = std::string_view(method) == catalog::kAutoRouting;
   if (!isAuto && verifyWord(emitError, catalog::kRoutingMethods, method,
                             "routing method", ", auto"))
@@ -384,6 +384,8 @@ LogicalResult RoutingAttr::verify(EmitError emitError, StringRef method,
       return emitError() << "'" << name
                          << "' must be a positive number of f32, got "
                          << number.getValueAsDouble();
+  if (sinks < 0)
+    return emitError() << "'sinks' must not be negative, got " << sinks;
   return success();
 }
 

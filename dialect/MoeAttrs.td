@@ -174,7 +174,7 @@ def Moe_QuantAttr : Moe_VerifiedAttr<"Quant", "quant"> {
 }
 
 def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing", [{
-    "", "scoring", "renormalize", "groups", "top_groups", "scale", "bias", "softcap", "logit_scale", "epsilon"
+    "", "scoring", "renormalize", "groups", "top_groups", "scale", "bias", "softcap", "logit_scale", "epsilon", "sinks"
   }]> {
   let summary = "how experts are chosen and weighed";
   let description = [{
@@ -188,7 +188,10 @@ def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing", [{
     * `logit_scale`: scores are those of logit_scale * logit;
     * `softcap`: scores are those of softcap * tanh(logit / softcap), where the
       logit has its scale;
-    * `epsilon`: what the sum of the scores gets before it divides them (1e-20).
+    * `epsilon`: what the sum of the scores gets before it divides them (1e-20);
+    * `sinks`: so many of the experts, the last ones, are taken by every token.
+      They are the last of its top_k, and their weights are normalized with
+      those of the others.
 
     An importer that knows a scoring function and flags, but no method, writes
     `auto` with `scoring` (softmax, sigmoid, sqrtsoftplus) and `renormalize`;
@@ -210,13 +213,14 @@ def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing", [{
     OptionalParameter<"bool">:$bias,
     OptionalParameter<"::mlir::FloatAttr">:$softcap,
     OptionalParameter<"::mlir::FloatAttr">:$logitScale,
-    OptionalParameter<"::mlir::FloatAttr">:$epsilon
+    OptionalParameter<"::mlir::FloatAttr">:$epsilon,
+    OptionalParameter<"int64_t", "0">:$sinks
   );
   let builders = [
     AttrBuilder<(ins "::llvm::StringRef":$method), [{
       return $_get($_ctxt, method, ::llvm::StringRef(), false, int64_t(0), int64_t(0),
                    ::mlir::FloatAttr(), false, ::mlir::FloatAttr(), ::mlir::FloatAttr(),
-                   ::mlir::FloatAttr());
+                   ::mlir::FloatAttr(), int64_t(0));
     }]>
   ];
   let extraClassDeclaration = [{

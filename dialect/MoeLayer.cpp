@@ -198,6 +198,10 @@ static LogicalResult verifyRouting(LayerOp op) {
                               << ", the experts of " << routing.getTopGroups()
                               << " routing groups, got " << op.getTopK();
   }
+  if (routing.getSinks() >= op.getTopK())
+    return op.emitOpError() << "'sinks' in 'routing' must be fewer than top_k, "
+                               "which counts them, got "
+                            << routing.getSinks() << " of " << op.getTopK();
   if (op.getRoutedScale() && routing.getScale())
     return op.emitOpError() << "the routed scale is given twice, by "
                                "'routed_scale' and in 'routing'";

@@ -97,6 +97,8 @@ void RouteOp::addStageAttributes(NamedAttrList &attributes) {
     writer.number("logit_scale", routing.getLogitScale().getValueAsDouble());
   if (routing.getEpsilon())
     writer.number("epsilon", routing.getEpsilon().getValueAsDouble());
+  if (routing.getSinks() > 0)
+    writer.integer("sinks", routing.getSinks());
   if (getHashTable())
     writer.integer("table_rows", extent(getHashTable(), 0));
   if (getLogicalToPhysical())

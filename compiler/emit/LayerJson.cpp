@@ -122,6 +122,8 @@ static json routingJson(moe::LayerOp layer) {
     made["logit_scale"] = routing.getLogitScale().getValueAsDouble();
   if (routing.getEpsilon())
     made["epsilon"] = routing.getEpsilon().getValueAsDouble();
+  if (routing.getSinks() > 0)
+    made["sinks"] = routing.getSinks();
   if (int64_t rows = layer.getHashVocabulary().value_or(0))
     made["table_rows"] = rows;
   if (int64_t identities = layer.getZeroExperts().value_or(0))

@@ -40,7 +40,8 @@ void compiler::addRoutingFields(
     arguments.size("tokens", Expression::symbol("tokens"));
 }
 
-/// The policy of the row's selection, with the groups if there are any.
+/// The policy of the row's selection, with the groups or sinks if there are
+/// any.
 static std::string selectPolicy(moe::RouteOp route,
                                 const catalog::RoutingMethod &row) {
   const moe::RoutingAttr routing = route.getRouting();
@@ -48,6 +49,8 @@ static std::string selectPolicy(moe::RouteOp route,
       catalog::find(catalog::kSelections, row.select)->policy;
   if (route.getHashTable())
     return "moe::routing::FromTable";
+  if (const int64_t sinks = routing.getSinks())
+    return fmt::format("moe::routing::WithSinks<{}, {}>", policy, sinks);
   if (row.select == "top_k_per_group")
     return fmt::format("{}<{}>", policy, routing.getGroups());
   if (routing.getGroups() > 0)
@@ -61,7 +64,13 @@ void compiler::addRoutingConfig(moe::RouteOp route, KernelText &text) {
   const catalog::RoutingMethod &row =
       *catalog::find(catalog::kRoutingMethods,
                      std::string_view(route.getRouting().getMethod()));
-  std::string score(catalog::find(catalog::kScores, row.score)->policy);
+  const catalog::RoutingStep &scoring =
+      *catalog::find(catalog::kScores, row.score);
+  std::string score(scoring.policy);
+  if (!scoring.header.empty())
+    text.includes.emplace_back(scoring.header);
+  if (route.getRouting().getSinks() > 0)
+    text.includes.emplace_back("moe/routing/sinks.cuh");
   // The innermost changes the logit last.
   if (const FloatAttr softcap = route.getRouting().getSoftcap()) {
     text.includes.emplace_back("moe/math/softcap.cuh");

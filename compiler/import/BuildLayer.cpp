@@ -142,7 +142,8 @@ moe::RoutingAttr LayerBuilder::routing(const RoutingDescription &description) {
       StringRef(description.scoring), description.renormalize.value_or(false),
       description.groups, description.topGroups, number(description.scale),
       description.bias, number(description.softcap),
-      number(description.logitScale), number(description.epsilon));
+      number(description.logitScale), number(description.epsilon),
+      description.sinks);
 }
 
 moe::ActivationAttr

@@ -117,7 +117,8 @@ struct FamilyRouting {
   Key<Number> scale = always(Number());
   bool scaleOnOutput = false; ///< it multiplies the sum, not the weights
   Key<bool> weightOnInput = always(false);
-  bool perExpertScale = false;
+  /// Each expert's weight has a factor, or all have one.
+  Key<bool> perExpertScale = always(false);
   /// The cap of the logits. A number that is not above 0 means no cap.
   Key<Number> softcap = always(Number());
   /// A factor of the logits, and what the sum that divides the weights gets.
@@ -127,6 +128,9 @@ struct FamilyRouting {
   Key<int64_t> hashLayers = always<int64_t>(0);
   /// Identity experts behind the real ones.
   Key<int64_t> zeroExperts = always<int64_t>(0);
+  /// Shared experts whose scores are in the sum that divides weights: the last
+  /// experts of the layer, which every token takes.
+  Key<int64_t> sinks = always<int64_t>(0);
   /// The model computes the router's logits in f32, whatever type it has.
   Key<bool> f32Logits = always(false);
 };
@@ -203,6 +207,8 @@ struct ModelFamily {
   Key<int64_t> experts = required("num_experts");
   Key<int64_t> topK = required("num_experts_per_tok");
   Key<int64_t> intermediate = required("moe_intermediate_size");
+  /// A key beside which intermediate_size is the experts'.
+  std::string_view denseIntermediateKey = {};
   FamilyRouting routing = {};
   FamilyActivation activation = {};
   FamilyShared shared = {};
@@ -217,7 +223,7 @@ struct ModelFamily {
   bool hasBias = false;
   /// Rows of gate and up alternate.
   bool interleaved = false;
-  FixedKey fixed[4] = {};
+  FixedKey fixed[5] = {};
   /// Keys that look as if they could change the layer (kSuspicious in
   /// HuggingFace.cpp) and do not, in this family.
   WordList irrelevant = {};
@@ -246,6 +252,15 @@ constexpr FixedKey mustBeFalse(std::string_view key,
           .accepted = "false",
           .otherwise = otherwise,
           .flag = false};
+}
+
+constexpr FixedKey mustBeTrue(std::string_view key,
+                              std::string_view otherwise) {
+  return {.key = key,
+          .absent = "true",
+          .accepted = "true",
+          .otherwise = otherwise,
+          .flag = true};
 }
 
 constexpr FixedKey mustBe(std::string_view key, double number,

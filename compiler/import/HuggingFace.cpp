@@ -83,6 +83,8 @@ private:
   void readStoredWords(LayerDescription &layer);
   LayerModules modules();
   void readRouting(LayerDescription &layer);
+  void readSinks(LayerDescription &layer);
+  Key<int64_t> intermediateKey();
   void readGroups(RoutingDescription &routing, int64_t experts);
   void readHash(LayerDescription &layer);
   void readActivation(ActivationDescription &activation);
@@ -459,7 +461,7 @@ void ConfigReader::readRouting(LayerDescription &layer) {
   routing.scale = get(row.scale);
   layer.routedScaleOnOutput = row.scaleOnOutput;
   layer.applyRouterWeightOnInput = get(row.weightOnInput);
-  layer.perExpertScale = row.perExpertScale;
+  layer.perExpertScale = get(row.perExpertScale);
   if (const Number softcap = get(row.softcap); softcap && *softcap > 0)
     routing.softcap = softcap;
   routing.logitScale = getPositive(row.logitScale);
@@ -467,8 +469,10 @@ void ConfigReader::readRouting(LayerDescription &layer) {
   layer.zeroExperts = get(row.zeroExperts, 0, kMaxDescribedExperts);
   if (get(row.f32Logits))
     layer.logitsType = "f32";
+  readSinks(layer);
   if (!row.method.empty()) {
     routing.method = row.method;
+    routing.bias = get(row.bias);
     return;
   }
   routing.scoring = get(row.scoring, scoringNames());
@@ -483,6 +487,28 @@ void ConfigReader::readRouting(LayerDescription &layer) {
   routing.bias = get(row.bias);
   readGroups(routing, layer.experts);
   readHash(layer);
+}
+
+/// Sinks are experts behind the routed ones, and among those of each token.
+void ConfigReader::readSinks(LayerDescription &layer) {
+  const Key<int64_t> &key = family.routing.sinks;
+  if (key.names.empty())
+    return;
+  const int64_t sinks = get(key, 1, kMaxDescribedExperts);
+  if (options.noSharedExperts)
+    outer.errors().add(
+        "--no-shared-experts",
+        fmt::format("the scores of shared experts are in the sum that divides "
+                    "all weights of {}, so that the layer computes them; "
+                    "expected no --no-shared-experts",
+                    model));
+  if (quantization.sharedDiffer)
+    of(quantKey).refuse(
+        quantKey, "leaves shared experts as they are, so that they cannot be "
+                  "rows of the routed ones; expected one scheme of both");
+  layer.routing.sinks = sinks;
+  layer.experts += sinks;
+  layer.topK += sinks;
 }
 
 void ConfigReader::readGroups(RoutingDescription &routing, int64_t experts) {
@@ -605,7 +631,7 @@ void ConfigReader::readShared(LayerDescription &layer) {
     limit = readLimit(limits);
   const bool areAbsent = count == 0 || width == 0;
   if (options.noSharedExperts && options.needsSharedExperts && areAbsent &&
-      outer.errors().count == before)
+      layer.routing.sinks == 0 && outer.errors().count == before)
     outer.errors().add("--no-shared-experts",
                        "the config has no shared experts; leave the option "
                        "out");
@@ -693,6 +719,17 @@ void ConfigReader::refuseReadFields() {
   }
 }
 
+/// The experts' width, whose name may depend on another key.
+Key<int64_t> ConfigReader::intermediateKey() {
+  const std::string_view key = family.denseIntermediateKey;
+  if (key.empty())
+    return family.intermediate;
+  const Place dense = find(WordList(key));
+  if (!dense.value || dense.value->is_null())
+    return family.intermediate;
+  return required("intermediate_size");
+}
+
 void ConfigReader::read(LayerDescription &layer) {
   origin.model = model;
   findQuantization();
@@ -720,8 +757,8 @@ void ConfigReader::read(LayerDescription &layer) {
     layer.experts = kMaxDescribedExperts;
   layer.topK = getSize(family.topK, sizes.topK, layer.experts);
   layer.hidden = getSize(family.hidden, sizes.hidden, kMaxDescribedHidden);
-  layer.intermediate = getSize(family.intermediate, sizes.intermediate,
-                               kMaxDescribedIntermediate);
+  layer.intermediate =
+      getSize(intermediateKey(), sizes.intermediate, kMaxDescribedIntermediate);
   layer.latentHidden = get(family.latent, 0, kMaxDescribedHidden);
   layer.postExpertNorm = getPositive(family.postExpertNorm);
   layer.hasBias = family.hasBias;
@@ -737,13 +774,14 @@ void ConfigReader::read(LayerDescription &layer) {
   for (const auto &[word, names] :
        {Row("experts", family.experts.names), Row("top_k", family.topK.names),
         Row("hidden", family.hidden.names),
-        Row("intermediate", family.intermediate.names),
+        Row("intermediate", intermediateKey().names),
         Row("groups", family.routing.groups.names),
         Row("top_groups", family.routing.topGroups.names),
         Row("function", family.activation.function.names),
         Row("limit", family.activation.limit.names),
         Row("num_shared_experts", family.shared.count.names),
         Row("zero_experts", family.routing.zeroExperts.names),
+        Row("sinks", family.routing.sinks.names),
         Row("latent_hidden", family.latent.names),
         Row("quant", WordList(quantKey))})
     if (!names.empty())

@@ -64,6 +64,7 @@ struct RoutingDescription {
   /// A factor of the router's logits, and what the sum of the chosen scores
   /// gets before it divides them; absent is the method's.
   std::optional<double> logitScale, epsilon;
+  int64_t sinks = 0; ///< the last experts, which all tokens take
 
   bool operator==(const RoutingDescription &) const = default;
 };

@@ -74,6 +74,7 @@ static constexpr LayerField kFields[] = {
     number("logit_scale", "router_output_multiplier",
            at<&L::routing, &R::logitScale>),
     number("epsilon", "norm_topk_prob_eps", at<&L::routing, &R::epsilon>),
+    {"sinks", "num_sink_experts", at<&L::routing, &R::sinks>, 0, kOfExperts},
     flag("per_expert_scale", "per_expert_scale", at<&L::perExpertScale>),
     integer("hash_vocabulary", "hash_vocabulary", at<&L::hashVocabulary>,
             kMaxDescribedHidden),

@@ -263,6 +263,10 @@ void readRouting(JsonReader &reader, LayerDescription &layer) {
   if (routing.epsilon && !catalog::isPositiveFloat(*routing.epsilon))
     reader.expected("norm_topk_prob_eps",
                     "a number of f32 above 0, or no field for the method's");
+  if (layer.topK > 0 && routing.sinks >= layer.topK)
+    reader.expected("num_sink_experts",
+                    "fewer than experts_per_token = {}, which counts them",
+                    layer.topK);
   const int64_t most = mostExperts(layer);
   const int64_t groups = reader.integerOr("num_expert_group", 0, 0, most);
   const int64_t asked = reader.integerOr("topk_group", 0, 0, most);

@@ -249,6 +249,7 @@ Reading allOrNone(SparseConfig &from, std::string_view key) {
 
 constexpr Rule kRules[] = {
     {"decoder_sparse_step", everyNth},
+    {"dense_mlp_idx", firstAreDense},
     {"enable_moe_block", allOrNone},
     {"expert_layer_offset", ofAnother},
     {"expert_layer_period", everyPeriod},

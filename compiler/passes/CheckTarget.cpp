@@ -306,6 +306,26 @@ void checkGroups(moe::LayerOp layer, Refuse refuse,
                       " groups; accepted: a multiple of all " + Twine(groups));
 }
 
+/// The last experts, which every token takes.
+void checkSinks(moe::LayerOp layer, Refuse refuse,
+                const catalog::RoutingMethod &row) {
+  const bool hasSinks = layer.getRouting().getSinks() > 0;
+  const std::string method =
+      "routing '" + layer.getRouting().getMethod().str() + "' ";
+  if (row.needs.contains("sinks") && !hasSinks)
+    return refuse("option_not_supported",
+                  method + "needs 'sinks', experts that every token takes, got "
+                           "none; accepted: 1 to top_k - 1");
+  const std::pair<StringRef, bool> behindExperts[] = {
+      {"num_shared_experts", isPositive(layer.getNumSharedExperts())},
+      {"zero_experts", isPositive(layer.getZeroExperts())}};
+  for (const auto &[option, asked] : behindExperts)
+    if (asked && hasSinks)
+      refuse("option_not_supported",
+             option + Twine(": sinks are the last experts, and no others "
+                            "follow them; accepted: one of the two"));
+}
+
 /// What a row of the catalog takes besides its name.
 void checkParameters(moe::LayerOp layer, Refuse refuse) {
   const moe::RoutingAttr routing = layer.getRouting();
@@ -333,10 +353,12 @@ void checkParameters(moe::LayerOp layer, Refuse refuse) {
   check("routing", method, "logit_scale", bool(routing.getLogitScale()),
         options);
   check("routing", method, "epsilon", bool(routing.getEpsilon()), options);
+  check("routing", method, "sinks", routing.getSinks() > 0, options);
   check("routing", method, "expert_scale", layer.getPerExpertScale(), options);
   check("routing", method, "table", isPositive(layer.getHashVocabulary()),
         options);
   checkGroups(layer, refuse, row);
+  checkSinks(layer, refuse, row);
   const StringRef function = activation.getFunction();
   const WordList parameters = activation.getRow().parameters;
   if (activation.getRow().needs.contains("limit") && !activation.getLimit() &&

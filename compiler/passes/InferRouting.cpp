@@ -86,11 +86,12 @@ void infer(moe::LayerOp layer) {
   if (row->needs.contains("weight_on_input"))
     layer.setApplyRouterWeightOnInput(true);
   const bool keepsGroups = isGrouped || row->needs.contains("groups");
-  layer.setRoutingAttr(moe::RoutingAttr::get(
-      layer.getContext(), method, StringRef(), false,
-      keepsGroups ? routing.getGroups() : 0,
-      keepsGroups ? routing.getTopGroups() : 0, scale, bias,
-      routing.getSoftcap(), logitScale, routing.getEpsilon()));
+  layer.setRoutingAttr(
+      moe::RoutingAttr::get(layer.getContext(), method, StringRef(), false,
+                            keepsGroups ? routing.getGroups() : 0,
+                            keepsGroups ? routing.getTopGroups() : 0, scale,
+                            bias, routing.getSoftcap(), logitScale,
+                            routing.getEpsilon(), routing.getSinks()));
 }
 
 struct InferRoutingPass

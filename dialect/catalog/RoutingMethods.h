@@ -23,15 +23,21 @@ namespace moec::catalog {
 struct RoutingStep {
   std::string_view name;
   std::string_view policy;
+  /// The header of templates/ with the policy, if it is not that of the others.
+  std::string_view header = {};
 };
 
-/// sparsemixer: a softmax over the experts near the best, round by round.
+/// log_sigmoid: weights are made of the logarithm of the sigmoid, keys of the
+/// sigmoid. sparsemixer: a softmax over the experts near the best, by rounds.
 /// drawn: a random number for each token and expert. drawn_normal: one that is
 /// larger for experts in the middle.
 inline constexpr RoutingStep kScores[] = {
     {.name = "identity", .policy = "moe::routing::Identity"},
     {.name = "softmax", .policy = "moe::routing::Softmax"},
     {.name = "sigmoid", .policy = "moe::routing::Sigmoid"},
+    {.name = "log_sigmoid",
+     .policy = "moe::routing::LogSigmoid",
+     .header = "moe/math/log_sigmoid.cuh"},
     {.name = "sqrtsoftplus", .policy = "moe::routing::SqrtSoftplus"},
     {.name = "sparsemixer", .policy = "moe::routing::SparseMixer"},
     {.name = "drawn", .policy = "moe::routing::Drawn"},
@@ -46,8 +52,9 @@ inline constexpr RoutingStep kSelections[] = {
     {.name = "given", .policy = "moe::routing::Given"},
 };
 
-/// softmax and sigmoid: of the selected logits. sum_epsilon: the sum plus
-/// #moe.routing's epsilon, which is 1e-20 if the layer has none.
+/// softmax: of the selected scores. sigmoid: of the selected logits.
+/// sum_epsilon: the sum plus #moe.routing's epsilon, which is 1e-20 if the
+/// layer has none.
 inline constexpr RoutingStep kNormalizations[] = {
     {.name = "none", .policy = "moe::routing::None"},
     {.name = "softmax", .policy = "moe::routing::SoftmaxSelected"},
@@ -63,7 +70,7 @@ struct RoutingMethod {
   std::string_view normalize; ///< a row of kNormalizations
   /// Which of #moe.routing's fields and of the layer's options the method
   /// takes: groups, bias, scale, expert_scale, table, softcap, logit_scale,
-  /// epsilon.
+  /// epsilon, sinks.
   WordList options = {};
   /// Which of them it cannot do without, or weight_on_input: that weights
   /// multiply x. A bias and that need no saying.
@@ -89,6 +96,8 @@ inline constexpr RoutingMethod kRoutingMethods[] = {
      .needs = "bias"},
     {.name = "minimax2", .score = "sigmoid", .select = "top_k", .normalize = "sum_epsilon", .options = "bias expert_scale softcap logit_scale epsilon",
      .needs = "bias"},
+    {.name = "sigmoid_sinks", .score = "log_sigmoid", .select = "top_k", .normalize = "softmax",
+     .options = "bias scale expert_scale sinks", .needs = "sinks"},
     {.name = "deepseek_v4", .score = "sqrtsoftplus", .select = "top_k", .normalize = "sum_epsilon",
      .options = "bias scale expert_scale table softcap logit_scale epsilon"},
     {.name = "sqrtsoftplus", .score = "sqrtsoftplus", .select = "top_k", .normalize = "none", .options = "bias scale expert_scale table softcap logit_scale"},

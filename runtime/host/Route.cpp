@@ -35,13 +35,20 @@ namespace {
 struct ScoreRow {
   std::string_view name;
   bool needsSum, isByRound;
-  float (*score)(float logit, float maximum, float sum);
-  float (*draw)(int token, int expert, int experts); ///< or null
+  float (*score)(float logit, float maximum, float sum) = nullptr;
+  /// The score and a bias, which the selection compares.
+  float (*biased)(float logit, float maximum, float sum, float bias) = nullptr;
+  float (*draw)(int token, int expert, int experts) = nullptr; ///< or null
 };
 
 template <class Score> constexpr ScoreRow scoreRow(std::string_view name) {
-  ScoreRow row = {name, Score::kNeedsSum, routing::kIsByRound<Score>,
-                  Score::score, nullptr};
+  ScoreRow row = {name, Score::kNeedsSum, routing::kIsByRound<Score>};
+  row.score = [](float logit, float maximum, float sum) -> float {
+    return Score::score(logit, maximum, sum);
+  };
+  row.biased = [](float logit, float maximum, float sum, float bias) -> float {
+    return Score::score(logit, maximum, sum) + bias;
+  };
   if constexpr (routing::kIsDrawn<Score>)
     row.draw = Score::draw;
   return row;
@@ -88,6 +95,7 @@ struct Method {
   float scale = 1, outputScale = 1;
   float softcap = 0;                    ///< 0: none
   float logitScale = 1, epsilon = 0;    ///< of scores, 0: the normalization's
+  int64_t sinks = 0;                    ///< the last experts
   std::vector<float> bias, expertScale; ///< empty: none
   int64_t groupSize() const { return experts / groups; }
 };
@@ -116,7 +124,7 @@ public:
     sumUp(logits);
     for (int64_t e = 0; e < method.experts; ++e)
       keys[e] = routing::keyOfLogit(
-          method.bias.empty() ? logits[e] : score(logits[e]) + method.bias[e]);
+          method.bias.empty() ? logits[e] : biased(logits[e], method.bias[e]));
     if (table)
       look(*table, row, ids);
     else
@@ -137,11 +145,19 @@ private:
     sum = std::max(static_cast<float>(all), 1.0f);
   }
 
-  float score(float logit) const {
+  /// The logit as scores are of it.
+  float adjusted(float logit) const {
     logit *= method.logitScale;
-    if (method.softcap > 0)
-      logit = routing::softcapped(logit, method.softcap);
-    return method.score.score(logit, maximum, sum);
+    return method.softcap > 0 ? routing::softcapped(logit, method.softcap)
+                              : logit;
+  }
+
+  float score(float logit) const {
+    return method.score.score(adjusted(logit), maximum, sum);
+  }
+
+  float biased(float logit, float bias) const {
+    return method.score.biased(adjusted(logit), maximum, sum, bias);
   }
 
   /// The `count` best of the experts [begin, end) that are not excluded.
@@ -189,7 +205,10 @@ private:
                       method.groupSize(), true);
       }
     }
-    best(0, method.experts, isOut, method.topK, ids);
+    const int64_t selected = method.experts - method.sinks;
+    best(0, selected, isOut, method.topK - method.sinks, ids);
+    std::iota(ids + method.topK - method.sinks, ids + method.topK,
+              static_cast<int32_t>(selected));
   }
 
   void look(const View &table, int64_t row, int32_t *ids) {
@@ -278,6 +297,12 @@ Result<Method> readMethod(KernelRun &run) {
   if (method.experts < 1 || method.topK < 1 || method.topK > method.experts)
     return run.fail("expected 1 <= top_k <= experts, got {} and {}",
                     method.topK, method.experts);
+  method.sinks = run.integer("sinks");
+  if (method.sinks < 0 || method.sinks >= method.topK ||
+      (method.sinks > 0 && (method.select != "top_k" || method.groups > 0)))
+    return run.fail("expected sinks of at least 0 and below top_k = {}, and "
+                    "none with groups or select {}, got {}",
+                    method.topK, method.select, method.sinks);
   const bool perGroup = method.select == "top_k_per_group";
   if (method.groups < 0 || (perGroup && method.groups == 0) ||
       (method.groups > 0 &&

@@ -45,7 +45,7 @@ inline constexpr StageKind kStageKinds[] = {
          "score:string select:string normalize:string experts:integer "
          "top_k:integer groups:integer top_groups:integer scale:number "
          "output_scale:number~ softcap:number~ logit_scale:number~ "
-         "epsilon:number~ table_rows:integer~ "
+         "epsilon:number~ sinks:integer~ table_rows:integer~ "
          "physical_experts:integer~ replica_slots:integer~ shared:integer~ "
          "zero:integer~"},
     // most_blocks: a block has the smallest multiple of block_tokens tokens

@@ -174,9 +174,12 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
   const StoredTensor &tensor = *known;
   const TensorRole &role = found.parsed.role;
   const bool ofAll = role.expert == kAllExperts;
-  // Shared experts of one tensor stand behind each other in the intermediate.
+  // Shared experts of one tensor stand behind each other in the intermediate,
+  // or, of a parameter with a dimension of experts, as routed ones do.
   const LayerShape &of = shapeOf(wanted);
-  const int64_t shared = role.shared && ofAll ? of.shared : 1;
+  const bool hasExperts = role.shared && ofAll && !wanted.ofSharedMlp &&
+                          found.parsed.bare && tensor.shape.size() == 3;
+  const int64_t shared = role.shared && ofAll && !hasExperts ? of.shared : 1;
   const int64_t wide = of.intermediate * shared;
   const int64_t begin =
       of.columnBegin + (shared > 1 ? expert * of.intermediate : 0);
@@ -202,9 +205,12 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
       made.conversion == Conversion::Copy && bits != wanted.bits;
   if (areBytes && !given.empty())
     given.back() = given.back() * bits / wanted.bits;
-  const int64_t experts = ofAll && !role.shared ? shape.experts : 1;
-  const Spellings spellings(found.parsed, wanted,
-                            ofAll && !role.shared ? experts : 0);
+  int64_t experts = 0; // of the tensor's first dimension
+  if (ofAll && !role.shared)
+    experts = shape.experts;
+  else if (hasExperts)
+    experts = of.shared;
+  const Spellings spellings(found.parsed, wanted, experts);
   const auto isSpelled = [&](int64_t first, int64_t second) {
     const std::vector<Extents> accepted = spellings.of(first, second);
     return std::ranges::find(accepted, given) != accepted.end();

@@ -141,6 +141,13 @@ Result<LayerShape> LayerShape::read(const json &layer) {
   made.experts = reader.integer("num_experts", 1, kMostExperts);
   made.shared = reader.integerOr("n_shared_experts", 0, kMostExperts);
   made.zeroExperts = reader.integerOr("routing.zero_experts", 0, kMostExperts);
+  made.sinks = reader.integerOr("routing.sinks", 0, made.experts - 1);
+  if (made.sinks > 0 && made.shared > 0)
+    reader.fail("routing.sinks", "0 beside n_shared_experts");
+  if (made.sinks > 0) {
+    made.experts -= made.sinks;
+    made.shared = made.sinks;
+  }
   made.localBegin = reader.integer("local_experts.begin", 0);
   made.localCount = reader.integer("local_experts.count", 0);
   made.localStride = reader.integerOr("local_experts.stride", 1);

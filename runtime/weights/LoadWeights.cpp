@@ -239,18 +239,33 @@ Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
   std::vector<int64_t> given = tensor->shape;
   if (kind == Kind::RoutingBias && given.size() == 2 && given.front() == 1)
     given.erase(given.begin());
-  if (conversion == Conversion::None || given != extents ||
-      count * target.bits != int64_t(to.size()) * 8)
+  // No bias of a sink counts, and no checkpoint has one.
+  std::vector<int64_t> expected = extents;
+  if (kind == Kind::RoutingBias)
+    expected.front() -= shape.sinks;
+  const bool oneOfAll = it->second.parsed.oneOfAll;
+  if (oneOfAll)
+    expected = {1};
+  int64_t numbers = 1;
+  for (int64_t extent : extents)
+    numbers *= extent;
+  if (conversion == Conversion::None || given != expected ||
+      numbers * target.bits != int64_t(to.size()) * 8)
     return refused(
         "{}: tensor '{}': expected {} {} for value '{}' of layer '{}', got {}",
-        checkpoint.path(), it->second.name, element, shapeText(extents),
+        checkpoint.path(), it->second.name, element, shapeText(expected),
         value.name, shape.name, tensor->describe());
+  std::ranges::fill(to, std::byte(0));
   SourceMatrix source;
   source.data = tensor->bytes.data();
   source.bits = bits;
   source.storage = storageOfType(tensor->type);
   source.rows = target.rows = 1;
   source.columns = target.columns = count;
+  if (oneOfAll) {
+    source.rows = target.rows = numbers;
+    target.rowStride = 1;
+  }
   Result<void> ok = copyMatrix(source, target, conversion, /*inverse=*/false,
                                ruleOf(kind, {}, /*areFloats=*/false));
   if (!ok)

@@ -83,6 +83,7 @@ struct LayerWord {
   std::string_view block = {};
   /// The linear layer of the router may have a bias of this name.
   bool mayBeOfRouter = false;
+  bool oneOfAll = false;
 };
 
 constexpr LayerWord kLayerWords[] = {
@@ -93,6 +94,7 @@ constexpr LayerWord kLayerWords[] = {
     {"bias", "gate", Kind::RoutingBias, "mlp", true},
     {"per_expert_scale", "", Kind::ExpertScale},
     {"weight", "post_expert_norm", Kind::PostExpertNorm, "experts"},
+    {"global_scale", "gate", Kind::ExpertScale, "mlp", false, true},
     {"tid2eid", "", Kind::HashTable},
 };
 
@@ -134,6 +136,8 @@ constexpr std::string_view kLayers[] = {"layers", "blocks", "h", "meta_mlp"};
 constexpr std::string_view kExperts[] = {"experts", "local_experts"};
 constexpr std::string_view kShared[] = {"shared_expert", "shared_experts",
                                         "share_expert", "shared_mlp"};
+/// Begins the parts of shared experts in checkpoints of Inkling.
+constexpr std::string_view kOfShared = "shared_";
 /// Modules whose parts are those of all experts.
 constexpr std::string_view kModules[] = {"moe", "block_sparse_moe"};
 /// Parts of other models beside the language model have layers too.
@@ -160,6 +164,8 @@ constexpr KindText kTexts[] = {
     {Kind::ExpertScale, "per_expert_scale", "factors of experts"},
     {Kind::PostExpertNorm, "post_expert_norm.weight",
      "factors of the norm after each expert"},
+    {Kind::ExpertScale, "per_expert_scale or mlp.gate.global_scale",
+     "factors of experts"},
     {Kind::HashTable, "tid2eid", "a table of experts by token"},
 };
 
@@ -200,7 +206,9 @@ std::optional<Kind> kindOf(std::string_view word) {
 bool readPart(Words words, TensorName &made) {
   if (words.empty() || words.size() > 2)
     return false;
-  const std::string_view first = words.front();
+  std::string_view first = words.front();
+  if (made.role.shared && first.starts_with(kOfShared))
+    first.remove_prefix(kOfShared.size());
   for (const PartWord &row : kParts) {
     if (!first.starts_with(row.word) ||
         (row.columnsFirst && (words.size() != 2 || made.role.shared ||
@@ -239,6 +247,7 @@ bool readRouting(Words words, TensorName &made) {
     made.role.part = Part::Routing;
     made.role.kind = row.kind;
     made.mayBeOfRouter = row.mayBeOfRouter;
+    made.oneOfAll = row.oneOfAll;
     return true;
   }
   return false;
@@ -355,12 +364,17 @@ std::vector<std::string> weights::namesOf(const TensorRole &role) {
                                                          row.before, row.word));
     return names;
   }
-  if (role.part == Part::GateUpPairs) {
+  // Checkpoints of Inkling have one spelling of each.
+  const bool isPairs = role.part == Part::GateUpPairs;
+  if (role.expert == kAllExperts &&
+      (isPairs || (role.shared && role.part == Part::Down)))
     for (const KindWord &kind : kKinds)
-      if (kind.kind == role.kind && role.expert == kAllExperts && !role.shared)
-        names.push_back(fmt::format("experts.w13_{}", kind.word));
+      if (kind.kind == role.kind)
+        names.push_back(fmt::format(
+            "{}{}_{}", role.shared ? "shared_experts.shared_" : "experts.",
+            isPairs ? "w13" : "w2", kind.word));
+  if (isPairs)
     return names;
-  }
   const bool isOne = role.expert != kAllExperts;
   std::vector<std::string> owners;
   for (std::string_view word : role.shared ? Words(kShared) : Words(kExperts))

@@ -520,3 +520,45 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
   input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, post_expert_norm = 1.0e-8, 
   routing = #moe.routing<sigmoid, epsilon = 0.5>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'deepseek_v3' does not take 'sinks'; accepted: bias groups scale expert_scale softcap logit_scale epsilon}}
+moe.layer @l {experts = 8, top_k = 4, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+  routing = #moe.routing<deepseek_v3, bias, sinks = 2>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'sigmoid_sinks' needs 'sinks', experts that every token takes, got none; accepted: 1 to top_k - 1}}
+moe.layer @l {experts = 8, top_k = 4, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+  routing = #moe.routing<sigmoid_sinks>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: num_shared_experts: sinks are the last experts, and no others follow them; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 4, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, num_shared_experts = 1,
+  routing = #moe.routing<sigmoid_sinks, sinks = 2>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: zero_experts: sinks are the last experts, and no others follow them; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 4, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, zero_experts = 1,
+  routing = #moe.routing<sigmoid_sinks, sinks = 2>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'sigmoid_sinks' does not take 'softcap'; accepted: bias scale expert_scale sinks}}
+moe.layer @l {experts = 8, top_k = 4, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+  routing = #moe.routing<sigmoid_sinks, sinks = 2, softcap = 2.0>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: routing 'sigmoid_sinks' does not take 'groups'; accepted: bias scale expert_scale sinks}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+  routing = #moe.routing<sigmoid_sinks, groups = 2, top_groups = 1, sinks = 1>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

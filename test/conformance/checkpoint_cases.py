@@ -4,6 +4,7 @@
 
 import json
 import shutil
+import struct
 
 import checkpoint_layers as layers
 import moec_testing as testing
@@ -53,13 +54,13 @@ def modules(writer, layer, prefix, words, kinds, shared="shared_experts"):
                 writer.matrix(f"{prefix}.{shared}.{words[part]}.{suffix}", joined, **options)
 
 
-def fused(writer, layer, names, order="gate_first", turned=False, kinds=("weight",)):
+def fused(writer, layer, names, order="gate_first", turned=False, kinds=("weight",), experts=None):
     """All experts in one tensor, gates and ups too; names[kind] = (of gates and ups, of down)."""
     for kind in kinds:
         matrices = layer.of[kind]
         for index, name in enumerate(names[kind]):
             made = []
-            for expert in range(layer.experts):
+            for expert in experts or range(layer.experts):
                 if index:
                     matrix = matrices["down"][expert]
                 elif order == "interleaved":
@@ -119,6 +120,33 @@ def inkling(kinds):
     return write
 
 
+def sinks(prefix, kinds=("weight",)):
+    """Shared experts have tensors of their own with a dimension of experts; the router has a factor of all experts."""
+    def write(writer, layer):
+        own = range(layer.experts, len(layer.of["weight"]["down"]))
+        if prefix == INKLING_PREFIX:
+            fused(writer, layer, INKLING_NAMES, "interleaved", kinds=kinds)
+            fused(writer, layer, SHARED_NAMES, "interleaved", kinds=kinds, experts=own)
+        else:
+            fused(writer, layer, {"weight": [f"{prefix}.experts.{word}" for word in ("gate_up_proj", "down_proj")]})
+            for part, word in PROJECTIONS.items():
+                matrices = [layer.of["weight"][part][expert] for expert in own]
+                writer.put(f"{prefix}.shared_experts.{word}", [len(matrices), len(matrices[0].rows), matrices[0].columns],
+                           b"".join(matrix.data() for matrix in matrices), "bfloat16")
+        writer.matrix(f"{prefix}.gate.{'bias' if prefix == INKLING_PREFIX else 'e_score_correction_bias'}", layer.routing_bias,
+                      shape=[layer.experts])
+        writer.put(f"{prefix}.gate.global_scale", [1], struct.pack("<f", GLOBAL_SCALE), "float32")
+    return write
+
+
+def sink_case(name, scheme, write, shape=SMALL, layer=None, sinks=2, **options):
+    """Sinks are shared experts of the checkpoint. The layer counts them among its experts, and among those of a token."""
+    fields = {"routing_method": "sigmoid_sinks", "e_score_correction_bias": True, "per_expert_scale": True, "num_sink_experts": sinks,
+              "num_experts": shape["num_experts"] + sinks, "experts_per_token": shape["experts_per_token"] + sinks}
+    return case(f"sinks-{name}", scheme, write, shape, {**fields, **(layer or {})}, 2, shared=sinks, routing_bias=True,
+                global_scale=GLOBAL_SCALE, **options)
+
+
 def packed_words(writer, layer):
     """compressed-tensors: eight codes in an int32, and the shape beside them."""
     modules(writer, layer, "model.layers.0.mlp", PROJECTIONS,
@@ -166,6 +194,11 @@ INKLING_NAMES = {
     "weight": (INKLING + "w13_weight", INKLING + "w2_weight"),
     "scale": (INKLING + "w13_weight_scale", INKLING + "w2_weight_scale"),
 }
+INKLING_PREFIX = "model.llm.layers.2.mlp"
+SHARED_NAMES = {
+    kind: [name.replace("experts.w", "shared_experts.shared_w") for name in names] for kind, names in INKLING_NAMES.items()
+}
+GLOBAL_SCALE = 1.25
 INTERLEAVED = {"activation": "swigluoai", "gate_up_order": "interleaved", "has_bias": True}
 DEEPSEEK = {"routing_method": "deepseek_v3", "e_score_correction_bias": True}
 BIAS_OF_DEEPSEEK = routing_bias("model.layers.3.mlp.gate.e_score_correction_bias")
@@ -236,6 +269,15 @@ CASES = [
          2, routing_bias=True),
     case("inkling-tp", "mxfp8", inkling(["weight", "scale"]),
          layer={**DEEPSEEK, "moe_parallel_config": {"tp_size": 2, "tp_rank": 1}}, expected_layer=2, routing_bias=True, columns=(32, 32)),
+    sink_case("inkling", "bf16", sinks(INKLING_PREFIX)),
+    sink_case("inkling-up-first", "bf16", sinks(INKLING_PREFIX), layer={"gate_up_order": "up_first"}),
+    sink_case("inkling-tp", "mxfp8", sinks(INKLING_PREFIX, ["weight", "scale"]), SHAPE,
+              {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1}}, columns=(128, 128)),
+    sink_case("inkling-ep", "bf16", sinks(INKLING_PREFIX), layer={"moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}},
+              experts=[3, 4]),
+    sink_case("of-transformers", "bf16", sinks("model.layers.2.mlp")),
+    sink_case("of-transformers-tp", "bf16", sinks("model.layers.2.mlp"), layer={"moe_parallel_config": {"tp_size": 2, "tp_rank": 1}},
+              columns=(32, 32)),
     case("aria", "bf16", lambda writer, layer: fused(writer, layer, {
         "weight": [f"language_model.model.layers.1.mlp.experts.{word}.weight" for word in ("fc1", "fc2")]}, turned=True),
          expected_layer=1),

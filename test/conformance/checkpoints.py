@@ -10,6 +10,7 @@ right on the host device with those weights. Then what is refused, with its whol
 import hashlib
 import json
 import shutil
+import struct
 import sys
 import time
 
@@ -101,6 +102,9 @@ def check_case(tools, work, row, keep):
         expected.update({f"shared_{name}": data for name, data in layer.expected(order, **row["apart"]).items()})
     if row.get("routing_bias"):
         expected["routing_bias"] = layer.routing_bias.data()
+    if scale := row.get("global_scale"):
+        expected["routing_bias"] += bytes(4 * layer.shared)
+        expected["per_expert_scale"] = struct.pack("<f", scale) * layer.stored
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in expected.items()}
     if digests != report["weights"]["sha256"]:
         wrong = [name for name in sorted({*digests, *report["weights"]["sha256"]})

@@ -54,6 +54,7 @@ OPTIONS = [
      "routed_scaling_factor": 6.0, "apply_routed_scale_to_output": True, "input_quantized": False},
     {**NO_METHOD, "routing_method": "llama4", "num_experts": 12, "experts_per_token": 1, "n_shared_experts": 1,
      "input_quantized": False},
+    {**NO_METHOD, "routing_method": "deepseek_v3", "router_logit_softcapping": 0.75},
 ]
 # Widths of shared experts that have weights of their own: none is a layer's.
 SHARED_SIZES = [176, 64, 304]
@@ -65,6 +66,7 @@ OPTIONS_OF_FEW = [
      "moe_parallel_config": {"enable_eplb": True}},
     {"activation": "swigluoai", "swiglu_limit": None, "activation_per_expert": True, "gate_up_order": "interleaved"},
     {"is_lora_enabled": True, "n_shared_experts": 1, "residual": True},
+    {**NO_METHOD, "routing_method": "sigmoid_bias", "router_logit_softcapping": 0.75},
 ]
 # Layers with a norm after each expert, of some ways of NORMED_SCHEMES.
 NORMS = [
@@ -212,9 +214,9 @@ def cases(rows, product=True, every=False):
                         options_of_layer = {**options_of_layer, "batch_invariant": False}
                     if testing.quantizes_x(scheme) and not few and way % 2:
                         options_of_layer = {"input_quantized": True, **options_of_layer}
-                    # Some sets forbid weights on the input, which stand among them, and methods that draw.
+                    # Some sets forbid weights on the input, which stand among them, sinks, and methods that draw.
                     method = case["routing"]
-                    if "weight_on_input" in method["needs"] or method["score"].startswith("drawn"):
+                    if {"weight_on_input", "sinks"}.intersection(method["needs"]) or method["score"].startswith("drawn"):
                         method = rows["routing"][0]
                     yield {**case, "routing": method, "bias": True, "extras": False,
                            "options": testing.sized_for(rows, engine, options_of_layer, scheme)}

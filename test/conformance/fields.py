@@ -32,6 +32,7 @@ LAYERS = {
     "situ": {**SIZES, "routing_method": "renormalize", "activation": "situ", "activation_situ_beta": 4.0,
              "activation_situ_linear_beta": 2.0, "quant_config": "nvfp4"},
     "ranks": {**SIZES, "routing_method": "renormalize", "moe_parallel_config": {"dp_size": 2, "dp_rank": 0, "use_ep": True}},
+    "sinks": {**SIZES, "routing_method": "sigmoid_sinks", "num_sink_experts": 1},
     "codes": {**SIZES, "routing_method": "renormalize", "quant_config": {"a1": TOKEN, "a2": TOKEN, "w1": NIBBLES, "w2": NIBBLES},
               "moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}},
 }

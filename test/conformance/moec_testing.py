@@ -42,7 +42,7 @@ SIZES = ("hidden_dim", "latent_hidden_dim", "intermediate_size", "shared_interme
          "stored_intermediate_size_per_partition")
 # Fields of another method than a layer's.
 NO_METHOD = dict.fromkeys(("num_expert_group", "topk_group", "hash_vocabulary", "routed_scaling_factor", "apply_routed_scale_to_output",
-                           "e_score_correction_bias"))
+                           "e_score_correction_bias", "num_sink_experts"))
 FLOATS = ("f32", "f16", "bf16")
 # Seconds for a file of lines of moec-check: far more than they take.
 RUN_LIMIT = 1200
@@ -309,6 +309,10 @@ def routing_json(shape, routing, more):
         fields["e_score_correction_bias"] = True
     if "weight_on_input" in routing["needs"]:
         fields["experts_per_token"] = 1
+    if "sinks" in routing["options"]:
+        fields["num_sink_experts"] = min(2, max(1, topk - 1))
+        fields["experts_per_token"] = max(2, topk)
+        fields["num_experts"] = max(2, experts)
     return fields
 
 

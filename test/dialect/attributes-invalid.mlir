@@ -15,7 +15,7 @@ module attributes {a = #moe.quant<a1 = <f16>, a1 = <f16>>} {}
 
 // -----
 
-// expected-error@+1 {{unknown routing method 'softmax'; known: default, renormalize, renormalize_naive, topk, sigmoid, sigmoid_renorm, topk_sigmoid, topk_sigmoid_bias, llama4, sigmoid_bias, deepseek_v3, minimax2, deepseek_v4, sqrtsoftplus, ernie, longcat, sparsemixer, intern_s1, intern_s1_renorm, simulated, simulated_normal, custom, auto}}
+// expected-error@+1 {{unknown routing method 'softmax'; known: default, renormalize, renormalize_naive, topk, sigmoid, sigmoid_renorm, topk_sigmoid, topk_sigmoid_bias, llama4, sigmoid_bias, deepseek_v3, minimax2, sigmoid_sinks, deepseek_v4, sqrtsoftplus, ernie, longcat, sparsemixer, intern_s1, intern_s1_renorm, simulated, simulated_normal, custom, auto}}
 module attributes {a = #moe.routing<softmax>} {}
 
 // -----
@@ -377,3 +377,8 @@ module attributes {a = #moe.routing<sigmoid, logit_scale = -1.0>} {}
 
 // expected-error@+1 {{'epsilon' must be a positive number of f32, got 1.000000e+39}}
 module attributes {a = #moe.routing<sigmoid_renorm, epsilon = 1.0e39>} {}
+
+// -----
+
+// expected-error@+1 {{'sinks' must not be negative, got -1}}
+module attributes {a = #moe.routing<sigmoid_sinks, sinks = -1>} {}

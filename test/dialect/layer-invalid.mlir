@@ -20,6 +20,11 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type
 
 // -----
 
+// expected-error@+1 {{'moe.layer' op 'sinks' in 'routing' must be fewer than top_k, which counts them, got 2 of 2}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<sigmoid_sinks, sinks = 2>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
 // expected-error@+1 {{'moe.layer' op 'stored_hidden' counts what pads the 64 that there are, and must be at least as many, got 63}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_hidden = 63}
 

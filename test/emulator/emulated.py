@@ -71,6 +71,9 @@ def wide_packages(rows):
 OPTIONS = [
     ("sm_90a", "sigmoid", {"router_logit_softcapping": 2.0}),
     ("sm_90a", "sigmoid_renorm", {"router_logit_softcapping": 0.5}),
+    # Sinks on both sides of a border of 32 experts, by scores with a bias, and by logits.
+    ("sm_90a", "sigmoid_sinks", {"num_experts": 33, "experts_per_token": 5, "num_sink_experts": 3}),
+    ("sm_90a", "sigmoid_sinks", {"num_experts": 33, "experts_per_token": 4, "num_sink_experts": 2, "e_score_correction_bias": False}),
     ("sm_90a", "minimax2", {"post_expert_norm_eps": 0.1, "router_output_multiplier": 0.5, "norm_topk_prob_eps": 0.25}),
     # More pairs than a thread keeps rows of, and columns that are no whole vectors of the output.
     ("sm_80", "minimax2", {"post_expert_norm_eps": 0.1, "experts_per_token": 11, "num_experts": 16, "hidden_dim": 136}),

@@ -79,6 +79,8 @@ TYPED = {
     "sparsemixer": {"num_experts": 16, "experts_per_token": 2},
     "intern_s1": {"num_expert_group": 4},
     "longcat": {"num_zero_experts": 32},
+    "sigmoid_sinks": {"num_sink_experts": 2, "e_score_correction_bias": True, "per_expert_scale": True, "routed_scaling_factor": 8.0},
+    "sigmoid_bias": {"router_logit_softcapping": 2.0},
     "minimax2": {"n_shared_experts": 1, "shared_expert_gate": True},
     "llama4": {"experts_per_token": 1, "num_experts": 16},
     "simulated": {},

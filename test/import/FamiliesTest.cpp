@@ -454,6 +454,76 @@ TEST(Families, OtherValuesAreRefused) {
   EXPECT_EQ(refusalOf(edited("hy3", {}, {{"mlp_bias", true}}), apart), "");
 }
 
+TEST(Families, SharedExpertsThatAreSinks) {
+  json config = bare("inkling_text");
+  const LayerDescription layer = accepted(config.dump());
+  EXPECT_EQ(layer.experts, 258);
+  EXPECT_EQ(layer.topK, 8);
+  EXPECT_EQ(layer.routing.sinks, 2);
+  EXPECT_EQ(layer.routing.method, "sigmoid_sinks");
+  EXPECT_EQ(layer.routing.scale, 8.0);
+  EXPECT_TRUE(layer.routing.bias);
+  EXPECT_TRUE(layer.perExpertScale);
+  EXPECT_EQ(layer.numSharedExperts, 0);
+  EXPECT_EQ(layer.intermediate, 3072);
+  // Beside a width of dense layers intermediate_size is the experts'.
+  config["intermediate_size"] = 1024;
+  EXPECT_EQ(accepted(config.dump()).intermediate, 3072);
+  config["dense_intermediate_size"] = 4096;
+  EXPECT_EQ(accepted(config.dump()).intermediate, 1024);
+  config["n_routed_experts"] = 64;
+  config["n_shared_experts"] = 3;
+  config["dense_mlp_idx"] = 2;
+  const LayerDescription other = accepted(config.dump());
+  EXPECT_EQ(other.experts, 67);
+  EXPECT_EQ(other.topK, 9);
+  EXPECT_EQ(other.origin.layer, 2);
+
+  ImportOptions apart;
+  apart.noSharedExperts = true;
+  EXPECT_EQ(refusalOf(config.dump(), apart),
+            "in.json: --no-shared-experts: the scores of shared experts are in "
+            "the sum that divides all weights of inkling_text, so that the "
+            "layer computes them; expected no --no-shared-experts");
+  struct Case {
+    const char *key;
+    json value;
+    const char *expected;
+  };
+  const Case cases[] = {
+      {"n_shared_experts", 0, "an integer from 1 to 65536, got the number 0"},
+      {"use_gate_bias", false,
+       "true, as these models do whatever the key says, got false"},
+      {"use_global_scale", false,
+       "true, as these models do whatever the key says, got false"},
+      {"shared_expert_sink", false,
+       "true (the router scores shared experts), got false"},
+      {"norm_after_topk", false,
+       "true (weights are divided by the sum of a token's), got false"},
+      {"gate_activation", "softmax",
+       "\"sigmoid\" (scores are sigmoids), got the string \"softmax\""},
+      {"inference_moe_w13_interleaved", false,
+       "true (rows of gate and up alternate in w13), got false"},
+      {"shared_experts_size", 2,
+       "1 (shared experts are as wide as the routed ones), got the number 2"},
+  };
+  for (const Case &each : cases) {
+    json changed = config;
+    changed[each.key] = each.value;
+    EXPECT_EQ(refused(changed.dump()), std::string("in.json: $.") + each.key +
+                                           ": expected " + each.expected);
+  }
+  json mixed = bare("inkling_text");
+  mixed["quantization_config"] = {
+      {"quant_method", "fp8"},
+      {"weight_block_size", {128, 128}},
+      {"modules_to_not_convert", {"model.layers.0.mlp.shared_experts"}}};
+  EXPECT_EQ(refusalOf(mixed.dump()),
+            "in.json: $.quantization_config: leaves shared experts as they "
+            "are, so that they cannot be rows of the routed ones; expected one "
+            "scheme of both");
+}
+
 TEST(Families, MessagesNameTheConfigsOwnModel) {
   EXPECT_EQ(refusedBeside("moonlight-16b-a3b", {{"moe_extra", 1}}),
             "in.json: $.moe_extra: DeepseekV3ForCausalLM has no such key that "

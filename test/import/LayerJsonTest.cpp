@@ -219,7 +219,8 @@ TEST(LayerJson, UnknownFields) {
       "is_act_and_mul, is_lora_enabled, latent_hidden_dim, "
       "moe_parallel_config, moec_layer, n_shared_experts, name, "
       "norm_topk_prob_eps, num_expert_group, "
-      "num_experts, num_redundant_experts, num_zero_experts, out_dtype, "
+      "num_experts, num_redundant_experts, num_sink_experts, "
+      "num_zero_experts, out_dtype, "
       "per_expert_scale, post_expert_norm_eps, quant_config, "
       "renormalize, residual, routed_scaling_factor, "
       "router_logit_softcapping, router_logits_dtype, "
@@ -285,6 +286,17 @@ TEST(LayerJson, NumbersOfANormAndOfTheRouterAreAboveZero) {
   EXPECT_EQ(refused({{"norm_topk_prob_eps", -1}}),
             "in.json: $.norm_topk_prob_eps: expected a number of f32 above 0, "
             "or no field for the method's, got the number -1");
+}
+
+TEST(LayerJson, SinksAreFewerThanTheExpertsOfAToken) {
+  const LayerDescription layer =
+      accepted({{"num_sink_experts", 1}, {"routing_method", "sigmoid_sinks"}});
+  EXPECT_EQ(layer.routing.sinks, 1);
+  EXPECT_EQ(layer.experts, 8);
+  EXPECT_EQ(layer.topK, 2);
+  EXPECT_EQ(refused({{"num_sink_experts", 2}}),
+            "in.json: $.num_sink_experts: expected fewer than "
+            "experts_per_token = 2, which counts them, got the number 2");
 }
 
 TEST(LayerJson, WordsOfVllmForActivationAndMemory) {

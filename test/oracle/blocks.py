@@ -89,7 +89,7 @@ def randomize(block: Any, gain: float, generator: torch.Generator) -> None:
     for name, tensor in [*block.named_parameters(), *block.named_buffers()]:
         if is_bias(name):
             normal(tensor, 0.1)
-        elif name.endswith("per_expert_scale"):
+        elif name.endswith(("per_expert_scale", "gate.global_scale")):
             tensor.copy_(torch.rand(tensor.shape, generator=generator) + 0.5)
         elif name.endswith("tid2eid"):
             for row in range(tensor.shape[0]):
@@ -124,6 +124,8 @@ def logits_of(family: Family, router: Any, x: torch.Tensor, result: Any) -> torc
     if hasattr(router, "router_logit_softcapping"):  # laguna gives them capped
         return nn.functional.linear(x, router.weight).float()
     if hasattr(router, "output_multiplier"):  # muse_spark gives them multiplied
+        return nn.functional.linear(x.float(), router.weight.float())
+    if hasattr(router, "n_shared_experts"):  # inkling gives them without those of its shared experts
         return nn.functional.linear(x.float(), router.weight.float())
     if hasattr(router, "classifier"):  # longcat_flash; some releases do not give them
         return nn.functional.linear(x.float(), router.classifier.weight.float())
@@ -222,13 +224,19 @@ def stored(family: Family, block: Any, package: Package) -> tuple[dict[str, torc
             made["shared_w13"], made["shared_w2"] = first, second
         else:
             made["w13"], made["w2"] = torch.cat([made["w13"], first]), torch.cat([made["w2"], second])
+    sinks = package.layer["routing"].get("sinks", 0)
+    if sinks:
+        gate, up, down = (getattr(shared_of(block), f"{part}_proj") for part in ("gate", "up", "down"))
+        made["w13"], made["w2"] = torch.cat([made["w13"], torch.cat([gate, up], 1)]), torch.cat([made["w2"], down])
     for name, tensor in [*block.named_parameters(), *block.named_buffers()]:
         if is_bias(name):
-            made["routing_bias"] = tensor.reshape(-1)
+            made["routing_bias"] = nn.functional.pad(tensor.reshape(-1), (0, sinks))
         elif name.endswith("per_expert_scale"):
             made["per_expert_scale"] = tensor
         elif name.endswith("post_expert_norm.weight"):
             made["post_expert_norm"] = tensor
+        elif name.endswith("gate.global_scale"):
+            made["per_expert_scale"] = tensor.expand(package.layer["num_experts"])
         elif name.endswith("tid2eid"):
             made["hash_table"] = tensor
     wanted = package.of(STORED)

@@ -32,6 +32,7 @@ class Family:
     gain: float = 2.0  # how far activations go beyond limits
     beside: Keys = dataclasses.field(default_factory=dict)  # of the outer class
     small: Keys = dataclasses.field(default_factory=dict)  # of a whole model
+    small_beside: Keys = dataclasses.field(default_factory=dict)  # of its outer class
     dense: int | None = None  # a layer that transformers builds without experts
     needed: Keys = dataclasses.field(default_factory=dict)  # what the class's default lacks to have experts
 
@@ -72,12 +73,20 @@ OCR: dict[str, Keys] = {
     "shared-1": {"n_shared_experts": 1},
     "gelu": {"hidden_act": "gelu"},
 }
-SMALL_INKLING2 = {
+SMALL_INKLING = {
     **SMALL,
     "unpadded_vocab_size": 96,
     "swa_num_attention_heads": 4,
     "swa_num_key_value_heads": 2,
     "swa_head_dim": 32,
+}
+SMALL_INKLING2_VISION = {
+    "text_hidden_size": HIDDEN,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "projection_hidden_dim": 32,
 }
 STEP_LAYERS = ["dense", "dense", "dense", "sparse"]
 
@@ -754,6 +763,34 @@ FAMILIES: dict[str, Family] = {
         gain=6.0,
         dense=2,
     ),
+    "inkling": Family(
+        "InklingMoE",
+        "InklingTextConfig",
+        "InklingForConditionalGeneration",
+        sizes("n_routed_experts", moe_intermediate_size=INTER),
+        {
+            **TOPK,
+            "scale-1": {"route_scale": 1.0},
+            "sinks-1": {"n_shared_experts": 1},
+            "sinks-5": {"n_shared_experts": 5},
+            "gelu": {"hidden_act": "gelu"},
+        },
+        outer="InklingConfig",
+        small={**SMALL_INKLING, "intermediate_size": 64},
+        small_beside={
+            "vision_config": {"hidden_size": 32, "n_layers": 4, "num_attention_heads": 2},
+            "audio_config": {"n_mel_bins": 8, "mel_vocab_size": 16},
+        },
+    ),
+    "inkling_text": Family(
+        "InklingMoE",
+        "InklingTextConfig",
+        "InklingForCausalLM",
+        sizes("n_routed_experts", moe_intermediate_size=INTER),
+        {"no-sink": {"shared_expert_sink": False}, "dense-first": {"mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]}},
+        module="inkling",
+        small={**SMALL_INKLING, "intermediate_size": 64},
+    ),
     "inkling2": Family(
         "Inkling2SparseMoeBlock",
         "Inkling2TextConfig",
@@ -768,6 +805,8 @@ FAMILIES: dict[str, Family] = {
         outer="Inkling2Config",
         beside={"vision_config": {"text_hidden_size": HIDDEN}},
         gain=6.0,
+        small=SMALL_INKLING,
+        small_beside={"vision_config": SMALL_INKLING2_VISION},
     ),
     "inkling2_text": Family(
         "Inkling2SparseMoeBlock",
@@ -777,7 +816,7 @@ FAMILIES: dict[str, Family] = {
         {},
         module="inkling2",
         gain=6.0,
-        small=SMALL_INKLING2,
+        small=SMALL_INKLING,
     ),
     "inkling2_loop_text": Family(
         "Inkling2LoopSparseMoeBlock",
@@ -787,7 +826,7 @@ FAMILIES: dict[str, Family] = {
         {},
         module="inkling2_loop",
         gain=6.0,
-        small=SMALL_INKLING2,
+        small=SMALL_INKLING,
     ),
     "inkling2_loop": Family(
         "Inkling2LoopSparseMoeBlock",
@@ -798,6 +837,8 @@ FAMILIES: dict[str, Family] = {
         outer="Inkling2LoopConfig",
         beside={"vision_config": {"text_hidden_size": HIDDEN}},
         gain=6.0,
+        small=SMALL_INKLING,
+        small_beside={"vision_config": SMALL_INKLING2_VISION},
     ),
     "kolibri1": Family(
         "Kolibri1SparseMoeBlock",

@@ -3,6 +3,7 @@
 """Configurations of real models with small widths, and checkpoints that save_pretrained writes."""
 
 import copy
+import dataclasses
 import functools
 import hashlib
 import json
@@ -110,7 +111,8 @@ CHECKPOINTS: dict[str, dict[str, Keys]] = {"gpt_oss": SQUARE, "llama4_text": SQU
 def checkpoint(setup: Setup, runner: str, name: str, family: Family, case: str, overrides: Keys) -> Record:
     """save_pretrained, then moec-run finds every tensor and the same bytes."""
     record = Record(name, case, "full", setup.dtype)
-    config = make_config(name, family, {**family.small, **overrides})
+    small = dataclasses.replace(family, beside={**family.beside, **family.small_beside})
+    config = make_config(name, small, {**family.small, **overrides})
     model_class = getattr(transformers, family.architecture, None) or getattr(modeling(name, family), family.architecture)
     torch.manual_seed(7)
     model = model_class(config).float().eval()

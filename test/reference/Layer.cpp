@@ -279,8 +279,9 @@ int64_t Layer::w2ScaleColumns() const {
 static void readRouting(Reader &reader, const nlohmann::json &json,
                         Layer &layer) {
   layer.score = reader.word("routing.score",
-                            {"identity", "softmax", "sigmoid", "sqrtsoftplus",
-                             "sparsemixer", "drawn", "drawn_normal", "none"});
+                            {"identity", "softmax", "sigmoid", "log_sigmoid",
+                             "sqrtsoftplus", "sparsemixer", "drawn",
+                             "drawn_normal", "none"});
   layer.select = reader.word("routing.select",
                              {"top_k", "top_k_per_group", "table", "given"});
   layer.normalize =
@@ -302,6 +303,8 @@ static void readRouting(Reader &reader, const nlohmann::json &json,
     layer.logitScale = reader.number("routing.logit_scale");
   if (has("epsilon"))
     layer.sumEpsilon = reader.number("routing.epsilon");
+  if (has("sinks"))
+    layer.sinks = reader.integer("routing.sinks", 0, layer.topK - 1);
   if (has("table_rows"))
     layer.tableRows = reader.integer("routing.table_rows", 1);
   if (has("zero_experts"))
@@ -320,6 +323,10 @@ static void readRouting(Reader &reader, const nlohmann::json &json,
                           layer.topK > routed / groups * layer.topGroups))
     reader.error = "layer.routing.groups do not divide the experts, or hold "
                    "fewer than top_k";
+  else if (layer.sinks > 0 &&
+           (groups > 0 || layer.select != "top_k" || layer.zeroExperts > 0))
+    reader.error = "layer.routing.sinks belong to select \"top_k\" without "
+                   "groups and zero experts";
   else if (layer.select == "top_k_per_group" &&
            (groups == 0 || layer.topK % groups != 0))
     reader.error = "layer.top_k must be a multiple of layer.routing.groups";

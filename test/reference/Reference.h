@@ -110,6 +110,7 @@ struct Layer {
   double softcap = 0; ///< of logits before their score; 0: none
   double logitScale = 1;
   double sumEpsilon = 1e-20; ///< of the sum that divides scores
+  int64_t sinks = 0;         ///< the last experts, which every token takes
   double outputScale = 1;
   /// silu, gelu, gelu_tanh, relu2, swiglustep, situ, powlu, clamped_relu2
   std::string function;

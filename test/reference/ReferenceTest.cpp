@@ -506,6 +506,62 @@ TEST(Routing, SparseMixerByHand) {
   EXPECT_EQ(routing.weights[1], 1.0f);
 }
 
+TEST(Routing, SoftcapByHand) {
+  Layer layer = routingLayer("sigmoid", "none", 3, 2);
+  layer.softcap = 2;
+  const std::vector<float> logits = {-1, 3, 100};
+  const auto capped = [](double logit) {
+    return 1 / (1 + std::exp(-2 * std::tanh(logit / 2)));
+  };
+  Routing routing = routeRow(layer, logits);
+  EXPECT_THAT(routing.ids, ElementsAre(2, 1));
+  EXPECT_NEAR(routing.weights[0], capped(100), 1e-6);
+  EXPECT_NEAR(routing.weights[1], capped(3), 1e-6);
+  // A bias is added to scores of capped logits, which lie closer together.
+  layer.routingBias = true;
+  routing = routeBiased(layer, logits, {0.2f, 0.1f, 0});
+  EXPECT_THAT(routing.ids, ElementsAre(1, 2));
+  EXPECT_NEAR(routing.weights[0], capped(3), 1e-6);
+  layer.softcap = 0;
+  EXPECT_THAT(routeBiased(layer, logits, {0.2f, 0.04f, 0}).ids,
+              ElementsAre(2, 1));
+}
+
+TEST(Routing, SinksByHand) {
+  Layer layer = routingLayer("log_sigmoid", "softmax", 5, 3);
+  layer.sinks = 2;
+  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  // Experts 3 and 4 are sinks: neither is selected, both are taken.
+  const std::vector<float> logits = {1, 0.5f, -1, 9, -2};
+  const auto expectWeights = [&](const Routing &routing) {
+    double sum = 0;
+    for (int32_t id : routing.ids)
+      sum += sigmoid(logits[id]);
+    for (size_t k = 0; k < 3; ++k)
+      EXPECT_NEAR(routing.weights[k], sigmoid(logits[routing.ids[k]]) / sum,
+                  1e-6);
+  };
+  Routing routing = routeRow(layer, logits);
+  EXPECT_THAT(routing.ids, ElementsAre(0, 3, 4));
+  expectWeights(routing);
+  EXPECT_EQ(routeRow(layer, logits, {0, 3, 4}).mistakes, 0);
+  for (const std::vector<int32_t> &wrong :
+       {std::vector<int32_t>{3, 0, 4}, {1, 3, 4}, {0, 4, 3}, {4, 3, 0}})
+    EXPECT_EQ(routeRow(layer, logits, wrong).mistakes, 1);
+  // The bias is added to the sigmoid. It is in no weight, and moves no sink.
+  layer.routingBias = true;
+  routing = routeBiased(layer, logits, {0, 0, 0.5f, -9, 9});
+  EXPECT_THAT(routing.ids, ElementsAre(2, 3, 4));
+  expectWeights(routing);
+  // The weights are shares also of sigmoids that f32 cannot hold.
+  routing =
+      routeBiased(layer, {-200, -300, -300, -201, -202}, {0.5f, 0, 0, 0, 0});
+  const double all = 1 + std::exp(-1.0) + std::exp(-2.0);
+  EXPECT_THAT(routing.ids, ElementsAre(0, 3, 4));
+  EXPECT_NEAR(routing.weights[0], 1 / all, 1e-6);
+  EXPECT_NEAR(routing.weights[2], std::exp(-2.0) / all, 1e-6);
+}
+
 TEST(Routing, ScaleMultipliesWeights) {
   auto json = layerJson();
   json["routing"]["scale"] = 2.5;
@@ -543,8 +599,16 @@ TEST(Layer, WhatTheReferenceCannotDoIsAnError) {
   json["routing"]["score"] = "entropy";
   EXPECT_EQ(parseError(json),
             "layer.routing.score must be one of identity, softmax, sigmoid, "
-            "sqrtsoftplus, sparsemixer, drawn, drawn_normal, none for the "
-            "reference, not \"entropy\"");
+            "log_sigmoid, sqrtsoftplus, sparsemixer, drawn, drawn_normal, none "
+            "for the reference, not \"entropy\"");
+  json = layerJson();
+  json["top_k"] = 2;
+  json["routing"]["sinks"] = 1;
+  json["routing"]["zero_experts"] = 1;
+  json["routing"]["add_zero_experts"] = true;
+  EXPECT_EQ(parseError(json),
+            "layer.routing.sinks belong to select \"top_k\" without groups and "
+            "zero experts");
   json = layerJson();
   json["activation"]["per_expert"] = {"gamma"};
   EXPECT_EQ(parseError(json),

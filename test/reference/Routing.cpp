@@ -33,11 +33,12 @@ struct Router {
 
 /// One token's scores and keys.
 struct TokenKeys {
-  std::vector<float> scores;  ///< in f32; may be NaN or infinite
-  std::vector<float> keys;    ///< NaN counts as -inf
-  std::vector<int32_t> order; ///< experts, best first
-  std::vector<int32_t> ids;   ///< the selection, ties to the lower index
-  std::vector<bool> isOpen;   ///< its group is one of the best
+  std::vector<float> scores;   ///< in f32; may be NaN or infinite
+  std::vector<float> compared; ///< scores as the selection compares them
+  std::vector<float> keys;     ///< NaN counts as -inf
+  std::vector<int32_t> order;  ///< experts, best first
+  std::vector<int32_t> ids;    ///< the selection, ties to the lower index
+  std::vector<bool> isOpen;    ///< its group is one of the best
 };
 
 /// exp(x - largest) with the difference in f32.
@@ -87,9 +88,9 @@ float drawNormal(int64_t token, int64_t expert, int64_t experts) {
   return float(hill / -std::log(double(draw(token, expert))));
 }
 
-std::vector<float> scoresOf(const Layer &layer,
+std::vector<float> scoresOf(const Layer &layer, const std::string &function,
                             const std::vector<float> &logits) {
-  if (layer.score == "softmax")
+  if (function == "softmax")
     return softmax(logits);
   std::vector<float> scores = logits;
   for (float &score : scores) {
@@ -98,9 +99,12 @@ std::vector<float> scoresOf(const Layer &layer,
       score = float(double(score) * double(float(layer.logitScale)));
     if (layer.softcap > 0)
       score = float(layer.softcap * std::tanh(double(score) / layer.softcap));
-    if (layer.score == "sigmoid")
+    if (function == "sigmoid")
       score = float(sigmoid(score));
-    if (layer.score == "sqrtsoftplus")
+    if (function == "log_sigmoid")
+      score = float(std::min(double(score), 0.0) -
+                    std::log1p(std::exp(-std::fabs(double(score)))));
+    if (function == "sqrtsoftplus")
       score = float(std::sqrt(
           score > 20 ? double(score) : std::log1p(std::exp(double(score)))));
   }
@@ -113,8 +117,8 @@ double toleranceOf(const Router &router, const TokenKeys &token,
   if (router.layer.keysAreLogits())
     return 0;
   double most = 1;
-  if (std::isfinite(token.scores[expert]))
-    most = std::max(most, std::fabs(double(token.scores[expert])));
+  if (std::isfinite(token.compared[expert]))
+    most = std::max(most, std::fabs(double(token.compared[expert])));
   if (!router.bias.empty())
     most = std::max(most, std::fabs(double(router.bias[expert])));
   return 1e-6 * most;
@@ -127,7 +131,7 @@ double keyOf(const Router &router, const TokenKeys &token, int32_t expert) {
   if (layer.routingBias || layer.keysAreLogits() ||
       token.keys[expert] == kInfinity)
     return token.keys[expert];
-  return std::isfinite(token.scores[expert]) ? token.scores[expert] : 0;
+  return std::isfinite(token.compared[expert]) ? token.compared[expert] : 0;
 }
 
 struct Group {
@@ -159,6 +163,11 @@ void open(const Router &router, TokenKeys &token,
           const std::vector<bool> &isIn) {
   for (size_t e = 0; e < token.isOpen.size(); ++e)
     token.isOpen[e] = isIn[e / router.groupSize()];
+}
+
+/// Sinks are not selected.
+void closeSinks(const Layer &layer, TokenKeys &token) {
+  std::fill(token.isOpen.end() - layer.sinks, token.isOpen.end(), false);
 }
 
 void selectIds(const Router &router, TokenKeys &token) {
@@ -197,18 +206,26 @@ void selectIds(const Router &router, TokenKeys &token) {
       isIn[order[i]] = true;
     open(router, token, isIn);
   }
+  closeSinks(layer, token);
+  const int64_t selected = layer.topK - layer.sinks;
   for (int32_t expert : token.order)
-    if (token.isOpen[expert] && int64_t(token.ids.size()) < layer.topK)
+    if (token.isOpen[expert] && int64_t(token.ids.size()) < selected)
       token.ids.push_back(expert);
+  for (int64_t i = 0; i < layer.sinks; ++i)
+    token.ids.push_back(int32_t(layer.experts - layer.sinks + i));
 }
 
 void computeKeys(const Router &router, const std::vector<float> &logits,
                  TokenKeys &token) {
-  token.scores = scoresOf(router.layer, logits);
+  token.scores = scoresOf(router.layer, router.layer.score, logits);
+  // Weights are made of the logarithm, and the sigmoid is compared.
+  token.compared = router.layer.score == "log_sigmoid"
+                       ? scoresOf(router.layer, "sigmoid", logits)
+                       : token.scores;
   token.keys = logits;
   for (size_t e = 0; e < logits.size(); ++e) {
     if (!router.bias.empty())
-      token.keys[e] = token.scores[e] + router.bias[e];
+      token.keys[e] = token.compared[e] + router.bias[e];
     if (std::isnan(token.keys[e]))
       token.keys[e] = -kInfinity;
   }
@@ -343,10 +360,17 @@ bool acceptable(const Router &router, TokenKeys &token, const int32_t *ids,
   }
   const bool perGroup = layer.select == "top_k_per_group";
   token.isOpen.assign(token.keys.size(), true);
+  closeSinks(layer, token);
   if (layer.groups > 0 && !perGroup && !openGroupsOf(router, token, ids, why))
     return false;
   taken.assign(token.keys.size(), false);
-  for (int64_t k = 0; k < layer.topK; ++k) {
+  for (int64_t k = layer.topK - layer.sinks; k < layer.topK; ++k)
+    if (ids[k] != token.ids[k]) {
+      *why = "id " + std::to_string(ids[k]) + " at place " + std::to_string(k) +
+             ", which sink " + std::to_string(token.ids[k]) + " has";
+      return false;
+    }
+  for (int64_t k = 0; k < layer.topK - layer.sinks; ++k) {
     const int64_t group = perGroup ? k / (layer.topK / layer.groups) : -1;
     if (!isBest(router, token, taken, group, ids[k], k, why))
       return false;

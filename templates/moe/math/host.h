@@ -125,6 +125,7 @@ inline float reciprocalApproximate(float x) { return 1.0f / x; }
 #include "moe/math/emulated.cuh"
 #include "moe/math/expert_norm.cuh"
 #include "moe/math/keys.cuh"
+#include "moe/math/log_sigmoid.cuh"
 #include "moe/math/logit_scale.cuh"
 #include "moe/math/normalize.cuh"
 #include "moe/math/owners.cuh"

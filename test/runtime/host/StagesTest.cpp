@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Stages that the tiny layer lacks, with numbers that can be added up by hand:
-// zero experts, row weights before a quantization, shared experts.
+// zero experts, sinks, row weights before a quantization, shared experts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -90,6 +90,49 @@ TEST(Combine, ZeroExpertsHandWeightedRowsOn) {
   done = plain.run(stages::combine);
   ASSERT_TRUE(done) << messageOf(done);
   EXPECT_THAT(plain.numbersOf("out"), ElementsAre(11, 22, 8, 16));
+}
+
+namespace {
+/// One token, whose experts 3 and 4 are sinks.
+StageCall routeWithSinks(nlohmann::json more = nlohmann::json::object()) {
+  nlohmann::json attributes = {
+      {"score", "log_sigmoid"}, {"select", "top_k"}, {"normalize", "softmax"},
+      {"experts", 5},           {"top_k", 3},        {"groups", 0},
+      {"top_groups", 0},        {"scale", 2.0},      {"sinks", 2}};
+  attributes.update(more);
+  StageCall call("route", std::move(attributes));
+  call.size("tokens", 1);
+  call.operand("logits", "f32", 1, {1, 0.5f, -1, 9, -2});
+  call.operand("routing_bias", "f32", 1, {0, 0, 0.5f, -9, 9});
+  call.result("topk_ids", "i32", 1, 3);
+  call.result("topk_weights", "f32", 1, 3);
+  return call;
+}
+} // namespace
+
+TEST(Route, EveryTokenTakesTheSinks) {
+  StageCall call = routeWithSinks();
+  Result<void> done = call.run(stages::route);
+  ASSERT_TRUE(done) << messageOf(done);
+  EXPECT_THAT(call.numbersOf("topk_ids"), ElementsAre(2, 3, 4));
+  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  const double sum = sigmoid(-1) + sigmoid(9) + sigmoid(-2);
+  const std::vector<float> weights = call.numbersOf("topk_weights");
+  EXPECT_NEAR(weights[0], 2 * sigmoid(-1) / sum, 1e-6);
+  EXPECT_NEAR(weights[1], 2 * sigmoid(9) / sum, 1e-6);
+  EXPECT_NEAR(weights[2], 2 * sigmoid(-2) / sum, 1e-6);
+}
+
+TEST(Route, SinksAreFewerThanTheExpertsOfAToken) {
+  for (const nlohmann::json &more : {nlohmann::json{{"sinks", -1}},
+                                     {{"sinks", 3}},
+                                     {{"groups", 5}, {"top_groups", 5}}}) {
+    StageCall call = routeWithSinks(more);
+    EXPECT_THAT(messageOf(call.run(stages::route)),
+                testing::HasSubstr("expected sinks of at least 0 and below "
+                                   "top_k = 3, and none with groups or "
+                                   "select top_k"));
+  }
 }
 
 TEST(Combine, OneRankAddsZeroExperts) {

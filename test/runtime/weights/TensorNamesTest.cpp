@@ -87,6 +87,14 @@ const Row kRows[] = {
      Kind::Weight},
     {"model.llm.layers.5.mlp.gate.bias", 5, kAll, false, Part::Routing,
      Kind::RoutingBias},
+    {"model.llm.layers.5.mlp.gate.global_scale", 5, kAll, false, Part::Routing,
+     Kind::ExpertScale},
+    {"model.llm.layers.5.mlp.shared_experts.shared_w13_weight", 5, kAll, true,
+     Part::GateUpPairs, Kind::Weight},
+    {"model.llm.layers.5.mlp.shared_experts.shared_w2_weight", 5, kAll, true,
+     Part::Down, Kind::Weight},
+    {"model.layers.5.mlp.shared_experts.gate_proj", 5, kAll, true, Part::Gate,
+     Kind::Weight},
     // Intern-S2-Mobius, whose layers share banks of experts
     {"model.language_model.meta_mlp.3.experts.gate_up_proj", 3, kAll, false,
      Part::GateUp, Kind::Weight},
@@ -123,6 +131,11 @@ const char *const kOthers[] = {
     // As engines call their own fused weights, whose rows do not alternate.
     "model.layers.3.mlp.experts.w13_weight",
     "model.layers.3.llm.experts.w13_weight",
+    "model.layers.3.mlp.shared_experts.shared_w13_weight",
+    // The parts of shared experts alone begin so.
+    "model.llm.layers.3.mlp.experts.shared_w13_weight",
+    // A dense MLP's factor.
+    "model.llm.layers.3.mlp.global_scale",
     // Other modules than Aria's, whose rows come first.
     "model.layers.3.mlp.experts.1.fc1.weight",
     "model.layers.3.mlp.experts.fc1",
@@ -229,7 +242,10 @@ TEST(TensorNames, Dimensions) {
 }
 
 TEST(TensorNames, PairsAreReadBack) {
-  const TensorRole role = {false, kAllExperts, Part::GateUpPairs, Kind::Weight};
+  TensorRole role = {true, kAllExperts, Part::GateUpPairs, Kind::Weight};
+  EXPECT_EQ(namesOf(role),
+            std::vector<std::string>{"shared_experts.shared_w13_weight"});
+  role.shared = false;
   EXPECT_EQ(namesOf(role), std::vector<std::string>{"experts.w13_weight"});
   TensorRole one = role;
   one.expert = 0;

@@ -1,0 +1,45 @@
+//===- log_sigmoid.cuh - scores of weights and of keys ----------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The logarithm of the sigmoid. A softmax over it divides sigmoids by their
+// sum, also where they are too small for f32. Only kernels of layers with this
+// score include this file.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/math/score.cuh"
+
+namespace moe::routing {
+
+/// log(1 / (1 + exp(-x))); NaN stays.
+__device__ __forceinline__ float logSigmoid(float logit) {
+  return (logit < 0.0f ? logit : 0.0f) - log1pf(expf(-fabsf(logit)));
+}
+
+/// The score is a number with two readings. Weights are made of the logarithm;
+/// a bias is added to the sigmoid itself.
+struct LogSigmoid {
+  static constexpr bool kNeedsSum = false;
+
+  struct Value {
+    float logit;
+    __device__ __forceinline__ operator float() const {
+      return logSigmoid(logit);
+    }
+    friend __device__ __forceinline__ float operator+(Value value, float bias) {
+      return Sigmoid::score(value.logit, 0.0f, 0.0f) + bias;
+    }
+  };
+
+  static __device__ __forceinline__ Value score(float logit, float, float) {
+    return {logit};
+  }
+};
+
+} // namespace moe::routing
