@@ -18,6 +18,7 @@
 #include "bench/program/Workload.h"
 #include "compiler/html/BenchFile.h"
 #include "runtime/support/CommandLine.h"
+#include "runtime/support/Counts.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Guard.h"
 #include "runtime/support/Json.h"
@@ -423,7 +424,9 @@ static int runMain(int argc, char **argv) {
                  "the rank to run, of packages of several")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--variant", options.work.variant, "forces a variant");
-  app.add_option("--seed", options.work.seed)->capture_default_str();
+  app.add_option("--seed", options.work.seed)
+      ->capture_default_str()
+      ->check(countFrom(0, INT64_MAX));
   app.add_option("--routing", options.routing,
                  "which experts tokens choose: uniform, zipf:EXPONENT, "
                  "hot:EXPERTS (every token's first ones) or used:FRACTION (of "

@@ -158,7 +158,8 @@ void addTuneOptions(CLI::App &command, TuneOptions &options) {
                   "so many legal schedules of each matmul drawn beside them")
       ->check(countFrom(0, kMostRandom));
   command.add_option("--seed", options.seed, "of what is drawn, and of inputs")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(countFrom(0, INT64_MAX));
   command
       .add_option("--device", options.device,
                   "where to measure: cuda, or host, whose times say nothing of "

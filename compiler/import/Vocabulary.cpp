@@ -86,6 +86,10 @@ Result<void> applyParallel(ParallelDescription &parallel,
   }
   if (options.rank) {
     const int64_t ranks = parallel.ranks();
+    if (ranks == 1 && *options.rank != 0)
+      return refused("--rank={}: expected 0 of a layer on one rank; accepted: "
+                     "--tp, --pcp or --dp for more ranks",
+                     *options.rank);
     if (*options.rank < 0 || *options.rank >= ranks)
       return refused("--rank={}: expected an integer from 0 to {} ({} ranks: "
                      "dp * pcp * tp)",
@@ -270,6 +274,11 @@ static Result<void> applyOptions(LayerDescription &layer,
       layer.quant.scheme.empty() && !layer.quant.w1.element.empty();
   if (layer.quant.scheme.empty() && !spelledOut)
     layer.quant.scheme = layer.inputType;
+  const auto *scheme = catalog::find(catalog::kSchemes, layer.quant.scheme);
+  if (options.weightsDtype && scheme && scheme->weights.scale.empty())
+    return refused("--weights-dtype={}: scheme {} quantizes no weights; "
+                   "accepted: --scheme=NAME of one that does",
+                   *options.weightsDtype, layer.quant.scheme);
   // What nobody quantizes is what comes.
   for (DescriptorDescription *part :
        {&layer.quant.a1, &layer.quant.a2, &layer.quant.w1, &layer.quant.w2})

@@ -135,6 +135,12 @@ static Result<LoadOptions> readLoadOptions(const moec_load_options *given) {
                            options.device);
   result.device =
       options.device == MOEC_DEVICE_HOST ? DeviceKind::Host : DeviceKind::Cuda;
+  for (const auto &[name, value] :
+       {std::pair("ordinal_plus_one", options.ordinal_plus_one),
+        {"jobs", options.jobs}})
+    if (value < 0)
+      return invalidArgument("moec_load_options.{} is {}; expected 0 or more",
+                             name, value);
   result.ordinal = options.ordinal_plus_one - 1;
   if (options.rank_plus_one < 0)
     return invalidArgument("moec_load_options.rank_plus_one is {}; expected 0 "

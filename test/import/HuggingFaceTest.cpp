@@ -379,8 +379,13 @@ TEST(HuggingFace, OptionsThatNothingServes) {
   options = {};
   options.rank = 1;
   EXPECT_EQ(refusalOf(text, options),
-            "in.json: --rank=1: expected an integer from 0 to 0 (1 ranks: dp * "
-            "pcp * tp)");
+            "in.json: --rank=1: expected 0 of a layer on one rank; accepted: "
+            "--tp, --pcp or --dp for more ranks");
+  options = {};
+  options.weightsDtype = "bf16";
+  EXPECT_EQ(refusalOf(text, options),
+            "in.json: --weights-dtype=bf16: scheme bf16 quantizes no weights; "
+            "accepted: --scheme=NAME of one that does");
   options = {};
   options.tp = 4;
   options.sp = 2;

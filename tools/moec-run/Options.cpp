@@ -55,7 +55,8 @@ void moec::run::addOptions(CLI::App &app, Options &options) {
                  "The rank to run, of a package of several (default: the only "
                  "one)")
       ->check(countFrom(0));
-  app.add_option("--seed", options.seed, "Seed of weights and inputs");
+  app.add_option("--seed", options.seed, "Seed of weights and inputs")
+      ->check(countFrom(0, INT64_MAX));
   app.add_option("--weights", options.weights,
                  "Take weights out of this checkpoint: a folder of safetensors "
                  "files or one of them");

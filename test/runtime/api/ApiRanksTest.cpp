@@ -68,6 +68,20 @@ TEST(ApiRanks, ALoadNamesItsRank) {
   EXPECT_THAT(load(files, 0), HasSubstr("expected a rank"));
   EXPECT_EQ(load(files, -1), "moec_load_options.rank_plus_one is -1; expected "
                              "0 or 1 + the rank");
+  for (const auto &[name, member] :
+       {std::pair("jobs", &moec_load_options::jobs),
+        {"ordinal_plus_one", &moec_load_options::ordinal_plus_one}}) {
+    moec_load_options options = {};
+    options.struct_size = sizeof(options);
+    options.device = MOEC_DEVICE_HOST;
+    options.*member = -1;
+    moec_package *package = nullptr;
+    EXPECT_EQ(moec_package_load_files(&files, &options, &package),
+              MOEC_INVALID_ARGUMENT);
+    EXPECT_EQ(std::string(moec_last_error()),
+              std::string("moec_load_options.") + name +
+                  " is -1; expected 0 or more");
+  }
   files.shares.pop_back();
   EXPECT_EQ(load(files, 1), "0");
   EXPECT_EQ(load(files, 2),
