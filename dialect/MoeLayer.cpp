@@ -165,6 +165,7 @@ static LogicalResult verifySizes(LayerOp op) {
                             << " experts, got " << op.getTopK();
   for (auto [name, size] : {std::pair<StringRef, std::optional<int64_t>>(
                                 "zero_experts", op.getZeroExperts()),
+                            {"constant_experts", op.getConstantExperts()},
                             {"num_shared_experts", op.getNumSharedExperts()},
                             {"shared_intermediate", op.getSharedIntermediate()},
                             {"redundant_experts", op.getRedundantExperts()},

@@ -66,6 +66,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     * `hash_vocabulary`: ids come from a table of so many token ids (0: no);
     * `zero_experts`: so many that the router may choose behind the real ones
       have no weights: each hands x on as it is (0). The first rank adds them;
+    * `constant_experts`: the same number of experts behind the others has a
+      vector each, `constant_experts`, in place of an output (0);
     * `num_shared_experts`, `shared_intermediate` (of each: as the others'),
       `shared_expert_gate`: experts that every token takes (0). Their weight is 1,
       or the sigmoid of an input. They are behind the others in the weights, or
@@ -144,6 +146,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     UnitAttr:$per_expert_scale,
     OptionalAttr<Moe_IntAttr>:$hash_vocabulary,
     OptionalAttr<Moe_IntAttr>:$zero_experts,
+    OptionalAttr<Moe_IntAttr>:$constant_experts,
     OptionalAttr<Moe_IntAttr>:$num_shared_experts,
     OptionalAttr<Moe_IntAttr>:$shared_intermediate,
     UnitAttr:$shared_expert_gate,
@@ -207,8 +210,11 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     int64_t getStoredExperts() { return getPhysicalExperts() + getSharedRows(); }
     /// The experts chosen for a token, and the shared ones behind them.
     int64_t getPairsOfToken() { return getTopK() + getSharedRows(); }
-    /// Experts that the router knows: the real ones, then those that are none.
-    int64_t getRoutedExperts() { return getExperts() + getZeroExperts().value_or(0); }
+    /// Experts that the router knows: the real ones, then those without weights.
+    int64_t getRoutedExperts() { return getExperts() + getZeroExperts().value_or(0) + getConstantExperts().value_or(0); }
+    /// Places that a chosen expert may have: those of weights, then of constants,
+    /// which no rank has rows of.
+    int64_t getPlaces() { return getStoredExperts() + getConstantExperts().value_or(0); }
     /// The flattened ranks that the package is for.
     ::llvm::SmallVector<int64_t> getRanksOfPackage();
     /// Whether one rank alone of several adds b2, and what zero experts hand on.

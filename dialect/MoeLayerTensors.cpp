@@ -336,6 +336,8 @@ private:
   void addWeightsOfExperts() {
     for (StringRef name : layer.getActivation().getNumbersOfExperts())
       addWeight(name, {experts}, f32, 4);
+    if (const int64_t constants = layer.getConstantExperts().value_or(0))
+      addWeight("constant_experts", {constants, width}, f32);
     if (layer.getPostExpertNorm())
       addWeight("post_expert_norm", {width}, f32);
     if (!layer.getHasBias())

@@ -374,6 +374,38 @@ def Moe_CombineNormedOp : Moe_StageOp<"combine_normed", [Pure], ["addStageAttrib
   let hasVerifier = 1;
 }
 
+def Moe_CombineConstantsOp : Moe_StageOp<"combine_constants", [Pure], ["addStageAttributes"]> {
+  let summary = "each token's weighted sum over its experts and constant vectors";
+  let description = [{
+    As `moe.combine`, where a pair whose id is `experts` + c, c at least 0, has
+    row c of `constants` in place of a row of the partials.
+
+    ```mlir
+    func.func private @combine_constants(%y: tensor<?x2048xf32>, %positions: tensor<?x8xi32>, %weights: tensor<?x8xf32>, %ids: tensor<?x8xi32>, %constants: tensor<6x2048xf32>) {
+      %out = moe.combine_constants experts = 58 %y, %positions, %weights, %ids constants %constants
+          : (tensor<?x2048xf32>, tensor<?x8xi32>, tensor<?x8xf32>, tensor<?x8xi32>, tensor<6x2048xf32>) -> tensor<?x2048xbf16>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Moe_IntAttr:$experts,
+    AnyRankedTensor:$partials, AnyRankedTensor:$positions,
+    AnyRankedTensor:$topk_weights, AnyRankedTensor:$topk_ids,
+    AnyRankedTensor:$constants, Optional<AnyRankedTensor>:$residual);
+  let results = (outs AnyRankedTensor:$out);
+  let assemblyFormat = [{
+    `experts` `=` $experts $partials `,` $positions `,` $topk_weights `,` $topk_ids `constants` $constants
+    (`residual` $residual^)? attr-dict `:` functional-type(operands, results)
+  }];
+  let members = [{
+    bool isOfTokens(::mlir::OpResult) { return true; }
+    /// The rows that a token brings, and the columns of each.
+    int64_t getPairs() { return ::llvm::cast<::mlir::RankedTensorType>(getPositions().getType()).getDimSize(1); }
+    int64_t getWidth() { return ::llvm::cast<::mlir::RankedTensorType>(getPartials().getType()).getShape().back(); }
+  }];
+  let hasVerifier = 1;
+}
+
 def Moe_DispatchOp : Moe_StageOp<"dispatch", [], ["addStageAttributes", "getOperandName", "getResultName"]> {
   let summary = "the tokens of all ranks to each rank";
   let description = [{

@@ -239,6 +239,13 @@ void CombineNormedOp::addStageAttributes(NamedAttrList &attributes) {
   writer.integer("hidden", getWidth());
 }
 
+void CombineConstantsOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer writer(*this, attributes);
+  writer.integer("pairs", getPairs());
+  writer.integer("hidden", getWidth());
+  writer.integer("constants", extent(getConstants(), 0));
+}
+
 //===----------------------------------------------------------------------===//
 // Between ranks
 //===----------------------------------------------------------------------===//

@@ -450,6 +450,29 @@ LogicalResult CombineNormedOp::verify() {
   return expect(*this, "out", getOut(), {kAny, hidden});
 }
 
+LogicalResult CombineConstantsOp::verify() {
+  if (expectRank(*this, "partials", getPartials(), 2) ||
+      expectRank(*this, "positions", getPositions(), 2) ||
+      expectRank(*this, "constants", getConstants(), 2))
+    return failure();
+  const int64_t hidden = getWidth();
+  const int64_t pairs = columns(getPositions());
+  if (int64_t(getExperts()) < 1)
+    return emitOpError() << "'experts' must be positive, got "
+                         << int64_t(getExperts());
+  if (expect(*this, "partials", getPartials(), {kAny, hidden}) ||
+      expect(*this, "positions", getPositions(), {kAny, pairs}, i32(*this)) ||
+      expect(*this, "topk_weights", getTopkWeights(), {kAny, pairs},
+             f32(*this)) ||
+      expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}, i32(*this)) ||
+      expect(*this, "constants", getConstants(),
+             {tensor(getConstants()).getDimSize(0), hidden}, f32(*this)) ||
+      expect(*this, "residual", getResidual(), {kAny, hidden},
+             tensor(getOut()).getElementType()))
+    return failure();
+  return expect(*this, "out", getOut(), {kAny, hidden});
+}
+
 /// Numbers of the source are those of several rows and columns of the result.
 static LogicalResult verifyRepeat(PackOp op, Type element) {
   const ArrayRef<int64_t> repeat = *op.getRepeat();

@@ -161,7 +161,7 @@ def floor_bytes(stages, layer, tokens, touched, weight_bits):
             counted += tokens * layer["hidden_size"] * input_bits // 8
         elif stage["op"] == "route":
             counted += tokens * layer["num_experts"] * BITS.get(layer.get("logits_type"), 16) // 8
-        elif stage["op"] in ("combine", "combine_normed"):
+        elif stage["op"] in ("combine", "combine_normed", "combine_constants"):
             counted += tokens * layer["hidden_size"] * input_bits // 8
     return counted
 

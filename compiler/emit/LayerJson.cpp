@@ -128,6 +128,8 @@ static json routingJson(moe::LayerOp layer) {
     made["table_rows"] = rows;
   if (int64_t identities = layer.getZeroExperts().value_or(0))
     made["zero_experts"] = identities;
+  if (int64_t constants = layer.getConstantExperts().value_or(0))
+    made["constant_experts"] = constants;
   if (layer.getRoutedScaleOnOutput() && layer.getRoutedScaleAttr())
     made["output_scale"] = layer.getRoutedScaleAttr().getValueAsDouble();
   return made;

@@ -88,7 +88,7 @@ Work workOf(const Kernel &kernel) {
   };
   if (has("grouped_matmul"))
     return has("activate") ? Work::GateUp : Work::Down;
-  if (has("combine") || has("combine_normed"))
+  if (has("combine") || has("combine_normed") || has("combine_constants"))
     return Work::Combine;
   if (has("route") || has("permute") || has("batch") || has("pair_rows") ||
       has("shared_rows"))

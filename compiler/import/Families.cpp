@@ -558,7 +558,9 @@ constexpr WordList kIrrelevantKeys =
     // Of training and of running.
     "output_router_logits router_aux_loss_coef router_z_loss_coef "
     "router_jitter_noise input_jitter_noise aux_loss_alpha seq_aux "
-    "moe_aux_loss_coef mtp_loss_scaling_factor ep_size quantization_config";
+    "moe_aux_loss_coef mtp_loss_scaling_factor ep_size quantization_config "
+    // How many tokens constant experts are means of.
+    "approximate_expert_init_tokens";
 
 } // namespace
 

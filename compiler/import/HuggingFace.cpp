@@ -92,6 +92,7 @@ private:
   void readShared(LayerDescription &layer);
   void refuseOtherValues(const FixedKey &fixed);
   void refuseReadFields();
+  void refuseConstantExperts();
 
   JsonReader outer;
   std::optional<JsonReader> part;
@@ -563,6 +564,28 @@ void ConfigReader::readHash(LayerDescription &layer) {
   layer.routing.bias = false;
 }
 
+/// MoNE replaces experts by constant vectors, of which its config has lists by
+/// layer.
+void ConfigReader::refuseConstantExperts() {
+  constexpr std::string_view kKey = "approximate_experts";
+  JsonReader &reader = of(kKey);
+  const json *layers = reader.find(kKey);
+  if (!layers || layers->is_null() || isIgnored(kKey, options))
+    return;
+  if (!layers->is_object())
+    return reader.expected(kKey, "null, or an object with a list of experts "
+                                 "for each layer");
+  const auto own = layers->find(std::to_string(chosen.index));
+  if (own == layers->end() || own->empty())
+    return;
+  reader.refuse(kKey,
+                "{} experts of layer {} are constant vectors (MoNE), which no "
+                "importer makes; accepted: --layer of a layer without any, or "
+                "a layer JSON with num_constant_experts, for a router whose "
+                "constant experts are the last",
+                own->size(), chosen.index);
+}
+
 void ConfigReader::readActivation(ActivationDescription &activation) {
   // Transformers' ACT2FN: "gelu" is exact, the others approximate by tanh
   // with the same formula.
@@ -787,6 +810,7 @@ void ConfigReader::read(LayerDescription &layer) {
     if (!names.empty())
       layer.origin.words.emplace(word, find(names).name);
   refuseReadFields();
+  refuseConstantExperts();
   refuseSuspicious(outer, family, model, options);
   if (part)
     refuseSuspicious(*part, family, model, options);

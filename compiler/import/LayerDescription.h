@@ -142,8 +142,9 @@ struct LayerDescription {
   bool applyRouterWeightOnInput = false;
   bool routedScaleOnOutput = false;
   bool perExpertScale = false;
-  int64_t hashVocabulary = 0; ///< ids come from a table by token id; 0: not
-  int64_t zeroExperts = 0;    ///< identity experts behind the real ones
+  int64_t hashVocabulary = 0;  ///< ids come from a table by token id; 0: not
+  int64_t zeroExperts = 0;     ///< identity experts behind the real ones
+  int64_t constantExperts = 0; ///< behind the real ones; each is a vector
   int64_t numSharedExperts = 0;
   int64_t sharedIntermediate = 0; ///< of each; 0: as the routed experts'
   bool sharedExpertGate = false;

@@ -80,6 +80,8 @@ static constexpr LayerField kFields[] = {
             kMaxDescribedHidden),
     integer("zero_experts", "num_zero_experts", at<&L::zeroExperts>,
             kOfExperts),
+    integer("constant_experts", "num_constant_experts", at<&L::constantExperts>,
+            kMaxDescribedExperts),
     flag("has_bias", "has_bias", at<&L::hasBias>),
     text("gate_up_order", "gate_up_order", at<&L::gateUpOrder>,
          gateUpOrderNames),

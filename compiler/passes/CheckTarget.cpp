@@ -176,6 +176,41 @@ void checkPostExpertNorm(moe::LayerOp layer, Refuse refuse) {
                                          "; accepted: one of the two");
 }
 
+/// Constant experts have the ids behind the others', and no rows.
+void checkConstantExperts(moe::LayerOp layer, Refuse refuse) {
+  if (!isPositive(layer.getConstantExperts()))
+    return;
+  if (layer.getParallel().getFlatSize() > 1)
+    refuse("option_not_supported",
+           "constant_experts: each of " +
+               Twine(layer.getParallel().getFlatSize()) +
+               " ranks would add them; accepted: one rank");
+  const std::pair<bool, StringRef> others[] = {
+      {layer.isBatched(),
+       "activation_format = batched: rows go back to who sent them"},
+      {layer.getDeferFinalize(), "defer_finalize: the caller sums over rows"},
+      {layer.isPart("finalize"), "part finalize: it has no weights"},
+      {layer.getLora(), "lora: they have no addends"},
+      {layer.getApplyRouterWeightOnInput(),
+       "apply_router_weight_on_input: their weights are of outputs"},
+      {layer.getEplb(), "eplb: they have no replicas"},
+      {layer.getExpertMap(), "expert_map: it says nothing of them"},
+      {layer.getRouting().getGroups() > 0,
+       "routing groups: they belong to none"},
+      {layer.getRouting().getSinks() > 0,
+       "routing sinks: both are the last experts"},
+      {bool(layer.getPostExpertNorm()),
+       "post_expert_norm: it is of computed outputs"},
+      {isPositive(layer.getZeroExperts()), "zero_experts: both have the ids "
+                                           "behind the others"},
+      {isPositive(layer.getNumSharedExperts()),
+       "num_shared_experts: both have the ids behind the others"}};
+  for (const auto &[asked, reason] : others)
+    if (asked)
+      refuse("option_not_supported", "constant_experts: not with " + reason +
+                                         "; accepted: one of the two");
+}
+
 /// What one option asks of the others.
 void checkTogether(moe::LayerOp layer, Refuse refuse) {
   const auto cannot = [&](const Twine &reason) {
@@ -631,6 +666,7 @@ struct CheckTargetPass : compiler::impl::CheckTargetPassBase<CheckTargetPass> {
       checkPart(layer, refuse);
       checkTogether(layer, refuse);
       checkPostExpertNorm(layer, refuse);
+      checkConstantExperts(layer, refuse);
       checkAccumulation(layer, refuse);
       checkParameters(layer, refuse);
       failed |= mlir::failed(compiler::checkStoredWeights(layer));

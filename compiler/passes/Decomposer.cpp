@@ -242,12 +242,12 @@ moe::RouteOp Decomposer::addRoute(moe::RoutingAttr routing) {
 
 IntegerAttr Decomposer::localExperts() {
   const int64_t local = *layer.getLocalExperts();
-  return local != layer.getStoredExperts() ? builder.getI64IntegerAttr(local)
-                                           : IntegerAttr();
+  return local != layer.getPlaces() ? builder.getI64IntegerAttr(local)
+                                    : IntegerAttr();
 }
 
 moe::CountOp Decomposer::addCount(moe::RouteOp route) {
-  const int64_t experts = layer.getStoredExperts();
+  const int64_t experts = layer.getPlaces();
   return moe::CountOp::create(
       builder, location, tensor({kAny, experts}, builder.getI32Type()),
       builder.getI64IntegerAttr(experts), builder.getI64IntegerAttr(0),
@@ -255,7 +255,7 @@ moe::CountOp Decomposer::addCount(moe::RouteOp route) {
 }
 
 void Decomposer::addStages() {
-  const int64_t experts = layer.getStoredExperts();
+  const int64_t experts = layer.getPlaces();
   const int64_t pairs = layer.getPairsOfToken();
   const int64_t local = *layer.getLocalExperts();
   const Type i32 = builder.getI32Type();
@@ -332,6 +332,14 @@ Value Decomposer::combine(Value partials, Value positions, moe::RouteOp route) {
                tensor({kAny, layer.getWidth()}, layer.getOutputType()), epsilon,
                partials, positions, route.getTopkWeights(),
                input("post_expert_norm"), input("residual"))
+        .getOut();
+  if (const Value constants = input("constant_experts"))
+    return moe::CombineConstantsOp::create(
+               builder, location,
+               tensor({kAny, layer.getWidth()}, layer.getOutputType()),
+               builder.getI64IntegerAttr(layer.getExperts()), partials,
+               positions, route.getTopkWeights(), route.getTopkIds(), constants,
+               input("residual"))
         .getOut();
   return moe::CombineOp::create(
              builder, location,

@@ -83,8 +83,10 @@ FewTokens compiler::fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
     else if (quantize.getDescriptor().isPlain())
       changesType = quantize;
   }
-  const bool defers = stages.getBody().getOps<moe::CombineOp>().empty() &&
-                      stages.getBody().getOps<moe::CombineNormedOp>().empty();
+  const bool defers =
+      stages.getBody().getOps<moe::CombineOp>().empty() &&
+      stages.getBody().getOps<moe::CombineNormedOp>().empty() &&
+      stages.getBody().getOps<moe::CombineConstantsOp>().empty();
   auto dispatch = findIn<moe::DispatchOp>(program);
   const std::pair<bool, StringRef> notDone[] = {
       {program.getBatchInvariant(), "batch_invariant"},

@@ -249,6 +249,8 @@ static void decidePartials(moe::ProgramOp program, moe::VariantOp variant) {
       decide(combine);
     else if (auto combine = dyn_cast<moe::CombineNormedOp>(op))
       decide(combine);
+    else if (auto combine = dyn_cast<moe::CombineConstantsOp>(op))
+      decide(combine);
 }
 
 /// A kernel of its own tells rows from padding, and whose they are, by the

@@ -197,7 +197,8 @@ static std::string nameOfStage(moe::VariantOp variant, Operation &op) {
   if (auto matmul = dyn_cast<moe::GroupedMatmulOp>(op)) {
     const bool last =
         llvm::any_of(matmul.getResult().getUsers(), [](Operation *user) {
-          return isa<moe::CombineOp, moe::CombineNormedOp, moe::ReturnOp>(user);
+          return isa<moe::CombineOp, moe::CombineNormedOp,
+                     moe::CombineConstantsOp, moe::ReturnOp>(user);
         });
     return !last ? "gate_up" : isInSlices(variant, op) ? "down_slices" : "down";
   }

@@ -159,8 +159,10 @@ void Planner::planSlices() {
 
 void Planner::planCombine() {
   auto combine = findStage<moe::CombineOp>(kernel);
-  const int64_t hidden = combine
-                             ? combine.getWidth()
+  auto constants = findStage<moe::CombineConstantsOp>(kernel);
+  const int64_t hidden = combine ? combine.getWidth()
+                         : constants
+                             ? constants.getWidth()
                              : findStage<moe::FinalizeOp>(kernel).getWidth();
   const int64_t columns = cast<moe::CombineScheduleAttr>(schedule).getColumns();
   columnBlocks = llvm::divideCeil(hidden, columns);
@@ -249,6 +251,7 @@ FailureOr<moe::PlanAttr> Planner::plan() {
                                  {"down_combine", &Planner::planFewTokens},
                                  {"down_slices", &Planner::planSlices},
                                  {"combine", &Planner::planCombine},
+                                 {"combine_constants", &Planner::planCombine},
                                  {"combine_send_back", &Planner::planCombine},
                                  {"finalize", &Planner::planCombine},
                                  {"amax", &Planner::planQuantize},

@@ -347,6 +347,9 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     if (auto combine = findStage<moe::CombineOp>(kernel))
       return scheduleOfSum(program, combine.getOut(), combine.getPartials(),
                            tokens);
+    if (auto combine = findStage<moe::CombineConstantsOp>(kernel))
+      return scheduleOfSum(program, combine.getOut(), combine.getPartials(),
+                           tokens);
     if (auto combine = findStage<moe::CombineNormedOp>(kernel))
       return scheduleOfNorm(program, combine);
     if (auto finalize = findStage<moe::FinalizeOp>(kernel))

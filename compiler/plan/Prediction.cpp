@@ -59,6 +59,9 @@ static double bytesMoved(moe::KernelOp kernel, const ExpertRows &rows) {
   if (auto combine = findStage<moe::CombineOp>(kernel))
     return bytesOf(combine.getPartials(), rows.rows()) +
            bytesOf(combine.getOut(), tokens);
+  if (auto combine = findStage<moe::CombineConstantsOp>(kernel))
+    return bytesOf(combine.getPartials(), rows.rows()) +
+           bytesOf(combine.getOut(), tokens);
   if (auto combine = findStage<moe::CombineNormedOp>(kernel))
     return bytesOf(combine.getPartials(), rows.rows()) +
            bytesOf(combine.getOut(), tokens);

@@ -120,6 +120,16 @@ inline constexpr KernelKind kKernelKinds[] = {
      .members = "Partial:partials Output:out pairs hidden places_early=early",
      .grid = "tokens",
      .label = "1x{hidden}"},
+    {.name = "combine_constants",
+     .header = "combine_constants.cuh",
+     .function = "combineConstants",
+     .stages = "combine_constants",
+     .early = "positions topk_weights topk_ids",
+     .arguments = "partials positions topk_weights topk_ids constants tokens "
+                  "out residual",
+     .members = "Partial:partials Output:out pairs hidden experts "
+                "column_blocks places_early=early",
+     .grid = "tokens * {column_blocks}"},
     // Between ranks: a kernel that writes into other windows ends when those
     // of all ranks have written.
     {.name = "dispatch",

@@ -152,6 +152,12 @@ inline constexpr StageKind kStageKinds[] = {
      .operands = "partials positions topk_weights norm_weight residual?",
      .results = "out",
      .attributes = "pairs:integer hidden:integer epsilon:number"},
+    // experts: a pair whose id is that many or more has a row of constants.
+    {.op = "combine_constants",
+     .operands = "partials positions topk_weights topk_ids constants residual?",
+     .results = "out",
+     .attributes = "pairs:integer hidden:integer experts:integer "
+                   "constants:integer"},
     // Into the windows of `ranks` ranks. experts: those that they share out;
     // where it is missing all have all. pairs: ids of a token.
     {.op = "dispatch",
@@ -245,6 +251,7 @@ inline constexpr StageKind kStageKinds[] = {
   STAGE(activate)                                                              \
   STAGE(combine)                                                               \
   STAGE(combine_normed)                                                        \
+  STAGE(combine_constants)                                                     \
   STAGE(dispatch)                                                              \
   STAGE(send_back)                                                             \
   STAGE(finalize)                                                              \

@@ -562,3 +562,94 @@ moe.layer @l {experts = 8, top_k = 4, hidden = 64, intermediate = 32,
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
   input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
   routing = #moe.routing<sigmoid_sinks, groups = 2, top_groups = 1, sinks = 1>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: constant_experts: each of 2 ranks would add them; accepted: one rank}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, constant_experts = 2, 
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: constant_experts: not with activation_format = batched: rows go back to who sent them; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, constant_experts = 2, activation_format = "batched",
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: constant_experts: not with defer_finalize: the caller sums over rows; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, constant_experts = 2, defer_finalize,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: constant_experts: not with part finalize: it has no weights; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, constant_experts = 2, part = "finalize",
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: constant_experts: not with lora: they have no addends; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, constant_experts = 2, lora,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: constant_experts: not with apply_router_weight_on_input: their weights are of outputs; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 1, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, constant_experts = 2, apply_router_weight_on_input,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: constant_experts: not with eplb: they have no replicas; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, constant_experts = 2, eplb,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: constant_experts: not with expert_map: it says nothing of them; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, constant_experts = 2, expert_map,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: constant_experts: not with routing groups: they belong to none; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, constant_experts = 2, 
+  routing = #moe.routing<deepseek_v3, groups = 2, top_groups = 1>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: constant_experts: not with post_expert_norm: it is of computed outputs; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, constant_experts = 2, post_expert_norm = 1.0e-8,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: constant_experts: not with zero_experts: both have the ids behind the others; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, constant_experts = 2, zero_experts = 2,
+  routing = #moe.routing<longcat>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: constant_experts: not with num_shared_experts: both have the ids behind the others; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, constant_experts = 2, num_shared_experts = 1,
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// -----
+
+// expected-error@+1 {{layer @l refused [option_not_supported]: constant_experts: not with routing sinks: both are the last experts; accepted: one of the two}}
+moe.layer @l {experts = 8, top_k = 4, hidden = 64, intermediate = 32,
+  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, constant_experts = 2,
+  routing = #moe.routing<sigmoid_sinks, sinks = 2>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

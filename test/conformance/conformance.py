@@ -68,15 +68,18 @@ OPTIONS_OF_FEW = [
     {"is_lora_enabled": True, "n_shared_experts": 1, "residual": True},
     {**NO_METHOD, "routing_method": "sigmoid_bias", "router_logit_softcapping": 0.75},
 ]
-# Layers with a norm after each expert, of some ways of NORMED_SCHEMES.
-NORMS = [
+# Layers with a norm after each expert, or with constant experts, of some ways of SUMMED_SCHEMES.
+SUMS = [
     {**NO_METHOD, "routing_method": "minimax2", "router_output_multiplier": 0.5, "norm_topk_prob_eps": 0.25, "post_expert_norm_eps": 0.1,
      "residual": True, "latent_hidden_dim": 176},
     {"post_expert_norm_eps": 0.1, "out_dtype": "float32", "num_redundant_experts": 3, "batch_invariant": True,
      "moe_parallel_config": {"tp_size": 3, "tp_rank": 2, "use_ep": True, "enable_eplb": True}},
     {**NO_METHOD, "routing_method": "sqrtsoftplus", "router_output_multiplier": 2.0, "post_expert_norm_eps": 1e-8, "router_logit_softcapping": 3.0},
+    {**NO_METHOD, "routing_method": "deepseek_v3", "num_experts": 12, "num_constant_experts": 7, "experts_per_token": 5, "residual": True,
+     "routed_scaling_factor": 6.0, "apply_routed_scale_to_output": True},
+    {**NO_METHOD, "routing_method": "topk_sigmoid", "num_constant_experts": 3, "out_dtype": "float32", "batch_invariant": True},
 ]
-NORMED_SCHEMES = ["bf16", "f32", "fp8_block", "int4_w4a16", "nvfp4"]
+SUMMED_SCHEMES = ["bf16", "f32", "fp8_block", "int4_w4a16", "nvfp4"]
 # Layers whose rows come by expert, of each way of the backend for them.
 BATCHED = [
     {"has_bias": True, "batch_invariant": True},
@@ -279,16 +282,16 @@ def cases(rows, product=True, every=False):
                    "shape": testing.sized_for(rows, engine, testing.shapes(scheme)[number % 4], scheme), "bias": number % 2 == 0, "logits": None,
                    "extras": False, "few_tokens": False, "mix": mix,
                    "options": {"quant_config": {"w1": weights, "w2": weights}, "gate_up_order": order, "stored_layout": "rows"}}
-    yield from normed_cases(rows)
+    yield from summed_cases(rows)
     yield from parts.cases(rows)
 
 
-def normed_cases(rows):
-    for number, name in enumerate(NORMED_SCHEMES):
+def summed_cases(rows):
+    for number, name in enumerate(SUMMED_SCHEMES):
         scheme = next(row for row in rows["schemes"] if row["name"] == name)
         ways = [way for way in testing.ways(rows, scheme) if not testing.is_of_few_tokens(rows, way[1])]
         for turn, (backend, engine) in enumerate(ways):
-            options = testing.sized_for(rows, engine, NORMS[(number + turn) % len(NORMS)], scheme)
+            options = testing.sized_for(rows, engine, SUMS[(number + turn) % len(SUMS)], scheme)
             yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": rows["activations"][turn % 2],
                    "routing": rows["routing"][0], "shape": testing.shapes_of_way(rows, engine, scheme)[turn % 4], "bias": turn % 2 == 0,
                    "logits": None, "extras": False, "few_tokens": False, "options": options}

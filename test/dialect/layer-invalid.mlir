@@ -146,7 +146,7 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type
 
 // -----
 
-// expected-error@+1 {{custom op 'moe.layer' unknown layer option 'expert_count'; known: experts, top_k, hidden, intermediate, input_type, output_type, logits_type, quant, routing, activation, parallel, accumulate, activation_format, all_to_all, apply_router_weight_on_input, batch_invariant, defer_finalize, eplb, expert_map, gate_up_order, group_index, has_bias, hash_vocabulary, input_quantized, latent_hidden, local_begin, local_experts, local_intermediate, local_shared_intermediate, local_stride, lora, num_shared_experts, part, per_expert_scale, post_expert_norm, ranks, realization, redundant_experts, residual, routed_scale, routed_scale_on_output, scales_swizzled, shared_expert_gate, shared_intermediate, skip_final_all_reduce, stored_hidden, stored_intermediate, stored_layout, stored_quant, w2_bias, weights_type, zero_experts}}
+// expected-error@+1 {{custom op 'moe.layer' unknown layer option 'expert_count'; known: experts, top_k, hidden, intermediate, input_type, output_type, logits_type, quant, routing, activation, parallel, accumulate, activation_format, all_to_all, apply_router_weight_on_input, batch_invariant, constant_experts, defer_finalize, eplb, expert_map, gate_up_order, group_index, has_bias, hash_vocabulary, input_quantized, latent_hidden, local_begin, local_experts, local_intermediate, local_shared_intermediate, local_stride, lora, num_shared_experts, part, per_expert_scale, post_expert_norm, ranks, realization, redundant_experts, residual, routed_scale, routed_scale_on_output, scales_swizzled, shared_expert_gate, shared_intermediate, skip_final_all_reduce, stored_hidden, stored_intermediate, stored_layout, stored_quant, w2_bias, weights_type, zero_experts}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, expert_count = 3}
 
 // -----
@@ -263,3 +263,8 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type
 // A number that f32 rounds to 0.
 // expected-error@+1 {{'post_expert_norm' must be a positive number of f32, got 1.000000e-60}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, post_expert_norm = 1.0e-60}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'constant_experts' must not be negative, got -1}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, constant_experts = -1}

@@ -27,6 +27,7 @@ moe.layer @plain {
 // CHECK-NEXT: all_to_all = "deepep_low_latency",
 // CHECK-NEXT: apply_router_weight_on_input,
 // CHECK-NEXT: batch_invariant,
+// CHECK-NEXT: constant_experts = 3,
 // CHECK-NEXT: defer_finalize,
 // CHECK-NEXT: eplb,
 // CHECK-NEXT: expert_map,
@@ -68,4 +69,4 @@ moe.layer @everything {
   eplb, expert_map, redundant_experts = 2, shared_expert_gate, shared_intermediate = 512, num_shared_experts = 1,
   zero_experts = 4, hash_vocabulary = 100, per_expert_scale, routed_scale_on_output, routed_scale = 2.5,
   apply_router_weight_on_input, scales_swizzled, input_quantized, stored_layout = "columns",
-  gate_up_order = "interleaved", has_bias, post_expert_norm = 1.0e-8}
+  gate_up_order = "interleaved", has_bias, post_expert_norm = 1.0e-8, constant_experts = 3}

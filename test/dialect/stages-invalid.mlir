@@ -917,3 +917,19 @@ func.func private @f(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf
   %o = moe.combine_normed epsilon = 1.0 %y, %p, %w norm %n residual %r : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<64xf32>, tensor<?x64xf32>) -> tensor<?x64xbf16>
   return
 }
+
+// -----
+
+func.func private @f(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>, %i: tensor<?x2xi32>, %c: tensor<3x64xf32>) {
+  // expected-error@+1 {{'moe.combine_constants' op 'experts' must be positive, got 0}}
+  %o = moe.combine_constants experts = 0 %y, %p, %w, %i constants %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<?x2xi32>, tensor<3x64xf32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>, %i: tensor<?x2xi32>, %c: tensor<3x32xf32>) {
+  // expected-error@+1 {{'moe.combine_constants' op 'constants' must be 'tensor<3x64xf32>', got 'tensor<3x32xf32>'}}
+  %o = moe.combine_constants experts = 8 %y, %p, %w, %i constants %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<?x2xi32>, tensor<3x32xf32>) -> tensor<?x64xbf16>
+  return
+}

@@ -80,6 +80,8 @@ OPTIONS = [
     # More columns than threads have vectors; and ranks that have no row of some tokens.
     ("sm_90a", "renormalize", {"post_expert_norm_eps": 0.1, "hidden_dim": 4352, "intermediate_size": 16, "residual": True,
                                "moe_parallel_config": {"tp_size": 4, "tp_rank": 1, "use_ep": True}}),
+    ("sm_90a", "minimax2", {"num_constant_experts": 5, "experts_per_token": 3, "hidden_dim": 136, "residual": True}),
+    ("sm_80", "sigmoid", {"num_constant_experts": 9, "experts_per_token": 11, "num_experts": 16, "num_expert_group": 0, "topk_group": 0}),
 ]
 
 

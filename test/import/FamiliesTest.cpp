@@ -255,6 +255,29 @@ TEST(Families, ValuesThatWouldMakeAnotherLayer) {
             "factor), got the number 2.0");
 }
 
+TEST(Families, ExpertsThatAreConstantVectors) {
+  json config = json::parse(modelText("qwen3-30b-a3b"));
+  // Which layers have some, and the tokens that they are means of.
+  config["approximate_experts"] = {{"0", {3, 7}}, {"1", json::array()}};
+  config["approximate_expert_init_tokens"] = {{"0", {5, 9}}};
+  EXPECT_EQ(refused(config.dump()),
+            "in.json: $.approximate_experts: 2 experts of layer 0 are constant "
+            "vectors (MoNE), which no importer makes; accepted: --layer of a "
+            "layer without any, or a layer JSON with num_constant_experts, for "
+            "a router whose constant experts are the last");
+  ImportOptions options;
+  for (const int64_t layer : {1, 2}) {
+    options.layer = layer;
+    EXPECT_TRUE(readDescription(config.dump(), "in.json", options)) << layer;
+  }
+  config["approximate_experts"] = {3, 7};
+  EXPECT_EQ(refused(config.dump()),
+            "in.json: $.approximate_experts: expected null, or an object with "
+            "a list of experts for each layer, got an array");
+  config["approximate_experts"] = nullptr;
+  EXPECT_EQ(accepted(config.dump()).experts, 128);
+}
+
 TEST(Families, AFamilyThatTheCallerNames) {
   json config = json::parse(modelText("deepseek-v3"));
   config["architectures"] = {"MineForCausalLM"};

@@ -218,7 +218,7 @@ TEST(LayerJson, UnknownFields) {
       "intermediate_size, "
       "is_act_and_mul, is_lora_enabled, latent_hidden_dim, "
       "moe_parallel_config, moec_layer, n_shared_experts, name, "
-      "norm_topk_prob_eps, num_expert_group, "
+      "norm_topk_prob_eps, num_constant_experts, num_expert_group, "
       "num_experts, num_redundant_experts, num_sink_experts, "
       "num_zero_experts, out_dtype, "
       "per_expert_scale, post_expert_norm_eps, quant_config, "

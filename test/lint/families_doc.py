@@ -46,6 +46,10 @@ OTHERS = (
     "activation of the routed ones, so a package with them would compute another layer: moec asks for `--no-shared-experts`, and the "
     "caller adds the shared MLP.",
     "",
+    "MoNE replaces experts by constant vectors: `approximate_experts` lists them by layer, and `experts.N.approx_value` is the vector of "
+    "expert N. moec refuses such a layer. A layer JSON with `num_constant_experts` computes it, for a router whose constant experts are "
+    "the last.",
+    "",
     "Models without a class in transformers are read by the keys that vLLM reads, each of which a config must have.",
     "",
     "| architecture | model |",

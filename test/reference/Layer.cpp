@@ -309,6 +309,9 @@ static void readRouting(Reader &reader, const nlohmann::json &json,
     layer.tableRows = reader.integer("routing.table_rows", 1);
   if (has("zero_experts"))
     layer.zeroExperts = reader.integer("routing.zero_experts", 0, kMostExperts);
+  if (has("constant_experts"))
+    layer.constantExperts =
+        reader.integer("routing.constant_experts", 0, kMostExperts);
   if (layer.zeroExperts > 0)
     layer.addZeroExperts = reader.boolean("routing.add_zero_experts");
   if (has("output_scale"))

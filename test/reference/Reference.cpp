@@ -34,6 +34,21 @@ static void addOwn(const Layer &layer, const Inputs &inputs,
     out[n] += own * load(*inputs.x.element, inputs.x.data, token * stride + n);
 }
 
+/// Adds the vectors of a token's constant experts, times their weights.
+static void addConstants(const Layer &layer, const Inputs &inputs,
+                         const Routing &routing, int64_t token, double *out) {
+  for (int64_t k = 0; k < layer.topK; ++k) {
+    const int64_t pair = token * routing.pairs + k;
+    const int64_t constant = routing.ids[pair] - layer.experts;
+    if (constant < 0 || constant >= layer.constantExperts)
+      continue;
+    for (int64_t n = 0; n < layer.hidden; ++n)
+      out[n] += routing.weights[pair] * layer.outputScale *
+                load(*inputs.constants.element, inputs.constants.data,
+                     constant * layer.hidden + n);
+  }
+}
+
 /// Adds what each token of `list` gets beside its experts' outputs.
 static void addOthers(const Layer &layer, const Inputs &inputs,
                       const Routing &routing, const std::vector<int64_t> &list,
@@ -41,6 +56,8 @@ static void addOthers(const Layer &layer, const Inputs &inputs,
   const int64_t hidden = layer.hidden;
   for (size_t row = 0; row < list.size() && layer.addZeroExperts; ++row)
     addOwn(layer, inputs, routing, list[row], &out[row * hidden]);
+  for (size_t row = 0; row < list.size() && layer.constantExperts > 0; ++row)
+    addConstants(layer, inputs, routing, list[row], &out[row * hidden]);
   if (inputs.residual.data)
     for (size_t row = 0; row < list.size(); ++row)
       for (int64_t n = 0; n < hidden; ++n)
@@ -103,6 +120,8 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
 
   if (layer.postExpertNorm > 0 && !inputs.normWeight.data)
     return invalid("post_expert_norm is needed: outputs are normalized");
+  if (layer.constantExperts > 0 && !inputs.constants.data)
+    return invalid("constant_experts is needed: experts are vectors");
   for (size_t i = 0; i < kActivationNumbers.size(); ++i)
     if (layer.ofExperts[i] && !inputs.numbers[i].data)
       return invalid(std::string("activation_") + kActivationNumbers[i] +

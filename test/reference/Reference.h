@@ -105,6 +105,7 @@ struct Layer {
   int64_t tableRows = 0;       ///< token ids that a table knows
   int64_t zeroExperts = 0;     ///< behind the experts; they hand x on
   bool addZeroExperts = false; ///< this rank does so
+  int64_t constantExperts = 0; ///< behind the experts; each is a vector
   bool weightOnInput = false;  ///< weights multiply x, not what becomes of it
   double routingScale = 1;
   double softcap = 0; ///< of logits before their score; 0: none
@@ -200,7 +201,9 @@ struct Layer {
   int64_t w2ScaleRows() const;
   int64_t w2ScaleColumns() const;
   /// The experts that the router chooses from.
-  int64_t routedExperts() const { return experts + zeroExperts; }
+  int64_t routedExperts() const {
+    return experts + zeroExperts + constantExperts;
+  }
   /// Such weights are rounded to the type of the activations, which are as
   /// they came.
   bool quantizesWeightsAlone() const {
@@ -268,6 +271,7 @@ struct Inputs {
   Matrix routingBias;  ///< [1, routedExperts], f32; with Layer::routingBias
   Matrix expertScale;  ///< the same; with Layer::expertScale
   Matrix normWeight;   ///< [1, H], f32; with Layer::postExpertNorm
+  Matrix constants;    ///< [Layer::constantExperts, H], f32
   /// [1, E_local], f32, of kActivationNumbers; with Layer::ofExperts.
   std::array<Matrix, 4> numbers;
   std::optional<int64_t> validTokens; ///< tokens from here on route nowhere

@@ -303,6 +303,33 @@ TEST(Reference, ZeroExpertsHandTheTokenOn) {
   EXPECT_EQ(out[3], 0);
 }
 
+TEST(Reference, ConstantExpertsAreVectors) {
+  Tiny tiny;
+  auto json = layerJson();
+  json["top_k"] = 2;
+  json["routing"]["constant_experts"] = 2;
+  json["routing"]["output_scale"] = 3.0;
+  Inputs in = tiny.inputs();
+  in.logits = {};
+  const int64_t hidden = parse(json).hidden;
+  const int32_t first = int32_t(parse(json).experts);
+  const std::vector<int32_t> ids = {first + 1, 0, -1, first};
+  const std::vector<float> weights = {0.25f, 1, 4, 0.5f};
+  in.givenIds = {ids.data(), findElement("i32"), 0};
+  in.givenWeights = {weights.data(), f32(), 0};
+  EXPECT_EQ(
+      compute(parse(json), in, *route(parse(json), in), {0}, 1).error().message,
+      "constant_experts is needed: experts are vectors");
+  std::vector<float> constants(2 * hidden);
+  for (size_t i = 0; i < constants.size(); ++i)
+    constants[i] = float(i + 1);
+  in.constants = {constants.data(), f32(), 0};
+  const auto out = run(parse(json), in);
+  EXPECT_NEAR(out[0], 3 * (0.25 * double(hidden + 1) + silu(1) * 2), 1e-5);
+  EXPECT_NEAR(out[hidden], 3 * 0.5 * 1, 1e-6);
+  EXPECT_THAT(route(parse(json), in)->counts, ElementsAre(1, 0));
+}
+
 TEST(Reference, EachOutputIsNormalized) {
   Tiny tiny;
   auto json = layerJson();

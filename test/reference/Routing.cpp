@@ -494,6 +494,8 @@ static void addShared(const Layer &layer, const Inputs &inputs, int64_t token,
 static int64_t placeOf(const Layer &layer, const Inputs &inputs, int64_t id,
                        int64_t choice) {
   const bool isShared = choice < 0;
+  if (layer.constantExperts > 0 && id >= layer.experts)
+    return -1;
   if (id >= layer.experts && id < layer.routedExperts() && !isShared)
     return -2;
   if (id < 0 || (id >= layer.experts && !isShared))

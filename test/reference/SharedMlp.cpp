@@ -20,7 +20,8 @@ namespace moec::reference {
 Layer Layer::sharedMlp() const {
   Layer mlp = *this;
   mlp.experts = mlp.topK = mlp.localExperts = 1;
-  mlp.localBegin = mlp.redundantExperts = mlp.zeroExperts = 0;
+  mlp.localBegin = mlp.redundantExperts = mlp.zeroExperts =
+      mlp.constantExperts = 0;
   mlp.sharedExperts = mlp.sharedIntermediate = 0;
   mlp.intermediate = sharedIntermediate;
   mlp.select = "given";

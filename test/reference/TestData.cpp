@@ -298,6 +298,14 @@ void fillPostExpertNorm(const Layer &, uint64_t seed, int64_t, int64_t row,
           randomUniform(seed, Stream::PostExpertNorm, uint64_t(n)) - 0.5);
 }
 
+void fillConstantExperts(const Layer &layer, uint64_t seed, int64_t,
+                         int64_t row, int64_t rows, void *destination) {
+  for (int64_t i = 0; i < rows * layer.hidden; ++i)
+    store(*findElement("f32"), destination, i,
+          0.5 * randomNormal(seed, Stream::ConstantExperts,
+                             uint64_t(row * layer.hidden + i)));
+}
+
 float numberOfExpert(uint64_t seed, int64_t expert, size_t number) {
   // As models have, and much less: limits cut, no number is a neighbour's.
   static constexpr double kUsual[] = {1.702, 1, 6, 7};

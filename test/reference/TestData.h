@@ -61,6 +61,7 @@ enum class Stream : uint64_t {
   W2GroupIndex,
   Partials,
   PostExpertNorm,
+  ConstantExperts,
 };
 
 /// 64 well mixed bits.
@@ -106,6 +107,9 @@ void fillPerExpertScale(const Layer &layer, uint64_t seed, int64_t expert,
 /// Fills columns [row, row + rows) of the weight of the norm after experts.
 void fillPostExpertNorm(const Layer &layer, uint64_t seed, int64_t expert,
                         int64_t row, int64_t rows, void *destination);
+/// Fills vectors [row, row + rows) of constant experts.
+void fillConstantExperts(const Layer &layer, uint64_t seed, int64_t expert,
+                         int64_t row, int64_t rows, void *destination);
 void fillHashTable(const Layer &layer, uint64_t seed, int64_t expert,
                    int64_t row, int64_t rows, void *destination);
 /// A number of a local expert's activation, of kActivationNumbers.

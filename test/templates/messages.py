@@ -14,7 +14,7 @@ import compile as nvrtc
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "configs")
 KINDS = ["route_cluster_bf16", "permute", "gate_up_bf16_16x64x128",
          "wgmma_tail_f16_64x64x64", "activate_bf16",
-         "combine_bf16", "combine_normed_bf16", "pack_copy_bf16"]
+         "combine_bf16", "combine_normed_bf16", "combine_constants_bf16", "pack_copy_bf16"]
 # Config, what is replaced in it by what, and what the message says.
 IMPOSSIBLE = [
     # 65536 registers in all are what a multiprocessor has, 64512 what 384 threads are given.

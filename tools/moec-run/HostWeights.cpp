@@ -156,6 +156,9 @@ static std::vector<WeightShape> weightShapes(const Layer &layer) {
   if (layer.expertScale)
     addOnce("per_expert_scale", layer.routedExperts(), 1, f32,
             reference::fillPerExpertScale);
+  if (layer.constantExperts > 0)
+    addOnce("constant_experts", layer.constantExperts, layer.hidden, f32,
+            reference::fillConstantExperts);
   if (layer.postExpertNorm > 0)
     addOnce("post_expert_norm", layer.hidden, 1, f32,
             reference::fillPostExpertNorm);
@@ -493,6 +496,7 @@ void HostWeights::describe(const Layer &layer,
   see("routing_bias", "f32", inputs.routingBias);
   see("per_expert_scale", "f32", inputs.expertScale);
   see("post_expert_norm", "f32", inputs.normWeight);
+  see("constant_experts", "f32", inputs.constants);
   see("hash_table", "i32", inputs.hashTable);
   for (size_t i = 0; i < inputs.numbers.size(); ++i)
     see(weightOfNumber(i).c_str(), "f32", inputs.numbers[i]);

@@ -591,9 +591,10 @@ typedef struct moec_run_options {
  *  or the state, is MOEC_INVALID_ARGUMENT. Inputs may overlap each other.
  *
  *  Ids: an id in given_ids that is not of an expert (negative, or not below
- *  num_experts + num_zero_experts) weighs 0: nothing is computed for it,
- *  whatever its weight is, a NaN too. `ids` and `weights`, if asked for, repeat
- *  what was given; an id that 32 bits cannot hold becomes -1. */
+ *  num_experts + num_zero_experts + num_constant_experts) weighs 0: nothing is
+ * computed for it, whatever its weight is, a NaN too. `ids` and `weights`, if
+ * asked for, repeat what was given; an id that 32 bits cannot hold becomes -1.
+ */
 moec_status moec_run(const moec_layer *layer, moec_context *context,
                      void *stream, const moec_tensor *tensors,
                      size_t num_tensors, int64_t tokens,

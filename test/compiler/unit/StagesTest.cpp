@@ -79,4 +79,5 @@ TEST(Stages, AreCalledInManifestsAsInODS) {
   compare<moe::ActivateOp>();
   compare<moe::CombineOp>({}, "", "add_identity");
   compare<moe::CombineNormedOp>();
+  compare<moe::CombineConstantsOp>();
 }

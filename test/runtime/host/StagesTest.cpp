@@ -211,6 +211,53 @@ TEST(CombineNormed, NeedsAnEpsilonAndPlaces) {
 
 namespace {
 
+/// Two tokens with three pairs each, of 4 experts and 2 constants.
+StageCall combineConstants() {
+  StageCall call(
+      "combine_constants",
+      {{"pairs", 3}, {"hidden", 2}, {"experts", 4}, {"constants", 2}});
+  call.size("tokens", 2);
+  call.operand("positions", "i32", 2, {0, -1, -1, -1, 1, -1});
+  call.operand("topk_ids", "i32", 2, {3, 5, -1, 4, 0, 4});
+  call.operand("topk_weights", "f32", 2, {0.5f, 0.25f, 9, 2, 1, 3});
+  call.operand("partials", "f32", 2, {2, 4, 6, 8});
+  call.operand("constants", "f32", 2, {100, 200, 1000, 2000});
+  call.result("out", "f32", 2, 2);
+  return call;
+}
+
+} // namespace
+
+TEST(CombineConstants, PairsBehindTheExpertsHaveVectors) {
+  StageCall call = combineConstants();
+  Result<void> done = call.run(stages::combine_constants);
+  ASSERT_TRUE(done) << messageOf(done);
+  EXPECT_THAT(call.numbersOf("out"), ElementsAre(251, 502, 506, 1008));
+
+  StageCall more = combineConstants();
+  more.operand("residual", "f32", 2, {1, 2, 3, 4});
+  done = more.run(stages::combine_constants);
+  ASSERT_TRUE(done) << messageOf(done);
+  EXPECT_THAT(more.numbersOf("out"), ElementsAre(252, 504, 509, 1012));
+}
+
+TEST(CombineConstants, IdsAndSizesAreChecked) {
+  StageCall call = combineConstants();
+  call.operand("topk_ids", "i32", 2, {3, 6, -1, 4, 0, 4});
+  EXPECT_NE(messageOf(call.run(stages::combine_constants))
+                .find("expected positions >= -1 and ids below 6, got -1 and 6 "
+                      "for token 0"),
+            std::string::npos);
+  StageCall sizes = combineConstants();
+  sizes.stage.attributes["constants"] = 0;
+  EXPECT_NE(messageOf(sizes.run(stages::combine_constants))
+                .find("expected pairs, hidden, experts and constants of at "
+                      "least 1, got 3, 2, 4 and 0"),
+            std::string::npos);
+}
+
+namespace {
+
 /// Weighted pairs of a token, then a token of zeros.
 StageCall weightedRows(const char *op, nlohmann::json attributes) {
   attributes["pairs"] = 2;

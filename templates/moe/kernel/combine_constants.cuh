@@ -1,0 +1,211 @@
+//===- combine_constants.cuh - a sum with constant experts ------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// out[m] = sum over k of weights[m, k] * y, f32, in the order of k, +
+// residual[m], rounded once. y is row ids[m, k] - kExperts of the constants if
+// the id is kExperts or more, else partials[positions[m, k]]; a position of -1
+// is skipped.
+//
+// Args, in order: partials [rows, kHidden], positions [tokens, kPairs],
+//   topk_weights [tokens, kPairs], topk_ids [tokens, kPairs], constants
+//   [number of constant experts, kHidden], int tokens, out [tokens, kHidden],
+//   residual [tokens, kHidden] (of the output's type, null or out itself;
+//   absent in a layer without).
+// Grid.x: tokens * kColumnBlocks; neighbouring CTAs share a token.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/concepts.cuh"
+#include "moe/core/pdl.cuh"
+#include "moe/core/types.cuh"
+#include "moe/epilogue/weighted_sum.cuh"
+
+namespace moe {
+
+template <class Config> constexpr bool checkCombineConstantsConfig() {
+  checkCommonConfig<Config>();
+  MOE_REQUIRE_TYPE(Config, Partial, "element type of the partial sums");
+  MOE_REQUIRE_TYPE(Config, Output, "element type of the output");
+  MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kHidden, "columns");
+  MOE_REQUIRE_VALUE(Config, kExperts, "ids that are no constants'");
+  MOE_REQUIRE_VALUE(Config, kColumnBlocks, "CTAs that share a token");
+  MOE_REQUIRE_VALUE(Config, kPlacesEarly,
+                    "the predecessor wrote neither positions nor weights");
+  return true;
+}
+
+/// Dynamic shared memory of the kernel: none.
+template <class Config> constexpr int sharedBytes() {
+  static_assert(checkCombineConstantsConfig<Config>());
+  return 0;
+}
+
+namespace detail {
+
+/// The sum of columns of one token.
+template <class Config> class ConstantsSum {
+  using Args = typename Config::Args;
+  using Partial = typename Config::Partial;
+  using Output = typename Config::Output;
+  static constexpr int kPairs = Config::kPairs;
+  /// Columns of a thread: one 16-byte vector of the narrower type, at least.
+  static constexpr int kWidth =
+      maximum(kPerVector<Partial>, kPerVector<Output>);
+  static constexpr int kPartialVectors = kWidth / kPerVector<Partial>;
+  static constexpr int kVectors = ceilDiv(Config::kHidden, kWidth);
+  static constexpr int kShare = ceilDiv(kVectors, Config::kColumnBlocks);
+  /// Experts whose rows are requested together.
+  static constexpr int kBatch = minimum(kPairs, 8);
+
+public:
+  /// Reads where the rows of a token are, if one batch is all of them.
+  __device__ __forceinline__ void fetch(const Args &args, int token) {
+    if constexpr (kPairs <= kBatch)
+      fetchPlaces(args, token, 0);
+  }
+
+  __device__ __forceinline__ void write(const Args &args, int token,
+                                        int share) {
+    int end = min(kVectors, (share + 1) * kShare);
+#pragma unroll 1
+    for (int v = share * kShare + int(threadIdx.x); v < end;
+         v += Config::kThreads) {
+      int column = v * kWidth;
+      float sums[kWidth] = {};
+#pragma unroll 1
+      for (int first = 0; first < kPairs; first += kBatch) {
+        if constexpr (kPairs > kBatch)
+          fetchPlaces(args, token, first);
+        addBatch(args, column, sums);
+      }
+      store(args, token, column, sums);
+    }
+  }
+
+private:
+  /// The row of partials, -1 for none, or -2 - c for constant c.
+  int rows[kBatch];
+  float scales[kBatch];
+
+  /// Ahead of the wait for the predecessor a line of the first-level cache may
+  /// be of a run before.
+  template <class T>
+  static __device__ __forceinline__ T ofPlace(const T *from) {
+    if constexpr (Config::kPlacesEarly)
+      return ptx::loadFresh(from);
+    else
+      return *from;
+  }
+
+  template <class T>
+  static __device__ __forceinline__ bool isColumn(int column, int vector) {
+    return Config::kHidden % kWidth == 0 ||
+           column + vector * kPerVector<T> < Config::kHidden;
+  }
+
+  __device__ __forceinline__ void fetchPlaces(const Args &args, int token,
+                                              int first) {
+    long long pair = (long long)token * kPairs + first;
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      rows[k] = -1;
+      scales[k] = 0.0f;
+      if (kPairs % kBatch == 0 || first + k < kPairs) {
+        int id = ofPlace(args.topk_ids + pair + k);
+        rows[k] = id >= Config::kExperts ? -2 - (id - Config::kExperts)
+                                         : ofPlace(args.positions + pair + k);
+        scales[k] = ofPlace(args.topk_weights + pair + k);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void addBatch(const Args &args, int column,
+                                           float (&sums)[kWidth]) {
+    Vector16 vectors[kBatch][kPartialVectors];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const Vector16 *source = reinterpret_cast<const Vector16 *>(
+          args.partials + (long long)rows[k] * Config::kHidden + column);
+#pragma unroll
+      for (int i = 0; i < kPartialVectors; ++i) {
+        vectors[k][i] = Vector16{};
+        if (rows[k] >= 0 && isColumn<Partial>(column, i))
+          vectors[k][i] = source[i];
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      if (rows[k] >= 0)
+        addWeighted<Partial>(sums, vectors[k], scales[k], [](int, float *) {});
+      else if (rows[k] <= -2)
+        addConstant(args, -2 - rows[k], column, scales[k], sums);
+    }
+  }
+
+  __device__ __forceinline__ void addConstant(const Args &args, int constant,
+                                              int column, float scale,
+                                              float (&sums)[kWidth]) {
+    constexpr int kFloats = kPerVector<float>;
+    const Vector16 *source = reinterpret_cast<const Vector16 *>(
+        args.constants + (long long)constant * Config::kHidden + column);
+#pragma unroll
+    for (int i = 0; i < kWidth / kFloats; ++i)
+      if (isColumn<float>(column, i)) {
+        float values[kFloats];
+        unpack<float>(source[i], values);
+#pragma unroll
+        for (int j = 0; j < kFloats; ++j)
+          sums[i * kFloats + j] = fmaf(scale, values[j], sums[i * kFloats + j]);
+      }
+  }
+
+  __device__ __forceinline__ void store(const Args &args, int token, int column,
+                                        float (&sums)[kWidth]) {
+    long long at = (long long)token * Config::kHidden + column;
+    Vector16 *out = reinterpret_cast<Vector16 *>(args.out + at);
+#pragma unroll
+    for (int i = 0; i < kWidth / kPerVector<Output>; ++i)
+      if (isColumn<Output>(column, i)) {
+        float *values = sums + i * kPerVector<Output>;
+        if constexpr (requires { args.residual; })
+          if (args.residual) {
+            float more[kPerVector<Output>];
+            unpack<Output>(
+                reinterpret_cast<const Vector16 *>(args.residual + at)[i],
+                more);
+#pragma unroll
+            for (int j = 0; j < kPerVector<Output>; ++j)
+              values[j] += more[j];
+          }
+        out[i] = pack<Output>(values);
+      }
+  }
+};
+
+} // namespace detail
+
+template <class Config>
+__device__ __forceinline__ void
+combineConstants(const typename Config::Args &args) {
+  static_assert(checkCombineConstantsConfig<Config>());
+  if constexpr (!Config::kPlacesEarly)
+    awaitPredecessor<Config>();
+  int token = int(blockIdx.x) / Config::kColumnBlocks;
+  int share = int(blockIdx.x) % Config::kColumnBlocks;
+  bool isToken = token < args.tokens;
+  detail::ConstantsSum<Config> sum;
+  sum.fetch(args, isToken ? token : 0);
+  if constexpr (Config::kPlacesEarly)
+    awaitPredecessor<Config>();
+  if (isToken)
+    sum.write(args, token, share);
+}
+
+} // namespace moe
