@@ -5,11 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/import/Formats.h"
+#include "compiler/import/ConfigReader.h"
 
-#include "compiler/import/FindFamily.h"
-#include "compiler/import/QuantizationReaders.h"
-#include "compiler/import/SparseLayers.h"
 #include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Catalog.h"
 
@@ -17,314 +14,11 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <type_traits>
 
 using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;
-
-namespace {
-
-class ConfigReader {
-public:
-  ConfigReader(JsonReader config, const FoundFamily &found,
-               const ImportOptions &options, LayerOrigin &origin)
-      : outer(std::move(config)), family(*found.row), model(found.model),
-        options(options), origin(origin) {
-    part = objectAt(outer, family.part);
-    sizes = readClassSizes();
-  }
-
-  void read(LayerDescription &layer);
-
-private:
-  /// Where one of a key's names stands.
-  struct Place {
-    JsonReader *reader = nullptr; ///< the object that has it, or should
-    std::string_view name;
-    const json *value = nullptr; ///< of this layer; none: there is no such key
-    std::string path;            ///< of the value
-  };
-
-  ClassSizes readClassSizes();
-  Place find(WordList names);
-  Place findIn(JsonReader &reader, WordList names);
-  const json *ofThisLayer(JsonReader &reader, std::string_view name,
-                          std::string &path);
-  JsonReader &of(std::string_view key) {
-    return !part || (!part->has(key) && outer.has(key)) ? outer : *part;
-  }
-
-  /// What holds where a key has no value to read; none where it has one.
-  template <typename T>
-  std::optional<T> withoutValue(const Key<T> &key, const Place &place,
-                                std::string_view what);
-  void expected(const Place &place, std::string_view what);
-  void noteRead(const Place &place);
-
-  // The only ways to a value of a key: what they give is in `origin`.
-  template <typename T, typename Parse>
-  T getAs(const Key<T> &key, std::string_view what, Parse parse);
-  int64_t get(const Key<int64_t> &key, int64_t min, int64_t max);
-  /// The same of a size, which a class may have.
-  int64_t getSize(Key<int64_t> key, int64_t ofClass, int64_t max);
-  bool get(const Key<bool> &key);
-  Number get(const Key<Number> &key);
-  Number getPositive(const Key<Number> &key);
-  std::string get(const Key<std::string_view> &key,
-                  std::span<const std::string_view> names);
-
-  void findQuantization();
-  void readLayers();
-  void readType(LayerDescription &layer);
-  void readScheme(LayerDescription &layer);
-  void readStoredWords(LayerDescription &layer);
-  LayerModules modules();
-  void readRouting(LayerDescription &layer);
-  void readSinks(LayerDescription &layer);
-  Key<int64_t> intermediateKey();
-  void readGroups(RoutingDescription &routing, int64_t experts);
-  void readHash(LayerDescription &layer);
-  void readActivation(ActivationDescription &activation);
-  Number readLimit(std::string_view key);
-  void readShared(LayerDescription &layer);
-  void refuseOtherValues(const FixedKey &fixed);
-  void refuseReadFields();
-  void refuseConstantExperts();
-
-  JsonReader outer;
-  std::optional<JsonReader> part;
-  ClassSizes sizes;
-  const ModelFamily &family;
-  std::string model;
-  const ImportOptions &options;
-  LayerOrigin &origin;
-  ExpertQuantization quantization;
-  std::string_view quantKey = "quantization_config";
-  int64_t numLayers = 0; ///< 0: not read so far
-  SparseLayer chosen;
-};
-
-//===----------------------------------------------------------------------===//
-// Looking a key up
-//===----------------------------------------------------------------------===//
-
-/// The sizes of the class that the model type names. A config that --as reads
-/// is of another class.
-ClassSizes ConfigReader::readClassSizes() {
-  if (options.as || family.source.starts_with("none"))
-    return {};
-  for (JsonReader *reader : {part ? &*part : &outer, &outer}) {
-    const json *type = reader->find("model_type");
-    if (!type || !type->is_string())
-      continue;
-    const ClassSizes *row =
-        findClassSizes(type->get_ref<const std::string &>());
-    return row ? *row : ClassSizes();
-  }
-  // Without a type those that all classes of the family have.
-  const ClassSizes *common = findClassSizes(*family.modelTypes.begin());
-  for (std::string_view name : family.modelTypes)
-    if (findClassSizes(name) != common)
-      common = nullptr;
-  return common ? *common : ClassSizes();
-}
-
-/// The element for this layer where a list has one for each.
-const json *ConfigReader::ofThisLayer(JsonReader &reader, std::string_view name,
-                                      std::string &path) {
-  const json &value = *reader.value().find(std::string(name));
-  path = reader.pathOf(name);
-  if (!value.is_array() || numLayers == 0)
-    return &value;
-  if (int64_t(value.size()) >= numLayers) {
-    path += fmt::format("[{}]", chosen.index);
-    return &value[chosen.index];
-  }
-  reader.expected(name, "a number, or a list of one for each of {} layers",
-                  numLayers);
-  return nullptr;
-}
-
-/// Several names of one thing must not disagree.
-ConfigReader::Place ConfigReader::findIn(JsonReader &reader, WordList names) {
-  Place found{&reader, *names.begin(), nullptr, {}};
-  for (std::string_view name : names) {
-    reader.find(name);
-    if (!reader.value().contains(std::string(name)))
-      continue;
-    std::string path;
-    const json *value = ofThisLayer(reader, name, path);
-    if (!value)
-      return {&reader, name, nullptr, std::move(path)};
-    if (found.value && *value != *found.value)
-      reader.expected(name, "what {} says, {}", found.name,
-                      describeJson(*found.value));
-    if (!found.value)
-      found = {&reader, name, value, std::move(path)};
-  }
-  if (!found.value)
-    found.path = reader.pathOf(found.name);
-  return found;
-}
-
-ConfigReader::Place ConfigReader::find(WordList names) {
-  if (!part)
-    return findIn(outer, names);
-  Place inPart = findIn(*part, names);
-  if (inPart.value)
-    return inPart;
-  Place outside = findIn(outer, names);
-  return outside.value ? outside : inPart;
-}
-
-void ConfigReader::expected(const Place &place, std::string_view what) {
-  if (place.value)
-    outer.errors().add(place.path, fmt::format("expected {}, got {}", what,
-                                               describeJson(*place.value)));
-  else
-    place.reader->expected(place.name, what);
-}
-
-/// A value as an origin shows it.
-static std::string shown(const json &value) {
-  constexpr size_t kLongest = 80;
-  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
-  if (text.size() > kLongest)
-    text = json(text.substr(0, kLongest) + "...").dump();
-  return text;
-}
-
-void ConfigReader::noteRead(const Place &place) {
-  origin.read.emplace_back(place.name, shown(*place.value));
-}
-
-static json asJson(const Number &number) {
-  return number ? json(*number) : json(nullptr);
-}
-template <typename T> static json asJson(const T &value) { return value; }
-
-template <typename T>
-std::optional<T> ConfigReader::withoutValue(const Key<T> &key,
-                                            const Place &place,
-                                            std::string_view what) {
-  if (!place.value && key.absent) {
-    origin.assumed.emplace_back(place.name, shown(asJson(*key.absent)));
-    return key.absent;
-  }
-  if (place.value && place.value->is_null() && key.null) {
-    noteRead(place);
-    return key.null;
-  }
-  if (place.value && !place.value->is_null()) {
-    noteRead(place);
-    return std::nullopt;
-  }
-  expected(place, what);
-  return T();
-}
-
-/// `parse` gives nothing of a value that is not `what`.
-template <typename T, typename Parse>
-T ConfigReader::getAs(const Key<T> &key, std::string_view what, Parse parse) {
-  if (key.names.empty())
-    return *key.absent;
-  const Place place = find(key.names);
-  if (key.isFixed && place.value && isIgnored(place.name, options))
-    return *key.absent;
-  if (std::optional<T> settled = withoutValue(key, place, what))
-    return *settled;
-  const std::optional<T> value = parse(*place.value);
-  if (value && (!key.isFixed || *value == *key.absent))
-    return *value;
-  if (key.isFixed)
-    expected(place, fmt::format("{}, as these models do whatever the key says",
-                                asJson(*key.absent).dump()));
-  else
-    expected(place, what);
-  return key.isFixed ? *key.absent : T();
-}
-
-int64_t ConfigReader::get(const Key<int64_t> &key, int64_t min, int64_t max) {
-  const std::string what = fmt::format("an integer from {} to {}", min, max);
-  const int64_t value = getAs(
-      key, what, [&](const json &said) { return integerIn(said, min, max); });
-  // A default may be too large beside what the config says.
-  if (value > max)
-    expected(find(key.names), what);
-  return std::clamp(value, min, max);
-}
-
-/// Whether some family has a size under this name, or a longer one of it.
-static bool isNameOfSize(std::string_view key) {
-  const auto speaks = [&](const Key<int64_t> &size) {
-    return std::any_of(size.names.begin(), size.names.end(), [&](auto name) {
-      return key.find(name) != std::string_view::npos;
-    });
-  };
-  return std::ranges::any_of(modelFamilies(), [&](const ModelFamily &row) {
-    return speaks(row.layers) || speaks(row.hidden) || speaks(row.experts) ||
-           speaks(row.topK) || speaks(row.intermediate);
-  });
-}
-
-/// A key with nearly the name of a size means that size.
-int64_t ConfigReader::getSize(Key<int64_t> key, int64_t ofClass, int64_t max) {
-  JsonReader &reader = part ? *part : outer;
-  if (!key.absent && ofClass > 0 && !find(key.names).value) {
-    std::vector<std::string_view> strays;
-    for (auto it = reader.value().begin(); it != reader.value().end(); ++it)
-      if (!isNameOfSize(it.key()))
-        strays.push_back(it.key());
-    if (nearestOf(*key.names.begin(), strays).empty())
-      key.absent = ofClass;
-  }
-  return get(key, 1, max);
-}
-
-bool ConfigReader::get(const Key<bool> &key) {
-  return getAs(key, "true or false", [](const json &value) {
-    return value.is_boolean() ? std::optional(value.get<bool>()) : std::nullopt;
-  });
-}
-
-Number ConfigReader::get(const Key<Number> &key) {
-  return getAs(key, "a number", [](const json &value) -> std::optional<Number> {
-    if (value.is_number() && std::isfinite(value.get<double>()))
-      return value.get<double>();
-    return std::nullopt;
-  });
-}
-
-Number ConfigReader::getPositive(const Key<Number> &key) {
-  const Number number = get(key);
-  if (number && !catalog::isPositiveFloat(*number))
-    expected(find(key.names), "a number of f32 above 0");
-  return number;
-}
-
-/// Scoring functions may be said by a flag, activations by an object.
-std::string ConfigReader::get(const Key<std::string_view> &key,
-                              std::span<const std::string_view> names) {
-  using Word = std::optional<std::string_view>;
-  return std::string(getAs(key, listOf(names), [&](const json &value) -> Word {
-    if (value.is_boolean() && names.data() == scoringNames().data())
-      return value.get<bool>() ? "sigmoid" : "softmax";
-    const json &said =
-        value.is_object() && value.contains("name") ? value["name"] : value;
-    if (!said.is_string())
-      return std::nullopt;
-    const std::string_view word = said.get_ref<const std::string &>();
-    return std::ranges::find(names, word) != names.end() ? Word(word)
-                                                         : std::nullopt;
-  }));
-}
-
-//===----------------------------------------------------------------------===//
-// The parts of a layer
-//===----------------------------------------------------------------------===//
 
 void ConfigReader::readLayers() {
   JsonReader &config = part ? *part : outer;
@@ -355,7 +49,7 @@ void ConfigReader::readType(LayerDescription &layer) {
   } else {
     layer.inputType = readFloatType(typed, key, "", true);
     if (typed.has(key))
-      origin.read.emplace_back(key, shown(*typed.find(key)));
+      origin.read.emplace_back(key, shownInOrigin(*typed.find(key)));
   }
 }
 
@@ -431,7 +125,8 @@ void ConfigReader::readScheme(LayerDescription &layer) {
     return readStoredWords(layer);
   if (hasType) {
     layer.quant.scheme = readExpertType(of(typeKey), typeKey);
-    origin.read.emplace_back(typeKey, shown(*of(typeKey).find(typeKey)));
+    origin.read.emplace_back(typeKey,
+                             shownInOrigin(*of(typeKey).find(typeKey)));
     return;
   }
   JsonReader &reader = of(quantKey);
@@ -440,150 +135,20 @@ void ConfigReader::readScheme(LayerDescription &layer) {
       stated->contains(std::string(typeKey))) {
     JsonReader quant = *reader.object(quantKey);
     layer.quant.scheme = readExpertType(quant, typeKey);
-    origin.read.emplace_back(typeKey, shown(*quant.find(typeKey)));
+    origin.read.emplace_back(typeKey, shownInOrigin(*quant.find(typeKey)));
     return;
   }
   if (std::optional<JsonReader> quant = reader.object(quantKey)) {
     quantization = readQuantization(*quant, {modules(), options.ignoreFields});
     const json *method = quant->find("quant_method");
-    origin.read.emplace_back(quantKey,
-                             shown(method ? *method : json("an object")));
+    origin.read.emplace_back(
+        quantKey, shownInOrigin(method ? *method : json("an object")));
   } else {
     origin.assumed.emplace_back(quantKey, "null");
   }
   layer.quant = quantization.quant;
   layer.storedLayout = quantization.storedLayout;
   layer.groupIndex = quantization.groupIndex;
-}
-
-void ConfigReader::readRouting(LayerDescription &layer) {
-  const FamilyRouting &row = family.routing;
-  RoutingDescription &routing = layer.routing;
-  routing.scale = get(row.scale);
-  layer.routedScaleOnOutput = row.scaleOnOutput;
-  layer.applyRouterWeightOnInput = get(row.weightOnInput);
-  layer.perExpertScale = get(row.perExpertScale);
-  if (const Number softcap = get(row.softcap); softcap && *softcap > 0)
-    routing.softcap = softcap;
-  routing.logitScale = getPositive(row.logitScale);
-  routing.epsilon = getPositive(row.epsilon);
-  layer.zeroExperts = get(row.zeroExperts, 0, kMaxDescribedExperts);
-  if (get(row.f32Logits))
-    layer.logitsType = "f32";
-  readSinks(layer);
-  if (!row.method.empty()) {
-    routing.method = row.method;
-    routing.bias = get(row.bias);
-    return;
-  }
-  routing.scoring = get(row.scoring, scoringNames());
-  routing.renormalize = get(row.renormalize);
-  if (!row.norm.names.empty()) {
-    const Number norm = get(row.norm);
-    routing.renormalize = norm.has_value();
-    if (norm && *norm != 1)
-      expected(find(row.norm.names),
-               "1 (weights are divided by their sum) or null");
-  }
-  routing.bias = get(row.bias);
-  readGroups(routing, layer.experts);
-  readHash(layer);
-}
-
-/// Sinks are experts behind the routed ones, and among those of each token.
-void ConfigReader::readSinks(LayerDescription &layer) {
-  const Key<int64_t> &key = family.routing.sinks;
-  if (key.names.empty())
-    return;
-  const int64_t sinks = get(key, 1, kMaxDescribedExperts);
-  if (options.noSharedExperts)
-    outer.errors().add(
-        "--no-shared-experts",
-        fmt::format("the scores of shared experts are in the sum that divides "
-                    "all weights of {}, so that the layer computes them; "
-                    "expected no --no-shared-experts",
-                    model));
-  if (quantization.sharedDiffer)
-    of(quantKey).refuse(
-        quantKey, "leaves shared experts as they are, so that they cannot be "
-                  "rows of the routed ones; expected one scheme of both");
-  layer.routing.sinks = sinks;
-  layer.experts += sinks;
-  layer.topK += sinks;
-}
-
-void ConfigReader::readGroups(RoutingDescription &routing, int64_t experts) {
-  const FamilyRouting &row = family.routing;
-  const std::string method =
-      get(row.topkMethod, vectorOf("noaux_tc group_limited_greedy greedy"));
-  const int64_t groups = get(row.groups, 0, experts);
-  const int64_t topGroups = get(row.topGroups, 0, experts);
-  routing.bias |= method == "noaux_tc";
-  if (method == "greedy")
-    return;
-  if (method == "group_limited_greedy" && groups == 0)
-    return expected(find(row.groups.names),
-                    "groups, which group_limited_greedy takes experts from");
-  // One group is no groups.
-  if (groups <= 1)
-    return;
-  if (topGroups < 1 || topGroups > groups)
-    expected(find(row.topGroups.names),
-             fmt::format("an integer from 1 to {}", groups));
-  routing.groups = groups;
-  routing.topGroups = topGroups;
-}
-
-/// Some layers take their ids from a table by token id, not by scores.
-void ConfigReader::readHash(LayerDescription &layer) {
-  const Key<int64_t> &key = family.routing.hashLayers;
-  const bool isListed = !chosen.type.empty();
-  bool isHash = chosen.type == kHashLayer;
-  if (key.names.empty()) {
-    if (isHash)
-      outer.refuse(
-          "mlp_layer_types",
-          "calls layer {} \"{}\", which moec knows of DeepSeek-V4 alone",
-          chosen.index, kHashLayer);
-    return;
-  }
-  const Place place = find(key.names);
-  if (!isListed || place.value) {
-    const bool isFirst = chosen.index < get(key, 0, kMaxLayers);
-    if (isListed && isFirst != isHash)
-      expected(
-          place,
-          fmt::format("what mlp_layer_types says, which calls layer {} \"{}\"",
-                      chosen.index, chosen.type));
-    isHash = isFirst;
-  }
-  if (!isHash)
-    return;
-  layer.hashVocabulary =
-      get(required("vocab_size"), 1, kMaxDescribedVocabulary);
-  layer.routing.bias = false;
-}
-
-/// MoNE replaces experts by constant vectors, of which its config has lists by
-/// layer.
-void ConfigReader::refuseConstantExperts() {
-  constexpr std::string_view kKey = "approximate_experts";
-  JsonReader &reader = of(kKey);
-  const json *layers = reader.find(kKey);
-  if (!layers || layers->is_null() || isIgnored(kKey, options))
-    return;
-  if (!layers->is_object())
-    return reader.expected(kKey, "null, or an object with a list of experts "
-                                 "for each layer");
-  const auto own = layers->find(std::to_string(chosen.index));
-  if (own == layers->end() || own->empty())
-    return;
-  reader.refuse(kKey,
-                "{} experts of layer {} are constant vectors (MoNE), which no "
-                "importer makes; accepted: --layer of a layer without any, or "
-                "a layer JSON with num_constant_experts, for a router whose "
-                "constant experts are the last",
-                own->size(), chosen.index);
 }
 
 void ConfigReader::readActivation(ActivationDescription &activation) {
@@ -633,7 +198,7 @@ void ConfigReader::readActivation(ActivationDescription &activation) {
   }
 }
 
-/// Of a list with one for each layer, in which 0 is none.
+/// The limit of a list with one for each layer, in which 0 is none.
 Number ConfigReader::readLimit(std::string_view key) {
   const Number limit = get(Key<Number>(orNone(WordList(key), Number())));
   return limit && *limit > 0 ? limit : std::nullopt;
@@ -815,8 +380,6 @@ void ConfigReader::read(LayerDescription &layer) {
   if (part)
     refuseSuspicious(*part, family, model, options);
 }
-
-} // namespace
 
 Result<LayerDescription>
 moec::compiler::readHuggingFace(const json &object, std::string_view name,

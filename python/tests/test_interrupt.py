@@ -88,7 +88,7 @@ def test_a_handler_that_raises_nothing_lets_the_work_end(tmp_path: pathlib.Path)
         (["env", "--jsn"], "moec env: did you mean --json? expected --json or --compile, got --jsn"),
         (
             ["warmpu", "x"],
-            "moec: unknown command 'warmpu'; did you mean warmup? known: env, warmup, compile, explain, tune, list",
+            "moec: unknown command 'warmpu'; did you mean warmup? known: env, warmup, bench, compile, explain, tune, list",
         ),
     ],
 )

@@ -24,6 +24,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/core/types.cuh"
+#include "moe/epilogue/token_columns.cuh"
 #include "moe/epilogue/weighted_sum.cuh"
 
 namespace moe {
@@ -50,16 +51,14 @@ template <class Config> constexpr int sharedBytes() {
 namespace detail {
 
 /// The sum of columns of one token.
-template <class Config> class ConstantsSum {
-  using Args = typename Config::Args;
-  using Partial = typename Config::Partial;
-  using Output = typename Config::Output;
+template <class Config> class ConstantsSum : TokenColumns<Config> {
+  using Columns = TokenColumns<Config>;
+  using Columns::kPartialVectors;
+  using Columns::kVectors;
+  using Columns::kWidth;
+  using typename Columns::Args;
+  using typename Columns::Partial;
   static constexpr int kPairs = Config::kPairs;
-  /// Columns of a thread: one 16-byte vector of the narrower type, at least.
-  static constexpr int kWidth =
-      maximum(kPerVector<Partial>, kPerVector<Output>);
-  static constexpr int kPartialVectors = kWidth / kPerVector<Partial>;
-  static constexpr int kVectors = ceilDiv(Config::kHidden, kWidth);
   static constexpr int kShare = ceilDiv(kVectors, Config::kColumnBlocks);
   /// Experts whose rows are requested together.
   static constexpr int kBatch = minimum(kPairs, 8);
@@ -85,7 +84,7 @@ public:
           fetchPlaces(args, token, first);
         addBatch(args, column, sums);
       }
-      store(args, token, column, sums);
+      Columns::store(args, token, column, sums);
     }
   }
 
@@ -93,22 +92,6 @@ private:
   /// The row of partials, -1 for none, or -2 - c for constant c.
   int rows[kBatch];
   float scales[kBatch];
-
-  /// Ahead of the wait for the predecessor a line of the first-level cache may
-  /// be of a run before.
-  template <class T>
-  static __device__ __forceinline__ T ofPlace(const T *from) {
-    if constexpr (Config::kPlacesEarly)
-      return ptx::loadFresh(from);
-    else
-      return *from;
-  }
-
-  template <class T>
-  static __device__ __forceinline__ bool isColumn(int column, int vector) {
-    return Config::kHidden % kWidth == 0 ||
-           column + vector * kPerVector<T> < Config::kHidden;
-  }
 
   __device__ __forceinline__ void fetchPlaces(const Args &args, int token,
                                               int first) {
@@ -118,10 +101,11 @@ private:
       rows[k] = -1;
       scales[k] = 0.0f;
       if (kPairs % kBatch == 0 || first + k < kPairs) {
-        int id = ofPlace(args.topk_ids + pair + k);
-        rows[k] = id >= Config::kExperts ? -2 - (id - Config::kExperts)
-                                         : ofPlace(args.positions + pair + k);
-        scales[k] = ofPlace(args.topk_weights + pair + k);
+        int id = Columns::ofPlace(args.topk_ids + pair + k);
+        rows[k] = id >= Config::kExperts
+                      ? -2 - (id - Config::kExperts)
+                      : Columns::ofPlace(args.positions + pair + k);
+        scales[k] = Columns::ofPlace(args.topk_weights + pair + k);
       }
     }
   }
@@ -136,7 +120,7 @@ private:
 #pragma unroll
       for (int i = 0; i < kPartialVectors; ++i) {
         vectors[k][i] = Vector16{};
-        if (rows[k] >= 0 && isColumn<Partial>(column, i))
+        if (rows[k] >= 0 && Columns::template isColumn<Partial>(column, i))
           vectors[k][i] = source[i];
       }
     }
@@ -157,34 +141,12 @@ private:
         args.constants + (long long)constant * Config::kHidden + column);
 #pragma unroll
     for (int i = 0; i < kWidth / kFloats; ++i)
-      if (isColumn<float>(column, i)) {
+      if (Columns::template isColumn<float>(column, i)) {
         float values[kFloats];
         unpack<float>(source[i], values);
 #pragma unroll
         for (int j = 0; j < kFloats; ++j)
           sums[i * kFloats + j] = fmaf(scale, values[j], sums[i * kFloats + j]);
-      }
-  }
-
-  __device__ __forceinline__ void store(const Args &args, int token, int column,
-                                        float (&sums)[kWidth]) {
-    long long at = (long long)token * Config::kHidden + column;
-    Vector16 *out = reinterpret_cast<Vector16 *>(args.out + at);
-#pragma unroll
-    for (int i = 0; i < kWidth / kPerVector<Output>; ++i)
-      if (isColumn<Output>(column, i)) {
-        float *values = sums + i * kPerVector<Output>;
-        if constexpr (requires { args.residual; })
-          if (args.residual) {
-            float more[kPerVector<Output>];
-            unpack<Output>(
-                reinterpret_cast<const Vector16 *>(args.residual + at)[i],
-                more);
-#pragma unroll
-            for (int j = 0; j < kPerVector<Output>; ++j)
-              values[j] += more[j];
-          }
-        out[i] = pack<Output>(values);
       }
   }
 };

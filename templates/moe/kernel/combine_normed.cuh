@@ -24,6 +24,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/core/types.cuh"
+#include "moe/epilogue/token_columns.cuh"
 #include "moe/epilogue/weighted_sum.cuh"
 #include "moe/math/expert_norm.cuh"
 
@@ -51,17 +52,15 @@ template <class Config> constexpr int sharedBytes() {
 namespace detail {
 
 /// The sum of one token by a CTA.
-template <class Config> class NormedSum {
-  using Args = typename Config::Args;
-  using Partial = typename Config::Partial;
-  using Output = typename Config::Output;
+template <class Config> class NormedSum : TokenColumns<Config> {
+  using Columns = TokenColumns<Config>;
+  using Columns::kPartialVectors;
+  using Columns::kVectors;
+  using Columns::kWidth;
+  using typename Columns::Args;
+  using typename Columns::Partial;
   static constexpr int kPairs = Config::kPairs;
   static constexpr int kWarps = Config::kThreads / 32;
-  /// Columns of a thread: one 16-byte vector of the narrower type, at least.
-  static constexpr int kWidth =
-      maximum(kPerVector<Partial>, kPerVector<Output>);
-  static constexpr int kPartialVectors = kWidth / kPerVector<Partial>;
-  static constexpr int kVectors = ceilDiv(Config::kHidden, kWidth);
   /// Experts whose rows are requested together.
   static constexpr int kBatch = minimum(kPairs, 8);
   /// Each thread keeps what it read for the norms.
@@ -85,8 +84,8 @@ public:
     if (k >= kPairs)
       return;
     long long pair = (long long)token * kPairs + k;
-    shared.rows[k] = ofPlace(args.positions + pair);
-    shared.scales[k] = ofPlace(args.topk_weights + pair);
+    shared.rows[k] = Columns::ofPlace(args.positions + pair);
+    shared.scales[k] = Columns::ofPlace(args.topk_weights + pair);
   }
 
   __device__ __forceinline__ void write(int token) {
@@ -136,22 +135,6 @@ private:
   const Args &args;
   Shared &shared;
 
-  /// Ahead of the wait for the predecessor a line of the first-level cache may
-  /// be of a run before.
-  template <class T>
-  static __device__ __forceinline__ T ofPlace(const T *from) {
-    if constexpr (Config::kPlacesEarly)
-      return ptx::loadFresh(from);
-    else
-      return *from;
-  }
-
-  template <class T>
-  static __device__ __forceinline__ bool isColumn(int column, int vector) {
-    return Config::kHidden % kWidth == 0 ||
-           column + vector * kPerVector<T> < Config::kHidden;
-  }
-
   static __device__ __forceinline__ bool isPair(int pair) {
     return kPairs % kBatch == 0 || pair < kPairs;
   }
@@ -167,7 +150,7 @@ private:
 #pragma unroll
       for (int i = 0; i < kPartialVectors; ++i) {
         rows[k][i] = Vector16{};
-        if (row >= 0 && isColumn<Partial>(column, i))
+        if (row >= 0 && Columns::template isColumn<Partial>(column, i))
           rows[k][i] = source[i];
       }
     }
@@ -181,7 +164,7 @@ private:
 #pragma unroll
     for (int i = 0; i < kWidth / kFloats; ++i) {
       Vector16 vector{};
-      if (isColumn<float>(column, i))
+      if (Columns::template isColumn<float>(column, i))
         vector = source[i];
       unpack<float>(vector, gains + i * kFloats);
     }
@@ -247,24 +230,7 @@ private:
 #pragma unroll
     for (int j = 0; j < kWidth; ++j)
       sums[j] *= gains[j];
-    long long at = (long long)token * Config::kHidden + column;
-    Vector16 *out = reinterpret_cast<Vector16 *>(args.out + at);
-#pragma unroll
-    for (int i = 0; i < kWidth / kPerVector<Output>; ++i)
-      if (isColumn<Output>(column, i)) {
-        float *values = sums + i * kPerVector<Output>;
-        if constexpr (requires { args.residual; })
-          if (args.residual) {
-            float more[kPerVector<Output>];
-            unpack<Output>(
-                reinterpret_cast<const Vector16 *>(args.residual + at)[i],
-                more);
-#pragma unroll
-            for (int j = 0; j < kPerVector<Output>; ++j)
-              values[j] += more[j];
-          }
-        out[i] = pack<Output>(values);
-      }
+    Columns::store(args, token, column, sums);
   }
 };
 

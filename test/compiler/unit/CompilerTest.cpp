@@ -138,6 +138,8 @@ TEST(Compiler, EveryArchAndRoutingGivesAValidPackage) {
     layer.routing = routing.name;
     if (routing.needs.contains("groups"))
       layer.routing += ", groups = 8, top_groups = 8";
+    if (routing.needs.contains("sinks"))
+      layer.routing += ", sinks = 2";
     if (routing.needs.contains("weight_on_input"))
       layer.topK = 1;
     auto made = compileWithStops(layer.str(), optionsFor(archs), {});
