@@ -25,8 +25,8 @@ DEEP_GEMM = "vllm/third_party/deep_gemm/"
 DROPPED = ("vllm/vllm-rs", "vllm/vllm_flash_attn/", "vllm/third_party/fmha_sm100/", "vllm/third_party/tml_fa4/", "vllm/models/",
            "vllm/kernels/helion/configs/")
 TUNED = "vllm/model_executor/layers/fused_moe/configs/"
-MOST_BYTES = 100_000  # of a JSON of tuned schedules that are not for MoE layers
-# vLLM's layers import its attention, whose extensions of several hundred MB stay behind.
+MOST_BYTES = 100_000  # larger JSON files are schedules of other layers
+# vLLM's layers import its attention. The stand-in takes the place of its extensions, which have several hundred MB.
 ATTENTION = "vllm/vllm_flash_attn/__init__.py"
 STAND_IN = b"""def __getattr__(name):
     if name.startswith("__"):
@@ -35,7 +35,7 @@ STAND_IN = b"""def __getattr__(name):
 """
 
 FATBIN, HEADER = 0xBA55ED50, struct.Struct("<IHHQ")
-ENTRY = struct.Struct("<HHIQ12xI")  # kind, version, bytes of the header, bytes behind it, architecture
+ENTRY = struct.Struct("<HHIQ12xI")  # kind, version, header bytes, payload bytes, architecture
 PTX, CUBIN = 1, 2
 
 

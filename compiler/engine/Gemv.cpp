@@ -120,9 +120,9 @@ static bool servesBeside(const GemvProblem &problem,
          2 * schedule.threads() <= hardware.threadsPerSm;
 }
 
-/// Whether a schedule serves. Units of 64 rows need enough units to fill all
-/// multiprocessors. 16 warps serve a second kernel that has at most one unit
-/// for each multiprocessor.
+/// Returns true if the schedule serves. Units of 64 rows need enough units to
+/// fill all multiprocessors. 16 warps serve a second kernel that has at most
+/// one unit for each multiprocessor.
 static bool servesSlabs(const GemvProblem &problem,
                         const GemvSchedule &schedule,
                         const Hardware &hardware) {

@@ -33,7 +33,7 @@ ClassSizes ConfigReader::readClassSizes() {
         findClassSizes(type->get_ref<const std::string &>());
     return row ? *row : ClassSizes();
   }
-  // Without a type those that all classes of the family have.
+  // Without a type, the sizes that all classes of the family share.
   const ClassSizes *common = findClassSizes(*family.modelTypes.begin());
   for (std::string_view name : family.modelTypes)
     if (findClassSizes(name) != common)
@@ -159,13 +159,13 @@ int64_t ConfigReader::get(const Key<int64_t> &key, int64_t min, int64_t max) {
   const std::string what = fmt::format("an integer from {} to {}", min, max);
   const int64_t value = getAs(
       key, what, [&](const json &said) { return integerIn(said, min, max); });
-  // A default may be too large beside what the config says.
+  // The config's other values may make a default too large.
   if (value > max)
     expected(find(key.names), what);
   return std::clamp(value, min, max);
 }
 
-/// Whether some family has a size under this name, or a longer one of it.
+/// Returns true if a family has a size whose name is part of the key.
 static bool isNameOfSize(std::string_view key) {
   const auto speaks = [&](const Key<int64_t> &size) {
     return std::any_of(size.names.begin(), size.names.end(), [&](auto name) {

@@ -47,7 +47,7 @@ private:
     std::string_view name;
     const nlohmann::json *value =
         nullptr;      ///< of this layer; none: there is no such key
-    std::string path; ///< of the value
+    std::string path; ///< the value's path in the config
   };
 
   ClassSizes readClassSizes();
@@ -59,7 +59,7 @@ private:
     return !part || (!part->has(key) && outer.has(key)) ? outer : *part;
   }
 
-  /// The value of a key that has none to read; nothing where it has one.
+  /// The default of a key without a value; nothing if it has a value.
   template <typename T>
   std::optional<T> withoutValue(const Key<T> &key, const Place &place,
                                 std::string_view what);
@@ -70,7 +70,7 @@ private:
   template <typename T, typename Parse>
   T getAs(const Key<T> &key, std::string_view what, Parse parse);
   int64_t get(const Key<int64_t> &key, int64_t min, int64_t max);
-  /// The same of a size, which a class may have.
+  /// As above for a size. `ofClass`: the default of the model's class.
   int64_t getSize(Key<int64_t> key, int64_t ofClass, int64_t max);
   bool get(const Key<bool> &key);
   Number get(const Key<Number> &key);

@@ -50,7 +50,7 @@ void ConfigReader::readRouting(LayerDescription &layer) {
   readHash(layer);
 }
 
-/// Sinks are experts behind the routed ones, and among those of each token.
+/// Sinks are the last experts of the layer, and every token takes them.
 void ConfigReader::readSinks(LayerDescription &layer) {
   const Key<int64_t> &key = family.routing.sinks;
   if (key.names.empty())

@@ -207,7 +207,7 @@ struct ModelFamily {
   Key<int64_t> experts = required("num_experts");
   Key<int64_t> topK = required("num_experts_per_tok");
   Key<int64_t> intermediate = required("moe_intermediate_size");
-  /// A key beside which intermediate_size is the experts'.
+  /// If the config has this key, intermediate_size is the experts' width.
   std::string_view denseIntermediateKey = {};
   FamilyRouting routing = {};
   FamilyActivation activation = {};
@@ -215,7 +215,7 @@ struct ModelFamily {
   SparseKey sparse[4] = {};
   /// The width of the experts where it is not the model's; 0: the model's.
   Key<int64_t> latent = always<int64_t>(0);
-  /// The epsilon of the norm of each expert's output, where there is one.
+  /// The epsilon of the norm of each expert's output, if it has a norm.
   Key<Number> postExpertNorm = always(Number());
   /// The element type of the experts' weights where it is not what
   /// quantization_config says (DeepSeek-V4).

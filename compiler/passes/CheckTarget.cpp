@@ -176,7 +176,7 @@ void checkPostExpertNorm(moe::LayerOp layer, Refuse refuse) {
                                          "; accepted: one of the two");
 }
 
-/// Constant experts have the ids behind the others', and no rows.
+/// Constant experts have the last ids, and no rows.
 void checkConstantExperts(moe::LayerOp layer, Refuse refuse) {
   if (!isPositive(layer.getConstantExperts()))
     return;

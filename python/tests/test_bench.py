@@ -123,7 +123,7 @@ def test_table() -> None:
 
 def test_rates_are_those_of_the_catalog() -> None:
     assert rates_of("h200_sxm", moec.catalog()) == Rates("h200_sxm", 4583.0, 762.0, 1498.0)
-    # The maker's, where nobody measured.
+    # The maker's rates, for a GPU without measured ones.
     assert rates_of("b200", moec.catalog()) == Rates("b200", 8000.0, 2250.0, 4500.0)
     assert rates_of("", moec.catalog()) is None
 

@@ -76,7 +76,7 @@ struct TensorName {
   bool stacked = false;
   /// The bytes of each group of 32 codes are a dimension (gpt-oss).
   bool blocks = false;
-  /// One number is of all experts (Inkling's factor).
+  /// One number serves all experts (Inkling's factor).
   bool oneOfAll = false;
   /// It chooses experts only if the layer has such a bias and the checkpoint no
   /// other; else it is the bias of the router's linear layer (mlp.gate.bias).

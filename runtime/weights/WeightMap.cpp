@@ -73,7 +73,7 @@ ordered_json MapWriter::tensors(const Wanted &wanted, Part part,
   if (names.empty())
     return nullptr;
   // Shared experts of one tensor stand behind each other in the intermediate.
-  // Those that are sinks have a dimension, as routed experts do.
+  // Shared experts that are sinks have a dimension, as routed experts do.
   const LayerShape &of = plan.shapeOf(wanted);
   const int64_t times =
       role.shared && role.expert == kAllExperts && shape.sinks == 0 ? of.shared

@@ -31,7 +31,7 @@ struct LayerShape {
   int64_t experts = 0, shared = 0; ///< of the whole layer
   /// Shared experts that are the last experts of the layer to its router.
   int64_t sinks = 0;
-  int64_t zeroExperts = 0; ///< behind the experts; they have no weights
+  int64_t zeroExperts = 0; ///< ids after the experts'; they have no weights
   int64_t localBegin = 0, localCount = 0, localStride = 1;
   int64_t hidden = 0;
   int64_t intermediate = 0;             ///< of the whole layer

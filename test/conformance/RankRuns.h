@@ -267,7 +267,7 @@ struct Rank {
     }
   }
 
-  /// The weight that all ranks have alike.
+  /// The weight that all ranks have in full.
   static constexpr const char *kNorm = "post_expert_norm";
 
   /// Takes this rank's share of the whole layer's weights.

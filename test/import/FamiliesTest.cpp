@@ -489,7 +489,8 @@ TEST(Families, SharedExpertsThatAreSinks) {
   EXPECT_TRUE(layer.perExpertScale);
   EXPECT_EQ(layer.numSharedExperts, 0);
   EXPECT_EQ(layer.intermediate, 3072);
-  // Beside a width of dense layers intermediate_size is the experts'.
+  // A config with a width of dense layers has the experts' in
+  // intermediate_size.
   config["intermediate_size"] = 1024;
   EXPECT_EQ(accepted(config.dump()).intermediate, 3072);
   config["dense_intermediate_size"] = 4096;

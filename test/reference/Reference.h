@@ -105,7 +105,7 @@ struct Layer {
   int64_t tableRows = 0;       ///< token ids that a table knows
   int64_t zeroExperts = 0;     ///< behind the experts; they hand x on
   bool addZeroExperts = false; ///< this rank does so
-  int64_t constantExperts = 0; ///< behind the experts; each is a vector
+  int64_t constantExperts = 0; ///< ids after the experts'; each is a vector
   bool weightOnInput = false;  ///< weights multiply x, not what becomes of it
   double routingScale = 1;
   double softcap = 0; ///< of logits before their score; 0: none

@@ -28,8 +28,8 @@ template <class Config> struct TokenColumns {
   /// Threads that a row takes.
   static constexpr int kVectors = ceilDiv(Config::kHidden, kWidth);
 
-  /// Ahead of the wait for the predecessor a line of the first-level cache may
-  /// be of a run before.
+  /// Before the wait for the predecessor, the L1 cache may still hold a line of
+  /// an earlier run.
   template <class T>
   static __device__ __forceinline__ T ofPlace(const T *from) {
     if constexpr (Config::kPlacesEarly)

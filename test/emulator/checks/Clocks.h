@@ -36,7 +36,7 @@ struct Clocks {
   ClockVector own;
   /// The same, as far as the asynchronous proxy knows it through this thread.
   ClockVector proxy;
-  /// The same of other CTAs, by id: as `own`, and as `proxy`.
+  /// Other CTAs, by id: as `own`, and as `proxy`.
   using ClocksByCta = std::map<uint64_t, std::shared_ptr<const ClockVector>>;
   ClocksByCta others, otherProxies;
   uint64_t launch = 0; ///< launches up to this one have ended

@@ -39,7 +39,7 @@ struct TensorAccess {
   uint64_t cta = 0;   ///< id of the CTA that issued it; 0: none
   uint32_t agent = 0; ///< warp or thread, by its place in the CTA's clocks
   uint32_t number = 0;
-  uint32_t thread = 0, clock = 0; ///< of the first lane, when it issued this
+  uint32_t thread = 0, clock = 0; ///< the first lane's, at the issue
   uint32_t site = 0;
   uint32_t shape = 0; ///< of accumulators: equal ones are pipelined
   TensorRole role = TensorRole::Load;

@@ -59,7 +59,7 @@ static void loadRow(const Place &place, unsigned width, Matrix &matrix,
     bytes[i] = place.bytes[i / 2] >> (i % 2 * 4) & 15;
   std::memcpy(matrix.at[row], width ? bytes : place.bytes, 16);
   for (unsigned column = 0; column < 8; ++column) {
-    // Bytes that two elements come from.
+    // The source bytes of two elements.
     const unsigned first = 2 * column, bits = width ? width : 8;
     bool isDefined = true;
     for (unsigned byte = first * bits / 8; byte * 8 < (first + 2) * bits;

@@ -208,7 +208,7 @@ void moec::emulator::addMmaRows(Rows &rows) {
                 four, multiply, noteMultiply},
                {mma + "m16n8k16|m16n8k32.row.col.s32.s8|u8.s8|u8.s32", four,
                 multiply, noteMultiply}});
-  // The kind stands before or behind the shape.
+  // The kind is written before or after the shape.
   auto add = [&](const std::string &shape, const std::string &kind,
                  const std::string &types, const std::string &operands) {
     for (const std::string &name :

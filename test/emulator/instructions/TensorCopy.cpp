@@ -54,7 +54,7 @@ static void unpack(const uint8_t *from, unsigned width, uint8_t *to) {
   } else if (width == 6) {
     unpackSixBits(from, to);
   } else {
-    // Codes of 4 bits stand where those of 6 bits have sign and exponent.
+    // Codes of 4 bits occupy the bits of sign and exponent of 6-bit codes.
     for (unsigned i = 0; i < 16; ++i)
       to[i] = uint8_t((from[i / 2] >> (i % 2 * 4) & 15) << 2);
   }

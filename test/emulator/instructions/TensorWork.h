@@ -44,7 +44,7 @@ TensorAccess issuedAccess(Warp &warp, const Inst &inst, unsigned lane,
 void noteAccess(Warp &warp, const Inst &inst, unsigned lane, Cta &cta,
                 const TensorAccess &access, const TensorArea &area,
                 bool isWrite);
-/// Queues work behind that of the same thread; a commit must cover it.
+/// Queues work after earlier work of the same thread; a commit must cover it.
 void issueWork(Warp &warp, const Inst &inst, unsigned lane,
                std::function<void()> run);
 

@@ -211,7 +211,7 @@ public:
   std::unique_ptr<SharedShadow> shadow;
   std::vector<std::unique_ptr<Warp>> warps;
   std::map<uint32_t, Mbarrier> mbarriers;
-  uint32_t clockSlots = 0; ///< of clocks, after those of the threads
+  uint32_t clockSlots = 0; ///< clocks, after the threads'
   std::array<NamedBarrier, 16> barriers;
   std::deque<Event> events;
   TensorState tensor;

@@ -39,7 +39,7 @@ protected:
     const unsigned lane = row % 8 * 4 + byte % 16 / 4;
     const unsigned reg = row / 8 + byte / 16 * step;
     uint32_t code = type.encode(value);
-    // Codes of 4 bits stand in the middle of a byte, or are two in a byte.
+    // Codes of 4 bits are in the middle of a byte, or two share a byte.
     if (type.bits == 4)
       code <<= isDense ? k % 2 * 4 : 2;
     words[lane * kWords + firstWord + reg] |= code << byte % 4 * 8;
@@ -68,7 +68,7 @@ protected:
     }
     if (!one.block)
       return;
-    // Every lane and byte misleads but those that are read.
+    // Lanes and bytes that must not be read hold other scales.
     for (unsigned lane = 0; lane < 32; ++lane)
       words[lane * kWords + 6] = words[lane * kWords + 7] = 0x10101010;
     auto putScales = [&](unsigned word, unsigned lane, unsigned byte,

@@ -70,7 +70,8 @@ struct TensorLayout {
   bool isTransposed = false; ///< not K-major
   unsigned firstChunk = 0;   ///< of k, in chunks of 16 bytes
 
-  /// Types of 4 and 6 bits leave the end of 16 bytes unused beside others.
+  /// Types of 4 and 6 bits leave the end of 16 bytes unused if the other
+  /// operand has 8.
   unsigned perChunk() const {
     return type.bits < 8 && type.code != kFp4Dense.code ? 16 : 128 / type.bits;
   }

@@ -135,7 +135,7 @@ TEST_F(TensorScale, CopiesOfAllShapes) {
     for (const unsigned width : {8u, 6u, 4u}) {
       std::fill(words.begin(), words.end(), 0);
       const unsigned atoms = shape.bytes / 16;
-      // Blocks of 8 rows of 16 bytes; those of a row are 128 bytes apart.
+      // Blocks of 8 rows of 16 bytes; the blocks of a row are 128 bytes apart.
       std::vector<std::vector<uint8_t>> rows(shape.rows);
       for (unsigned row = 0; row < shape.rows; ++row)
         for (unsigned byte = 0; byte < shape.bytes; ++byte) {

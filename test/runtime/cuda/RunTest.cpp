@@ -20,7 +20,7 @@ using namespace moec::test;
 
 namespace {
 
-/// The tiny package with a kernel whose x comes by a tensor map.
+/// The tiny package with a kernel that reads x by a tensor map.
 PackageFiles mappedPackage() {
   PackageFiles package = loadablePackage();
   Target &target = package.manifest.targets[0];

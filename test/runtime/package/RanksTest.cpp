@@ -245,7 +245,7 @@ TEST_F(ShareFolder, aRankIsReadFromItsShare) {
   EXPECT_EQ(ranksOf(alone->manifest), std::vector<int64_t>{1});
 }
 
-/// Also beside the shares, and in one that is not asked for.
+/// Also between the shares, and in a share that is not asked for.
 TEST_F(ShareFolder, filesThatNoManifestListsAreRefused) {
   for (const char *path : {"extra", "share0/extra", "share1/include/extra",
                            "share2/manifest.json"}) {

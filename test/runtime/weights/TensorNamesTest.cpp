@@ -132,7 +132,7 @@ const char *const kOthers[] = {
     "model.layers.3.mlp.experts.w13_weight",
     "model.layers.3.llm.experts.w13_weight",
     "model.layers.3.mlp.shared_experts.shared_w13_weight",
-    // The parts of shared experts alone begin so.
+    // Only the parts of shared experts begin so.
     "model.llm.layers.3.mlp.experts.shared_w13_weight",
     // A dense MLP's factor.
     "model.llm.layers.3.mlp.global_scale",
