@@ -36,7 +36,8 @@ static void joinOther(Clocks::ClocksByCta &clocks, uint64_t ofCta,
 }
 
 void Clocks::join(const Clocks &other) {
-  launch = std::max(launch, other.launch);
+  for (unsigned gpu = 0; gpu < kMaxGpus; ++gpu)
+    launches[gpu] = std::max(launches[gpu], other.launches[gpu]);
   if (other.cta == cta) {
     joinVectors(own, other.own);
     joinVectors(proxy, other.proxy);
@@ -169,12 +170,16 @@ void LaneClocks::learn(uint32_t lanes, uint32_t slot, uint32_t clock) {
   });
 }
 
-void LaneClocks::fence(uint32_t lanes) {
+void LaneClocks::fence(uint32_t lanes, bool isSystem) {
   for (uint32_t rest = lanes; rest; rest &= rest - 1) {
     const auto lane = size_t(std::countr_zero(rest));
     if (observed[lane]) {
       acquire(1u << lane, *observed[lane]);
       observed[lane] = nullptr;
+    }
+    if (isSystem && observedOther[lane]) {
+      acquire(1u << lane, *observedOther[lane]);
+      observedOther[lane] = nullptr;
     }
   }
   forViews(views, lanes, [&](uint32_t ofView, const ClocksPointer &view) {
@@ -183,25 +188,36 @@ void LaneClocks::fence(uint32_t lanes) {
       auto fenced = std::make_shared<Clocks>(*view);
       fenced->raise(firstThread + lane, clocks[lane]++);
       fences[lane] = std::move(fenced);
+      if (isSystem)
+        systemFences[lane] = fences[lane];
     }
   });
 }
 
-void LaneClocks::observe(unsigned lane, const Clocks &from) {
-  auto joined = observed[lane] ? std::make_shared<Clocks>(*observed[lane])
-                               : std::make_shared<Clocks>();
+void LaneClocks::observe(unsigned lane, const Clocks &from, bool isOther) {
+  ClocksPointer &seen = (isOther ? observedOther : observed)[lane];
+  auto joined =
+      seen ? std::make_shared<Clocks>(*seen) : std::make_shared<Clocks>();
   joined->join(from);
-  observed[lane] = std::move(joined);
+  seen = std::move(joined);
 }
 
-void SyncVariables::release(uint64_t address, const Clocks &what, bool kept) {
-  Clocks &variable = variables[address];
+void SyncVariables::release(uint64_t address, const Release &what, bool kept) {
+  std::vector<Release> &releases = variables[address];
   if (!kept)
-    variable = {};
-  variable.join(what);
+    releases.clear();
+  for (Release &earlier : releases)
+    if (earlier.gpu == what.gpu && earlier.isSystem == what.isSystem) {
+      earlier.clocks.join(what.clocks);
+      return;
+    }
+  releases.push_back({what.gpu, what.isSystem, {}});
+  releases.back().clocks.join(what.clocks);
 }
 
-const Clocks *SyncVariables::find(uint64_t address) const {
+const std::vector<SyncVariables::Release> &
+SyncVariables::find(uint64_t address) const {
+  static const std::vector<Release> kNothing;
   auto it = variables.find(address);
-  return it == variables.end() ? nullptr : &it->second;
+  return it == variables.end() ? kNothing : it->second;
 }

@@ -27,6 +27,11 @@ namespace moec::emulator {
 
 using ClockVector = std::vector<uint32_t>;
 
+/// GPUs of a machine at most.
+inline constexpr unsigned kMaxGpus = 8;
+/// For each GPU the number of a launch.
+using LaunchNumbers = std::array<uint64_t, kMaxGpus>;
+
 /// The knowledge of a thread.
 struct Clocks {
   uint64_t cta = 0; ///< of the thread; 0: of no thread, all is in `others`
@@ -39,7 +44,7 @@ struct Clocks {
   /// Other CTAs, by id: as `own`, and as `proxy`.
   using ClocksByCta = std::map<uint64_t, std::shared_ptr<const ClockVector>>;
   ClocksByCta others, otherProxies;
-  uint64_t launch = 0; ///< launches up to this one have ended
+  LaunchNumbers launches = {}; ///< launches up to these have ended
 
   void join(const Clocks &other);
   void raise(uint32_t thread, uint32_t clock);
@@ -72,16 +77,21 @@ public:
   /// `lanes` learn the clock of a slot, and release it later.
   void learn(uint32_t lanes, uint32_t slot, uint32_t clock);
   /// A later relaxed write releases what happened before; an earlier relaxed
-  /// read acquires.
-  void fence(uint32_t lanes);
+  /// read acquires. A fence of the scope of a GPU does so on this GPU.
+  void fence(uint32_t lanes, bool isSystem);
 
-  ClocksPointer fenced(unsigned lane) const { return fences[lane]; }
-  /// A relaxed read: a fence makes an acquire of it.
-  void observe(unsigned lane, const Clocks &from);
+  /// Knowledge at the lane's last fence, or at its last one of system scope.
+  ClocksPointer fenced(unsigned lane, bool isSystem) const {
+    return (isSystem ? systemFences : fences)[lane];
+  }
+  /// A relaxed read: a fence makes an acquire of it; one of system scope if
+  /// another GPU wrote (`isOther`).
+  void observe(unsigned lane, const Clocks &from, bool isOther);
 
 private:
   unsigned firstThread = 0;
-  std::array<ClocksPointer, kLanes> views, fences, observed;
+  std::array<ClocksPointer, kLanes> views, fences, systemFences;
+  std::array<ClocksPointer, kLanes> observed, observedOther;
   std::array<uint32_t, kLanes> clocks = {};
 };
 
@@ -89,14 +99,21 @@ private:
 /// writes.
 class SyncVariables {
 public:
+  /// A release by threads of a GPU. Other GPUs acquire it if both the release
+  /// and the acquire have system scope.
+  struct Release {
+    unsigned gpu;
+    bool isSystem;
+    Clocks clocks;
+  };
   /// A strong write: `kept` if it is atomic, so that earlier releases stay.
-  void release(uint64_t address, const Clocks &what, bool kept);
+  void release(uint64_t address, const Release &what, bool kept);
   void forget(uint64_t address) { variables.erase(address); }
-  const Clocks *find(uint64_t address) const;
+  const std::vector<Release> &find(uint64_t address) const;
   void clear() { variables.clear(); }
 
 private:
-  std::unordered_map<uint64_t, Clocks> variables;
+  std::unordered_map<uint64_t, std::vector<Release>> variables;
 };
 
 } // namespace moec::emulator

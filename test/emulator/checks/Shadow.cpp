@@ -287,24 +287,29 @@ void SharedShadow::endRead(const Accessor &by, uint32_t lanes, uint32_t offset,
 void GlobalShadow::check(const Accessor &by, const Access &earlier,
                          uint32_t mask, bool isWrite, bool wasWrite,
                          uint64_t address) {
-  if (!earlier.cta || !(earlier.mask & mask) || (earlier.strong && by.strong))
+  if (!earlier.cta || !(earlier.mask & mask))
     return;
   const Warp &warp = by.warp;
   if (earlier.cta == warp.cta.id && earlier.thread == warp.threadOf(by.lane))
     return;
   const CtaRecord &record = warp.cta.device.recordOf(earlier.cta);
+  const bool isOther = record.gpu != warp.cta.grid.launch.gpu;
+  if (earlier.strong && by.strong &&
+      (!isOther || (earlier.isSystem && by.isSystem)))
+    return;
   const Clocks &view = warp.clocks.view(by.lane);
-  if (record.launch <= view.launch ||
+  if (record.launch <= view.launches[record.gpu] ||
       view.knows(earlier.cta, earlier.thread, earlier.clock))
     return;
   const Inst &other = record.kernel->code[earlier.site];
   warp.cta.device.report(
       "race", &by.warp, &by.inst, by.lane,
       fmt::format("global address {:#x}: {} without synchronization after a {} "
-                  "by {} at {}: {}",
+                  "by {}{} at {}: {}",
                   address, isWrite ? "write" : "read",
                   wasWrite ? "write" : "read",
                   describeThread(record.index, earlier.thread),
+                  isOther ? fmt::format(" of GPU {}", record.gpu) : "",
                   record.kernel->placeOf(other), other.text));
 }
 
@@ -317,6 +322,7 @@ void GlobalShadow::access(const Accessor &by, uint64_t offset, uint32_t bytes,
   now.site = by.inst.id;
   now.thread = by.warp.threadOf(by.lane) & 0xFFF;
   now.strong = by.strong;
+  now.isSystem = by.isSystem;
   for (uint64_t granule = offset / 4; granule * 4 < end; ++granule) {
     uint32_t mask = 15;
     if (granule * 4 < offset)

@@ -32,7 +32,8 @@ struct Accessor {
   Warp &warp;
   const Inst &inst;
   unsigned lane;
-  bool strong = false; ///< atomic, or with a memory order
+  bool strong = false;   ///< atomic, or with a memory order
+  bool isSystem = false; ///< in the scope of all GPUs
 };
 
 /// The shared memory of a CTA.
@@ -118,7 +119,7 @@ private:
   struct Access {
     uint32_t cta = 0; ///< 0: none
     uint32_t clock = 0, site = 0;
-    uint32_t thread : 12 = 0, mask : 4 = 0, strong : 1 = 0;
+    uint32_t thread : 12 = 0, mask : 4 = 0, strong : 1 = 0, isSystem : 1 = 0;
   };
   struct Cell {
     Access write, reads[2];

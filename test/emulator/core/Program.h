@@ -87,6 +87,7 @@ struct Inst {
   Taint taint = Taint::Elementwise;
   uint8_t kind = 0; ///< which of several operations
   bool isSigned = false, flag = false;
+  bool isSystem = false; ///< scope of its memory order: other GPUs, too
   /// True if lanes whose guard is false must not wait with the others.
   bool mayWait = false;
   uint32_t shape[3] = {}; ///< m, n, k of a multiply, or what the row says

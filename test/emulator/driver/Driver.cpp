@@ -40,6 +40,11 @@ static constexpr StatusName kStatuses[] = {
     {kSuccess, "CUDA_SUCCESS", "no error"},
     {kInvalidValue, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT",
+     "no context is current for this thread"},
+    {kPeerAccessAlready, "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED",
+     "peer access is already enabled"},
     {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE",
      "the image is no PTX; packages for the emulator have no cubins"},
     {kNoBinary, "CUDA_ERROR_NO_BINARY_FOR_GPU",
@@ -61,8 +66,22 @@ static const StatusName *findStatus(int status) {
   return nullptr;
 }
 
-static std::unique_lock<std::mutex> locked() {
-  return std::unique_lock(Emulator::get().mutex);
+static Lock locked() { return Lock(Emulator::get().mutex); }
+
+/// The primary context of a GPU.
+struct moec::runtime::cuda::ContextTag {
+  unsigned gpu;
+};
+static ContextTag contexts[kMaxGpus] = {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}};
+static thread_local std::vector<CUcontext> current;
+
+int moec::emulator::currentGpu() {
+  return current.empty() || !current.back() ? -1 : int(current.back()->gpu);
+}
+
+static bool isGpu(int device) {
+  return device >= 0 &&
+         unsigned(device) < Emulator::get().settings.device.numGpus;
 }
 
 extern "C" {
@@ -97,12 +116,12 @@ CUresult cuGetErrorString(CUresult error, const char **text) {
 //===----------------------------------------------------------------------===//
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal) {
-  *device = 0;
-  return ordinal == 0 ? kSuccess : 101; // CUDA_ERROR_INVALID_DEVICE
+  *device = ordinal;
+  return isGpu(ordinal) ? kSuccess : kInvalidDevice;
 }
 
 CUresult cuDeviceGetCount(int *count) {
-  *count = 1;
+  *count = int(Emulator::get().settings.device.numGpus);
   return kSuccess;
 }
 
@@ -141,34 +160,44 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice) {
   return kSuccess;
 }
 
-static CUcontext theContext() {
-  static int context;
-  return reinterpret_cast<CUcontext>(&context);
-}
-
-CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice) {
-  *context = theContext();
+CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
+  if (!isGpu(device))
+    return kInvalidDevice;
+  *context = &contexts[device];
   return kSuccess;
 }
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) { return kSuccess; }
 
 CUresult cuCtxGetCurrent(CUcontext *context) {
-  *context = theContext();
+  *context = current.empty() ? nullptr : current.back();
   return kSuccess;
 }
 CUresult cuCtxGetDevice(CUdevice *device) {
-  *device = 0;
+  *device = currentGpu();
+  return *device < 0 ? kInvalidContext : kSuccess;
+}
+CUresult cuCtxPushCurrent_v2(CUcontext context) {
+  current.push_back(context);
   return kSuccess;
 }
-CUresult cuCtxPushCurrent_v2(CUcontext) { return kSuccess; }
 CUresult cuCtxPopCurrent_v2(CUcontext *context) {
-  *context = theContext();
+  if (current.empty())
+    return kInvalidContext;
+  *context = current.back();
+  current.pop_back();
   return kSuccess;
 }
 
+/// Functions that need a context begin with this.
+#define MOEC_CURRENT_GPU(gpu)                                                  \
+  const int gpu = currentGpu();                                                \
+  if (gpu < 0)                                                                 \
+  return kInvalidContext
+
 CUresult cuCtxSynchronize() {
+  MOEC_CURRENT_GPU(gpu);
   auto lock = locked();
-  return Emulator::get().synchronize(lock, {});
+  return Emulator::get().synchronize(lock, unsigned(gpu));
 }
 
 CUresult cuCtxGetExecAffinity(CUexecAffinityParam *, int) {
@@ -177,9 +206,20 @@ CUresult cuCtxGetExecAffinity(CUexecAffinityParam *, int) {
 CUresult cuCtxGetDevResource(CUcontext, CUdevResource *, int) {
   return kNotSupported;
 }
-CUresult cuCtxEnablePeerAccess(CUcontext, unsigned) { return kNotSupported; }
-CUresult cuDeviceCanAccessPeer(int *can, CUdevice, CUdevice) {
-  *can = 0;
+CUresult cuCtxEnablePeerAccess(CUcontext context, unsigned) {
+  MOEC_CURRENT_GPU(gpu);
+  const unsigned peer = context->gpu;
+  if (peer == unsigned(gpu))
+    return kInvalidValue;
+  auto lock = locked();
+  Device &device = *Emulator::get().device;
+  if (device.hasPeer(unsigned(gpu), peer))
+    return kPeerAccessAlready;
+  device.enablePeer(unsigned(gpu), peer);
+  return kSuccess;
+}
+CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
+  *can = isGpu(device) && isGpu(peer) && device != peer;
   return kSuccess;
 }
 
@@ -188,26 +228,31 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice, CUdevice) {
 //===----------------------------------------------------------------------===//
 
 CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
+  MOEC_CURRENT_GPU(gpu);
   auto lock = locked();
   uint64_t address = 0;
   const int status =
-      Emulator::get().allocate(bytes, /*isDefined=*/false, address);
+      Emulator::get().allocate(bytes, /*isDefined=*/false, gpu, address);
   *pointer = address;
   return status;
 }
 
 CUresult cuMemFree_v2(CUdeviceptr pointer) {
   auto lock = locked();
-  // As the driver: memory is free once nothing uses it.
-  const int status = Emulator::get().synchronize(lock, {});
+  // As the driver: memory is free once nothing of its GPU uses it.
+  const Region *region = Emulator::get().device->findRegion(pointer, 1);
+  const int gpu = region && region->gpu >= 0 ? region->gpu : currentGpu();
+  const int status =
+      Emulator::get().synchronize(lock, unsigned(std::max(gpu, 0)));
   const int released = Emulator::get().release(pointer);
   return released ? released : status;
 }
 
 CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
+  MOEC_CURRENT_GPU(gpu);
   auto lock = locked();
   *total = size_t(16) << 30;
-  *available = *total - Emulator::get().allocated;
+  *available = *total - Emulator::get().allocated[size_t(gpu)];
   return kSuccess;
 }
 
@@ -222,6 +267,15 @@ static Region *regionOf(uint64_t address, size_t bytes, const char *what) {
   return region;
 }
 
+static int synchronizeNull(Lock &lock) {
+  MOEC_CURRENT_GPU(gpu);
+  return Emulator::get().synchronize(lock, unsigned(gpu), uint64_t(gpu));
+}
+
+static int synchronizeStream(Lock &lock, uint64_t id) {
+  return Emulator::get().synchronize(lock, unsigned(id % kMaxGpus), id);
+}
+
 static void markDefined(Region &region, uint64_t address, size_t bytes) {
   if (!region.defined.empty())
     std::memset(&region.defined[address - region.begin], 1, bytes);
@@ -231,8 +285,7 @@ CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes) {
   auto lock = locked();
   if (bytes == 0)
     return kSuccess;
-  Emulator &emulator = Emulator::get();
-  const int status = emulator.synchronize(lock, 0);
+  const int status = synchronizeNull(lock);
   Region *region = regionOf(to, bytes, "a copy");
   if (!region)
     return kInvalidValue;
@@ -245,8 +298,7 @@ CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
   auto lock = locked();
   if (bytes == 0)
     return kSuccess;
-  Emulator &emulator = Emulator::get();
-  const int status = emulator.synchronize(lock, 0);
+  const int status = synchronizeNull(lock);
   if (!regionOf(from, bytes, "a copy"))
     return kInvalidValue;
   std::memcpy(to, reinterpret_cast<const void *>(from), bytes);
@@ -294,7 +346,7 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
 CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) {
   const CUresult status = cuMemsetD8Async(to, value, count, nullptr);
   auto lock = locked();
-  const CUresult done = Emulator::get().synchronize(lock, 0);
+  const CUresult done = synchronizeNull(lock);
   return status ? status : done;
 }
 
@@ -302,7 +354,7 @@ CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned) {
   auto lock = locked();
   uint64_t address = 0;
   const int status =
-      Emulator::get().allocate(bytes, /*isDefined=*/true, address);
+      Emulator::get().allocate(bytes, /*isDefined=*/true, /*gpu=*/-1, address);
   *pointer = reinterpret_cast<void *>(address);
   return status;
 }
@@ -330,26 +382,30 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr) { return kNotSupported; }
 //===----------------------------------------------------------------------===//
 
 CUresult cuStreamCreate(CUstream *stream, unsigned) {
-  *stream = reinterpret_cast<CUstream>(new StreamState);
+  MOEC_CURRENT_GPU(gpu);
+  auto lock = locked();
+  static uint64_t made = 0;
+  *stream = reinterpret_cast<CUstream>(
+      new StreamState{++made * kMaxGpus + unsigned(gpu), false, {}});
   return kSuccess;
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream) {
   auto lock = locked();
-  const int status = Emulator::get().synchronize(lock, idOf(stream));
+  const int status = synchronizeStream(lock, idOf(stream));
   delete stateOf(stream);
   return status;
 }
 
 CUresult cuStreamSynchronize(CUstream stream) {
   auto lock = locked();
-  return Emulator::get().synchronize(lock, idOf(stream));
+  return synchronizeStream(lock, idOf(stream));
 }
 
 CUresult cuStreamQuery(CUstream stream) {
   auto lock = locked();
   // Who polls waits: the emulator runs while it is asked.
-  return Emulator::get().synchronize(lock, idOf(stream));
+  return synchronizeStream(lock, idOf(stream));
 }
 
 CUresult cuStreamIsCapturing(CUstream stream, int *status) {
@@ -423,15 +479,14 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
   if (StreamState *state = stateOf(stream); state && state->captures)
     return kSuccess;
   // All that came before has ended when the time is taken.
-  const int status = Emulator::get().synchronize(lock, tag->stream);
+  const int status = synchronizeStream(lock, tag->stream);
   tag->steps = Emulator::get().device->steps;
   return status;
 }
 
 CUresult cuEventSynchronize(CUevent event) {
   auto lock = locked();
-  return Emulator::get().synchronize(
-      lock, reinterpret_cast<EventState *>(event)->stream);
+  return synchronizeStream(lock, reinterpret_cast<EventState *>(event)->stream);
 }
 CUresult cuEventQuery(CUevent event) { return cuEventSynchronize(event); }
 

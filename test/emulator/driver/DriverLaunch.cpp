@@ -52,13 +52,16 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image) {
   try {
     std::shared_ptr<Module> parsed = parsePtx(text);
     Emulator &emulator = Emulator::get();
-    std::unique_lock lock(emulator.mutex);
+    const int gpu = currentGpu();
+    if (gpu < 0)
+      return kInvalidContext;
+    Lock lock(emulator.mutex);
     if (std::string fault = targetFault(parsed->target, emulator.settings);
         !fault.empty())
       return complain(kNoBinary, fault);
     for (auto &[name, bytes] : parsed->globals)
       emulator.device->addRegion(reinterpret_cast<uint64_t>(bytes.data()),
-                                 bytes.size(), /*isDefined=*/true);
+                                 bytes.size(), /*isDefined=*/true, gpu);
     *module = reinterpret_cast<CUmodule>(
         new std::shared_ptr<Module>(std::move(parsed)));
     return kSuccess;
@@ -69,8 +72,9 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image) {
 
 CUresult cuModuleUnload(CUmodule module) {
   Emulator &emulator = Emulator::get();
-  std::unique_lock lock(emulator.mutex);
-  const int status = emulator.synchronize(lock, {});
+  Lock lock(emulator.mutex);
+  const int status =
+      emulator.synchronize(lock, unsigned(std::max(currentGpu(), 0)));
   auto *held = reinterpret_cast<std::shared_ptr<Module> *>(module);
   for (auto &[name, bytes] : (*held)->globals)
     emulator.device->removeRegion(reinterpret_cast<uint64_t>(bytes.data()));
@@ -161,7 +165,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
   }
   const Kernel &kernel = *launch.kernel;
   Emulator &emulator = Emulator::get();
-  std::unique_lock lock(emulator.mutex);
+  Lock lock(emulator.mutex);
   const uint32_t ctas = launch.grid.volume();
   const uint32_t required = std::max(kernel.requiredCluster, 1u);
   if (ctas == 0 || launch.cluster == 0 || launch.grid.x % launch.cluster ||

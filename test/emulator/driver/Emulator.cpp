@@ -21,9 +21,13 @@
 using namespace moec::emulator;
 using namespace moec::runtime::cuda;
 
-/// Seconds that another thread of the host may take to launch what kernels
-/// wait for.
+/// Another thread of the host may take so long to launch what kernels wait for;
+/// where it is one of another rank, so long.
 static constexpr std::chrono::milliseconds kPatience(300);
+static constexpr std::chrono::seconds kRankPatience(20);
+/// Rounds without an effect after which kernels of several GPUs let other
+/// threads of the host run.
+static constexpr unsigned kIdleRounds = 64;
 static constexpr size_t kMemory = size_t(16) << 30;
 
 static bool parseNumber(std::string_view text, uint32_t &value) {
@@ -73,6 +77,9 @@ std::string moec::emulator::parseSettings(const std::string &words,
                                           : Timing::AtOnce;
     } else if (name == "seed") {
       isRight = parseNumber(value, device.seed);
+    } else if (name == "devices") {
+      isRight = parseNumber(value, device.numGpus) && device.numGpus > 0 &&
+                device.numGpus <= kMaxGpus;
     } else if (name == "sms") {
       isRight = parseNumber(value, device.numSms) && device.numSms > 0;
     } else if (name == "checks") {
@@ -84,7 +91,7 @@ std::string moec::emulator::parseSettings(const std::string &words,
       settings.logs = number != 0;
     } else {
       return fmt::format("MOEC_EMULATOR has '{}', expected arch, timing, seed, "
-                         "sms, checks or log",
+                         "devices, sms, checks or log",
                          word);
     }
     if (!isRight)
@@ -111,7 +118,7 @@ Emulator::Emulator() {
   settingsError = parseSettings(words ? words : "", settings);
   device = std::make_unique<Device>(settings.device);
   device->onFinding = [this](const Finding &finding) {
-    hasFailed = true;
+    hasFailed.fill(true);
     std::fprintf(stderr, "emulator: %s\n", finding.text.c_str());
   };
 }
@@ -134,31 +141,64 @@ void Emulator::enqueue(CUstream stream, Record record) {
   launched.notify_all();
 }
 
-int Emulator::synchronize(std::unique_lock<std::mutex> &lock,
+void FairMutex::lock() {
+  std::unique_lock held(mutex);
+  const uint64_t mine = next++;
+  changed.wait(held, [&] { return serving == mine; });
+}
+
+void FairMutex::unlock() {
+  {
+    const std::lock_guard held(mutex);
+    ++serving;
+  }
+  changed.notify_all();
+}
+
+int Emulator::synchronize(Lock &lock, unsigned gpu,
                           std::optional<uint64_t> stream) {
+  using Clock = std::chrono::steady_clock;
   auto isIdle = [&] {
-    return stream ? device->isIdle(*stream) : device->isIdle();
+    return stream ? device->isIdle(*stream) : device->isGpuIdle(gpu);
   };
+  const bool hasRanks = settings.device.numGpus > 1;
+  uint64_t effects = device->effects;
+  unsigned idleRounds = 0;
+  Clock::time_point lastEffect = Clock::now();
   for (unsigned round = 0; !isIdle(); ++round) {
-    if (!device->advance()) {
-      if (launched.wait_for(lock, kPatience) == std::cv_status::timeout)
+    const bool goesOn = device->advance();
+    if (effects != device->effects) {
+      effects = device->effects;
+      idleRounds = 0;
+      lastEffect = Clock::now();
+    }
+    // Kernels of other ranks may come as long as their threads live.
+    const bool mayCome = hasRanks && Clock::now() - lastEffect < kRankPatience;
+    if (!goesOn) {
+      if (launched.wait_for(lock, kPatience) == std::cv_status::timeout &&
+          !mayCome)
         device->abandon("deadlock");
-    } else if (device->isHanging()) {
+    } else if (device->isHanging() && !mayCome) {
       device->abandon("hang");
+    } else if (hasRanks && ++idleRounds > kIdleRounds) {
+      launched.wait_for(lock, std::chrono::milliseconds(1));
     } else if (round % 16 == 15) {
       lock.unlock();
       lock.lock();
     }
   }
-  const int status = hasFailed ? kLaunchFailed : kSuccess;
-  hasFailed = false;
+  device->noteAwaited(gpu);
+  const int status = hasFailed[gpu] ? kLaunchFailed : kSuccess;
+  hasFailed[gpu] = false;
   return status;
 }
 
-int Emulator::allocate(size_t bytes, bool isDefined, uint64_t &address) {
+int Emulator::allocate(size_t bytes, bool isDefined, int gpu,
+                       uint64_t &address) {
   if (bytes == 0)
     return kInvalidValue;
-  if (allocated + bytes > kMemory)
+  const auto owner = size_t(std::max(gpu, 0));
+  if (allocated[owner] + bytes > kMemory)
     return kOutOfMemory;
   constexpr size_t kAlignment = 512;
   Allocation allocation;
@@ -169,8 +209,8 @@ int Emulator::allocate(size_t bytes, bool isDefined, uint64_t &address) {
   allocation.size = bytes;
   std::memset(allocation.bytes.get(), 0xFF, bytes);
   address = reinterpret_cast<uint64_t>(allocation.bytes.get());
-  device->addRegion(address, bytes, isDefined);
-  allocated += bytes;
+  device->addRegion(address, bytes, isDefined, gpu);
+  allocated[owner] += bytes;
   allocations[address] = std::move(allocation);
   return kSuccess;
 }
@@ -181,8 +221,9 @@ int Emulator::release(uint64_t address) {
   auto it = allocations.find(address);
   if (it == allocations.end())
     return kInvalidValue;
+  const Region *region = device->findRegion(address, 1);
+  allocated[size_t(std::max(region->gpu, 0))] -= it->second.size;
   device->removeRegion(address);
-  allocated -= it->second.size;
   allocations.erase(it);
   return kSuccess;
 }

@@ -12,7 +12,8 @@
 //   arch=sm_90a              the device (default sm_90a)
 //   timing=late              at_once (default), late, random
 //   seed=3                   of random timing
-//   sms=8                    streaming multiprocessors
+//   devices=2                GPUs that reach each other (default 1)
+//   sms=8                    streaming multiprocessors of each
 //   checks=all               all (default), none, races, undefined
 //   log=1                    a line for each launch
 //
@@ -30,7 +31,8 @@
 namespace moec::emulator {
 
 // Numbers of cuda.h that only a driver returns.
-inline constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidImage = 200,
+inline constexpr int kInvalidValue = 1, kOutOfMemory = 2, kInvalidDevice = 101,
+                     kInvalidImage = 200, kInvalidContext = 201,
                      kNoBinary = 209, kInvalidPtx = 218, kNotFound = 500,
                      kOutOfResources = 701, kLaunchFailed = 719,
                      kNotSupported = 801;
@@ -51,6 +53,20 @@ struct Allocation {
   size_t size = 0;
 };
 
+/// Threads get it in the order in which they came: one that runs kernels would
+/// else keep all others from launching.
+class FairMutex {
+public:
+  void lock();
+  void unlock();
+
+private:
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t next = 0, serving = 0;
+};
+using Lock = std::unique_lock<FairMutex>;
+
 /// Work of a stream: a launch or an action.
 struct Record {
   std::optional<Launch> launch;
@@ -58,6 +74,7 @@ struct Record {
 };
 
 struct StreamState {
+  uint64_t id = 0; ///< its GPU modulo kMaxGpus
   bool captures = false;
   std::vector<Record> records;
 };
@@ -72,24 +89,29 @@ struct Emulator {
 
   /// Puts work into a stream, or into the graph that the stream captures.
   void enqueue(runtime::cuda::CUstream stream, Record record);
-  /// Waits until a stream, or all of them, are idle. Returns a status.
-  int synchronize(std::unique_lock<std::mutex> &lock,
-                  std::optional<uint64_t> stream);
-  int allocate(size_t bytes, bool isDefined, uint64_t &address);
+  /// Waits until a stream, or all those of a GPU, are idle. Returns a status.
+  int synchronize(Lock &lock, unsigned gpu,
+                  std::optional<uint64_t> stream = {});
+  /// gpu: -1 is memory of the host.
+  int allocate(size_t bytes, bool isDefined, int gpu, uint64_t &address);
   int release(uint64_t address);
 
-  std::mutex mutex;
-  std::condition_variable launched;
+  FairMutex mutex;
+  std::condition_variable_any launched;
   DriverSettings settings;
   std::unique_ptr<Device> device;
   std::map<uint64_t, Allocation> allocations;
-  size_t allocated = 0;
-  bool hasFailed = false; ///< a finding since the last status
+  std::array<size_t, kMaxGpus> allocated = {};
+  /// Findings since the last status of a GPU.
+  std::array<bool, kMaxGpus> hasFailed = {};
   std::string settingsError;
 
 private:
   Emulator();
 };
+
+/// The GPU whose context is current for the calling thread, or -1.
+int currentGpu();
 
 inline StreamState *stateOf(runtime::cuda::CUstream stream) {
   // 0 and 1 are the null stream, which captures nothing.
@@ -99,7 +121,8 @@ inline StreamState *stateOf(runtime::cuda::CUstream stream) {
 }
 
 inline uint64_t idOf(runtime::cuda::CUstream stream) {
-  return stateOf(stream) ? reinterpret_cast<uint64_t>(stream) : 0;
+  return stateOf(stream) ? stateOf(stream)->id
+                         : uint64_t(std::max(currentGpu(), 0));
 }
 
 } // namespace moec::emulator

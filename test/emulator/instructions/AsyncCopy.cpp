@@ -75,12 +75,13 @@ static Step copyAsync(Warp &warp, const Inst &inst, uint32_t lanes) {
     if (bytes) {
       requireDefined(warp, inst, inst.memory[1].base, 1u << lane,
                      "the address");
-      Region *region = cta.device.findRegion(from, bytes);
+      Region *region = cta.device.findRegion(from, bytes, cta.grid);
       if (!region) {
         cta.device.report("bounds", &warp, &inst, lane,
                           fmt::format("copy of {} bytes from global address "
-                                      "{:#x}, which is in no allocation",
-                                      bytes, from));
+                                      "{:#x}, which {}",
+                                      bytes, from,
+                                      cta.device.whyUnreachable(from)));
         return;
       }
       if (region->shadow)

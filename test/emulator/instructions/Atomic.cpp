@@ -103,6 +103,7 @@ static void noteAtomic(Inst &inst, const NameParts &name) {
   inst.flag = name.last()[0] == 'f';
   inst.space = spaceOf(name);
   inst.order = std::max(orderOf(name), Order::Relaxed);
+  inst.isSystem = isSystemScope(name);
   inst.taint = Taint::Own;
 }
 

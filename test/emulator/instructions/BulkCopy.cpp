@@ -27,12 +27,12 @@ using namespace moec::emulator;
 static bool checkGlobal(Warp &warp, const Inst &inst, unsigned lane,
                         uint64_t address, uint32_t bytes, bool isWrite) {
   Device &device = warp.cta.device;
-  Region *region = device.findRegion(address, bytes);
+  Region *region = device.findRegion(address, bytes, warp.cta.grid);
   if (!region) {
     device.report("bounds", &warp, &inst, lane,
                   fmt::format("copy of {} bytes at global address {:#x}, which "
-                              "is in no allocation",
-                              bytes, address));
+                              "{}",
+                              bytes, address, device.whyUnreachable(address)));
     return false;
   }
   if (region->shadow)

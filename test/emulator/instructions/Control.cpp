@@ -11,8 +11,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/emulator/instructions/Converged.h"
-#include "test/emulator/machine/Machine.h"
-#include "test/emulator/parse/Rows.h"
+#include "test/emulator/machine/Ordering.h"
 
 #include <fmt/core.h>
 
@@ -31,9 +30,9 @@ static Step trap(Warp &warp, const Inst &inst, uint32_t lanes) {
 
 static Step sleep(Warp &, const Inst &, uint32_t) { return Step::Yield; }
 
-static Step fence(Warp &warp, const Inst &, uint32_t lanes) {
+static Step fence(Warp &warp, const Inst &inst, uint32_t lanes) {
   if (warp.cta.device.settings.checkRaces)
-    warp.clocks.fence(lanes);
+    warp.clocks.fence(lanes, inst.isSystem);
   return Step::Next;
 }
 
@@ -51,7 +50,8 @@ static Step launchDependents(Warp &warp, const Inst &, uint32_t lanes) {
   if (!cta.triggered) {
     const auto lane = unsigned(std::countr_zero(lanes));
     cta.grid.triggerKnown =
-        std::min(cta.grid.triggerKnown, warp.clocks.view(lane).launch);
+        std::min(cta.grid.triggerKnown,
+                 warp.clocks.view(lane).launches[cta.grid.launch.gpu]);
     cta.triggered = true;
     ++cta.grid.triggered;
     cta.device.noteEffect();
@@ -65,8 +65,9 @@ static Step awaitGrid(Warp &warp, const Inst &, uint32_t lanes) {
     return Step::Wait;
   cta.awaitedGrid = true;
   if (cta.device.settings.checkRaces) {
-    Clocks ended;
-    ended.launch = cta.grid.number - 1;
+    const unsigned gpu = cta.grid.launch.gpu;
+    Clocks ended = cta.device.learnedUpTo(gpu, cta.grid.number - 1);
+    ended.launches[gpu] = cta.grid.number - 1;
     warp.clocks.acquire(lanes, ended);
   }
   return Step::Next;
@@ -85,6 +86,10 @@ static Step setRegisters(Warp &warp, const Inst &inst, uint32_t lanes) {
   return Step::Next;
 }
 
+static void noteFence(Inst &inst, const NameParts &name) {
+  inst.isSystem = isSystemScope(name);
+}
+
 static void mayWait(Inst &inst, const NameParts &) { inst.mayWait = true; }
 
 void moec::emulator::addControlRows(Rows &rows) {
@@ -95,8 +100,8 @@ void moec::emulator::addControlRows(Rows &rows) {
        {"exit", "", end},
        {"trap", "", trap},
        {"nanosleep.u32", "s4", sleep},
-       {"membar.cta|gl|sys", "", fence},
-       {"fence.?sc|acq_rel.cta|cluster|gpu|sys", "", fence},
+       {"membar.cta|gl|sys", "", fence, noteFence},
+       {"fence.?sc|acq_rel.cta|cluster|gpu|sys", "", fence, noteFence},
        {"fence.proxy.async.?global|shared::cta|shared::cluster", "",
         fenceProxy},
        {"fence.proxy.alias", "", nothing},

@@ -78,6 +78,7 @@ static void noteAccess(Inst &inst, const NameParts &name) {
   inst.isSigned = name.last()[0] == 's';
   inst.space = spaceOf(name);
   inst.order = orderOf(name);
+  inst.isSystem = isSystemScope(name);
   inst.taint = Taint::Own;
   auto &list =
       inst.dst[0] || !inst.dstList.empty() ? inst.dstList : inst.srcList[0];

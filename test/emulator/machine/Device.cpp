@@ -48,7 +48,11 @@ Cta::Cta(Grid &grid, Cluster &cluster, uint32_t index)
   auto view = std::make_shared<Clocks>();
   view->cta = id;
   view->own.resize(threads);
-  view->launch = grid.known;
+  for (unsigned gpu = 0; gpu < device.settings.numGpus; ++gpu)
+    view->join(device.learnedUpTo(gpu, grid.known[gpu]));
+  for (unsigned gpu = 0; gpu < kMaxGpus; ++gpu)
+    view->launches[gpu] = std::max(view->launches[gpu], grid.known[gpu]);
+  view->launches[grid.launch.gpu] = grid.known[grid.launch.gpu];
   for (unsigned i = 0; i < (threads + kLanes - 1) / kLanes; ++i) {
     warps.push_back(std::make_unique<Warp>(*this, i));
     warps.back()->clocks.start(i * kLanes, view);
@@ -77,8 +81,9 @@ Device::Device(const Settings &settings)
 
 Device::~Device() = default;
 
-void Device::addRegion(uint64_t begin, uint64_t bytes, bool isDefined) {
-  Region region{begin, begin + bytes, {}, nullptr};
+void Device::addRegion(uint64_t begin, uint64_t bytes, bool isDefined,
+                       int gpu) {
+  Region region{begin, begin + bytes, gpu, {}, nullptr};
   if (settings.checkUndefined)
     region.defined.assign(bytes, isDefined);
   if (settings.checkRaces)
@@ -105,6 +110,23 @@ Region *Device::findRegion(uint64_t address, uint64_t bytes) {
   return lastRegion = &it->second;
 }
 
+Region *Device::findRegion(uint64_t address, uint64_t bytes, const Grid &grid) {
+  Region *region = findRegion(address, bytes);
+  const unsigned gpu = grid.launch.gpu;
+  const bool reaches =
+      region && (region->gpu < 0 || unsigned(region->gpu) == gpu ||
+                 hasPeer(gpu, unsigned(region->gpu)));
+  return reaches ? region : nullptr;
+}
+
+std::string Device::whyUnreachable(uint64_t address) {
+  const Region *region = findRegion(address, 1);
+  return region ? fmt::format("is memory of GPU {} or ends behind it: no peer "
+                              "access was enabled",
+                              region->gpu)
+                : "is in no allocation";
+}
+
 //===----------------------------------------------------------------------===//
 // Findings
 //===----------------------------------------------------------------------===//
@@ -121,6 +143,8 @@ void Device::report(const std::string &kind, const Warp *warp, const Inst *inst,
     } else {
       what += kernel.name;
     }
+    if (settings.numGpus > 1)
+      what += fmt::format(", GPU {}", warp->cta.grid.launch.gpu);
     what += fmt::format(", CTA {}, warp {}", warp->cta.index, warp->index);
     if (lane)
       what += fmt::format(", lane {}", *lane);
@@ -149,14 +173,14 @@ bool Device::hasFinding(const std::string &kind) const {
 }
 
 uint64_t Device::recordCta(const Grid &grid, uint32_t index) {
-  records.push_back({grid.number, index, grid.launch.kernel});
+  records.push_back({grid.number, index, grid.launch.gpu, grid.launch.kernel});
   return records.size() - 1;
 }
 
 TensorMemory &Device::tensorMemoryOf(const Cta &cta) {
   // CTAs of a cluster are on different SMs.
-  return tensorMemories[cta.index %
-                        std::max(settings.numSms, cta.grid.launch.cluster)];
+  const uint32_t sms = std::max(settings.numSms, cta.grid.launch.cluster);
+  return tensorMemories[cta.grid.launch.gpu * sms + cta.index % sms];
 }
 
 void Device::abandon(const char *kind) {
@@ -170,10 +194,12 @@ void Device::abandon(const char *kind) {
             if (++shown > 24)
               continue;
             const Inst &inst = grid->kernel->code[group.pc];
-            text +=
-                fmt::format("\n    {}: CTA {}, warp {}, lanes {:08x}: {}",
-                            grid->kernel->placeOf(inst), cta.index, warp->index,
-                            group.lanes, inst.text.substr(0, 80));
+            text += fmt::format(
+                "\n    {}: {}CTA {}, warp {}, lanes {:08x}: {}",
+                grid->kernel->placeOf(inst),
+                settings.numGpus > 1 ? fmt::format("GPU {}, ", grid->launch.gpu)
+                                     : "",
+                cta.index, warp->index, group.lanes, inst.text.substr(0, 80));
           }
       });
     stream.grids.clear();
@@ -191,11 +217,12 @@ void Device::abandon(const char *kind) {
 //===----------------------------------------------------------------------===//
 
 void Device::enqueue(uint64_t stream, Launch launch) {
-  streams[stream].queue.push_back({std::move(launch), {}});
+  launch.gpu = unsigned(stream % kMaxGpus);
+  streams[stream].queue.push_back({std::move(launch), {}, awaited});
 }
 
 void Device::enqueueAction(uint64_t stream, std::function<void()> action) {
-  streams[stream].queue.push_back({{}, std::move(action)});
+  streams[stream].queue.push_back({{}, std::move(action), {}});
 }
 
 bool Device::isIdle(uint64_t id) const {
@@ -239,15 +266,19 @@ bool Device::startWork() {
         break;
       auto grid = std::make_unique<Grid>(*this, std::move(*work.launch));
       grid->kernel = grid->launch.kernel.get();
-      grid->number = ++numLaunches;
+      const unsigned gpu = grid->launch.gpu;
+      const LaunchNumbers earlier = numLaunches;
+      grid->number = ++numLaunches[gpu];
       // A launch that may overlap its predecessor knows no more than those
       // that triggered it, whether or not they meet in time.
-      grid->known = grid->number - 1;
+      grid->known = work.known;
+      grid->known[gpu] = earlier[gpu];
       if (grid->launch.programmatic)
-        grid->known = std::min(grid->known, before ? before->triggerKnown
-                                                   : stream.triggerKnown);
+        grid->known[gpu] =
+            std::min(grid->known[gpu],
+                     before ? before->triggerKnown : stream.triggerKnown);
       // A launch that knows all earlier ones needs none of their releases.
-      if (grid->known == grid->number - 1 &&
+      if (grid->known == earlier &&
           std::ranges::all_of(streams, [](const auto &one) {
             return one.second.grids.empty();
           }))
@@ -280,6 +311,7 @@ bool Device::endGrids() {
         if (grid->predecessor == stream.grids.front().get())
           grid->predecessor = nullptr;
       stream.triggerKnown = stream.grids.front()->triggerKnown;
+      learnFrom(*stream.grids.front());
       stream.grids.pop_front();
       noteEffect();
       progress = true;
@@ -290,7 +322,14 @@ bool Device::endGrids() {
 bool Device::advance() {
   bool progress = endGrids();
   progress |= startWork();
-  for (auto &[id, stream] : streams) {
+  std::vector<Stream *> ready;
+  for (auto &[id, stream] : streams)
+    if (!stream.grids.empty())
+      ready.push_back(&stream);
+  if (settings.timing == Timing::Random)
+    std::ranges::shuffle(ready, random);
+  for (Stream *running : ready) {
+    Stream &stream = *running;
     // Late: a predecessor goes on where its successors cannot.
     std::vector<Grid *> order;
     for (auto &grid : stream.grids)
@@ -309,6 +348,40 @@ bool Device::advance() {
     }
   }
   return progress || landAny();
+}
+
+void Device::learnFrom(Grid &grid) {
+  if (settings.numGpus == 1 || !settings.checkRaces)
+    return;
+  // Clocks of its own GPU are known by the number of the launch.
+  const unsigned gpu = grid.launch.gpu;
+  for (auto *clocks : {&grid.learned.others, &grid.learned.otherProxies})
+    std::erase_if(*clocks, [&](const auto &one) {
+      return records[one.first].gpu == gpu;
+    });
+  Clocks all = learnedUpTo(gpu, numLaunches[gpu]);
+  all.join(grid.learned);
+  learned[gpu][grid.number] = std::move(all);
+  constexpr size_t kKept = 32;
+  if (learned[gpu].size() > kKept)
+    learned[gpu].erase(learned[gpu].begin());
+}
+
+const Clocks &Device::learnedUpTo(unsigned gpu, uint64_t number) const {
+  static const Clocks kNothing;
+  auto it = learned[gpu].upper_bound(number);
+  return it == learned[gpu].begin() ? kNothing : std::prev(it)->second;
+}
+
+bool Device::isGpuIdle(unsigned gpu) const {
+  return std::ranges::all_of(streams, [&](const auto &stream) {
+    return stream.first % kMaxGpus != gpu || isIdle(stream.first);
+  });
+}
+
+void Device::noteAwaited(unsigned gpu) {
+  if (isGpuIdle(gpu))
+    awaited[gpu] = numLaunches[gpu];
 }
 
 bool Device::isIdle() const {
@@ -462,6 +535,12 @@ void Device::finishCta(Cta &cta) {
   if (grid.launch.programmatic && !cta.awaitedGrid)
     report("launch", cta.warps[0].get(), nullptr, {},
            "a CTA of a programmatic launch ended without griddepcontrol.wait");
+  if (settings.numGpus > 1 && settings.checkRaces)
+    for (auto &warp : cta.warps)
+      for (unsigned lane = 0; lane < kLanes; ++lane)
+        if (lane == 0 || warp->clocks.viewPointer(lane) !=
+                             warp->clocks.viewPointer(lane - 1))
+          grid.learned.join(warp->clocks.view(lane));
   cta.done = true;
   cta.shadow.reset();
   noteEffect();

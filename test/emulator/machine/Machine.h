@@ -39,7 +39,8 @@ enum class Timing : uint8_t {
 struct Settings {
   Timing timing = Timing::AtOnce;
   uint32_t seed = 1;
-  uint32_t numSms = 8;
+  uint32_t numGpus = 1;
+  uint32_t numSms = 8;            ///< of each GPU
   uint32_t sharedPerSm = 233472;  ///< [bytes]
   uint32_t sharedPerCta = 232448; ///< at most, static and dynamic [bytes]
   uint32_t threadsPerSm = 2048;
@@ -242,6 +243,7 @@ struct Launch {
   Dim grid, block;
   uint32_t cluster = 1;
   uint32_t dynamicShared = 0; ///< [bytes]
+  unsigned gpu = 0;
   bool programmatic = false, cooperative = false;
   std::vector<uint8_t> params;
 };
@@ -254,8 +256,9 @@ struct Grid {
   Device &device;
   Launch launch;
   const Kernel *kernel = nullptr;
-  uint64_t number = 0; ///< of all launches of the device
-  uint64_t known = 0;  ///< launches up to this one have ended before its start
+  uint64_t number = 0;         ///< of all launches of its GPU
+  LaunchNumbers known = {};    ///< launches that have ended before its start
+  Clocks learned;              ///< what its threads know of other GPUs
   Grid *predecessor = nullptr; ///< that it overlaps
   alignas(128) std::array<uint8_t, 4096> params = {};
   std::vector<std::unique_ptr<Cluster>> clusters; ///< that run
@@ -279,6 +282,7 @@ struct Grid {
 /// An allocation.
 struct Region {
   uint64_t begin, end;
+  int gpu; ///< whose memory it is; -1: the host's, which all GPUs reach
   std::vector<uint8_t> defined; ///< 1 a byte that was written
   std::unique_ptr<GlobalShadow> shadow;
 };
@@ -287,6 +291,7 @@ struct Region {
 struct CtaRecord {
   uint64_t launch;
   uint32_t index;
+  unsigned gpu;
   std::shared_ptr<const Kernel> kernel;
 };
 
@@ -297,22 +302,39 @@ struct Finding {
   uint64_t count = 1;
 };
 
+/// All GPUs of a machine.
 class Device {
 public:
   explicit Device(const Settings &settings = {});
   ~Device();
 
   // Memory of the host that kernels may use.
-  void addRegion(uint64_t begin, uint64_t bytes, bool isDefined);
+  void addRegion(uint64_t begin, uint64_t bytes, bool isDefined, int gpu = 0);
   bool removeRegion(uint64_t begin);
   /// Null if [address, address + bytes) is not in one allocation.
   Region *findRegion(uint64_t address, uint64_t bytes);
+  /// Null also if the GPU of the grid does not reach it.
+  Region *findRegion(uint64_t address, uint64_t bytes, const Grid &grid);
+  /// "is in no allocation", or of which GPU it is.
+  std::string whyUnreachable(uint64_t address);
+  void enablePeer(unsigned gpu, unsigned peer) { peers[gpu] |= 1u << peer; }
+  bool hasPeer(unsigned gpu, unsigned peer) const {
+    return peers[gpu] >> peer & 1;
+  }
 
-  // Work of streams, each in order. Programmatic launches overlap.
+  // Work of streams, each in order. Programmatic launches overlap. The number
+  // of a stream is that of its GPU modulo kMaxGpus.
   void enqueue(uint64_t stream, Launch launch);
   void enqueueAction(uint64_t stream, std::function<void()> action);
   bool isIdle(uint64_t stream) const;
   bool isIdle() const; ///< all streams
+  bool isGpuIdle(unsigned gpu) const;
+  /// The host has waited for all that the GPU had: later launches on any GPU
+  /// follow it.
+  void noteAwaited(unsigned gpu);
+  /// The knowledge of other GPUs that launches of a GPU up to `number` had.
+  /// They have ended.
+  const Clocks &learnedUpTo(unsigned gpu, uint64_t number) const;
   /// Lets all that runs go on a little; false if nothing can.
   bool advance();
   /// Says where each warp waits, and ends all that runs.
@@ -358,6 +380,7 @@ private:
   void finishCta(Cta &cta);
   void finishTensorWork(Cta &cta);
   void endCluster(Cluster &cluster);
+  void learnFrom(Grid &grid);
   bool endGrids();
   bool startWork();
 
@@ -368,6 +391,7 @@ private:
   struct Work {
     std::optional<Launch> launch;
     std::function<void()> action;
+    LaunchNumbers known = {}; ///< that the host has waited for
   };
   struct Stream {
     std::deque<Work> queue;
@@ -377,7 +401,11 @@ private:
   std::map<uint64_t, Stream> streams;
   std::vector<CtaRecord> records;
   std::map<uint32_t, TensorMemory> tensorMemories; ///< by SM
-  uint64_t numLaunches = 0, lastEffect = 0;
+  std::array<uint32_t, kMaxGpus> peers = {};       ///< a bit for each other GPU
+  LaunchNumbers numLaunches = {}, awaited = {};
+  /// By GPU and number of a launch.
+  std::array<std::map<uint64_t, Clocks>, kMaxGpus> learned;
+  uint64_t lastEffect = 0;
 };
 
 /// Runs up to `steps` instructions of a warp; true if it did any.

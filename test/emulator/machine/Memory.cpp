@@ -77,12 +77,13 @@ Place moec::emulator::accessGlobal(Warp &warp, const Inst &inst, unsigned lane,
                                    uint64_t address, uint32_t bytes,
                                    Access access) {
   Device &device = warp.cta.device;
-  Region *region = device.findRegion(address, bytes);
+  Region *region = device.findRegion(address, bytes, warp.cta.grid);
   if (!region) {
     device.report("bounds", &warp, &inst, lane,
                   fmt::format("{} of {} bytes at global address {:#x}, which "
-                              "is in no allocation",
-                              verbOf(access), bytes, address));
+                              "{}",
+                              verbOf(access), bytes, address,
+                              device.whyUnreachable(address)));
     return scratch();
   }
   if (address % bytes)
@@ -93,7 +94,7 @@ Place moec::emulator::accessGlobal(Warp &warp, const Inst &inst, unsigned lane,
   if (region->shadow && access != Access::Unchecked)
     region->shadow->access(
         {warp, inst, lane,
-         access == Access::Atomic || inst.order != Order::Weak},
+         access == Access::Atomic || inst.order != Order::Weak, inst.isSystem},
         offset, bytes, access != Access::Read, address);
   return {reinterpret_cast<uint8_t *>(address),
           region->defined.empty() ? nullptr : &region->defined[offset]};

@@ -30,6 +30,10 @@ Order moec::emulator::orderOf(const NameParts &name) {
                                                        : Order::Weak;
 }
 
+bool moec::emulator::isSystemScope(const NameParts &name) {
+  return name.has("sys") || name.has("volatile");
+}
+
 /// Shared memory of different CTAs must not share a variable.
 static uint64_t keyOf(Warp &warp, const Inst &inst, uint64_t address) {
   if (inst.space == Space::Shared || isSharedWindow(address)) {
@@ -45,14 +49,17 @@ void moec::emulator::noteStrongRead(Warp &warp, const Inst &inst, unsigned lane,
   Device &device = warp.cta.device;
   if (!device.settings.checkRaces)
     return;
-  const Clocks *released =
-      device.syncVariables.find(keyOf(warp, inst, address));
-  if (!released)
-    return;
-  if (inst.order == Order::Acquire || inst.order == Order::AcquireRelease)
-    warp.clocks.acquire(1u << lane, *released);
-  else
-    warp.clocks.observe(lane, *released);
+  const unsigned gpu = warp.cta.grid.launch.gpu;
+  for (const SyncVariables::Release &released :
+       device.syncVariables.find(keyOf(warp, inst, address))) {
+    const bool isOther = released.gpu != gpu;
+    if (isOther && !(released.isSystem && inst.isSystem))
+      continue;
+    if (inst.order == Order::Acquire || inst.order == Order::AcquireRelease)
+      warp.clocks.acquire(1u << lane, released.clocks);
+    else
+      warp.clocks.observe(lane, released.clocks, isOther);
+  }
 }
 
 void moec::emulator::noteStrongWrite(Warp &warp, const Inst &inst,
@@ -62,14 +69,20 @@ void moec::emulator::noteStrongWrite(Warp &warp, const Inst &inst,
   if (!device.settings.checkRaces)
     return;
   const uint64_t key = keyOf(warp, inst, address);
+  const unsigned gpu = warp.cta.grid.launch.gpu;
   if (inst.order == Order::Release || inst.order == Order::AcquireRelease) {
-    Clocks what;
-    what.cta = warp.cta.id;
-    warp.clocks.release(1u << lane, what);
+    SyncVariables::Release what{gpu, inst.isSystem, {}};
+    what.clocks.cta = warp.cta.id;
+    warp.clocks.release(1u << lane, what.clocks);
     device.syncVariables.release(key, what, isAtomic);
-  } else if (ClocksPointer fenced = warp.clocks.fenced(lane)) {
-    device.syncVariables.release(key, *fenced, isAtomic);
-  } else if (!isAtomic) {
-    device.syncVariables.forget(key);
+    return;
   }
+  if (!isAtomic)
+    device.syncVariables.forget(key);
+  if (ClocksPointer fenced = warp.clocks.fenced(lane, false))
+    device.syncVariables.release(key, {gpu, false, *fenced}, /*kept=*/true);
+  if (!inst.isSystem)
+    return;
+  if (ClocksPointer fenced = warp.clocks.fenced(lane, true))
+    device.syncVariables.release(key, {gpu, true, *fenced}, /*kept=*/true);
 }

@@ -20,6 +20,8 @@ namespace moec::emulator {
 /// The state space and the memory order that a name says.
 Space spaceOf(const NameParts &name);
 Order orderOf(const NameParts &name);
+/// True if the scope is the system.
+bool isSystemScope(const NameParts &name);
 
 /// A lane learns by a strong read of `address`, and releases by a strong
 /// write.

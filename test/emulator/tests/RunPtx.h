@@ -65,7 +65,8 @@ add.s64 %mine, %mine, %base;
   }
 
   /// Launches a body on the device that run() made.
-  void launch(const std::string &body, bool programmatic = false) {
+  void launch(const std::string &body, bool programmatic = false,
+              unsigned gpu = 0) {
     auto module = std::shared_ptr<Module>(parsePtx(textOf(body)));
     Launch launch;
     launch.module = module;
@@ -78,7 +79,7 @@ add.s64 %mine, %mine, %base;
     const auto address = reinterpret_cast<uint64_t>(words.data());
     launch.params.resize(8);
     std::memcpy(launch.params.data(), &address, 8);
-    device->enqueue(0, std::move(launch));
+    device->enqueue(gpu, std::move(launch));
   }
 
   /// The texts of all findings.

@@ -1,0 +1,278 @@
+//===- EmulatedRanksTest.cpp - ranks on emulated GPUs ---------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Runs packages of all_to_all = one_sided with each rank in a thread and on an
+// emulated GPU. Kernels reach the windows of other GPUs by peer access, without
+// NCCL. Each rank must get the whole layer's output for its tokens, and the
+// emulator must report nothing.
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/api/Context.h"
+#include "runtime/comm/Peers.h"
+#include "runtime/host/RankGroup.h"
+#include "test/conformance/RankRuns.h"
+
+#include <cstdlib>
+#include <thread>
+
+using namespace moec;
+using namespace moec::test;
+using runtime::cuda::CUstream;
+
+namespace {
+
+comm::PeerOptions peerOptions(int64_t rank) {
+  comm::PeerOptions options;
+  options.ordinal = int(rank);
+  return options;
+}
+
+/// A rank's package, weights and context on a GPU.
+class GpuRank {
+public:
+  GpuRank(const Shares &shares, int64_t number)
+      : host(takeRank(shares, number)), number(number) {}
+
+  /// Loads the package and connects it. All ranks do it together.
+  Result<void> open(const Shares &shares, host::RankGroup &group) {
+    place = TRY(runtime::CudaPlace::find(int(number)));
+    const runtime::ContextScope scope(*place.driver, place.context);
+    TRY(place.driver->check(
+        place.driver->streamCreate(&stream, runtime::cuda::kStreamNonBlocking),
+        "cuStreamCreate"));
+    runtime::LoadOptions options;
+    options.ordinal = int(number);
+    options.rank = number;
+    package = TRY(runtime::Package::load(shares, options));
+    std::vector<runtime::Tensor> weights;
+    for (const auto &[name, bytes] : host.stored)
+      weights.push_back(TRY(upload(name, bytes, 1)));
+    for (const Pack &pack : package->target().pack)
+      if (!pack.inPlace)
+        weights.push_back(TRY(allocate(pack.result, 1)));
+    layer = TRY(runtime::Layer::create(package, weights, {}, stream));
+    auto end = TRY(group.end(number));
+    std::shared_ptr<comm::Communicator> communicator =
+        TRY(comm::connectPeers(std::move(end), peerOptions(number)));
+    constexpr int64_t kMaxTokens = 16;
+    const int64_t bytes = TRY(package->workspaceBytes(kMaxTokens));
+    workspace = TRY(runtime::DeviceMemory::allocate(place, uint64_t(bytes)));
+    context = TRY(runtime::Context::create(
+        package, reinterpret_cast<void *>(workspace.address()), uint64_t(bytes),
+        {}, communicator));
+    return {};
+  }
+
+  /// Runs so many tokens, and leaves their output in `out`.
+  Result<void> run(int64_t tokens, const Bytes &x, const Bytes &logits) {
+    const runtime::ContextScope scope(*place.driver, place.context);
+    std::vector<runtime::Tensor> tensors = {
+        TRY(upload("x", x, tokens)), TRY(upload("logits", logits, tokens)),
+        TRY(allocate("out", tokens))};
+    TRY(context->run(*layer, stream, tensors, tokens, {}));
+    TRY(place.driver->check(place.driver->streamSynchronize(stream),
+                            "cuStreamSynchronize"));
+    out = Bytes(tokens * host.layer.hidden * 4);
+    return place.driver->check(
+        place.driver->memcpyDtoH(
+            out.span.data(),
+            reinterpret_cast<runtime::cuda::CUdeviceptr>(tensors.back().data),
+            out.span.size()),
+        "cuMemcpyDtoH");
+  }
+
+  Rank host; ///< for its weights
+  Bytes out;
+
+private:
+  Result<runtime::Tensor> allocate(std::string_view name, int64_t tokens) {
+    const Value *value =
+        findValue(package->manifest(), package->target(), name);
+    if (!value)
+      return invalidArgument("the package has no value {}", name);
+    const Symbols symbols = TRY(symbolsFor(
+        package->manifest(), TRY(tokensOfRanks(package->manifest(), tokens)),
+        package->smCount()));
+    runtime::Tensor tensor;
+    tensor.name = name;
+    tensor.rank = int32_t(value->shape.size());
+    for (size_t i = 0; i < value->shape.size(); ++i)
+      tensor.shape[i] = TRY(value->shape[i].evaluate(symbols));
+    memory.push_back(TRY(runtime::DeviceMemory::allocate(
+        place, uint64_t(TRY(valueBytes(*value, symbols))))));
+    tensor.data = reinterpret_cast<void *>(memory.back().address());
+    return tensor;
+  }
+  Result<runtime::Tensor> upload(std::string_view name, const Bytes &bytes,
+                                 int64_t tokens) {
+    runtime::Tensor tensor = TRY(allocate(name, tokens));
+    TRY(place.driver->upload(memory.back().address(), bytes.span.data(),
+                             bytes.span.size()));
+    return tensor;
+  }
+
+  const int64_t number;
+  runtime::CudaPlace place;
+  CUstream stream = nullptr;
+  std::vector<runtime::DeviceMemory> memory;
+  runtime::DeviceMemory workspace;
+  std::shared_ptr<const runtime::Package> package;
+  std::unique_ptr<runtime::Layer> layer;
+  std::unique_ptr<runtime::Context> context;
+};
+
+/// A layout, and the emulator's timing.
+struct Emulated {
+  Layout layout;
+  const char *timing;
+};
+void PrintTo(const Emulated &emulated, std::ostream *out) {
+  *out << emulated.layout.name << " " << emulated.timing;
+}
+
+/// Makes every later load of this process one on emulated GPUs. False if the
+/// process has others already: the driver is opened once.
+bool emulate(const std::string &settings) {
+  static const std::string first = settings;
+  const std::string library =
+      std::string(std::getenv("MOEC_BINARY_DIR")) + "/lib/libmoec-emulator.so";
+  if (const char *real = std::getenv("MOEC_NVRTC_PATH");
+      real && real != library)
+    setenv("MOEC_EMULATOR_NVRTC", real, /*overwrite=*/1);
+  setenv("MOEC_CUDA_DRIVER_PATH", library.c_str(), /*overwrite=*/1);
+  setenv("MOEC_NVRTC_PATH", library.c_str(), /*overwrite=*/1);
+  setenv("MOEC_WORKER", "off", /*overwrite=*/1);
+  setenv("MOEC_EMULATOR", settings.c_str(), /*overwrite=*/1);
+  return first == settings;
+}
+
+class OfEmulated : public testing::TestWithParam<Emulated> {
+protected:
+  void SetUp() override {
+    const char *nvrtc = std::getenv("MOEC_NVRTC_PATH");
+    if (!nvrtc || !*nvrtc)
+      GTEST_SKIP() << "no NVRTC on this machine";
+    if (!emulate(std::string("arch=sm_90a devices=2 seed=5 timing=") +
+                 GetParam().timing))
+      GTEST_SKIP() << "a process emulates in one timing";
+  }
+
+  /// Calls body(rank) for each, in a thread of its own.
+  template <typename Body>
+  void inThreads(std::vector<GpuRank> &ranks, host::RankGroup &group,
+                 Body body) {
+    std::vector<Result<void>> results(ranks.size());
+    std::vector<std::thread> threads;
+    for (size_t r = 0; r < ranks.size(); ++r)
+      threads.emplace_back([&, r] {
+        results[r] = body(ranks[r], int64_t(r));
+        if (!results[r])
+          group.abort("a rank failed");
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    for (size_t r = 0; r < ranks.size(); ++r)
+      ASSERT_TRUE(results[r])
+          << "rank " << r << ": " << results[r].error().message;
+  }
+};
+
+TEST_P(OfEmulated, EachRankGetsTheLayerOfItsTokens) {
+  const Layout &layout = GetParam().layout;
+  Rank whole(compileRank(layout, ""));
+  whole.fillWeights();
+  const Shares shares = compileRanks(layout);
+  std::vector<GpuRank> ranks;
+  for (int64_t r = 0; r < layout.ranks; ++r) {
+    ranks.emplace_back(shares, r);
+    ranks.back().host.takeWeights(whole);
+  }
+  auto group = *host::RankGroup::create(layout.ranks, {});
+  ASSERT_NO_FATAL_FAILURE(inThreads(ranks, *group, [&](GpuRank &rank, int64_t) {
+    return rank.open(shares, *group);
+  }));
+  const int64_t hidden = layout.hidden;
+  const int64_t rowBytes = hidden * whole.layer.inputType->bytes;
+  // The window serves one run after the other.
+  for (const int64_t tokens : {1, 6, 5}) {
+    SCOPED_TRACE(fmt::format("{} tokens", tokens));
+    const int64_t all = tokens * layout.ranks;
+    Bytes x(all * rowBytes), logits(all * layout.experts * 4);
+    fillX(whole.layer, kSeed, 0, all, x.span.data(), hidden);
+    ASSERT_TRUE(fillLogits(whole.layer, kSeed, "uniform", 0, all,
+                           *whole.layer.logitsType, logits.span.data()));
+    const auto wanted = whole.run(all, x, logits);
+    ASSERT_TRUE(wanted) << wanted.error().message;
+    ASSERT_NO_FATAL_FAILURE(
+        inThreads(ranks, *group, [&](GpuRank &rank, int64_t r) {
+          Bytes myX(tokens * rowBytes), mine(tokens * layout.experts * 4);
+          std::memcpy(myX.span.data(), x.span.data() + r * tokens * rowBytes,
+                      myX.span.size());
+          std::memcpy(mine.span.data(),
+                      logits.span.data() + r * tokens * layout.experts * 4,
+                      mine.span.size());
+          return rank.run(tokens, myX, mine);
+        }));
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      const auto *out =
+          reinterpret_cast<const float *>(ranks[r].out.span.data());
+      const auto *expected =
+          reinterpret_cast<const float *>(whole.out.span.data()) +
+          int64_t(r) * tokens * hidden;
+      std::vector<double> sums(expected, expected + tokens * hidden);
+      std::vector<int64_t> rows(static_cast<size_t>(tokens));
+      std::iota(rows.begin(), rows.end(), 0);
+      const reference::Report report = reference::compareRows(
+          sums, rows, hidden, out, *reference::findElement("f32"), hidden,
+          layout.tolerance);
+      EXPECT_TRUE(report.passed) << "rank " << r << ": " << report.text;
+    }
+  }
+}
+
+/// A layout whose ranks have tokens of their own. Kernels round the
+/// intermediate like the host device but add in another order.
+Layout ofTwoGpus(Layout layout) {
+  layout.more = ", all_to_all = \"one_sided\"";
+  layout.hidden = 128, layout.intermediate = 128;
+  layout.tolerance = 0.02;
+  return layout;
+}
+
+const Layout kExperts =
+    ofTwoGpus({"ep2", "dp = 2, ep", 2, 8, "bf16", "grouped", "silu"});
+// Each rank has half of the columns of every expert, and tokens of its own.
+const Layout kTensors =
+    ofTwoGpus({"tp2", "tp = 2, sp = 2", 2, 4, "bf16", "grouped", "silu"});
+
+INSTANTIATE_TEST_SUITE_P(
+    Ranks, OfEmulated,
+    testing::Values(Emulated{kExperts, "late"}, Emulated{kExperts, "random"},
+                    Emulated{kTensors, "late"}, Emulated{kTensors, "random"}),
+    [](const auto &info) {
+      return std::string(info.param.layout.name) + "_" + info.param.timing;
+    });
+
+/// NCCL is a library of kernels of its own, which nothing emulates.
+TEST(EmulatedRanks, CollectivesNeedNccl) {
+  const char *nvrtc = std::getenv("MOEC_NVRTC_PATH");
+  if (!nvrtc || !*nvrtc)
+    GTEST_SKIP() << "no NVRTC on this machine";
+  if (!emulate("arch=sm_90a devices=2"))
+    GTEST_SKIP() << "a process emulates in one timing";
+  auto group = *host::RankGroup::create(1, {});
+  auto end = group->end(0);
+  ASSERT_TRUE(end);
+  auto peers = comm::connectPeers(std::move(*end), peerOptions(0));
+  ASSERT_TRUE(peers) << peers.error().message;
+  const Result<void> prepared = (*peers)->prepare(1, 1);
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(prepared.error().code, ErrorCode::NoCommunication);
+}
+
+} // namespace
