@@ -8,7 +8,7 @@
 #
 #   runtime    libmoec-runtime.so, moec-run, moec-nvrtc, moec-measure, headers of the runtime, the CMake package
 #   compiler   libmoec.so, moec, moec-opt, headers of the compiler
-#   python     libmoec.so as one file without links, moec-nvrtc and moec-measure, in moec/, as a wheel has them
+#   python     libmoec.so as one file without links, moec-run, moec-opt, moec-nvrtc and moec-measure, in moec/, as a wheel has them
 #
 # The libraries have a SONAME with the version that the C ABI is compatible with: 0.1 for 0.1.x.
 include(GNUInstallDirs)
@@ -48,7 +48,9 @@ if(MOEC_BUILD_COMPILER)
   install(FILES ${PROJECT_SOURCE_DIR}/runtime/include/moec/compiler.h ${PROJECT_SOURCE_DIR}/runtime/include/moec/compiler.hpp
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/moec COMPONENT compiler)
   install(PROGRAMS $<TARGET_FILE:moec-shared> DESTINATION moec RENAME libmoec.so COMPONENT python EXCLUDE_FROM_ALL)
-  install(PROGRAMS $<TARGET_FILE:moec-nvrtc> $<TARGET_FILE:moec-measure> DESTINATION moec COMPONENT python EXCLUDE_FROM_ALL)
+  foreach(program moec-run moec-opt moec-nvrtc moec-measure)
+    install(PROGRAMS $<TARGET_FILE:${program}> DESTINATION moec COMPONENT python EXCLUDE_FROM_ALL)
+  endforeach()
 endif()
 
 configure_file(${CMAKE_CURRENT_LIST_DIR}/moecConfig.cmake ${PROJECT_BINARY_DIR}/package/moecConfig.cmake COPYONLY)

@@ -55,12 +55,10 @@ static bool runsHere(const Architecture &arch,
                          static_cast<int>(device.computeMinor));
 }
 
-/// The arch that has most of what the device can: the one of its very compute
-/// capability, arch-specific if there is one.
-static const Architecture *bestArch(const runtime::DeviceInfo &device) {
+const Architecture *compiler::bestArchOf(int major, int minor) {
   const Architecture *best = nullptr;
   for (const Architecture &arch : catalog::kArchitectures)
-    if (runsHere(arch, device) &&
+    if (catalog::runsOn(arch, major, minor) &&
         (!best || arch.minor > best->minor ||
          (arch.minor == best->minor && arch.compatibility == "exact")))
       best = &arch;
@@ -196,7 +194,9 @@ Result<void> compiler::resolveTargets(CompileOptions &options) {
                      "arch native: expected a GPU here, got none ({}); name "
                      "an arch or a GPU, sm_90a or h100 say",
                      device.error().message);
-      const Architecture *best = bestArch(*device);
+      const Architecture *best =
+          bestArchOf(static_cast<int>(device->computeMajor),
+                     static_cast<int>(device->computeMinor));
       if (!best)
         return Error(ErrorCode::InvalidArgument,
                      "arch native: {} has compute capability {}.{}, for which "

@@ -15,6 +15,7 @@
 #define MOEC_COMPILER_TARGETNAMES_H
 
 #include "compiler/CompileOptions.h"
+#include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/Gpus.h"
 #include "runtime/support/Result.h"
 
@@ -26,6 +27,11 @@ namespace moec::compiler {
 /// `gpu` becomes the GPU that is here if it runs one of the archs. Warns of an
 /// arch whose twin has more engines.
 Result<void> resolveTargets(CompileOptions &options);
+
+/// Returns the arch that has most of what a device of this compute capability
+/// can: the one of that very capability, arch-specific if there is one. Null
+/// if none runs on it.
+const catalog::Architecture *bestArchOf(int major, int minor);
 
 /// Returns the GPU that a user's word names: a row's name, the beginning of
 /// one ("h200"), or a driver's name for the device. Of several rows that begin

@@ -15,11 +15,14 @@
 #include "compiler/command/Commands.h"
 
 #include "compiler/Input.h"
+#include "compiler/command/Programs.h"
+#include "runtime/support/Bytes.h"
 #include "runtime/support/CommandLine.h"
 #include "runtime/support/Counts.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Guard.h"
 #include "runtime/support/ProgressDisplay.h"
+#include "runtime/support/Terminal.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
@@ -207,7 +210,7 @@ std::string checkPath(const std::string &path) {
 }
 
 int fail(const Error &error) {
-  fmt::print(stderr, "moec: {}\n", error.message);
+  printError("moec", error.message);
   return 1;
 }
 
@@ -221,7 +224,8 @@ public:
   CommandLine();
   /// Returns the exit status if there is nothing to run.
   std::optional<int> parse(int argc, char **argv);
-  Result<void> run();
+  /// Returns the exit status of a command that was not refused.
+  Result<int> run();
 
   bool explains() const { return explain->parsed(); }
   CommandOptions options;
@@ -230,13 +234,19 @@ private:
   void addCompile();
   void addExplain();
   void addTune();
+  void addList();
+  void addCache();
+  void addOthers();
+  std::vector<std::string> commandNames() const;
 
   CLI::App app{"moec: a compiler for Mixture-of-Experts layers", "moec"};
   CLI::App *compile = nullptr, *explain = nullptr, *tune = nullptr,
-           *list = nullptr;
+           *list = nullptr, *cache = nullptr, *doctor = nullptr,
+           *completion = nullptr;
   TuneOptions tuning;
-  std::string phase = "package", table;
-  bool noCubin = false;
+  CacheCommand caching;
+  std::string phase = "package", table, shell;
+  bool noCubin = false, asJson = false, compiles = false;
 };
 
 } // namespace
@@ -254,12 +264,18 @@ void CommandLine::addCompile() {
       ->check(oneOf(emitNames()));
   compile->add_flag("--no-cubin", noCubin,
                     "leave compiling of the kernels to the load");
+  compile->add_flag("--json", options.json, "for programs");
 }
 
 void CommandLine::addExplain() {
   explain = app.add_subcommand("explain", "says what would be chosen, and why");
   addInputOptions(*explain, options);
-  explain->add_flag("--json", options.json, "for programs");
+  CLI::Option *json = explain->add_flag("--json", options.json, "for programs");
+  explain
+      ->add_flag("--brief", options.brief,
+                 "the choice, sizes and predicted times, without refused "
+                 "candidates and kernels")
+      ->excludes(json);
   explain
       ->add_option("--tokens", options.explain.tokens,
                    "token counts to predict times for, 1,64,512 say")
@@ -289,22 +305,127 @@ void CommandLine::addTune() {
   addTuneOptions(*tune, tuning);
 }
 
+void CommandLine::addList() {
+  list = app.add_subcommand("list", "prints the catalog: names that options "
+                                    "take, and models");
+  list->add_option(
+          "TABLE", table,
+          fmt::format("{}; all if absent", fmt::join(listTables(), ", ")))
+      ->check(oneOf(listTables()));
+  list->add_flag("--json", asJson, "for programs");
+}
+
+/// "30d" or "12h", or a number of days.
+static std::string daysOf(std::string text) {
+  const bool isHours = text.ends_with('h');
+  if (isHours || text.ends_with('d'))
+    text.pop_back();
+  if (!isHours || !checkPositive(text).empty())
+    return text;
+  constexpr double kHoursPerDay = 24;
+  return fmt::format("{}", std::stod(text) / kHoursPerDay);
+}
+
+void CommandLine::addCache() {
+  cache = app.add_subcommand("cache", "lists, measures, bounds and empties the "
+                                      "cache of compiled kernels");
+  cache
+      ->add_option("ACTION", caching.action,
+                   "show: sizes; list: each kernel; trim: removes the kernels "
+                   "that were not used for longest; clear: removes all")
+      ->capture_default_str()
+      ->check(oneOf(cacheActions()));
+  cache->add_option("--cache-dir", caching.folder,
+                    "the cache (default: MOEC_CACHE_DIR, else ~/.cache/moec)");
+  cache->add_option("--arch", caching.arch, "kernels of this arch only");
+  cache
+      ->add_option_function<std::string>(
+          "--max-size",
+          [this](const std::string &text) {
+            caching.maxBytes = *parseBytes(text);
+          },
+          "trim to this size, 2G say; MOEC_CACHE_SIZE keeps one")
+      ->check([](const std::string &text) -> std::string {
+        const auto bytes = parseBytes(text);
+        return bytes ? "" : bytes.error().message;
+      });
+  cache
+      ->add_option("--older-than", caching.olderThanDays,
+                   "remove what was not used for this time, 30d or 12h say")
+      ->transform(daysOf)
+      ->check(checkPositive);
+  cache->add_flag("--dry-run", caching.dryRun,
+                  "say what would be removed, and remove nothing");
+  cache->add_flag("--json", caching.json, "for programs");
+}
+
+void CommandLine::addOthers() {
+  for (const ProgramCommand &each : programCommands())
+    app.add_subcommand(std::string(each.name), std::string(each.summary));
+  addCache();
+  doctor = app.add_subcommand("doctor", "says what this machine can do, and "
+                                        "what to install");
+  doctor->add_flag("--compile", compiles, "also compile a small layer");
+  doctor->add_flag("--json", asJson, "for programs");
+  completion = app.add_subcommand(
+      "completion", "prints a script by which a shell completes words: eval "
+                    "\"$(moec completion bash)\"");
+  completion->add_option("SHELL", shell, "bash or zsh")
+      ->required()
+      ->check(oneOf({"bash", "zsh"}));
+  app.add_subcommand("help", "prints the options of a command");
+}
+
+std::vector<std::string> CommandLine::commandNames() const {
+  std::vector<std::string> names;
+  for (const CLI::App *each :
+       app.get_subcommands([](const CLI::App *) { return true; }))
+    names.push_back(each->get_name());
+  return names;
+}
+
 CommandLine::CommandLine() {
   app.set_version_flag("--version", std::string(compilerVersion()));
   app.require_subcommand(1);
   options.compile.tunedStore = true;
   addCompile();
   addExplain();
+  addList();
   addTune();
-  list = app.add_subcommand("list", "prints the catalog");
-  list->add_option("TABLE", table, "which table; all if absent")
-      ->check(oneOf(listTables()));
+  addOthers();
+}
+
+/// Exit status 2, with the reason on standard error.
+static int refuseWords(std::string_view reason) {
+  printError("moec", reason);
+  return kUsageStatus;
+}
+
+/// Names an option of moec cache that is missing or has no effect; "" if there
+/// is none.
+static std::string misuse(const CacheCommand &command) {
+  const bool removes = command.action == "trim" || command.action == "clear";
+  const bool hasLimit = command.maxBytes || command.olderThanDays >= 0;
+  if (command.action == "trim" && !hasLimit)
+    return "cache trim: expected --max-size=SIZE or --older-than=TIME, got "
+           "none";
+  if (command.action == "clear" && command.maxBytes)
+    return "cache clear removes all: expected no --max-size; moec cache trim "
+           "--max-size=SIZE keeps a part";
+  if (!removes && (hasLimit || command.dryRun))
+    return fmt::format("cache {} removes nothing: expected no --max-size, "
+                       "--older-than and --dry-run; moec cache trim takes them",
+                       command.action);
+  return "";
 }
 
 std::optional<int> CommandLine::parse(int argc, char **argv) {
   if (const std::optional<int> ended = parseCommandLine(app, argc, argv))
     return ended;
-  if (!list->parsed())
+  if (cache->parsed())
+    if (const std::string reason = misuse(caching); !reason.empty())
+      return refuseWords(reason);
+  if (compile->parsed() || explain->parsed() || tune->parsed())
     for (CompileOptions *compile : {&options.compile, &tuning.compile})
       addVariables(*compile);
   options.emitsLayerJson = phase == kLayerJson;
@@ -313,14 +434,25 @@ std::optional<int> CommandLine::parse(int argc, char **argv) {
   return std::nullopt;
 }
 
-Result<void> CommandLine::run() {
-  if (list->parsed())
-    return runList(table);
-  if (tune->parsed())
-    return runTune(tuning);
-  const std::unique_ptr<mlir::MLIRContext> context = makeContext();
-  return explains() ? runExplain(options, *context)
-                    : runCompile(options, *context);
+Result<int> CommandLine::run() {
+  if (doctor->parsed())
+    return runDoctor(asJson, compiles);
+  const auto done = [&]() -> Result<void> {
+    if (completion->parsed())
+      return writeStandardOutput(completionText(shell, commandNames()));
+    if (cache->parsed())
+      return runCache(caching);
+    if (list->parsed())
+      return runList(table, asJson);
+    if (tune->parsed())
+      return runTune(tuning);
+    const std::unique_ptr<mlir::MLIRContext> context = makeContext();
+    return explains() ? runExplain(options, *context)
+                      : runCompile(options, *context);
+  }();
+  if (!done)
+    return done.error();
+  return 0;
 }
 
 /// Reads the cases of a file. Words of a line follow those of the command line.
@@ -348,7 +480,31 @@ static Result<std::vector<Case>> readCases(const std::string &path, int argc,
   return cases;
 }
 
-static int runMain(int argc, char **argv) {
+/// `moec` and `moec help` mean `moec --help`, `moec help X` means
+/// `moec X --help`, and `moec env` is the former name of `moec doctor`.
+static std::vector<std::string> canonicalWords(int argc, char **argv) {
+  std::vector<std::string> words(argv, argv + argc);
+  if (words.size() == 1)
+    words.emplace_back("--help");
+  if (words[1] == "env")
+    words[1] = "doctor";
+  if (words[1] == "help") {
+    words.erase(words.begin() + 1);
+    words.emplace_back("--help");
+  }
+  return words;
+}
+
+static int runWords(std::vector<std::string> words) {
+  if (const std::optional<int> status =
+          runProgram(words[1], {words.begin() + 2, words.end()}))
+    return *status;
+  std::vector<char *> arguments;
+  for (std::string &word : words)
+    arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const int argc = static_cast<int>(words.size());
+  char **argv = arguments.data();
   CommandLine line;
   if (const std::optional<int> status = line.parse(argc, argv))
     return *status;
@@ -363,14 +519,8 @@ static int runMain(int argc, char **argv) {
     return runCases(std::move(*cases),
                     line.explains() ? runExplain : runCompile);
   }
-  const Result<void> done = line.run();
-  return done ? 0 : fail(done.error());
-}
-
-/// Exit status 2, with the reason on standard error.
-static int refuseWords(const char *reason) {
-  fmt::print(stderr, "moec: {}\n", reason);
-  return 2;
+  const Result<int> status = line.run();
+  return status ? *status : fail(status.error());
 }
 
 int moec::compiler::runCommand(int argc, char **words) {
@@ -381,7 +531,7 @@ int moec::compiler::runCommand(int argc, char **words) {
     for (int i = 0; i < argc; ++i)
       if (!words[i])
         return refuseWords("a word of the command line is NULL");
-    const int status = runMain(argc, words);
+    const int status = runWords(canonicalWords(argc, words));
     // A program that goes on may write to the same file by other means.
     if (std::fflush(stdout) != 0 && status == 0)
       return fail(fileError("cannot write", "standard output"));

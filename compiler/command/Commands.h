@@ -28,7 +28,8 @@ struct CommandOptions {
   Phase emit = Phase::Package;
   bool emitsLayerJson = false; ///< in place of `emit`
   std::string output;          ///< -o; "" = standard output, or <layer>.moec
-  bool json = false;           ///< explain prints JSON
+  bool json = false;           ///< for programs
+  bool brief = false;          ///< explain leaves details out
   std::string html;            ///< explain writes a page here; "" = none
   std::string bench;           ///< measured times for the page; "" = none
   std::string cases;           ///< a file whose lines are cases; "" = one input
@@ -64,10 +65,34 @@ int runCases(std::vector<Case> cases, RunCase run);
 Result<void> runTune(const TuneOptions &options);
 
 /// `moec list [table]`; "" prints every table.
-Result<void> runList(const std::string &table);
+Result<void> runList(const std::string &table, bool json);
 
 /// The tables that `moec list` knows.
 std::vector<std::string> listTables();
+
+struct CacheCommand {
+  std::string action = "show"; ///< one of cacheActions()
+  std::string folder;          ///< "" takes the runtime's default
+  std::string arch;            ///< entries of this arch only; "" takes all
+  std::optional<uint64_t> maxBytes;
+  double olderThanDays = -1; ///< days since the last use; negative takes all
+  bool dryRun = false, json = false;
+};
+
+/// `moec cache`: prints the kernel cache or removes entries.
+Result<void> runCache(const CacheCommand &command);
+std::vector<std::string> cacheActions();
+
+/// `moec doctor`. Returns the exit status: 1 if kernels cannot be compiled or
+/// stored here. `compiles` also compiles a small layer.
+Result<int> runDoctor(bool json, bool compiles);
+
+/// `moec completion`: a script for bash or zsh.
+std::string completionText(std::string_view shell,
+                           const std::vector<std::string> &commands);
+
+/// Writes a text at once, so that a full disk is an error of the command.
+Result<void> writeStandardOutput(std::string_view text);
 
 // The tables of dialect/catalog and of families of models as JSON.
 // docs/reference/c-api.md lists the fields.

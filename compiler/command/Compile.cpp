@@ -15,19 +15,29 @@
 #include "compiler/import/Import.h"
 #include "dialect/Moe.h"
 #include "runtime/package/Ranks.h"
+#include "runtime/support/Bytes.h"
+#include "runtime/support/Clock.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Interrupt.h"
 #include "runtime/support/StagedFolder.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
+#include <unistd.h>
 
 using namespace moec;
 using namespace moec::compiler;
+
+Result<void> moec::compiler::writeStandardOutput(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
+      std::fflush(stdout) != 0)
+    return fileError("cannot write", "standard output");
+  return {};
+}
 
 namespace {
 
@@ -67,10 +77,7 @@ Result<void> writeOutput(const CommandOptions &options, const std::string &path,
     options.printed->append(text);
     return {};
   }
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
-      std::fflush(stdout) != 0)
-    return fileError("cannot write", "standard output");
-  return {};
+  return writeStandardOutput(text);
 }
 
 /// Texts by path: to standard output one after the other, or as a folder that
@@ -130,24 +137,57 @@ std::string ranksText(const Shares &shares, const Manifest &manifest) {
   return ", " + describeRanks(ranks);
 }
 
-Result<void> writeCompiled(Input &input, const CommandOptions &options) {
+/// The sizes of all files of a package.
+uint64_t bytesOf(const Shares &shares) {
+  uint64_t bytes = 0;
+  for (const PackageFiles &share : shares)
+    for (const auto &[path, text] : share.files)
+      bytes += text.size();
+  return bytes;
+}
+
+Result<void> writeCompiled(Input &input, const CommandOptions &options,
+                           Clock::time_point start) {
   const SignalsInterrupt signals;
   Shares shares = TRY(makeShares(input.get(), options.compile));
-  const std::string &name = shares.front().manifest.name;
+  const std::string name = shares.front().manifest.name;
   std::string folder = options.output.empty() ? name + ".moec" : options.output;
-  std::string summary;
+  std::vector<std::string> lines;
+  nlohmann::ordered_json targets = nlohmann::ordered_json::array();
   for (const PackageFiles &files : shares)
     for (const Target &target : files.manifest.targets) {
       size_t cubins = 0;
       for (const Kernel &kernel : target.kernels)
         cubins += !kernel.cubin.empty();
-      summary += fmt::format(
-          "{}: {} for {}: {} variants, {} kernels, {} cubins{}\n", folder, name,
+      lines.push_back(fmt::format(
+          "{}: {} for {}: {} variants, {} kernels, {} cubins{}", folder, name,
           target.arch, target.variants.size(), target.kernels.size(), cubins,
-          ranksText(shares, files.manifest));
+          ranksText(shares, files.manifest)));
+      targets.push_back({{"arch", target.arch},
+                         {"variants", target.variants.size()},
+                         {"kernels", target.kernels.size()},
+                         {"cubins", cubins},
+                         {"ranks", ranksOf(files.manifest)}});
     }
-  return writeShares(std::move(shares), folder,
-                     [&] { return writeOutput(options, "", summary); });
+  const uint64_t bytes = bytesOf(shares);
+  return writeShares(std::move(shares), folder, [&] {
+    const double seconds = millisecondsSince(start) / 1000;
+    if (options.json) {
+      const nlohmann::ordered_json made = {{"package", folder},
+                                           {"layer", name},
+                                           {"targets", targets},
+                                           {"bytes", bytes},
+                                           {"seconds", seconds}};
+      return writeOutput(options, "", made.dump(2) + "\n");
+    }
+    const std::string total =
+        fmt::format("{} in {:.1f} s", bytesText(bytes), seconds);
+    if (lines.size() == 1)
+      return writeOutput(options, "", fmt::format("{}, {}\n", lines[0], total));
+    return writeOutput(
+        options, "",
+        fmt::format("{}\n{}: {}\n", fmt::join(lines, "\n"), folder, total));
+  });
 }
 
 /// The layer JSON that the input became, once it is a layer again.
@@ -163,7 +203,13 @@ Result<void> writeDescription(Input &input, const CommandOptions &options) {
 
 Result<void> moec::compiler::runCompile(const CommandOptions &asked,
                                         mlir::MLIRContext &context) {
+  const Clock::time_point start = Clock::now();
   CommandOptions options = asked;
+  if (options.json && options.emit != Phase::Package)
+    return invalidArgument("--json is of a package: expected no --emit={} "
+                           "next to it",
+                           options.emitsLayerJson ? "layer-json"
+                                                  : phaseName(options.emit));
   TRY(resolveTargets(options.compile));
   Input input(context);
   if (options.emitsLayerJson)
@@ -177,7 +223,7 @@ Result<void> moec::compiler::runCompile(const CommandOptions &asked,
   case Phase::Ptx:
     return writeSources(input, options);
   case Phase::Package:
-    return writeCompiled(input, options);
+    return writeCompiled(input, options, start);
   default: {
     std::string text = print(input.get());
     if (!text.ends_with('\n'))
@@ -193,6 +239,17 @@ static Result<void> writePage(const nlohmann::ordered_json &report,
                               const std::string &path) {
   const std::string page = TRY(html::makePage(report.dump(), bench));
   return writeFileAtomically(path, page);
+}
+
+/// The report as text. A terminal and --brief have no long lines.
+static std::string readableText(const nlohmann::ordered_json &report,
+                                const CommandOptions &options) {
+  constexpr size_t kColumns = 140;
+  const std::string text =
+      printable(options.brief ? briefText(report) : explainText(report));
+  const bool isShown = options.output.empty() && !options.printed &&
+                       ::isatty(STDOUT_FILENO) != 0;
+  return options.brief || isShown ? wrapped(text, kColumns) : text;
 }
 
 Result<void> moec::compiler::runExplain(const CommandOptions &asked,
@@ -221,5 +278,5 @@ Result<void> moec::compiler::runExplain(const CommandOptions &asked,
     TRY(writePage(*report, bench, options.html));
   return writeOutput(options, options.output,
                      options.json ? report->dump(2) + "\n"
-                                  : printable(explainText(*report)));
+                                  : readableText(*report, options));
 }

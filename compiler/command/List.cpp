@@ -7,6 +7,7 @@
 
 #include "compiler/command/Commands.h"
 
+#include "compiler/import/Families.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/Backends.h"
@@ -16,8 +17,10 @@
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 #include "runtime/support/NvrtcVersions.h"
+#include "runtime/support/Terminal.h"
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -109,8 +112,13 @@ std::vector<Listing> listings() {
   for (const auto &row : catalog::kRealizations)
     realizations.rows.push_back(
         cells(row.name, row.isAnotherLayer ? "yes" : "no", row.summary));
-  return {schemes, routing, activations, engines,
-          archs,   gpus,    backends,    realizations};
+
+  Listing families{"families", {"model types", "architectures"}, {}};
+  for (const ModelFamily &family : modelFamilies())
+    families.rows.push_back(
+        cells(family.modelTypes.text(), family.architectures.text()));
+  return {schemes, routing,  activations,  engines, archs,
+          gpus,    backends, realizations, families};
 }
 
 std::string textOf(const Listing &listing) {
@@ -121,10 +129,13 @@ std::string textOf(const Listing &listing) {
     for (size_t i = 0; i < row.size(); ++i)
       widths[i] = std::max(widths[i], row[i].size());
   std::string text;
-  for (const Row &row : rows)
+  for (const Row &row : rows) {
+    std::string line;
     for (size_t i = 0; i < row.size(); ++i)
-      text += i + 1 == row.size() ? row[i] + "\n"
+      line += i + 1 == row.size() ? row[i]
                                   : fmt::format("{:<{}}  ", row[i], widths[i]);
+    text += (&row == rows.data() ? colored(line, Color::Bold) : line) + "\n";
+  }
   return text;
 }
 
@@ -137,13 +148,16 @@ std::vector<std::string> moec::compiler::listTables() {
   return names;
 }
 
-Result<void> moec::compiler::runList(const std::string &table) {
-  bool first = true;
-  for (const Listing &listing : listings()) {
-    if (!table.empty() && table != listing.name)
-      continue;
-    fmt::print("{}{}", first ? "" : "\n", textOf(listing));
-    first = false;
+Result<void> moec::compiler::runList(const std::string &table, bool json) {
+  if (json) {
+    nlohmann::ordered_json all = catalogJson();
+    all["families"] = familiesJson();
+    return writeStandardOutput((table.empty() ? all : all.at(table)).dump(2) +
+                               "\n");
   }
-  return {};
+  std::string text;
+  for (const Listing &listing : listings())
+    if (table.empty() || table == listing.name)
+      text += (text.empty() ? "" : "\n") + textOf(listing);
+  return writeStandardOutput(text);
 }

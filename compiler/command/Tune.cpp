@@ -15,17 +15,8 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include <cstdio>
-
 using namespace moec;
 using namespace moec::compiler;
-
-static Result<void> say(const std::string &text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
-      std::fflush(stdout) != 0)
-    return fileError("cannot write", "standard output");
-  return {};
-}
 
 Result<void> moec::compiler::runTune(const TuneOptions &asked) {
   TuneOptions options = asked;
@@ -36,7 +27,7 @@ Result<void> moec::compiler::runTune(const TuneOptions &asked) {
   const nlohmann::ordered_json done = TRY(tune(options));
   if (!options.report.empty())
     TRY(writeFileAtomically(options.report, done.dump(2) + "\n"));
-  TRY(say(tuneText(done)));
+  TRY(writeStandardOutput(tuneText(done)));
   const auto failed = done["failed"].get<int64_t>();
   return failed == 0 ? Result<void>()
                      : Error(ErrorCode::DriverFailed,

@@ -52,6 +52,13 @@ void addAllowed(nlohmann::ordered_json &report,
 /// A report that is not a refusal, for people, ending in a newline.
 std::string explainText(const nlohmann::ordered_json &report);
 
+/// The layer, the choice for each target, sizes and predicted times: without
+/// refused candidates, weights and kernels.
+std::string briefText(const nlohmann::ordered_json &report);
+
+/// Breaks lines above `columns` between words; what follows is indented.
+std::string wrapped(std::string_view text, size_t columns);
+
 } // namespace moec::compiler
 
 #endif // MOEC_COMPILER_EXPLAIN_REPORT_H

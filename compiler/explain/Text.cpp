@@ -232,7 +232,8 @@ std::string summaryText(const ordered_json &summary) {
   return text + fmt::format("    engines by tokens: {}\n", ranges);
 }
 
-std::string targetText(const ordered_json &target) {
+/// The choice of a target: what computes it, and how.
+std::string choiceText(const ordered_json &target) {
   std::string text = fmt::format("target {}", textOf(target, "arch"));
   if (std::string gpu = textOf(target, "gpu"); !gpu.empty())
     text += fmt::format(", schedules assume {}", gpu);
@@ -255,6 +256,11 @@ std::string targetText(const ordered_json &target) {
   if (target.contains("emulated_since"))
     text +=
         fmt::format("  emulated since {}\n", textOf(target, "emulated_since"));
+  return text;
+}
+
+std::string targetText(const ordered_json &target) {
+  std::string text = choiceText(target);
   text += realizationsText(target.value("realizations", ordered_json::array()));
   for (const ordered_json &weight : target["weights"]) {
     text += fmt::format("  weight {}: {}", textOf(weight, "name"),
@@ -340,7 +346,8 @@ static std::string sharedText(const ordered_json &layer) {
       textOf(layer, "shared_apart"));
 }
 
-std::string moec::compiler::explainText(const ordered_json &report) {
+/// The layer, its rank and its origin.
+static std::string layerText(const ordered_json &report) {
   const ordered_json &layer = report["layer"];
   auto number = [&](const char *key) {
     return layer.contains(key) ? layer[key].dump() : std::string("?");
@@ -379,7 +386,41 @@ std::string moec::compiler::explainText(const ordered_json &report) {
                         textOf(row, "value"), textOf(row, "because"));
   if (layer.contains("origin"))
     text += originText(layer["origin"]);
+  return text;
+}
+
+std::string moec::compiler::explainText(const ordered_json &report) {
+  std::string text = layerText(report);
   for (const ordered_json &target : report["targets"])
     text += targetText(target);
   return text;
+}
+
+std::string moec::compiler::briefText(const ordered_json &report) {
+  std::string text = layerText(report);
+  for (const ordered_json &target : report["targets"])
+    text += choiceText(target) + summaryText(target["summary"]) +
+            predictionsText(target) + allowedText(target);
+  return text;
+}
+
+std::string moec::compiler::wrapped(std::string_view text, size_t columns) {
+  constexpr size_t kIndent = 4;
+  std::string made;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string line(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const size_t indent = std::min(line.find_first_not_of(' '), line.size());
+    const std::string blanks(indent + kIndent, ' ');
+    while (line.size() > columns) {
+      const size_t cut = line.rfind(' ', columns);
+      if (cut == std::string::npos || cut < blanks.size() + kIndent)
+        break;
+      made += line.substr(0, cut) + "\n";
+      line = blanks + line.substr(cut + 1);
+    }
+    made += line + "\n";
+  }
+  return made;
 }

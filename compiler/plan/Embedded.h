@@ -33,6 +33,9 @@ std::span<const EmbeddedFile> embeddedTuned();
 /// compiler/html/*.css.
 std::span<const EmbeddedFile> embeddedStyles();
 
+/// compiler/command/completion/moec.*: a script for each shell.
+std::span<const EmbeddedFile> embeddedCompletions();
+
 } // namespace moec::compiler
 
 #endif // MOEC_COMPILER_PLAN_EMBEDDED_H

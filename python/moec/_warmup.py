@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from moec import _c, _environment
+from moec import _c
 from moec._messages import Progress
 from moec.compiler import Files, Source, compile, explain
 from moec.errors import FileSystemError, InvalidArgument, MoecError, NotSupported, StrictMiss
@@ -87,6 +87,15 @@ class Warmup:
 
     def __repr__(self) -> str:
         return f"<moec.Warmup: {self.compiled} kernels compiled, {self.cached} in the cache>"
+
+
+def cache_folder() -> str:
+    """As the library finds it."""
+    if given := os.environ.get("MOEC_CACHE_DIR"):
+        return given
+    if base := os.environ.get("XDG_CACHE_HOME"):
+        return os.path.join(base, "moec")
+    return os.path.join(os.environ.get("HOME", ""), ".cache", "moec")
 
 
 def numbers(values: Iterable[int]) -> str:
@@ -234,7 +243,7 @@ def warmup(
     options = {name: value for name, value in options.items() if value is not None} | {"rank": rank}
     # One rank of several without a number would be the first.
     for_all = all_ranks or (rank is None and any(name in options for name in ("tp", "pcp", "dp")))
-    cache = os.fspath(cache_dir) if cache_dir is not None else _environment.cache_folder()
+    cache = os.fspath(cache_dir) if cache_dir is not None else cache_folder()
     planned = distinct_layers(source, options, layers)
     if options.get("no_shared_experts"):
         _check_shared_experts(source, planned)

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The command moec: `moec env`, `moec warmup` and `moec bench` are Python's, every other command is the library's."""
+"""The command moec: `moec warmup` and `moec bench` are Python's, every other command is the library's."""
 
 import argparse
 import ctypes
@@ -12,18 +12,6 @@ import signal
 import sys
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
-
-USAGE = """usage: moec env [--json] [--compile]
-       moec warmup MODEL [--arch ARCH ...] [--tp N] [--ep] [...]
-       moec bench LAYER [--tokens=N,...] [--systems=NAME,...] [...]
-
-  env     versions, GPUs, NVRTC and paths, to paste into an issue; --compile also compiles a small layer
-  warmup  compiles the kernels of all layers and ranks of a model into the kernel cache; moec warmup --help
-  bench   times a layer on this GPU beside what else computes it here; moec bench --help
-"""
-
-
-COMMANDS = ("env", "warmup", "bench", "compile", "explain", "tune", "list")
 
 
 def _meant(word: str, known: Iterable[str]) -> str:
@@ -46,18 +34,6 @@ class _Parser(argparse.ArgumentParser):
         else:
             message = message.removeprefix("argument ").replace("invalid int value: ", "expected an integer, got ") + "; "
         self.exit(2, f"{self.prog}: {message}{self.prog} --help lists the options\n")
-
-
-def _env(arguments: Sequence[str]) -> int:
-    from moec import _environment
-
-    known = ("--json", "--compile")
-    if unknown := [word for word in arguments if word not in known]:
-        print(f"moec env: {_meant(unknown[0], known)}expected --json or --compile, got {' '.join(unknown)}", file=sys.stderr)
-        return 2
-    found = _environment.facts(compiles="--compile" in arguments)
-    print(json.dumps(found, indent=2) if "--json" in arguments else _environment.as_text(found))
-    return 1 if "error" in found["library"] or "error" in found.get("compile", {}) else 0
 
 
 def _warmup_parser() -> argparse.ArgumentParser:
@@ -128,6 +104,8 @@ def _of_library(arguments: Sequence[str]) -> int:
         return 1
     if nvrtc := _nvrtc.find_nvrtc():
         os.environ["MOEC_NVRTC_PATH"] = str(nvrtc)
+    # `moec doctor` looks at this interpreter.
+    os.environ.setdefault("MOEC_PYTHON", sys.executable)
     # Python itself looks at signals when the command has ended.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
@@ -139,9 +117,9 @@ def _of_library(arguments: Sequence[str]) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["help"] and words[1:2] in (["warmup"], ["bench"]):
+        words = [words[1], "--help"]
     try:
-        if words[:1] == ["env"]:
-            return _env(words[1:])
         if words[:1] == ["warmup"]:
             return _warmup(words[1:])
         if words[:1] == ["bench"]:
@@ -153,10 +131,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A shell that waits learns from the signal that its user wants an end.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
-    if words in (["-h"], ["--help"]):
-        print(USAGE)
-    # The library knows its own commands.
-    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
-        print(f"moec: unknown command '{words[0]}'; {_meant(words[0], COMMANDS)}known: {', '.join(COMMANDS)}", file=sys.stderr)
-        return 2
     return _of_library(words)

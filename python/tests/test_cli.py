@@ -5,6 +5,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -14,80 +15,97 @@ import pytest
 from conftest import BUILD, SMALL
 
 import moec
-from moec import _environment, _gpu, _nvrtc
-from moec.cli import main
+from moec import _gpu, _nvrtc
 
 SCRIPT = pathlib.Path(sys.executable).with_name("moec")
-
-
-def test_env_as_json() -> None:
-    done = subprocess.run([SCRIPT, "env", "--json"], capture_output=True, text=True, check=True)
-    facts = json.loads(done.stdout)
-    assert facts["moec"] == moec.__version__ == facts["library"]["version"]
-    assert facts["library"]["path"] == str(pathlib.Path(moec.__file__).with_name("libmoec.so"))
-    assert facts["python"]["executable"] == sys.executable
-    assert "numpy" in facts["packages"]
-    assert facts["environment"]["MOEC_CACHE_DIR"] == facts["cache"]
-    assert {"gpus", "driver", "nvrtc", "system"} <= set(facts)
-
-
-def test_env_as_text() -> None:
-    done = subprocess.run([sys.executable, "-m", "moec", "env"], capture_output=True, text=True, check=True)
-    lines = done.stdout.splitlines()
-    assert lines[0] == f"moec: {moec.__version__}"
-    assert lines[1].startswith("library: path ")
-    assert any(line.startswith("gpus: ") for line in lines)
-
-
-def test_env_that_compiles() -> None:
-    done = subprocess.run([SCRIPT, "env", "--json", "--compile"], capture_output=True, text=True, check=True)
-    compiled = json.loads(done.stdout)["compile"]
-    assert pathlib.Path(compiled["nvrtc"]).name.startswith("libnvrtc.so.")
-    assert compiled["kernels"] >= 2
-    done = subprocess.run(
-        [SCRIPT, "env", "--compile"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "MOEC_NVRTC_PATH": "/nowhere"},
-    )
-    assert done.returncode == 1
-    assert "compile: error MOEC_NVRTC_PATH is '/nowhere': expected a libnvrtc.so.N" in done.stdout
-
-
-def test_env_without_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moec._library._opened", [])
-    monkeypatch.setenv("MOEC_LIBRARY", "/nowhere")
-    facts = _environment.facts()
-    assert facts["library"]["path"] is None
-    assert "there is no such file" in _environment.as_text(facts)
-
-
-def test_wrong_words(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["env", "--yaml"]) == 2
-    assert "moec env: expected --json or --compile, got --yaml" in capsys.readouterr().err
 
 
 def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([SCRIPT, *words], capture_output=True, text=True, check=False, env={**os.environ, **environment})
 
 
+def test_doctor() -> None:
+    done = command("doctor", "--json", "--compile")
+    assert done.returncode == 0, done.stdout
+    facts = json.loads(done.stdout)
+    assert facts["moec"] == f"moec {moec.__version__}"
+    assert facts["path"] == str(pathlib.Path(moec.__file__).with_name("libmoec.so"))
+    found = {each["name"]: each for each in facts["findings"]}
+    assert found["python"]["facts"]["executable"] == sys.executable
+    assert found["python"]["facts"]["packages"]["moec"] == moec.__version__
+    assert "numpy" in found["python"]["facts"]["packages"]
+    assert found["cache"]["facts"]["folder"] == os.environ["MOEC_CACHE_DIR"]
+    assert found["workers"]["facts"]["path"] == str(pathlib.Path(moec.__file__).with_name("moec-nvrtc"))
+    assert found["compile"]["facts"]["kernels"] >= 2
+    assert {"system", "driver", "nvrtc", "nccl", "variables"} <= set(found)
+
+
+def test_doctor_says_what_to_install() -> None:
+    done = command("doctor", MOEC_NVRTC_PATH="/nowhere")
+    assert done.returncode == 1
+    assert "fault  nvrtc      MOEC_NVRTC_PATH is '/nowhere': expected a libnvrtc.so.N" in done.stdout
+    assert "pip install nvidia-cuda-nvrtc" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert command("env").stdout.splitlines()[0] == done.stdout.splitlines()[0]
+
+
+def test_one_command_in_the_wheel_and_in_the_build(tmp_path: pathlib.Path) -> None:
+    def both(*words: str) -> tuple[int, str]:
+        environment = {**os.environ, "MOEC_PYTHON": sys.executable}
+        built = subprocess.run([BUILD / "bin" / "moec", *words], capture_output=True, text=True, check=False, env=environment)
+        here = command(*words)
+        assert (here.returncode, here.stdout, here.stderr) == (built.returncode, built.stdout, built.stderr), words
+        return here.returncode, here.stdout + here.stderr
+
+    (tmp_path / "layer.json").write_text(json.dumps(SMALL))
+    status, text = both()
+    assert status == 0
+    for name in ("compile", "explain", "list", "tune", "run", "check", "bench", "warmup", "cache", "doctor", "opt", "completion"):
+        assert re.search(rf"^  {name} +\w", text, re.MULTILINE), name
+        assert both(name, "--help")[0] == both("help", name)[0] == 0, name
+    assert both("list", "schemes", "--json")[0] == 0
+    assert both("cache", "--json", f"--cache-dir={tmp_path}/none")[0] == 0
+    assert both("completion", "bash")[0] == 0
+    assert both("compyle") == (
+        2,
+        "moec: unknown command 'compyle'; did you mean compile? known: compile, explain, list, tune, run, check, bench, warmup, "
+        "opt, cache, doctor, completion and help\n",
+    )
+    assert both("bench", "--tokns=1")[0] == both("warmup")[0] == both("run", "x")[0] == 2
+    words = ("compile", str(tmp_path / "layer.json"), "--arch=sm_90a", "--no-cubin", "-o", str(tmp_path / "small"))
+    assert command(*words).returncode == 0
+    for name in ("run", "check"):
+        done = command(name, str(tmp_path / "small"), "--device=host", "--tokens=3", "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["package"] == str(tmp_path / "small")
+    assert json.loads(done.stdout)["runs"][0]["twice"] == "identical"
+    emitted = command("compile", str(tmp_path / "layer.json"), "--emit=layer").stdout
+    done = subprocess.run([SCRIPT, "opt", "-"], input=emitted, capture_output=True, text=True, check=True)
+    assert "moe.layer" in done.stdout
+
+
+def test_a_program_that_ends_by_a_signal(tmp_path: pathlib.Path) -> None:
+    with subprocess.Popen([SCRIPT, "opt", "-"], stdin=subprocess.PIPE) as process:
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while not (child := children.read_text().strip()):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        process.wait(10)
+    deadline = time.monotonic() + 10
+    while pathlib.Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not pathlib.Path(f"/proc/{child}").exists()
+
+
 def test_commands_of_the_library(tmp_path: pathlib.Path) -> None:
-    helped = command("--help")
-    assert helped.returncode == 0
-    assert "moec env [--json] [--compile]" in helped.stdout
-    assert "compiles a layer to a package" in helped.stdout
-    built = subprocess.run([BUILD / "bin" / "moec", "list", "schemes"], capture_output=True, text=True, check=True)
-    assert command("list", "schemes").stdout == built.stdout
     (tmp_path / "layer.json").write_text(json.dumps(SMALL))
     made = command("compile", str(tmp_path / "layer.json"), "--arch=sm_90a", "--no-cubin", "-o", str(tmp_path / "small"))
     assert made.returncode == 0
-    assert "small: small for sm_90a: 5 variants" in made.stdout + made.stderr
+    assert re.search(r"small: small for sm_90a: 5 variants, 18 kernels, 0 cubins, 0\.\d\d MB in \d+\.\d s\n", made.stdout)
     assert moec.load(tmp_path / "small", device="host").name == "small"
     refused = command("compile", str(tmp_path / "layer.json"), "--arch=sm_90a", "--scheme=fp5", "-o", str(tmp_path / "other"))
     assert refused.returncode == 1
     assert "--scheme=fp5: expected one of" in refused.stderr
-    assert command("compyle").returncode == 2
     assert command("list", MOEC_LIBRARY="/nowhere").returncode == 1
 
 

@@ -85,11 +85,6 @@ def test_a_handler_that_raises_nothing_lets_the_work_end(tmp_path: pathlib.Path)
         (["warmup", "x", "--max-token=64"], "moec warmup: unknown option --max-token; did you mean --max-tokens? "),
         (["warmup", "x", "--ep=8"], "moec warmup: --ep: expected no value, got '8'; "),
         (["warmup"], "moec warmup: the following arguments are required: MODEL; moec warmup --help lists the options"),
-        (["env", "--jsn"], "moec env: did you mean --json? expected --json or --compile, got --jsn"),
-        (
-            ["warmpu", "x"],
-            "moec: unknown command 'warmpu'; did you mean warmup? known: env, warmup, bench, compile, explain, tune, list",
-        ),
     ],
 )
 def test_mistakes_name_what_was_meant(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

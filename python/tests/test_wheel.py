@@ -11,7 +11,7 @@ import zipfile
 import pytest
 from conftest import BUILD, SMALL, SOURCE, WHEEL, run_python
 
-MOST_BYTES = 7_000_000  # as README.md says
+MOST_BYTES = 12_000_000  # as docs/how-to/python.md says
 NEWEST_GLIBC = (2, 34)
 
 
@@ -42,6 +42,8 @@ def test_files() -> None:
         "moec/libmoec.so",
         "moec/moec-measure",
         "moec/moec-nvrtc",
+        "moec/moec-opt",
+        "moec/moec-run",
     }
     assert sources <= names
     assert {"LICENSE", "THIRD-PARTY.txt"} <= {pathlib.Path(name).name for name in names}

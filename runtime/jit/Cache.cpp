@@ -24,9 +24,12 @@
 #include <nlohmann/json.hpp>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <ctime>
 #include <future>
 #include <map>
 #include <mutex>
@@ -116,6 +119,16 @@ static Result<std::string> readOwn(const Descriptor &entry,
   return readAll(file, kMostBytes, joinPath(folder, name));
 }
 
+/// Writes to an entry's folder that it was used, unless that is known to the
+/// hour. A cache that cannot be written keeps its times.
+static void renew(const Descriptor &entry) {
+  constexpr time_t kHour = 3600;
+  struct stat info;
+  if (::fstat(entry.get(), &info) == 0 && info.st_uid == ::geteuid() &&
+      std::abs(::time(nullptr) - info.st_mtime) > kHour)
+    (void)::futimens(entry.get(), nullptr);
+}
+
 KernelCache::Lookup KernelCache::lookUp(const Recipe &recipe,
                                         const std::string &folder) const {
   Result<Descriptor> above = openCacheFolder(root, recipe.arch);
@@ -143,6 +156,7 @@ KernelCache::Lookup KernelCache::lookUp(const Recipe &recipe,
   if (auto damage = checkEntry(recipe, anyCompiler, *text, *cubin);
       !damage.empty())
     return {std::nullopt, damage, ""};
+  renew(entry);
   return {std::move(*cubin), "", ""};
 }
 

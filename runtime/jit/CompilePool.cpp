@@ -12,6 +12,7 @@
 
 #include "runtime/jit/CompilePool.h"
 
+#include "runtime/jit/CacheEntries.h"
 #include "runtime/jit/Compilers.h"
 #include "runtime/jit/Nvrtc.h"
 #include "runtime/support/Clock.h"
@@ -251,6 +252,7 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
     return outcome;
   }
 
+  const uint64_t bound = TRY(envBytes("MOEC_CACHE_SIZE"));
   // Without NVRTC a warm cache still serves; a miss then says what is missing.
   auto location = findNvrtc(settings.nvrtcPath);
   if (location)
@@ -302,6 +304,11 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
     if (error)
       return *error;
 
+  const bool hasStored = std::ranges::any_of(outcome.kernels, [](auto &kernel) {
+    return kernel.source == CubinSource::Compiled;
+  });
+  if (bound > 0 && hasStored && !cacheFolder.empty())
+    boundCache(cacheFolder, bound);
   static_cast<CompilersUsed &>(outcome.summary) = compilers.used();
   outcome.summary.jobs = jobs;
   outcome.summary.compileMilliseconds = millisecondsSince(start);

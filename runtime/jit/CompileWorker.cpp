@@ -59,14 +59,15 @@ static std::string distrust(const struct stat &program,
   return "";
 }
 
-Result<std::string> moec::runtime::programBeside(const std::string &own,
-                                                 const std::string &name) {
+Result<std::string>
+moec::runtime::programBeside(const std::string &own, const std::string &name,
+                             std::initializer_list<const char *> folders) {
   struct stat binary;
   if (::stat(own.c_str(), &binary) != 0)
     return Error(ErrorCode::NoCompiler, "the path of this library is unknown");
   std::vector<std::string> searched;
-  for (const char *place : {"", "/../libexec/moec", "/../../libexec/moec"}) {
-    std::string path = parentFolder(own) + place + "/" + name;
+  for (const char *folder : folders) {
+    std::string path = parentFolder(own) + folder + "/" + name;
     struct stat program;
     if (::stat(path.c_str(), &program) != 0 || !S_ISREG(program.st_mode)) {
       searched.push_back(path);

@@ -26,6 +26,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -38,10 +39,13 @@ namespace moec::runtime {
 Result<std::string> findWorker();
 
 /// A program of a binary: in its folder (a wheel), or in libexec/moec of a
-/// prefix whose bin/, lib/ or lib/<triplet>/ has it. One that others than
-/// those of the binary may write is an error.
-Result<std::string> programBeside(const std::string &binary,
-                                  const std::string &name);
+/// prefix whose bin/, lib/ or lib/<triplet>/ has it. Other `folders` begin at
+/// the folder of the binary. One that others than those of the binary may write
+/// is an error.
+Result<std::string>
+programBeside(const std::string &binary, const std::string &name,
+              std::initializer_list<const char *> folders = {
+                  "", "/../libexec/moec", "/../../libexec/moec"});
 
 /// The moec-nvrtc of a binary.
 Result<std::string> workerBeside(const std::string &binary);

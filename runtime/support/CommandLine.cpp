@@ -14,6 +14,7 @@
 #include "runtime/support/CommandLine.h"
 
 #include "runtime/support/Env.h"
+#include "runtime/support/Terminal.h"
 #include "runtime/support/Words.h"
 
 #include <CLI/CLI.hpp>
@@ -255,7 +256,7 @@ std::optional<int> moec::parseCommandLine(CLI::App &app, int argc,
                                           char **argv) {
   const Words words(app, argc, argv);
   const auto refuse = [&app](const std::string &reason) {
-    fmt::print(stderr, "{}: {}\n", app.get_name(), reason);
+    printError(app.get_name(), reason);
     return kUsageStatus;
   };
   addChecks(app);

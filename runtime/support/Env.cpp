@@ -11,6 +11,7 @@
 
 #include "runtime/support/Env.h"
 
+#include "runtime/support/Bytes.h"
 #include "runtime/support/Words.h"
 
 #include <algorithm>
@@ -24,8 +25,9 @@
 
 using namespace moec;
 
-std::string moec::envString(EnvName name) {
-  const EnvVariable &variable = name.variable();
+std::string moec::envString(EnvName name) { return envString(name.variable()); }
+
+std::string moec::envString(const EnvVariable &variable) {
   const char *value = std::getenv(std::string(variable.name).c_str());
   return value && *value ? value : std::string(variable.defaultValue);
 }
@@ -51,6 +53,14 @@ Result<int64_t> moec::envInteger(EnvName name) {
         "environment variable {}: expected an integer >= 0, got '{}'",
         name.variable().name, value);
   return number;
+}
+
+Result<uint64_t> moec::envBytes(EnvName name) {
+  Result<uint64_t> bytes = parseBytes(envString(name));
+  if (!bytes)
+    return invalidArgument("environment variable {}: {}", name.variable().name,
+                           bytes.error().message);
+  return bytes;
 }
 
 std::vector<std::string> moec::misspeltVariables() {

@@ -26,7 +26,7 @@ namespace moec {
 
 struct EnvVariable {
   std::string_view name;
-  std::string_view type;         ///< path, flag, integer, word or words
+  std::string_view type;         ///< path, flag, integer, size, word or words
   std::string_view defaultValue; ///< as one would write it
   std::string_view help;         ///< a sentence
 };
@@ -35,6 +35,9 @@ inline constexpr EnvVariable kEnvVariables[] = {
     {"MOEC_CACHE_DIR", "path", "",
      "Folder of compiled kernels; default $XDG_CACHE_HOME/moec, else "
      "$HOME/.cache/moec."},
+    {"MOEC_CACHE_SIZE", "size", "0",
+     "Bound of the kernel cache, 2G say: a load that has compiled removes the "
+     "kernels that were not used for longest; 0: no bound."},
     {"MOEC_TUNED_STORE", "path", "",
      "Folder of the schedules that moec tune measured for this user; off: "
      "none; "
@@ -68,10 +71,15 @@ inline constexpr EnvVariable kEnvVariables[] = {
     {"MOEC_EXCLUDE", "words", "",
      "Backends, engines and realizations that compile and explain do not take, "
      "with commas between them; --exclude wins."},
+    {"MOEC_PYTHON", "path", "",
+     "The Python that moec bench and moec warmup run in; default: python3 of "
+     "PATH."},
     {"MOEC_DUMP_DIR", "path", "",
      "Folder that receives every source, log and cubin of a load."},
     {"MOEC_LOG", "word", "warning",
      "What is written to stderr: none, error, warning, info or debug."},
+    {"NO_COLOR", "word", "", "Anything: programs print no colors."},
+    {"TERM", "word", "", "dumb: programs print no colors."},
     {"CUDA_HOME", "path", "",
      "A CUDA toolkit, one of the places searched for NVRTC."},
     {"CUDA_PATH", "path", "", "The same, as other systems spell it."},
@@ -103,6 +111,7 @@ private:
 };
 
 /// The value as it stands; an unset or empty variable gives the default.
+std::string envString(const EnvVariable &variable);
 std::string envString(EnvName name);
 
 /// 1/on/true/yes or 0/off/false/no; anything else is InvalidArgument.
@@ -110,6 +119,9 @@ Result<bool> envFlag(EnvName name);
 
 /// A decimal integer >= 0; anything else is InvalidArgument.
 Result<int64_t> envInteger(EnvName name);
+
+/// A size, 2G say; anything else is InvalidArgument.
+Result<uint64_t> envBytes(EnvName name);
 
 /// A warning for each variable that is set and has nearly the name of one of
 /// the table, MOEC_JOB say.

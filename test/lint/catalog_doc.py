@@ -17,7 +17,7 @@ import sys
 from lintlib import Finding, main
 
 TABLES = ("schemes", "routing", "activations", "engines", "backends", "archs", "gpus", "realizations")
-COMMANDS = ("moec", "moec compile", "moec explain", "moec tune", "moec list", "moec-run")
+COMMANDS = ("moec", "moec compile", "moec explain", "moec list", "moec tune", "moec run", "moec cache", "moec doctor")
 
 
 def output(command, root):

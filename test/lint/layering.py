@@ -25,6 +25,8 @@ RULES = [
     ("dialect/", ("dialect/",) + LLVM, ()),
     # The C ABI of libmoec.so compiles kernels and loads layers, so it meets the whole runtime.
     ("compiler/capi/", ("compiler/", "dialect/", "runtime/", "moec/") + LLVM, ()),
+    # The command moec asks the runtime what is here, and shows its cache.
+    ("compiler/command/", ("compiler/", "dialect/", "runtime/") + LLVM, ()),
     # The tuner starts processes and compiles kernels as a load does.
     ("compiler/tune/", ("compiler/", "dialect/", "runtime/") + LLVM, ()),
     # Engines and plans know nothing of passes and emitters; emitters print what passes decided.

@@ -24,7 +24,7 @@ NEWEST_GLIBC = (2, 34)
 PROGRAMS = ("bin/moec", "bin/moec-opt", "bin/moec-run", "bin/moec-check", "lib/libmoec.so", "lib/libmoec-runtime.so",
             "libexec/moec/moec-measure", "libexec/moec/moec-nvrtc")
 # They go into a wheel.
-OLD_GLIBC = (".so", "moec-measure", "moec-nvrtc")
+OLD_GLIBC = (".so", "moec-measure", "moec-nvrtc", "moec-opt", "moec-run")
 
 
 def lines_of(*command):

@@ -19,11 +19,18 @@
 using namespace moec;
 using namespace moec::run;
 
+/// "moec run" or "moec check" if moec has started this program.
+static std::string programName(int argc, char **argv) {
+  const std::string name = argc > 0 ? argv[0] : "";
+  return name.starts_with("moec ") ? name : "moec-run";
+}
+
 static int runMain(int argc, char **argv) {
   RunReport report;
   report.processStart = millisecondsSinceExec();
   Options options;
-  CLI::App app("Runs, checks, times and prebuilds a package.", "moec-run");
+  options.program = programName(argc, argv);
+  CLI::App app("Runs, checks, times and prebuilds a package.", options.program);
   addOptions(app, options);
   int status = 0;
   if (!parseOptions(app, argc, argv, options, status))
@@ -48,5 +55,6 @@ static int runMain(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-  return guarded("moec-run", [&] { return runMain(argc, argv); });
+  return guarded(programName(argc, argv).c_str(),
+                 [&] { return runMain(argc, argv); });
 }

@@ -22,7 +22,6 @@ COMPILE, EXPLAIN, TUNE = (f"moec {word} {MODEL} --arch=sm_90a" for word in ("com
 # (words, texts of the message)
 MISTAKES = (
     # Commands.
-    ("moec", "expected a command", "compile, explain"),
     ("moec complie x.json", "'complie'", "did you mean compile?"),
     ("moec expalin x.json", "'expalin'", "did you mean explain?"),
     ("moec lst", "'lst'", "did you mean list?"),
@@ -131,7 +130,23 @@ MISTAKES = (
     (f"python -m moec warmup {MODEL} --arch=sm_90a --no-shared-experts", "no_shared_experts", "leave the option out"),
     ("python -m moec warmup", "MODEL", "moec warmup --help"),
     (f"python -m moec warmup {MODEL} --arch=sm_90a --jobs=-1", "jobs is -1", "0 or more"),
-    ("python -m moec env --jsn", "--jsn", "--json"),
+    ("python -m moec doctor --jsn", "--jsn", "--json"),
+    # Commands that other programs serve.
+    ("moec run x --token=3 --device=host", "moec run:", "--token;", "did you mean --tokens?"),
+    ("moec check x --device=gpu", "moec check:", "--device", "'gpu'", "host or cuda"),
+    ("moec chek x", "'chek'", "did you mean check?"),
+    ("moec bnech x", "'bnech'", "did you mean bench?"),
+    ("moec opt --no-such-pass /dev/null", "no-such-pass"),
+    ("moec cache lst", "lst", "did you mean list?"),
+    ("moec cache trim", "--max-size=SIZE", "--older-than=TIME"),
+    ("moec cache trim --max-size=2X", "--max-size", "500M, 2G or 1GiB", "'2X'"),
+    ("moec cache clear --max-size=2G", "clear removes all", "moec cache trim"),
+    ("moec cache --dry-run", "--dry-run", "moec cache trim"),
+    ("moec cache trim --older-than=soon", "--older-than", "a number above 0", "soon"),
+    ("MOEC_CACHE_SIZE=big moec cache", "MOEC_CACHE_SIZE", "'big'"),
+    ("moec completion fish", "fish", "bash or zsh"),
+    (f"moec compile {LAYER} --arch=sm_80 --emit=cuda --json", "--json", "--emit=cuda"),
+    (f"{EXPLAIN} --brief --json", "--brief", "--json"),
     ("python -m moec warmpu x", "'warmpu'", "did you mean warmup?"),
     ("python -m moec complie x", "'complie'", "did you mean compile?"),
     ("python -m moec warmup {work}/layer.json --arch=sm90a", "sm90a", "did you mean sm_90a?"),

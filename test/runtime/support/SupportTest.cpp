@@ -222,8 +222,8 @@ TEST(Env, everyVariableIsDescribedOnce) {
   for (const EnvVariable &variable : kEnvVariables) {
     EXPECT_TRUE(names.insert(variable.name).second) << variable.name;
     EXPECT_EQ(variable.help.back(), '.') << variable.name;
-    EXPECT_THAT((std::set<std::string_view>{"path", "flag", "integer", "word",
-                                            "words"}),
+    EXPECT_THAT((std::set<std::string_view>{"path", "flag", "integer", "size",
+                                            "word", "words"}),
                 testing::Contains(variable.type));
   }
 }

@@ -1,0 +1,28 @@
+//===- Bytes.h - sizes as people write them ---------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_SUPPORT_BYTES_H
+#define MOEC_RUNTIME_SUPPORT_BYTES_H
+
+#include "runtime/support/Result.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace moec {
+
+/// Reads 500M, 2G or 1.5GB (powers of 1000), 2Gi or 2GiB (powers of 1024) or a
+/// number of bytes. Another text is InvalidArgument.
+Result<uint64_t> parseBytes(std::string_view text);
+
+/// "0.41 MB", "1.32 GB": two digits after the point, never less than MB.
+std::string bytesText(uint64_t bytes);
+
+} // namespace moec
+
+#endif // MOEC_RUNTIME_SUPPORT_BYTES_H

@@ -1,0 +1,37 @@
+//===- Terminal.h - colours of a terminal -----------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Files and pipes get no colours, nor does a terminal if NO_COLOR is set or
+// TERM is dumb.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef MOEC_RUNTIME_SUPPORT_TERMINAL_H
+#define MOEC_RUNTIME_SUPPORT_TERMINAL_H
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+namespace moec {
+
+enum class Color { Bold, Red, Green, Yellow };
+
+/// Returns true if `file` is a terminal that shows colours.
+bool hasColors(std::FILE *file);
+
+/// Returns the text with the codes of a color if `file` has colors, else the
+/// text.
+std::string colored(std::string_view text, Color color,
+                    std::FILE *file = stdout);
+
+/// Prints "PROGRAM: TEXT" and a line break to standard error.
+void printError(std::string_view program, std::string_view text);
+
+} // namespace moec
+
+#endif // MOEC_RUNTIME_SUPPORT_TERMINAL_H
