@@ -7,7 +7,9 @@ import enum
 import struct
 from typing import Any
 
-VERSION_MAJOR, VERSION_MINOR, VERSION_PATCH = 0, 1, 0
+from moec import __version__
+
+VERSION_MAJOR, VERSION_MINOR, VERSION_PATCH = map(int, __version__.split("."))
 
 
 class Status(enum.IntEnum):

@@ -65,6 +65,17 @@ class Length(LintTest):
         self.green("length.py", {"runtime/A.h": self.header % "void a();\nvoid b();\n", "test/A.h": self.header % "void a();\n"})
 
 
+class Version(LintTest):
+    def test_copies(self):
+        tree = {"VERSION": "1.2.3\n", "CHANGELOG.md": "# Changes\n\n## 1.2.3\n", "python/moec/__init__.py": '__version__ = "1.2.3"\n',
+                "runtime/include/moec/moec.h": "#define MOEC_VERSION_MAJOR 1\n#define MOEC_VERSION_MINOR 2\n#define MOEC_VERSION_PATCH 3\n"}
+        self.green("version.py", tree)
+        for said in ("moec.h:1: expected '#define MOEC_VERSION_PATCH 4'", "__init__.py:1: expected '__version__ = \"1.2.4\"'",
+                     "CHANGELOG.md:1: has no section '## 1.2.4'"):
+            self.red("version.py", dict(tree, VERSION="1.2.4\n"), said)
+        self.red("version.py", dict(tree, VERSION="1.2\n"), "expected MAJOR.MINOR.PATCH, got '1.2'")
+
+
 class Verifiers(LintTest):
     source = 'return op.emitOpError() << "must have "\n  << n << " rows; "\n  "at most 3, got " << m;\n'
 
