@@ -6,9 +6,11 @@
 #
 # `cmake --install --component NAME` installs a part; without it all but `python`:
 #
-#   runtime    libmoec-runtime.so, moec-run, moec-nvrtc, moec-measure, headers of the runtime, the CMake package
+#   runtime    libmoec-runtime.so, moec-run, moec-nvrtc, moec-measure, headers of the runtime, the CMake package;
+#              libmoec-emulator.so where the tests are built
 #   compiler   libmoec.so, moec, moec-opt, headers of the compiler
-#   python     libmoec.so as one file without links, moec-run, moec-opt, moec-nvrtc and moec-measure, in moec/, as a wheel has them
+#   python     libmoec.so as one file without links, libmoec-emulator.so, moec-run, moec-opt, moec-nvrtc and moec-measure, in
+#              moec/, as a wheel has them
 #
 # The libraries have a SONAME with the version that the C ABI is compatible with: 0.1 for 0.1.x.
 include(GNUInstallDirs)
@@ -41,6 +43,11 @@ endfunction()
 install_part(runtime moec-runtime-shared moec-run)
 # Not CMAKE_INSTALL_LIBEXECDIR: runtime/jit/CompileWorker.cpp looks for it here, from bin/, lib/ and lib/<triplet>/.
 install(TARGETS moec-nvrtc moec-measure RUNTIME DESTINATION libexec/moec COMPONENT runtime)
+# runtime/cuda/CudaDriver.cpp looks for it beside its own binary and in lib/.
+if(TARGET moec-emulator)
+  install(TARGETS moec-emulator LIBRARY DESTINATION lib COMPONENT runtime)
+  install(PROGRAMS $<TARGET_FILE:moec-emulator> DESTINATION moec COMPONENT python EXCLUDE_FROM_ALL)
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/moec DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT runtime
   PATTERN compiler.h* EXCLUDE)
 if(MOEC_BUILD_COMPILER)

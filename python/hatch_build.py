@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Puts the component `python` of a build, stripped, into the wheel, and names the wheel's platform.
 
-MOEC_BUILD is the folder of the build, else ../build. The component is libmoec.so
-and the programs that it starts. They are the same for every Python, so the wheel is, too.
+MOEC_BUILD is the folder of the build, else ../build. The component is libmoec.so, libmoec-emulator.so
+and the programs that libmoec.so starts. They are the same for every Python, so the wheel is, too.
 """
 
 import os
@@ -18,7 +18,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 # The glibc that test/lint/linkage.py holds the library to.
 PLATFORM = "manylinux_2_34"
-FILES = ("libmoec.so", "moec-run", "moec-opt", "moec-nvrtc", "moec-measure")
+FILES = ("libmoec.so", "libmoec-emulator.so", "moec-run", "moec-opt", "moec-nvrtc", "moec-measure")
 
 
 class Library(BuildHookInterface[Any]):

@@ -49,6 +49,7 @@ class LogLevel(enum.IntEnum):
 class DeviceKind(enum.IntEnum):
     CUDA = 0
     HOST = 1
+    EMULATED = 2
 
 
 class Role(enum.IntEnum):

@@ -65,7 +65,7 @@ def _parse_device(device: Any) -> int | None:
         return -1 if ordinal is None else ordinal
     if words[0] == "cuda" and len(words) == 2 and words[1].isdecimal():
         return int(words[1])
-    raise InvalidArgument(f"device: expected 'cuda', 'cuda:N' or 'host', got '{device}'")
+    raise InvalidArgument(f"device: expected 'cuda', 'cuda:N', 'host' or, to load a package, 'emulated', got '{device}'")
 
 
 def load(
@@ -86,7 +86,8 @@ def load(
     A package is code: load what you trust.
 
     files: what compile() made, or a package folder.
-    device: "cuda" (the current GPU), "cuda:N", or "host": plain C++ on host memory, for tests.
+    device: "cuda" (the current GPU), "cuda:N", "host": plain C++ on host memory, for tests, or "emulated": the kernels' PTX is
+        interpreted and checked, many times slower than on a GPU, for debugging. It takes arrays of host memory, too.
     strict: a kernel that would have to be compiled is StrictMiss. jobs: compilations at once; 0: by cores and memory.
     cache_dir: the folder of compiled kernels. None: MOEC_CACHE_DIR, else ~/.cache/moec.
     arch: a target of the package. None: by the device, on the host the first.
@@ -95,14 +96,15 @@ def load(
     nvrtc_path: a libnvrtc.so.N or its folder. None: MOEC_NVRTC_PATH, an installed nvidia-cuda-nvrtc, then the usual places.
     progress: as compile() takes it.
     """
-    gpu = _parse_device(device)
+    emulated = str(device) == "emulated"
+    gpu = None if emulated else _parse_device(device)
     if rank is not None and _c.integer(rank, "rank", bits=31) < 0:
         raise InvalidArgument(f"rank: expected 0 or more, got {rank}")
-    if nvrtc_path is None and (gpu is not None or prebuild):
+    if nvrtc_path is None and (gpu is not None or emulated or prebuild):
         nvrtc_path = _nvrtc.find_nvrtc()
     options = _abi.LoadOptions(
         struct_size=ctypes.sizeof(_abi.LoadOptions),
-        device=_abi.DeviceKind.HOST if gpu is None else _abi.DeviceKind.CUDA,
+        device=_abi.DeviceKind.EMULATED if emulated else _abi.DeviceKind.HOST if gpu is None else _abi.DeviceKind.CUDA,
         ordinal_plus_one=0 if gpu is None else _c.integer(gpu + 1, "device", bits=32),
         strict=strict,
         jobs=_c.integer(jobs, "jobs", bits=32),
@@ -117,13 +119,13 @@ def load(
             handle = library().made("package_load_files", files.handle, ctypes.byref(options))
         else:
             handle = library().made("package_load", _c.path(files, "files"), ctypes.byref(options))
-    return Package(handle, gpu, files.request if isinstance(files, Files) else None)
+    return Package(handle, gpu, files.request if isinstance(files, Files) else None, emulated=emulated)
 
 
 class Package:
     """The code of one layer for one device. Layers of equal configuration share it; threads may."""
 
-    def __init__(self, handle: Handle, gpu: int | None, request: Request | None) -> None:
+    def __init__(self, handle: Handle, gpu: int | None, request: Request | None, *, emulated: bool = False) -> None:
         self.handle = handle
         self._request = request
         self._contexts: dict[int, list[Context]] = {}
@@ -131,11 +133,11 @@ class Package:
         self.reserved: Context | None = None
         """The context of captured runs that are given none."""
         self.gpu = gpu
-        """The ordinal of the GPU, -1 for the current one; None on the host."""
+        """The ordinal of the GPU, -1 for the current one; None on the host and on an emulated GPU, which has host memory."""
         self.name = self._word("package_name")
         self.arch = self._word("package_arch")
         """The target in use, "sm_90a" say."""
-        self.device = "host" if gpu is None else "cuda" if gpu < 0 else f"cuda:{gpu}"
+        self.device = "emulated" if emulated else "host" if gpu is None else "cuda" if gpu < 0 else f"cuda:{gpu}"
         self.max_tokens: int = library().package_max_tokens(handle)
         self.values: dict[str, Value] = {value.name: value for value in self._values()}
         """The tensors that a caller hands over, by name."""

@@ -40,6 +40,7 @@ def test_files() -> None:
     sources = {str(path.relative_to(root)) for path in (root / "moec").rglob("*") if path.is_file() and path.suffix != ".pyc"}
     assert {name for name in names if name.startswith("moec/")} - sources == {
         "moec/libmoec.so",
+        "moec/libmoec-emulator.so",
         "moec/moec-measure",
         "moec/moec-nvrtc",
         "moec/moec-opt",

@@ -129,12 +129,22 @@ moec_status moec_set_interrupt(moec_interrupt_function function, void *user) {
 static Result<LoadOptions> readLoadOptions(const moec_load_options *given) {
   auto options = TRY(readOptions(given, "moec_load_options"));
   LoadOptions result;
-  if (options.device != MOEC_DEVICE_CUDA && options.device != MOEC_DEVICE_HOST)
+  switch (options.device) {
+  case MOEC_DEVICE_CUDA:
+    result.device = DeviceKind::Cuda;
+    break;
+  case MOEC_DEVICE_HOST:
+    result.device = DeviceKind::Host;
+    break;
+  case MOEC_DEVICE_EMULATED:
+    result.device = DeviceKind::Emulated;
+    break;
+  default:
     return invalidArgument("moec_load_options.device is {}; expected "
-                           "MOEC_DEVICE_CUDA (0) or MOEC_DEVICE_HOST (1)",
+                           "MOEC_DEVICE_CUDA (0), MOEC_DEVICE_HOST (1) or "
+                           "MOEC_DEVICE_EMULATED (2)",
                            options.device);
-  result.device =
-      options.device == MOEC_DEVICE_HOST ? DeviceKind::Host : DeviceKind::Cuda;
+  }
   for (const auto &[name, value] :
        {std::pair("ordinal_plus_one", options.ordinal_plus_one),
         {"jobs", options.jobs}})

@@ -106,6 +106,7 @@ Result<void> Context::makeState(const StateMemory &given) {
     const CudaPlace &place = cuda->place();
     ContextScope scope(*place.driver, place.context);
     TRY(scope.status());
+    TRY(reachedState.add(place, reinterpret_cast<uint64_t>(state), bytes));
     if (!state) {
       ownState = TRY(DeviceMemory::allocate(place, bytes));
       state = reinterpret_cast<void *>(ownState.address());
@@ -141,6 +142,10 @@ Result<void> Context::setWorkspace(void *memory, uint64_t bytes) {
     return Error(ErrorCode::Misaligned,
                  "the workspace's address {} is not a multiple of {}", memory,
                  Package::kMemoryAlignment);
+  reachedWorkspace.clear();
+  if (const CudaCode *cuda = code->cuda())
+    TRY(reachedWorkspace.add(cuda->place(), reinterpret_cast<uint64_t>(memory),
+                             bytes));
   workspace = memory;
   workspaceBytes = bytes;
   return {};
@@ -390,6 +395,8 @@ Result<void> Context::runUnshared(const Layer &layer, void *stream,
     return runHost(layer, tensors, tokens, symbols, variant);
   }
   TRY(bindWorkspace(variant, symbols));
+  if (code->isEmulated() && !stream)
+    return runEmulated(layer, variantIndex, symbols, options.overlapPrevious);
   return launchAll(layer, variantIndex, symbols, static_cast<CUstream>(stream),
                    options.overlapPrevious);
 }
@@ -492,6 +499,26 @@ void Context::spoilOutputs(const Symbols &symbols, CUstream stream) {
       code->cuda()->place().driver->memsetD8Async(values[i].address, kNan,
                                                   size_t(*bytes), stream);
   }
+}
+
+Result<void> Context::runEmulated(const Layer &layer, size_t variant,
+                                  const Symbols &symbols,
+                                  bool overlapPrevious) {
+  const CudaPlace &place = code->cuda()->place();
+  AdmittedMemory reached;
+  const std::vector<Value> &all = code->manifest().values;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (isTensorOfRun(all[i]) && values[i].address != 0)
+      TRY(reached.add(place, values[i].address,
+                      uint64_t(TRY(bytesOf(all[i], symbols, values[i])))));
+  const Result<void> launched =
+      launchAll(layer, variant, symbols, nullptr, overlapPrevious);
+  const ContextScope scope(*place.driver, place.context);
+  TRY(scope.status());
+  const Result<void> ended =
+      place.driver->check(place.driver->ctxSynchronize(), "cuCtxSynchronize");
+  TRY(launched);
+  return ended;
 }
 
 Result<void> Context::runHost(const Layer &layer,

@@ -73,6 +73,9 @@ private:
                          bool overlapPrevious);
   Result<void> writeTensorMap(const Layer &layer, size_t index,
                               const Symbols &symbols, std::byte *to);
+  /// Runs on an emulated GPU, which reaches the tensors meanwhile, and waits.
+  Result<void> runEmulated(const Layer &layer, size_t variant,
+                           const Symbols &symbols, bool overlapPrevious);
   Result<void> runHost(const Layer &layer, std::span<const Tensor> tensors,
                        int64_t tokens, const Symbols &symbols,
                        const Variant &variant);
@@ -92,6 +95,7 @@ private:
   uint64_t workspaceBytes = 0;
   void *state = nullptr; ///< the caller's, or of one of the next two
   DeviceMemory ownState;
+  AdmittedMemory reachedWorkspace, reachedState;
   std::unique_ptr<void, void (*)(void *)> ownHostState{nullptr, std::free};
   std::vector<BoundValue> values;
   /// Tensor maps of this run's tensors, kept while address and tokens stay.

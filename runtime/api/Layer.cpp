@@ -58,7 +58,8 @@ bool runtime::readByVariants(const Target &target, const std::string &name) {
 /// Binds what the caller names among `values`. Weights only.
 static Result<void> bindNamed(const Package &package,
                               std::span<const Tensor> weights,
-                              std::vector<BoundValue> &values) {
+                              std::vector<BoundValue> &values,
+                              AdmittedMemory &reached) {
   const Manifest &manifest = package.manifest();
   const Target &target = package.target();
   auto symbols =
@@ -75,8 +76,12 @@ static Result<void> bindNamed(const Package &package,
     if (seen[at])
       return invalidArgument("weight '{}' was given twice", weight.name);
     seen[at] = true;
-    values[at] =
-        TRY(bindTensor(valueAt(manifest, target, at), symbols, weight));
+    const Value &value = valueAt(manifest, target, at);
+    values[at] = TRY(bindTensor(value, symbols, weight));
+    if (package.cuda())
+      TRY(reached.add(
+          package.cuda()->place(), values[at].address,
+          uint64_t(TRY(valueBytes(value, symbols, "", values[at].rowStride)))));
   }
   return {};
 }
@@ -153,7 +158,7 @@ Result<void> Layer::bindWeights(std::span<const Tensor> weights,
   const Manifest &manifest = code->manifest();
   const Target &target = code->target();
   bound.assign(valueCount(manifest, target), BoundValue());
-  TRY(bindNamed(*code, weights, bound));
+  TRY(bindNamed(*code, weights, bound, reached));
 
   auto at = [&](const std::string &name) -> BoundValue & {
     return bound[static_cast<size_t>(valueIndex(manifest, target, name))];
@@ -315,6 +320,10 @@ Result<void> Layer::packExperts(const std::vector<BoundValue> &values,
     scratchBytes = bytes;
   }
   TRY(checkScratch(scratch, scratchBytes));
+  AdmittedMemory reachedScratch;
+  if (code->cuda())
+    TRY(reachedScratch.add(code->cuda()->place(),
+                           reinterpret_cast<uint64_t>(scratch), scratchBytes));
   int64_t experts = 0;
   for (const Pack &pack : target.pack)
     experts = std::max(experts, pack.totalExperts);
@@ -331,7 +340,7 @@ Result<void> Layer::packExperts(const std::vector<BoundValue> &values,
                                   {static_cast<std::byte *>(scratch),
                                    static_cast<size_t>(scratchBytes)}));
   }
-  if (own && code->cuda()) {
+  if ((own && code->cuda()) || code->isEmulated()) {
     const CudaDriver &driver = *code->cuda()->place().driver;
     return driver.check(driver.streamSynchronize(static_cast<CUstream>(stream)),
                         "waiting for the weights to be packed");
@@ -463,7 +472,8 @@ Result<void> Layer::repack(std::span<const Tensor> weights, int64_t first,
                            experts, first, first + count);
   // The layer's own memory stays; given stored weights are sources only.
   std::vector<BoundValue> sources = bound;
-  TRY(bindNamed(*code, weights, sources));
+  AdmittedMemory reachedSources;
+  TRY(bindNamed(*code, weights, sources, reachedSources));
   for (size_t i = 0; i < sources.size(); ++i) {
     const Value &value = valueAt(code->manifest(), target, i);
     if (value.role == ValueRole::PackedWeight &&

@@ -121,6 +121,7 @@ private:
   Result<void> copyOne(const Unpacking &one, bool toHost) const;
 
   std::shared_ptr<const Package> code;
+  AdmittedMemory reached; ///< the caller's weights, for an emulated GPU
   std::vector<BoundValue> bound;
   std::vector<Span> spans;
   std::vector<EncodedMap> maps;

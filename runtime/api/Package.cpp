@@ -79,8 +79,10 @@ Package::loadTimed(const PackageFiles &files, const LoadOptions &options,
     return invalidArgument(
         "prebuild compiles for an arch that need not be here: name "
         "it (\"sm_90a\" say)");
-  if (options.device == DeviceKind::Cuda && !options.prebuild) {
-    place = TRY(CudaPlace::find(options.ordinal));
+  if (options.device != DeviceKind::Host && !options.prebuild) {
+    place = TRY(options.device == DeviceKind::Emulated
+                    ? CudaPlace::emulate(options.arch, options.ordinal)
+                    : CudaPlace::find(options.ordinal));
     package->loadReport.driverOpen = place->driver->openMilliseconds;
     package->loadReport.cuInit = place->driver->initMilliseconds;
     package->device = place->info.name;
@@ -105,7 +107,7 @@ Package::loadTimed(const PackageFiles &files, const LoadOptions &options,
     return target.takeError();
   }
   package->chosen = *target;
-  if (options.device == DeviceKind::Cuda || options.prebuild) {
+  if (options.device != DeviceKind::Host || options.prebuild) {
     TRY(package->loadCuda(files, options, std::move(place)));
   }
   package->loadReport.total =
@@ -132,6 +134,7 @@ Result<void> Package::loadCuda(const PackageFiles &files,
   settings.jobs = options.jobs;
   settings.cacheFolder = options.cacheFolder;
   settings.nvrtcPath = options.nvrtcPath;
+  settings.ptx = options.device == DeviceKind::Emulated;
   settings.spinDeadline = TRY(envInteger("MOEC_SPIN_DEADLINE"));
   if (settings.spinDeadline > 0)
     log(LogLevel::Warning,

@@ -25,7 +25,9 @@
 
 namespace moec::runtime {
 
-enum class DeviceKind { Cuda, Host };
+/// Emulated: kernels run on an emulated GPU. As on the host, memory is the
+/// host's, there are no streams, and a call returns when its work has ended.
+enum class DeviceKind { Cuda, Host, Emulated };
 
 struct LoadOptions {
   DeviceKind device = DeviceKind::Cuda;
@@ -86,6 +88,7 @@ public:
   /// Null on the host device and after prebuild.
   const CudaCode *cuda() const { return code.get(); }
   bool onHost() const { return kind == DeviceKind::Host; }
+  bool isEmulated() const { return kind == DeviceKind::Emulated; }
 
   /// Index into target().variants; TooManyTokens beyond max_tokens. A forced
   /// variant's range must hold the tokens.

@@ -315,7 +315,10 @@ Result<void> Layer::unpack(std::span<const Tensor> weights,
                                                host::Options()));
     hostDevice = std::make_unique<host::HostDevice>(std::move(device));
   }
+  AdmittedMemory reachedHere;
   for (const Unpacking &one : list) {
+    if (code->cuda() && !toHost)
+      TRY(reachedHere.add(code->cuda()->place(), one.to, uint64_t(one.bytes)));
     // From here on what is in place is neither the one nor the other.
     if (one.pack && one.inPlace)
       unpacked = true;

@@ -27,10 +27,34 @@ using namespace moec::runtime::cuda;
 //===----------------------------------------------------------------------===//
 
 Result<CudaPlace> CudaPlace::find(int ordinal) {
-  auto opened = TRY(CudaDriver::get());
+  return open(*TRY(CudaDriver::get()), ordinal);
+}
+
+Result<CudaPlace> CudaPlace::emulate(const std::string &arch, int ordinal) {
+  return open(*TRY(CudaDriver::emulator(arch)), std::max(ordinal, 0));
+}
+
+Result<void> AdmittedMemory::add(const CudaPlace &place, uint64_t address,
+                                 uint64_t bytes) {
+  if (!place.driver->emulated || address == 0 || bytes == 0)
+    return {};
+  driver = place.driver;
+  auto *host = reinterpret_cast<void *>(address);
+  TRY(driver->check(driver->memHostRegister(host, bytes, /*flags=*/0),
+                    "cuMemHostRegister"));
+  all.push_back(host);
+  return {};
+}
+
+void AdmittedMemory::clear() {
+  for (void *host : all)
+    driver->memHostUnregister(host);
+  all.clear();
+}
+
+Result<CudaPlace> CudaPlace::open(const CudaDriver &driver, int ordinal) {
   CudaPlace place;
-  place.driver = opened;
-  const CudaDriver &driver = *opened;
+  place.driver = &driver;
   if (ordinal < 0)
     TRY(driver.check(driver.ctxGetCurrent(&place.context), "cuCtxGetCurrent"));
   if (place.context) {

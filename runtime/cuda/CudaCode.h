@@ -35,6 +35,28 @@ struct CudaPlace {
   /// ordinal < 0: the context that is current, else the primary context of
   /// device 0; otherwise that of the device.
   static Result<CudaPlace> find(int ordinal);
+  /// The primary context of an emulated GPU; `arch` as
+  /// CudaDriver::emulator() takes it.
+  static Result<CudaPlace> emulate(const std::string &arch, int ordinal);
+
+private:
+  static Result<CudaPlace> open(const cuda::CudaDriver &driver, int ordinal);
+};
+
+/// Memory of the host that emulated GPUs reach while this lives. On other GPUs
+/// it has none.
+class AdmittedMemory {
+public:
+  AdmittedMemory() = default;
+  AdmittedMemory(const AdmittedMemory &) = delete;
+  AdmittedMemory &operator=(const AdmittedMemory &) = delete;
+  ~AdmittedMemory() { clear(); }
+  Result<void> add(const CudaPlace &place, uint64_t address, uint64_t bytes);
+  void clear();
+
+private:
+  const cuda::CudaDriver *driver = nullptr;
+  std::vector<void *> all;
 };
 
 DeviceLimits limitsOf(const DeviceInfo &info);

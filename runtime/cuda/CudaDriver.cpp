@@ -11,31 +11,23 @@
 
 #include "runtime/cuda/CudaDriver.h"
 
+#include "runtime/jit/Nvrtc.h"
 #include "runtime/support/Clock.h"
 #include "runtime/support/Env.h"
+#include "runtime/support/Files.h"
+#include "runtime/support/Log.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <dlfcn.h>
 
 using namespace moec;
 using namespace moec::runtime::cuda;
 
-static Result<CudaDriver> openDriver() {
-  auto start = Clock::now();
-  std::string path = envString("MOEC_CUDA_DRIVER_PATH");
-  const char *by = path.empty() ? "" : " of MOEC_CUDA_DRIVER_PATH";
-  if (path.empty())
-    path = "libcuda.so.1";
-  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    const char *reason = dlerror();
-    return Error(ErrorCode::NoDriver,
-                 "the CUDA driver{} could not be opened: {}; a GPU needs "
-                 "NVIDIA's driver installed, without one use the host device",
-                 by, reason ? reason : path);
-  }
-  CudaDriver driver;
+/// Fills in the functions of an opened library.
+static Result<void> findFunctions(CudaDriver &driver, void *library,
+                                  const std::string &path) {
   const char *missing = nullptr;
   // A function pointer from dlsym: the cast that POSIX prescribes.
 #define MOEC_CUDA(member, symbol, parameters)                                  \
@@ -52,6 +44,25 @@ static Result<CudaDriver> openDriver() {
                  "{} has no function {}: this driver is older than CUDA 12.0, "
                  "which is the oldest that serves",
                  path, missing);
+  return {};
+}
+
+static Result<CudaDriver> openDriver() {
+  auto start = Clock::now();
+  std::string path = envString("MOEC_CUDA_DRIVER_PATH");
+  const char *by = path.empty() ? "" : " of MOEC_CUDA_DRIVER_PATH";
+  if (path.empty())
+    path = "libcuda.so.1";
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char *reason = dlerror();
+    return Error(ErrorCode::NoDriver,
+                 "the CUDA driver{} could not be opened: {}; a GPU needs "
+                 "NVIDIA's driver installed, without one use the host device",
+                 by, reason ? reason : path);
+  }
+  CudaDriver driver;
+  TRY(findFunctions(driver, library, path));
   driver.openMilliseconds = millisecondsSince(start);
   start = Clock::now();
   if (int status = driver.init(0); status != kSuccess) {
@@ -66,9 +77,60 @@ static Result<CudaDriver> openDriver() {
   return driver;
 }
 
+/// The emulator beside this library or program.
+static Result<std::string> findEmulator() {
+  const std::string own = parentFolder(pathOfOwnBinary());
+  std::vector<std::string> searched;
+  for (const char *sub : {"", "../lib/", "../../lib/"}) {
+    const std::string path = fmt::format("{}/{}libmoec-emulator.so", own, sub);
+    if (isRegularFile(path))
+      return path;
+    searched.push_back(path);
+  }
+  return Error(ErrorCode::NoDriver,
+               "the emulator of GPUs was not found: expected one of {}",
+               fmt::join(searched, ", "));
+}
+
+static Result<CudaDriver> openEmulator(const std::string &arch) {
+  auto start = Clock::now();
+  const std::string path = TRY(findEmulator());
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    const char *reason = dlerror();
+    return Error(ErrorCode::NoDriver, "the emulator could not be opened: {}",
+                 reason ? reason : path);
+  }
+  CudaDriver driver;
+  driver.emulated = true;
+  TRY(findFunctions(driver, library, path));
+  using Configure = const char *(*)(const char *);
+  const auto configure =
+      reinterpret_cast<Configure>(dlsym(library, "moec_emulator_configure"));
+  if (!configure || !driver.memHostRegister || !driver.memHostUnregister)
+    return Error(ErrorCode::NoDriver, "{} is of another version of moec", path);
+  std::string words = envString("MOEC_EMULATOR");
+  if (!arch.empty())
+    words += " arch=" + arch;
+  if (const char *fault = configure(words.c_str()))
+    return invalidArgument("{}", fault);
+  log(LogLevel::Info, "kernels run on emulated GPUs of {}, which are slow",
+      path);
+  driver.openMilliseconds = millisecondsSince(start);
+  TRY(driver.check(driver.init(0), "cuInit"));
+  return driver;
+}
+
 Result<const CudaDriver *> CudaDriver::get() {
   // The driver stays open: unloading libcuda is not supported by NVIDIA.
   static const Result<CudaDriver> driver = openDriver();
+  if (!driver)
+    return driver.error();
+  return &*driver;
+}
+
+Result<const CudaDriver *> CudaDriver::emulator(const std::string &arch) {
+  static const Result<CudaDriver> driver = openEmulator(arch);
   if (!driver)
     return driver.error();
   return &*driver;

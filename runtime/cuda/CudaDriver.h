@@ -141,6 +141,10 @@ struct CudaDriver {
   /// Opens the driver and calls cuInit, once a process. An absent library, a
   /// missing function or a machine without a GPU is NoDriver with the reason.
   static Result<const CudaDriver *> get();
+  /// Opens the emulator, libmoec-emulator.so, once a process. It lies next to
+  /// this library or program or in the folder `lib` beside its own. `arch` is
+  /// that of its GPUs; "": as MOEC_EMULATOR says. A later call has no say.
+  static Result<const CudaDriver *> emulator(const std::string &arch);
 
   /// Success, or DriverFailed (Capturing for the driver's capture errors) that
   /// names `what` with the driver's own name and text of the status.
@@ -152,6 +156,8 @@ struct CudaDriver {
   /// what was there before.
   Result<void> upload(CUdeviceptr to, const void *from, size_t bytes) const;
 
+  /// True if its GPUs are emulated.
+  bool emulated = false;
   /// Milliseconds that dlopen and cuInit took.
   double openMilliseconds = 0, initMilliseconds = 0;
 };

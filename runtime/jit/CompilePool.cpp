@@ -85,6 +85,18 @@ static Result<Recipe> makeRecipe(TextTable &texts, const Target &target,
   return recipe;
 }
 
+/// Compiles for a virtual architecture and with lines of the source, which the
+/// emulator names. ptxas does not run.
+static void takePtx(Recipe &recipe) {
+  std::erase_if(recipe.options, [](const std::string &option) {
+    return option.find("ptxas") != std::string::npos;
+  });
+  for (std::string &option : recipe.options)
+    if (const size_t at = option.find("=sm_"); at != std::string::npos)
+      option.replace(at, 4, "=compute_");
+  recipe.options.emplace_back("-lineinfo");
+}
+
 Result<Recipe> moec::runtime::makeRecipe(const PackageFiles &files,
                                          const Target &target,
                                          const Kernel &kernel) {
@@ -232,14 +244,16 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
   for (size_t i = 0; i < target.kernels.size(); ++i) {
     const Kernel &kernel = target.kernels[i];
     outcome.kernels[i].name = kernel.name;
-    const bool asPackaged =
-        settings.usePackageCubins && settings.spinDeadline == 0;
+    const bool asPackaged = settings.usePackageCubins &&
+                            settings.spinDeadline == 0 && !settings.ptx;
     if (const std::string *cubin =
             asPackaged ? packageCubin(files, kernel) : nullptr) {
       outcome.kernels[i].cubin = *cubin;
       continue;
     }
     auto recipe = TRY(::makeRecipe(texts, target, kernel));
+    if (settings.ptx)
+      takePtx(recipe);
     // templates/moe/core/deadline.cuh
     if (settings.spinDeadline > 0)
       recipe.options.push_back(

@@ -35,6 +35,9 @@ struct CompileSettings {
   std::string nvrtcPath; ///< of findNvrtc()
   /// Take cubins that the package holds.
   bool usePackageCubins = true;
+  /// Make PTX for the emulator in place of cubins. Cubins of a package do not
+  /// serve it.
+  bool ptx = false;
   /// Of waits inside of kernels, in milliseconds; 0: none. Cubins of a package
   /// have none, so that others are compiled.
   int64_t spinDeadline = 0;

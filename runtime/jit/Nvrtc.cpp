@@ -18,6 +18,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -202,7 +203,11 @@ Result<Cubin> Nvrtc::run(const Recipe &recipe, bool ptx) const {
 }
 
 Result<Cubin> Nvrtc::compile(const Recipe &recipe) const {
-  return run(recipe, /*ptx=*/false);
+  const bool isVirtual =
+      std::ranges::any_of(recipe.options, [](const std::string &option) {
+        return option.find("=compute_") != std::string::npos;
+      });
+  return run(recipe, isVirtual);
 }
 
 Result<std::string> Nvrtc::compileToPtx(const Recipe &recipe) const {

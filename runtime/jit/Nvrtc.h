@@ -68,7 +68,8 @@ public:
   static bool everOpened();
 
   /// CompileFailed carries entry, arch and NVRTC's whole log; NoCompiler says
-  /// that the arch needs a later release.
+  /// that the arch needs a later release. For a virtual architecture the result
+  /// is PTX.
   Result<Cubin> compile(const Recipe &recipe) const;
   /// The PTX of a recipe, for people and for tests.
   Result<std::string> compileToPtx(const Recipe &recipe) const;

@@ -50,6 +50,9 @@ inline constexpr EnvVariable kEnvVariables[] = {
      "for."},
     {"MOEC_CUDA_DRIVER_PATH", "path", "",
      "The libcuda.so.1 to open; default: as the loader finds it."},
+    {"MOEC_EMULATOR", "words", "",
+     "Settings of emulated GPUs, arch=sm_80 timing=late say: "
+     "docs/reference/emulator.md."},
     {"MOEC_JOBS", "integer", "0",
      "Kernels that compile at once, or threads of the host device; 0 means one "
      "for each core."},

@@ -6,6 +6,9 @@
 A package of a small layer for each scheme and arch of ARCHS, with the engine that the fewest have yet; activations, routing methods, biases and
 the timings TIMINGS take turns. Schemes of 4-bit codes have a layer of WIDE_SHAPE, too. --all: every backend and engine of each scheme, in three timings. --only=WORD: packages whose names have
 the word. A package fails where a result is wrong and where the emulator reports anything.
+
+Packages of test/golden/emulated.txt have passed and do not run, but where MOEC_TEST_ALL=1 says so. --update writes that list, if all
+pass.
 """
 
 import collections
@@ -20,6 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "conformance"))
 import moec_testing as testing  # noqa: E402
 import nvrtc  # noqa: E402
+import passed  # noqa: E402
 
 # The first arch has every scheme in CI, the others have every STEPth.
 ARCHS = ["sm_90a", "sm_80", "sm_120a"]
@@ -31,8 +35,6 @@ WIDE_SHAPE = {"num_experts": 5, "experts_per_token": 4, "hidden_dim": 256, "inte
 TOKENS = "1,21"
 WIDE_TOKENS = "1,3,8"
 MAX_TOKENS = 32
-# Kernels of these schemes branch on scales of stages that were never filled, and drop what follows.
-BRANCH_ON_DROPPED = {"nvfp4_w4a16"}
 # Seconds for one package.
 LIMIT = 600
 
@@ -52,11 +54,6 @@ def chosen_ways(rows, arch, every):
             yield scheme, backend, engine
 
 
-def settings(arch, scheme, timing):
-    """The emulator's, of a package."""
-    return f"arch={arch} timing={timing} checks={'races' if scheme in BRANCH_ON_DROPPED else 'all'}"
-
-
 def wide_packages(rows):
     """Packages of a few tokens, as packages() has them."""
     plain = rows["activations"][0], rows["routing"][0]
@@ -64,7 +61,7 @@ def wide_packages(rows):
         timing = TIMINGS[number % len(TIMINGS)]
         yield (f"{ARCHS[0]}-{scheme['name']}-wide-{timing}", testing.layer_json("emulated", WIDE_SHAPE, scheme, *plain, False),
                [f"--arch={ARCHS[0]}", "--no-cubin", "--max-tokens=8"], [f"--tokens={WIDE_TOKENS}"],
-               settings(ARCHS[0], scheme["name"], timing))
+               testing.emulator_settings(ARCHS[0], scheme["name"], timing))
 
 
 # Options that no row of the catalog has: an arch, the routing method that takes them, and the layer's keys and values.
@@ -94,7 +91,7 @@ def option_packages(rows):
         layer = testing.layer_json("emulated", SHAPE, scheme, rows["activations"][0], methods[method], False)
         yield (f"{arch}-{method}-{'-'.join(options)}-{timing}", {**layer, **options},
                [f"--arch={arch}", "--no-cubin", f"--max-tokens={MAX_TOKENS}"], [f"--tokens={TOKENS}"],
-               settings(arch, scheme["name"], timing))
+               testing.emulator_settings(arch, scheme["name"], timing))
 
 
 def packages(rows, every):
@@ -118,11 +115,11 @@ def packages(rows, every):
                      f"--max-tokens={MAX_TOKENS}"]
             for timing in ["at_once", *TIMINGS] if every else [TIMINGS[turn % len(TIMINGS)]]:
                 yield (f"{name}-{scheme['name']}-{backend}-{engine}-{activation['name']}-{routing['name']}-{timing}", layer, words,
-                       [f"--tokens={TOKENS}", *testing.logits_of(routing, "bf16")], settings(name, scheme["name"], timing))
+                       [f"--tokens={TOKENS}", *testing.logits_of(routing, "bf16")], testing.emulator_settings(name, scheme["name"], timing))
 
 
-def fault_of(tools, work, library, real, package):
-    """None, or a sentence about what is wrong with a package."""
+def fault_of(tools, work, real, listed, package):
+    """None, or a sentence about what is wrong with a package; and whether it ran."""
     name, layer, words, arguments, emulator = package
     folder = work / name
     shutil.rmtree(folder, ignore_errors=True)
@@ -130,30 +127,39 @@ def fault_of(tools, work, library, real, package):
     (folder / "layer.json").write_text(json.dumps(layer))
     status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", *words, "-o", folder / "package"], LIMIT)
     if status:
-        return f"moec exited with {status}: {errors.strip()[-300:]}"
+        return f"moec exited with {status}: {errors.strip()[-300:]}", True
+    digest = passed.digest_of_package(folder / "package", [name, json.dumps(layer), *words, *arguments, emulator])
+    if listed.has(name, digest) and not testing.runs_all():
+        shutil.rmtree(folder)
+        return None, False
     status, output, errors = testing.run(
-        [tools.moec_check, folder / "package", "--device=cuda", "--check", "--json", *arguments], LIMIT,
-        MOEC_CUDA_DRIVER_PATH=library, MOEC_NVRTC_PATH=library, MOEC_EMULATOR_NVRTC=real, MOEC_EMULATOR=emulator,
-        MOEC_CACHE_DIR=work / "cache", MOEC_WORKER="off", MOEC_JOBS="1", MOEC_TUNED_STORE="off")
+        [tools.moec_check, folder / "package", "--device=emulated", "--check", "--json", *arguments], LIMIT,
+        MOEC_NVRTC_PATH=real, MOEC_EMULATOR=emulator, MOEC_CACHE_DIR=work / "cache", MOEC_WORKER="off", MOEC_JOBS="1",
+        MOEC_TUNED_STORE="off")
     reports = [line for line in errors.splitlines() if line.startswith("emulator:") or line.startswith("    ")]
     if reports:
-        return "\n  ".join(reports[:8])
+        return "\n  ".join(reports[:8]), True
     try:
         runs = json.loads(output)["runs"]
     except ValueError:
-        return f"moec-check exited with {status}: {errors.strip()[-300:]}"
+        return f"moec-check exited with {status}: {errors.strip()[-300:]}", True
     wrong = [run for run in runs if not run["passed"]]
     if wrong or status or not runs:
-        return f"moec-check exited with {status}: {str(wrong[:1] or errors.strip())[-300:]}"
+        return f"moec-check exited with {status}: {str(wrong[:1] or errors.strip())[-300:]}", True
     shutil.rmtree(folder)
-    return None
+    listed.add(name, digest)
+    return None, True
 
 
 def main():
     parser = testing.parser(__doc__)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--only", default="")
+    parser.add_argument("--update", action="store_true", help="write test/golden/emulated.txt, if all pass")
     arguments = parser.parse_args()
+    is_usual = not (arguments.all or arguments.only or testing.runs_all())
+    if arguments.update and not is_usual:
+        sys.exit("--update: expected no --all, no --only and no MOEC_TEST_ALL")
     real = nvrtc.find()
     if real is None:
         print("no NVRTC on this machine; set MOEC_NVRTC_PATH", file=sys.stderr)
@@ -161,15 +167,24 @@ def main():
     started = time.monotonic()
     tools, work = testing.Tools(arguments.bin), Path(arguments.work)
     rows = tools.rows()
-    library = Path(arguments.bin).parent / "lib" / "libmoec-emulator.so"
     every = [package for package in packages(rows, arguments.all or testing.runs_all()) if arguments.only in package[0]]
-    failures = []
+    failures, ran = [], 0
+    listed = passed.Passed(nvrtc.Nvrtc(real).release())
+    if listed.about():
+        print(listed.about(), flush=True)
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        for package, fault in zip(every, pool.map(lambda one: fault_of(tools, work, library, real, one), every)):
+        for package, (fault, has_run) in zip(every, pool.map(lambda one: fault_of(tools, work, real, listed, one), every)):
+            ran += has_run
             if fault:
                 failures.append(package[0])
                 print(f"FAILED {package[0]}: {fault}", flush=True)
-    print(f"{len(every)} packages, {len(failures)} failed, {time.monotonic() - started:.0f} s")
+    if arguments.update and not failures:
+        listed.write()
+    elif is_usual:
+        for sentence in listed.stale():
+            failures.append(sentence)
+            print(f"FAILED {sentence}", flush=True)
+    print(f"{len(every)} packages, {len(every) - ran} of them passed before, {len(failures)} failed, {time.monotonic() - started:.0f} s")
     return 1 if failures or not every else 0
 
 

@@ -22,9 +22,9 @@ COMPILE_LIMIT = 600
 class Workshop:
     """The tools and the folder of a batch."""
 
-    def __init__(self, tools, work, arch="sm_90a", most_work=MOST_WORK, sliced=SLICED, cubins=False):
+    def __init__(self, tools, work, arch="sm_90a", most_work=MOST_WORK, sliced=SLICED, cubins=False, emulated=False):
         self.library, self.work, self.rows = tools.library, pathlib.Path(work), pathlib.Path(work) / "rows.json"
-        self.arch, self.most_work, self.sliced, self.cubins = arch, most_work, sliced, cubins
+        self.arch, self.most_work, self.sliced, self.cubins, self.emulated = arch, most_work, sliced, cubins, emulated
         self.work.mkdir(parents=True, exist_ok=True)
         self.rows.write_text(json.dumps(tools.rows()))
 

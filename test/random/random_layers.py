@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Draws layers from the whole language and runs them on the host device against the reference.
+"""Draws layers from the whole language and runs them on the host device, or on an emulated GPU, against the reference.
 
-  random_layers.py --bin=build/bin --work=FOLDER [--layers=60] [--seed=1,2] [--only=INDEX]
+  random_layers.py --bin=build/bin --work=FOLDER [--layers=60] [--seed=1,2] [--only=INDEX] [--emulated=sm_90a]
 
 language.py draws them. Batches are compiled by one process and run by another (batches.py), as many at once as there are cores. A
 layer that the compiler refuses with a reason is made simpler until it is taken; any other end than a refusal is a failure. One
@@ -23,10 +23,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "conformance"))
 import batches  # noqa: E402
 import moec_testing as testing  # noqa: E402
+import nvrtc  # noqa: E402
 from language import LEAST_HIDDEN, MOST_WORK, REFUSED, REQUIRED, SLICED  # noqa: E402
 
 # Layers of a batch.
 BATCH = 25
+# On an emulated GPU: layers of a batch, multiplications of a run, and layers of each seed in test-all.
+EMULATED_BATCH, EMULATED_WORK, EMULATED_LAYERS = 3, 1e6, 40
+TIMINGS = ["random", "late"]
 
 
 def compile_package(tools, drawn, folder, arch="sm_90a", cubins=False):
@@ -39,18 +43,25 @@ def compile_package(tools, drawn, folder, arch="sm_90a", cubins=False):
     return status, errors.strip()
 
 
-def run_package(tools, drawn, folder):
+def emulator_of(shop, drawn):
+    """The settings of the emulated GPU that runs a layer; "": the host device does. Its number says the timing."""
+    timing = TIMINGS[int(drawn.layer["name"].rpartition("_")[2]) % len(TIMINGS)]
+    return testing.emulator_settings(shop.arch, drawn.layer.get("quant_config"), timing) if shop.emulated else ""
+
+
+def run_package(tools, shop, drawn, folder):
     """None, or a sentence about the first run that is wrong; runs of a kind that the layer does not have are left out."""
-    faults = testing.run_lines(tools.moec_check, [(folder / "package", run) for run in drawn.runs], folder / "lines.cases", may_lack=True)
+    faults = testing.run_lines(tools.moec_check, [(folder / "package", run) for run in drawn.runs], folder / "lines.cases", may_lack=True,
+                               emulator=emulator_of(shop, drawn))
     return next((f"{fault} [{' '.join(run)}]" for run, fault in zip(drawn.runs, faults) if fault), None)
 
 
-def failure_of(tools, drawn, folder):
+def failure_of(tools, shop, drawn, folder):
     """The fault of a layer that was taken: None, or a sentence."""
-    status, errors = compile_package(tools, drawn, folder)
+    status, errors = compile_package(tools, drawn, folder, shop.arch)
     if status == 1 and REFUSED.search(errors):
         return None
-    return f"moec exited with {status}: {errors[-400:]}" if status else run_package(tools, drawn, folder)
+    return f"moec exited with {status}: {errors[-400:]}" if status else run_package(tools, shop, drawn, folder)
 
 
 def kind_of(failure):
@@ -87,7 +98,7 @@ def smaller(drawn):
                 yield less
 
 
-def shrink(tools, drawn, failure, folder, most=120):
+def shrink(tools, shop, drawn, failure, folder, most=120):
     """(the smallest layer found that fails alike, its failure)"""
     kind, tried, found = kind_of(failure), 0, True
     while found:
@@ -96,18 +107,19 @@ def shrink(tools, drawn, failure, folder, most=120):
             tried += 1
             if tried > most:
                 return drawn, failure
-            now = failure_of(tools, less, folder)
+            now = failure_of(tools, shop, less, folder)
             if now and kind_of(now) == kind:
                 drawn, failure, found = less, now, True
                 break
     return drawn, failure
 
 
-def text_of(drawn, failure, seed, index):
+def text_of(shop, drawn, failure, seed, index):
     run = drawn.runs[0] if drawn.runs else []
     return (f"layer {index} of --seed={seed}: {failure}\n  layer.json: {json.dumps(drawn.layer)}\n"
-            f"  moec compile layer.json --arch=sm_90a {' '.join(drawn.options)} --max-tokens={drawn.max_tokens} --no-cubin -o package\n"
-            f"  moec-check package --device=host --check {' '.join(run)}")
+            f"  moec compile layer.json --arch={shop.arch} {' '.join(drawn.options)} --max-tokens={drawn.max_tokens} --no-cubin -o package\n"
+            f"  {f'MOEC_EMULATOR={emulator_of(shop, drawn)!r} ' if shop.emulated else ''}"
+            f"moec-check package --device={'emulated' if shop.emulated else 'host'} --check {' '.join(run)}")
 
 
 def check(tools, shop, seed, indices):
@@ -117,21 +129,25 @@ def check(tools, shop, seed, indices):
     folders = {index: shop.package(seed, index) for index in indices}
     lines = [(index, run) for index, (word, _, drawn) in compiled.items() if word == "taken" for run in drawn.runs]
     faults = {}
-    for (index, run), fault in zip(lines, testing.run_lines(
-            tools.moec_check, [(folders[index], run) for index, run in lines], folders[indices[0]].with_suffix(".cases"), may_lack=True)):
-        if fault:
-            faults.setdefault(index, f"{fault} [{' '.join(run)}]")
+    # A process has one emulator.
+    for emulator in sorted({emulator_of(shop, compiled[index][2]) for index, _ in lines}):
+        mine = [(index, run) for index, run in lines if emulator_of(shop, compiled[index][2]) == emulator]
+        for (index, run), fault in zip(mine, testing.run_lines(
+                tools.moec_check, [(folders[index], run) for index, run in mine], folders[indices[0]].with_suffix(".cases"),
+                may_lack=True, emulator=emulator)):
+            if fault:
+                faults.setdefault(index, f"{fault} [{' '.join(run)}]")
     results = []
     for index, (word, sentence, drawn) in compiled.items():
         failure = faults.get(index, sentence if word == "failed" else None)
         if failure:
             alone = folders[index].with_name(folders[index].name + ".alone")
-            again = failure_of(tools, drawn, alone)
+            again = failure_of(tools, shop, drawn, alone)
             if again:
-                drawn, failure = shrink(tools, drawn, again, alone)
+                drawn, failure = shrink(tools, shop, drawn, again, alone)
             else:
                 failure = f"not when it runs alone: {failure}"
-            results.append(("failed", text_of(drawn, failure, seed, index), drawn.layer))
+            results.append(("failed", text_of(shop, drawn, failure, seed, index), drawn.layer))
             continue
         special = "slices" if word == "taken" and "slices" in (folders[index] / "manifest.json").read_text() else ""
         shutil.rmtree(folders[index], ignore_errors=True)
@@ -153,16 +169,26 @@ def main():
     arguments.add_argument("--layers", type=int, default=60, help="how many of each seed")
     arguments.add_argument("--seed", default="1", help="one, or several with commas between them")
     arguments.add_argument("--only", type=int, help="the layer of this number alone")
-    arguments.add_argument("--most-work", type=float, default=MOST_WORK, help="multiplications of a run")
+    arguments.add_argument("--most-work", type=float, help="multiplications of a run")
+    arguments.add_argument("--emulated", default="", metavar="ARCH", help="run on an emulated GPU of this arch")
     arguments.add_argument("--sliced", type=float, default=SLICED, help="how often a layer of slices is drawn, which takes most time")
     options = arguments.parse_args()
+    if options.emulated and not nvrtc.find():
+        print("no NVRTC on this machine; set MOEC_NVRTC_PATH", file=sys.stderr)
+        sys.exit(77)
+    if options.emulated and testing.runs_all():
+        options.layers = EMULATED_LAYERS
+    if options.most_work is None:
+        options.most_work = EMULATED_WORK if options.emulated else MOST_WORK
     tools = testing.Tools(options.bin)
-    shop = batches.Workshop(tools, testing.Scratch(options.work).folder, most_work=options.most_work, sliced=options.sliced)
+    shop = batches.Workshop(tools, testing.Scratch(options.work).folder, arch=options.emulated or "sm_90a", most_work=options.most_work,
+                            sliced=0 if options.emulated else options.sliced, emulated=bool(options.emulated))
+    batch = EMULATED_BATCH if options.emulated else BATCH
     started, all_results = time.time(), []
     for seed in options.seed.split(","):
         began = time.time()
         indices = list(range(options.layers) if options.only is None else [options.only])
-        parts = [indices[i:i + BATCH] for i in range(0, len(indices), BATCH)]
+        parts = [indices[i:i + batch] for i in range(0, len(indices), batch)]
         made = testing.parallel(lambda part, seed=seed: check(tools, shop, seed, part), parts, options.jobs)
         results = [result for part in made for result in part]
         print(f"seed {seed}: {len(results)} drawn, {sum(word == 'run' for word, *_ in results)} run, "
@@ -182,7 +208,7 @@ def main():
     refused = [text for word, text, _ in all_results if word == "refused"]
     if len(refused) * 4 > len(all_results):
         failures.append(f"more than a quarter was refused: {refused[0]}")
-    testing.finish("random layers on the host device", len(all_results), [text.splitlines()[0] for text in failures], started, time.time())
+    testing.finish(f"random layers on {'an emulated GPU' if options.emulated else 'the host device'}", len(all_results), [text.splitlines()[0] for text in failures], started, time.time())
 
 
 if __name__ == "__main__":

@@ -137,15 +137,17 @@ Result<int64_t> Device::freeBytes() const {
 // Streams
 //===----------------------------------------------------------------------===//
 
-Result<Device> Device::open(DeviceKind kind) {
+Result<Device> Device::open(DeviceKind kind, const std::string &arch) {
   Device device;
   device.place.info.name = "host";
   if (kind == DeviceKind::Host)
     return device;
   // The context's time is without the driver's.
-  TRY(CudaDriver::get());
+  const bool isEmulated = kind == DeviceKind::Emulated;
+  TRY(isEmulated ? CudaDriver::emulator(arch) : CudaDriver::get());
   auto start = Clock::now();
-  device.place = TRY(CudaPlace::find(/*ordinal=*/0));
+  device.place = TRY(isEmulated ? CudaPlace::emulate(arch, /*ordinal=*/0)
+                                : CudaPlace::find(/*ordinal=*/0));
   const CudaDriver &driver = *device.place.driver;
   TRY(driver.check(driver.ctxPushCurrent(device.place.context),
                    "cuCtxPushCurrent"));

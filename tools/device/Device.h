@@ -57,7 +57,9 @@ class Device {
 public:
   /// GPU 0 through its primary context, which becomes current for the calling
   /// thread; or the host.
-  static Result<Device> open(runtime::DeviceKind kind);
+  /// arch: of an emulated GPU; "": as MOEC_EMULATOR says.
+  static Result<Device> open(runtime::DeviceKind kind,
+                             const std::string &arch = "");
   Device(Device &&other) noexcept;
   Device &operator=(Device &&other) = delete;
   ~Device();

@@ -42,15 +42,18 @@ void moec::run::addOptions(CLI::App &app, Options &options) {
   app.set_version_flag("--version",
                        fmt::format("{} {}", options.program, MOEC_VERSION));
   app.add_option("package", options.package, "Folder of the package");
-  app.add_option("--device", options.deviceName, "Where to run: host or cuda")
-      ->check(oneOf({"host", "cuda"}));
+  app.add_option("--device", options.deviceName,
+                 "Where to run: host, cuda, or emulated, which interprets and "
+                 "checks the PTX of the kernels and is slow")
+      ->check(oneOf({"host", "cuda", "emulated"}));
   app.add_option("--tokens", options.tokens, "Token counts, 1,7,64 say")
       ->delimiter(',')
       ->check(countFrom(0));
   app.add_option("--variant", options.variant,
                  "Force this variant; its range must hold the tokens");
   app.add_option("--arch", options.arch,
-                 "Take this target of the package (default: by the device)");
+                 "Take this target of the package (default: by the device); "
+                 "an emulated GPU is of this arch (default: sm_90a)");
   app.add_option("--rank", options.rank,
                  "The rank to run, of a package of several (default: the only "
                  "one)")
@@ -165,10 +168,19 @@ bool moec::run::parseOptions(CLI::App &app, int argc, char **argv,
     return false;
   }
   if (options.deviceName.empty() && !options.prebuild)
-    return refuseUsage(options, "--device=host or --device=cuda is required",
+    return refuseUsage(options,
+                       "--device=host, --device=cuda or --device=emulated is "
+                       "required",
                        status);
   if (options.deviceName == "cuda")
     options.device = runtime::DeviceKind::Cuda;
+  if (options.deviceName == "emulated")
+    options.device = runtime::DeviceKind::Emulated;
+  if (options.deviceName == "emulated" && options.time)
+    return refuseUsage(options,
+                       "--time: expected --device=cuda or --device=host, got "
+                       "an emulated GPU, which has no time",
+                       status);
   const auto &known = reference::routingPatterns();
   for (const std::string &name : options.routing)
     if (std::ranges::find(known, name) == known.end())

@@ -149,7 +149,7 @@ Result<void> Runner::runCases(const Options &options, RunReport &report) {
 int Runner::run(const Options &options, RunReport &report) {
   report.package = options.package;
   if (!device) {
-    auto opened = tools::Device::open(options.device);
+    auto opened = tools::Device::open(options.device, options.arch);
     if (!opened)
       return refuse(options, opened.error(), report);
     device.emplace(std::move(*opened));

@@ -135,7 +135,11 @@ typedef struct moec_context moec_context;
 typedef enum moec_device_kind {
   MOEC_DEVICE_CUDA = 0,
   /** No GPU: plain C++ on host memory, through the same manifest. */
-  MOEC_DEVICE_HOST = 1
+  MOEC_DEVICE_HOST = 1,
+  /** No GPU: the kernels' PTX is interpreted and checked, many times slower
+   *  than on a GPU. For debugging. Memory and calls are as on the host device;
+   *  `arch` says which GPU it is ("sm_90a" if it is NULL). */
+  MOEC_DEVICE_EMULATED = 2
 } moec_device_kind;
 
 /** Zero is the default of every field. */

@@ -86,6 +86,16 @@ static bool isGpu(int device) {
 
 extern "C" {
 
+/// Settings of a process, as words of MOEC_EMULATOR. Returns null, or a
+/// sentence that says what is wrong with them.
+const char *moec_emulator_configure(const char *words) {
+  static std::string fault;
+  DriverSettings parsed;
+  fault = parseSettings(words, parsed);
+  setWords(words);
+  return fault.empty() ? nullptr : fault.c_str();
+}
+
 CUresult cuInit(unsigned) {
   Emulator &emulator = Emulator::get();
   if (emulator.settingsError.empty())
@@ -126,7 +136,7 @@ CUresult cuDeviceGetCount(int *count) {
 }
 
 CUresult cuDeviceGetName(char *name, int length, CUdevice) {
-  std::snprintf(name, size_t(length), "emulated %s",
+  std::snprintf(name, size_t(length), "emulated %s (slow)",
                 Emulator::get().settings.arch.c_str());
   return kSuccess;
 }
@@ -366,6 +376,39 @@ CUresult cuMemFreeHost(void *pointer) {
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pointer, void *host,
                                       unsigned) {
   *pointer = reinterpret_cast<uint64_t>(host);
+  return kSuccess;
+}
+
+CUresult cuMemHostRegister_v2(void *host, size_t bytes, unsigned) {
+  auto lock = locked();
+  Emulator &emulator = Emulator::get();
+  Device &device = *emulator.device;
+  const auto begin = reinterpret_cast<uint64_t>(host);
+  const auto count = emulator.registered.find(begin);
+  const Region *region = device.findRegion(begin, 1);
+  // Memory of a GPU, or within what is registered: it is reached already.
+  if (region && begin + bytes <= region->end) {
+    if (count != emulator.registered.end())
+      ++count->second;
+    return kSuccess;
+  }
+  const unsigned times = count == emulator.registered.end() ? 0 : count->second;
+  if (region && !times)
+    return kInvalidValue; // only a part is
+  device.removeRegion(begin);
+  device.addRegion(begin, bytes, /*isDefined=*/true, /*gpu=*/-1);
+  emulator.registered[begin] = times + 1;
+  return kSuccess;
+}
+CUresult cuMemHostUnregister(void *host) {
+  auto lock = locked();
+  Emulator &emulator = Emulator::get();
+  const auto begin = reinterpret_cast<uint64_t>(host);
+  const auto count = emulator.registered.find(begin);
+  if (count == emulator.registered.end() || --count->second > 0)
+    return kSuccess;
+  emulator.registered.erase(count);
+  emulator.device->removeRegion(begin);
   return kSuccess;
 }
 

@@ -113,9 +113,19 @@ std::string moec::emulator::parseSettings(const std::string &words,
   return "";
 }
 
+static std::optional<std::string> givenWords;
+
+void moec::emulator::setWords(const std::string &words) {
+  if (!givenWords)
+    givenWords = words;
+}
+
 Emulator::Emulator() {
   const char *words = std::getenv("MOEC_EMULATOR");
-  settingsError = parseSettings(words ? words : "", settings);
+  settingsError = parseSettings(givenWords ? *givenWords
+                                : words    ? words
+                                           : "",
+                                settings);
   device = std::make_unique<Device>(settings.device);
   device->onFinding = [this](const Finding &finding) {
     hasFailed.fill(true);

@@ -44,6 +44,9 @@ struct DriverSettings {
   bool logs = false;
 };
 
+/// Replaces the words of MOEC_EMULATOR; before the first use.
+void setWords(const std::string &words);
+
 /// Reads the words of MOEC_EMULATOR; the sentence says what is wrong.
 std::string parseSettings(const std::string &words, DriverSettings &settings);
 
@@ -101,6 +104,8 @@ struct Emulator {
   DriverSettings settings;
   std::unique_ptr<Device> device;
   std::map<uint64_t, Allocation> allocations;
+  /// How often memory of the host is registered, by its begin.
+  std::map<uint64_t, unsigned> registered;
   std::array<size_t, kMaxGpus> allocated = {};
   /// Findings since the last status of a GPU.
   std::array<bool, kMaxGpus> hasFailed = {};

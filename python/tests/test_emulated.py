@@ -1,0 +1,69 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A layer on an emulated GPU: arrays of numpy, results of the host device, reports as errors."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from conftest import SMALL
+
+CODE = """
+import sys
+import numpy as np
+import moec
+
+layer = {layer!r}
+files = moec.compile(layer, arch={arch!r}, max_tokens=8, cubin=False, progress=False)
+random = np.random.default_rng(3)
+x = moec.to_bfloat16(random.standard_normal((5, 128), np.float32))
+logits = random.standard_normal((5, 8), np.float32)
+outs = []
+for device in ("host", "emulated"):
+    package = moec.load(files, device=device, arch={arch!r}, progress=False)
+    weights = {{}}
+    for name in ("w13", "w2"):
+        drawn = np.random.default_rng(len(name)).standard_normal(package.shape(name), np.float32) * 0.1
+        weights[name] = moec.to_bfloat16(drawn)
+    made = package.layer(weights, progress=False)
+    out = package.empty("out", 5)
+    assert made(x, logits, out=out) is out
+    outs.append(moec.from_bfloat16(made(x, logits)))
+    assert np.array_equal(outs[-1], moec.from_bfloat16(out))
+    print(package.device, package.arch, made)
+worst = np.abs(outs[0] - outs[1]).max() / np.abs(outs[0]).max()
+assert worst < 0.02, worst
+assert np.abs(outs[0]).max() > 0.01
+{more}
+"""
+
+
+def run(tmp_path: pathlib.Path, arch: str, *, more: str = "", emulator: str = "") -> "subprocess.CompletedProcess[str]":
+    if not os.environ.get("MOEC_NVRTC_PATH"):
+        pytest.skip("MOEC_NVRTC_PATH names no NVRTC")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "MOEC_CACHE_DIR": str(tmp_path),
+        "MOEC_EMULATOR": emulator,
+    }
+    code = CODE.format(layer=SMALL, arch=arch, more=more)
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment, timeout=250
+    )
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_it_gives_what_the_host_gives(arch: str, tmp_path: pathlib.Path) -> None:
+    ran = run(tmp_path, arch, emulator="timing=random seed=2")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert f"emulated {arch} <moec.Layer small for {arch} on emulated>" in ran.stdout
+    assert "emulator:" not in ran.stderr
+
+
+def test_wrong_settings(tmp_path: pathlib.Path) -> None:
+    ran = run(tmp_path, "sm_80", emulator="timing=never")
+    assert ran.returncode == 1
+    assert "MOEC_EMULATOR has 'timing=never', which is no value of timing" in ran.stderr

@@ -1,0 +1,84 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""emulated.txt: the packages that passed on the emulated GPU, so that nobody runs them again.
+
+A run is known by all that it depends on. The first lines name the release of NVRTC and the digest of the sources that run and judge
+packages: the emulator, the runtime, the tools and the reference. Another line is a package with a digest of its kernels' texts, of its
+manifest and of its case (the layer, the arguments of the run, the emulator's settings). NVRTC makes the same PTX of the same text.
+Where NVRTC or a source differs, the list says nothing and every package runs.
+"""
+
+import functools
+import hashlib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LIST = ROOT / "test" / "golden" / "emulated.txt"
+UPDATE = "test/emulator/emulated.py --bin=build/bin --work=build/emulated --update"
+# Folders whose sources run a package, make its data and judge its results.
+SOURCES = ["runtime", "templates/moe/math", "test/check", "test/emulator", "test/reference", "tools/device", "tools/moec-run"]
+ENDINGS = {".cpp", ".h", ".cuh", ".def", ".ptx", ".in"}
+DIGITS = 16
+
+
+def digest_of(parts):
+    """A digest of strings and bytes."""
+    made = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        made.update(f"{len(data)} ".encode() + data)
+    return made.hexdigest()[:DIGITS]
+
+
+@functools.cache
+def code():
+    """The digest of all sources that a result depends on, but for unit tests."""
+    parts = []
+    for folder in SOURCES:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in ENDINGS and "test/emulator/tests" not in path.as_posix():
+                parts += [path.relative_to(ROOT).as_posix(), path.read_bytes()]
+    return digest_of(parts)
+
+
+def digest_of_package(folder, case):
+    """The digest of a compiled package, without cubins, and of the words of its case."""
+    parts = list(case)
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.suffix != ".cubin":
+            parts += [path.relative_to(folder).as_posix(), path.read_bytes()]
+    return digest_of(parts)
+
+
+class Passed:
+    """The list, and what has passed today."""
+
+    def __init__(self, release, path=LIST):
+        self.path, self.header, self.today = path, [f"nvrtc {release}", f"code {code()}"], {}
+        lines = path.read_text().splitlines() if path.exists() else []
+        self.is_valid = lines[:2] == self.header
+        self.known = dict(reversed(line.split()) for line in lines[2:] if not line.startswith("#")) if self.is_valid else {}
+
+    def has(self, name, digest):
+        """Whether the package has passed. It counts as one of today then."""
+        if self.known.get(digest) != name:
+            return False
+        self.today[digest] = name
+        return True
+
+    def add(self, name, digest):
+        self.today[digest] = name
+
+    def about(self):
+        """A sentence where the list says nothing."""
+        return "" if self.is_valid else f"{self.path.name} is of another NVRTC or of other sources; every package runs"
+
+    def stale(self):
+        """A sentence for each line that no package has today."""
+        for digest, name in self.known.items():
+            if digest not in self.today:
+                yield f"{self.path.name}: {name} {digest}: no package of today; {UPDATE} writes the file anew"
+
+    def write(self):
+        lines = sorted(f"{name} {digest}" for digest, name in self.today.items())
+        self.path.write_text("\n".join([*self.header, f"# Packages that passed. {UPDATE} writes this file.", *lines]) + "\n")
