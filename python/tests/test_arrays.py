@@ -129,7 +129,9 @@ def test_values_and_shapes(package: Any) -> None:
     with pytest.raises(moec.InvalidArgument, match="has no value 'y'; its values are x, "):
         package.shape("y")
     for device in ("cuda:x", "gpu", "host:1", 3):
-        with pytest.raises(moec.InvalidArgument, match="device: expected 'cuda', 'cuda:N', 'host' or, to load a package, 'emulated', got"):
+        with pytest.raises(
+            moec.InvalidArgument, match="device: expected 'cuda', 'cuda:N', 'host' or, to load a package, 'emulated', got"
+        ):
             moec.load("/nowhere", device=device)
 
 

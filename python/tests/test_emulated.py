@@ -50,9 +50,7 @@ def run(tmp_path: pathlib.Path, arch: str, *, more: str = "", emulator: str = ""
         "MOEC_EMULATOR": emulator,
     }
     code = CODE.format(layer=SMALL, arch=arch, more=more)
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment, timeout=250
-    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment, timeout=250)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])

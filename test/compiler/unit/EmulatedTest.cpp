@@ -74,16 +74,16 @@ public:
     const std::array<moec_tensor, 2> weights = {
         moec_tensor{"w13", w13.data, nullptr, 3, wide.data(), nullptr},
         moec_tensor{"w2", w2.data, nullptr, 3, narrow.data(), nullptr}};
-    ASSERT_EQ(moec_layer_create(package, weights.data(), 2, nullptr, nullptr,
-                                &layer),
-              MOEC_OK)
+    ASSERT_EQ(
+        moec_layer_create(package, weights.data(), 2, nullptr, nullptr, &layer),
+        MOEC_OK)
         << moec_last_error();
     uint64_t bytes = 0;
     ASSERT_EQ(moec_package_workspace_bytes(package, kTokens, &bytes), MOEC_OK);
     workspace = Floats(int64_t(bytes) / 4 + 64);
-    ASSERT_EQ(moec_context_create(package, workspace.data, bytes, nullptr,
-                                  &context),
-              MOEC_OK)
+    ASSERT_EQ(
+        moec_context_create(package, workspace.data, bytes, nullptr, &context),
+        MOEC_OK)
         << moec_last_error();
   }
 

@@ -117,10 +117,11 @@ static Step commit(Warp &warp, const Inst &, uint32_t lanes) {
   return Step::Next;
 }
 
+/// Others may learn of the lane's copy by its first arrival, else with `clock`.
 static void settle(Warp &warp, AsyncCopy &copy, unsigned lane, uint32_t clock) {
   if (warp.cta.shadow)
     warp.cta.shadow->settle({warp, *copy.inst, lane}, copy.to[lane], copy.full,
-                            clock);
+                            copy.arrived[lane] ? copy.arrived[lane] : clock);
 }
 
 /// Waits until at most `immediate` groups are pending; flag: also for copies of
@@ -172,8 +173,15 @@ static Step arriveAfter(Warp &warp, const Inst &inst, uint32_t lanes) {
   what.cta = cta.id;
   if (cta.device.settings.checkRaces)
     warp.clocks.release(lanes, what);
-  const std::vector<std::shared_ptr<AsyncCopy>> copies(warp.copies.begin(),
-                                                       warp.copies.end());
+  std::vector<std::shared_ptr<AsyncCopy>> copies;
+  for (const auto &copy : warp.copies)
+    if (copy->lanes & lanes) {
+      copies.push_back(copy);
+      forLanes(copy->lanes & lanes, [&](unsigned lane) {
+        if (!copy->arrived[lane])
+          copy->arrived[lane] = clocks[lane];
+      });
+    }
   auto land = [&warp, &inst, lanes, copies, arrivals, clocks, what] {
     for (const auto &copy : copies) {
       moveBytes(warp.cta, *copy);
@@ -187,9 +195,14 @@ static Step arriveAfter(Warp &warp, const Inst &inst, uint32_t lanes) {
     land();
   else
     cta.events.push_back({land, &warp, &inst});
-  // Copies that an mbarrier follows are not waited for by groups.
-  std::erase_if(warp.copies,
-                [&](const auto &copy) { return !(copy->lanes & ~lanes); });
+  // Copies that an mbarrier follows are not waited for by groups. Lanes may
+  // arrive one after the other.
+  std::erase_if(warp.copies, [&](const auto &copy) {
+    bool all = true;
+    forLanes(copy->lanes,
+             [&](unsigned lane) { all &= copy->arrived[lane] != 0; });
+    return all;
+  });
   return Step::Next;
 }
 

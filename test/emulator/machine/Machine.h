@@ -75,6 +75,8 @@ struct AsyncCopy {
   uint32_t lanes; ///< that have not landed
   uint32_t full;  ///< bytes of each copy, zeros included
   std::array<uint32_t, kLanes> to, bytes, group;
+  /// The lane's clock at its first arrival after the copy; 0: none yet.
+  std::array<uint32_t, kLanes> arrived = {};
   std::array<uint64_t, kLanes> from;
   bool moved = false;
 };

@@ -87,6 +87,25 @@ TEST_F(Async, CopyArrivesAtMbarrier) {
               end);
 }
 
+TEST_F(Async, LanesArriveOneAfterTheOther) {
+  // The copies of all lanes are one instruction; a later wait for them must not
+  // hide that the arrivals hand them on.
+  expectRight(mbarrier("32") +
+              "shl.b32 %r12, %tid, 2; add.s32 %r12, %r12, %r11;"
+              "cp.async.ca.shared.global [%r12], [%mine], 4;"
+              "setp.lt.u32 %p1, %tid, 2;"
+              "@%p1 bra few;"
+              "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r10];"
+              "bra.uni joined;"
+              "few: cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%r10];"
+              "joined: cp.async.commit_group; cp.async.wait_group 0;" +
+              kWait +
+              "xor.b32 %r12, %r12, 4;"
+              "ld.shared.u32 %r0, [%r12];"
+              "st.global.u32 [%mine+512], %r0;");
+  EXPECT_EQ(words[128], 1u);
+}
+
 TEST_F(Async, BulkCopies) {
   expectRight(mbarrier("1") + kBulk + kWait + kReadBack);
   EXPECT_EQ(words[128 + 31], 31u);
