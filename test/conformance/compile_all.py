@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compiles the kernels of legal catalog rows with NVRTC, but for those of test/golden/kernels.txt; needs no GPU.
 
-A kernel fails when it does not compile, when it spills registers, when its PTX holds `.local`, when NVRTC or ptxas
-say anything at all, when its instructions are not those that its schedule implies (see check_instructions), or when it
-breaks the protocol of programmatic launches (protocol.py). Legal is what the compiler does not refuse;
-test/golden/legal.txt holds the list.
+A kernel fails when it does not compile, when it spills registers, when its PTX holds `.local`, when NVRTC or ptxas say
+anything at all, when the emulator does not take its PTX (from sm_80 on), when its instructions are not those that its
+schedule implies (see check_instructions), or when it breaks the protocol of programmatic launches (protocol.py). Legal is what the
+compiler does not refuse; test/golden/legal.txt holds the list.
 
 Of LEADERS, one scheme for each size of operands, each backend, engine and arch with tails in every size; REPRESENTATIVES
 gated with bias, not gated without, and every activation and routing method; other archs gated or not in turn; and ranks that
@@ -32,8 +32,9 @@ import struct
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "golden"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / name) for name in ("golden", "emulator")]
 import conformance  # noqa: E402
+import decoding  # noqa: E402
 import kernel_list  # noqa: E402
 import mixed  # noqa: E402
 import moec_testing as testing  # noqa: E402
@@ -72,7 +73,7 @@ RULES = "10"
 # Packages that one process compiles.
 CHUNK = 50
 
-_library = None
+_library = _decoder = None
 _headers = {}
 
 
@@ -287,10 +288,10 @@ def judged(texts, places):
 
 def check_kernel(job):
     """None, or a sentence; runs in a process of its own, NVRTC being slow under threads."""
-    global _library
-    path, name, source, headers, options, schedule = job
+    global _library, _decoder
+    path, emulator, name, source, headers, options, schedule = job
     if _library is None:
-        _library = nvrtc.Nvrtc(path)
+        _library, _decoder = nvrtc.Nvrtc(path), decoding.Decoder(emulator)
     error, log, ptx, cubin = _library.compile(source, name + ".cu", headers, options)
     if error:
         return f"{name}: {error}: {log[:1500]}"
@@ -300,6 +301,8 @@ def check_kernel(job):
         return f"{name}: its PTX uses .local"
     if not cubin:
         return f"{name}: no cubin"
+    if "-arch=sm_75" not in options and (fault := _decoder.fault(ptx)):
+        return f"{name}: the emulator does not take it: {fault}"
     if "kProgrammatic = true" in source:
         for sentence in protocol.violations(ptx, protocol.declares_counters(source)):
             return f"{name}: {sentence}"
@@ -380,7 +383,7 @@ def main():
             if backend not in ("part", "mixed") and testing.is_of_few_tokens(rows, engine) and schedule.get("engine") != engine:
                 continue
             text = listed.digest(source, headers, [*(flag for flag in flags if not flag.startswith("-arch=")), instructions_of(schedule)])
-            kernels.setdefault((text, arch), (path, f"{arch}-{name}/{kernel}", source, headers, flags, schedule))
+            kernels.setdefault((text, arch), (path, decoding.library_of(options.bin), f"{arch}-{name}/{kernel}", source, headers, flags, schedule))
             of_text, _ = texts.setdefault(text, ([], f"{name}/{kernel}"))
             if arch not in of_text:
                 of_text.append(arch)

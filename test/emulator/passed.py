@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """emulated.txt: the packages that passed on the emulated GPU, so that nobody runs them again.
 
-A run is known by all that it depends on. The first lines name the release of NVRTC and the digest of the sources that run and judge
-packages: the emulator, the runtime, the tools and the reference. Another line is a package with a digest of its kernels' texts, of its
-manifest and of its case (the layer, the arguments of the run, the emulator's settings). NVRTC makes the same PTX of the same text.
-Where NVRTC or a source differs, the list says nothing and every package runs.
+A run is known by all that it depends on. The first lines name the release of NVRTC and the digest of the sources that launch kernels,
+interpret them, make their data and judge their results. Another line is a package with a digest of its kernels' texts, of its manifest
+and of its case (the layer, the arguments of the run, the emulator's settings). NVRTC makes the same PTX of the same text. Where NVRTC
+or a source differs, the list says nothing and every package runs.
 """
 
 import functools
@@ -15,8 +15,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 LIST = ROOT / "test" / "golden" / "emulated.txt"
 UPDATE = "test/emulator/emulated.py --bin=build/bin --work=build/emulated --update"
-# Folders whose sources run a package, make its data and judge its results.
-SOURCES = ["runtime", "templates/moe/math", "test/check", "test/emulator", "test/reference", "tools/device", "tools/moec-run"]
+# The emulator, the launch of kernels, the data, and the judgement; unit tests are none of them.
+SOURCES = ["test/emulator/*/*", "runtime/api/Context.*", "runtime/api/Layer.*", "runtime/cuda/*", "runtime/package/Arguments.*",
+           "templates/moe/math/*", "test/check/*", "test/reference/*", "tools/device/*", "tools/moec-run/*"]
 ENDINGS = {".cpp", ".h", ".cuh", ".def", ".ptx", ".in"}
 DIGITS = 16
 
@@ -34,10 +35,12 @@ def digest_of(parts):
 def code():
     """The digest of all sources that a result depends on, but for unit tests."""
     parts = []
-    for folder in SOURCES:
-        for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in ENDINGS and "test/emulator/tests" not in path.as_posix():
-                parts += [path.relative_to(ROOT).as_posix(), path.read_bytes()]
+    for pattern in SOURCES:
+        found = [path for path in sorted(ROOT.glob(pattern)) if path.suffix in ENDINGS and path.parent.name != "tests"]
+        if not found:
+            raise FileNotFoundError(f"{pattern} names no source: expected SOURCES of passed.py to name those of today")
+        for path in found:
+            parts += [path.relative_to(ROOT).as_posix(), path.read_bytes()]
     return digest_of(parts)
 
 

@@ -43,6 +43,19 @@ static std::string targetFault(const std::string &target,
 
 extern "C" {
 
+/// Null, or the sentence by which the emulator refuses a text. It is kept until
+/// the next call of the thread.
+const char *moec_emulator_decode(const char *ptx) {
+  static thread_local std::string fault;
+  try {
+    parsePtx(ptx);
+    return nullptr;
+  } catch (const std::exception &error) {
+    fault = error.what();
+    return fault.c_str();
+  }
+}
+
 CUresult cuModuleLoadData(CUmodule *module, const void *image) {
   const auto *text = static_cast<const char *>(image);
   if (std::string_view(text, 4) == "\177ELF")

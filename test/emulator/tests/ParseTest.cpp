@@ -12,6 +12,9 @@
 
 #include "test/emulator/tests/RunPtx.h"
 
+#include <cstdlib>
+#include <fstream>
+
 using namespace moec::emulator;
 using testing::HasSubstr;
 
@@ -20,6 +23,31 @@ using Parse = PtxTest;
 TEST_F(Parse, NamesKernelAndLine) {
   EXPECT_EQ(refusal("frobnicate.u32 %r0, %r1;"),
             "kernel k, line 18: instruction 'frobnicate.u32' is not covered");
+}
+
+TEST_F(Parse, TakesWhatKernelsHave) {
+  std::ifstream list(std::string(std::getenv("MOEC_SOURCE_DIR")) +
+                     "/test/golden/instructions.txt");
+  size_t count = 0;
+  for (std::string line; std::getline(list, line);) {
+    if (line.empty() || line[0] == '#')
+      continue;
+    ++count;
+    try {
+      parsePtx(R"(.version 9.0
+.target sm_90a
+.address_size 64
+.extern .shared .align 128 .b8 memory[];
+.visible .entry k(.param .align 64 .b8 k_param_0[4096])
+{
+.reg .pred %p<2>; .reg .b16 %rs<2>; .reg .b32 %r<2>; .reg .b64 %rd<2>;
+.reg .f32 %f<2>; .reg .f64 %fd<2>;
+)" + line + ";\ndone: ret;\n}\n");
+    } catch (const PtxError &error) {
+      ADD_FAILURE() << line << ": " << error.what();
+    }
+  }
+  EXPECT_GT(count, 400u);
 }
 
 TEST_F(Parse, RefusesModifiersThatNoRowHas) {
