@@ -9,7 +9,7 @@ from typing import Any
 
 from moec import __version__
 
-VERSION_MAJOR, VERSION_MINOR, VERSION_PATCH = map(int, __version__.split("."))
+VERSION_MAJOR, VERSION_MINOR, VERSION_PATCH = (int(word) for word in __version__.split(".", 2))
 
 
 class Status(enum.IntEnum):
