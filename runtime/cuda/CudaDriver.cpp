@@ -109,9 +109,10 @@ static Result<CudaDriver> openEmulator(const std::string &arch) {
       reinterpret_cast<Configure>(dlsym(library, "moec_emulator_configure"));
   if (!configure || !driver.memHostRegister || !driver.memHostUnregister)
     return Error(ErrorCode::NoDriver, "{} is of another version of moec", path);
-  std::string words = envString("MOEC_EMULATOR");
-  if (!arch.empty())
-    words += " arch=" + arch;
+  const std::string words =
+      arch.empty()
+          ? envString("MOEC_EMULATOR")
+          : fmt::format("{} arch={}", envString("MOEC_EMULATOR"), arch);
   if (const char *fault = configure(words.c_str()))
     return invalidArgument("{}", fault);
   log(LogLevel::Info, "kernels run on emulated GPUs of {}, which are slow",

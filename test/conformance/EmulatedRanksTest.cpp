@@ -15,6 +15,7 @@
 #include "runtime/api/Context.h"
 #include "runtime/comm/Peers.h"
 #include "runtime/host/RankGroup.h"
+#include "runtime/support/Sha256.h"
 #include "test/conformance/RankRuns.h"
 
 #include <cstdlib>
@@ -126,11 +127,27 @@ private:
   std::unique_ptr<runtime::Context> context;
 };
 
-/// A layout, and the emulator's timing.
+/// A layout, and the emulator's timing. Of a seeded fault also the text of a
+/// header that it changes, and the new one.
 struct Emulated {
   Layout layout;
   const char *timing;
+  const char *from = nullptr, *to = nullptr;
 };
+
+/// Replaces a text in the headers of all shares.
+void replaceText(Shares &shares, std::string_view from, std::string_view to) {
+  size_t count = 0;
+  for (PackageFiles &files : shares)
+    for (auto &[path, text] : files.files) {
+      for (size_t at = 0; (at = text.find(from, at)) != std::string::npos;
+           ++count)
+        text.replace(at, from.size(), to);
+      if (files.manifest.files.contains(path))
+        files.manifest.files[path] = sha256(text);
+    }
+  EXPECT_GT(count, 0U) << from;
+}
 void PrintTo(const Emulated &emulated, std::ostream *out) {
   *out << emulated.layout.name << " " << emulated.timing;
 }
@@ -162,10 +179,11 @@ protected:
       GTEST_SKIP() << "a process emulates in one timing";
   }
 
-  /// Calls body(rank) for each, in a thread of its own.
+  /// Calls body(rank) for each, in a thread of its own, and returns the
+  /// results.
   template <typename Body>
-  void inThreads(std::vector<GpuRank> &ranks, host::RankGroup &group,
-                 Body body) {
+  std::vector<Result<void>> runThreads(std::vector<GpuRank> &ranks,
+                                       host::RankGroup &group, Body body) {
     std::vector<Result<void>> results(ranks.size());
     std::vector<std::thread> threads;
     for (size_t r = 0; r < ranks.size(); ++r)
@@ -176,6 +194,12 @@ protected:
       });
     for (std::thread &thread : threads)
       thread.join();
+    return results;
+  }
+  template <typename Body>
+  void inThreads(std::vector<GpuRank> &ranks, host::RankGroup &group,
+                 Body body) {
+    const auto results = runThreads(ranks, group, body);
     for (size_t r = 0; r < ranks.size(); ++r)
       ASSERT_TRUE(results[r])
           << "rank " << r << ": " << results[r].error().message;
@@ -186,7 +210,9 @@ TEST_P(OfEmulated, EachRankGetsTheLayerOfItsTokens) {
   const Layout &layout = GetParam().layout;
   Rank whole(compileRank(layout, ""));
   whole.fillWeights();
-  const Shares shares = compileRanks(layout);
+  Shares shares = compileRanks(layout);
+  if (GetParam().from)
+    replaceText(shares, GetParam().from, GetParam().to);
   std::vector<GpuRank> ranks;
   for (int64_t r = 0; r < layout.ranks; ++r) {
     ranks.emplace_back(shares, r);
@@ -208,16 +234,25 @@ TEST_P(OfEmulated, EachRankGetsTheLayerOfItsTokens) {
                            *whole.layer.logitsType, logits.span.data()));
     const auto wanted = whole.run(all, x, logits);
     ASSERT_TRUE(wanted) << wanted.error().message;
-    ASSERT_NO_FATAL_FAILURE(
-        inThreads(ranks, *group, [&](GpuRank &rank, int64_t r) {
-          Bytes myX(tokens * rowBytes), mine(tokens * layout.experts * 4);
-          std::memcpy(myX.span.data(), x.span.data() + r * tokens * rowBytes,
-                      myX.span.size());
-          std::memcpy(mine.span.data(),
-                      logits.span.data() + r * tokens * layout.experts * 4,
-                      mine.span.size());
-          return rank.run(tokens, myX, mine);
-        }));
+    const auto runOne = [&](GpuRank &rank, int64_t r) {
+      Bytes myX(tokens * rowBytes), mine(tokens * layout.experts * 4);
+      std::memcpy(myX.span.data(), x.span.data() + r * tokens * rowBytes,
+                  myX.span.size());
+      std::memcpy(mine.span.data(),
+                  logits.span.data() + r * tokens * layout.experts * 4,
+                  mine.span.size());
+      return rank.run(tokens, myX, mine);
+    };
+    if (GetParam().from) {
+      for (const Result<void> &result : runThreads(ranks, *group, runOne)) {
+        ASSERT_FALSE(result) << "nothing was seen";
+        EXPECT_NE(result.error().message.find("CUDA_ERROR_LAUNCH_FAILED"),
+                  std::string::npos)
+            << result.error().message;
+      }
+      return;
+    }
+    ASSERT_NO_FATAL_FAILURE(inThreads(ranks, *group, runOne));
     for (size_t r = 0; r < ranks.size(); ++r) {
       const auto *out =
           reinterpret_cast<const float *>(ranks[r].out.span.data());
@@ -254,6 +289,17 @@ INSTANTIATE_TEST_SUITE_P(
     Ranks, OfEmulated,
     testing::Values(Emulated{kExperts, "late"}, Emulated{kExperts, "random"},
                     Emulated{kTensors, "late"}, Emulated{kTensors, "random"}),
+    [](const auto &info) {
+      return std::string(info.param.layout.name) + "_" + info.param.timing;
+    });
+
+// Words that another GPU reads need the scope of the system on both sides.
+INSTANTIATE_TEST_SUITE_P(
+    Faults, OfEmulated,
+    testing::Values(Emulated{kExperts, "random", "st.release.sys.global.u64",
+                             "st.release.gpu.global.u64"},
+                    Emulated{kTensors, "late", "ld.acquire.sys.global.u64",
+                             "ld.acquire.gpu.global.u64"}),
     [](const auto &info) {
       return std::string(info.param.layout.name) + "_" + info.param.timing;
     });

@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 LIST = ROOT / "test" / "golden" / "emulated.txt"
 UPDATE = "test/emulator/emulated.py --bin=build/bin --work=build/emulated --update"
 # The emulator, the launch of kernels, the data, and the judgement; unit tests are none of them.
-SOURCES = ["test/emulator/*/*", "runtime/api/Context.*", "runtime/api/Layer.*", "runtime/cuda/*", "runtime/package/Arguments.*",
-           "templates/moe/math/*", "test/check/*", "test/reference/*", "tools/device/*", "tools/moec-run/*"]
+SOURCES = ["test/emulator/*/*", "runtime/api/Context.*", "runtime/api/Layer.*", "runtime/cuda/CudaCode.*", "runtime/cuda/TensorMaps.*",
+           "runtime/package/Arguments.*", "templates/moe/math/*", "test/check/*", "test/reference/*", "tools/device/*", "tools/moec-run/*"]
 ENDINGS = {".cpp", ".h", ".cuh", ".def", ".ptx", ".in"}
 DIGITS = 16
 
