@@ -23,8 +23,9 @@ static int entry(int seed, int row, int column) {
 }
 
 /// Loads %r0 to %r3 (A), %r4 and %r5 (B) and %f0 to %f3 (C) of each lane, 10
-/// words a lane, and stores %f4 to %f7 from word 512 on.
-static std::string product(const std::string &mma) {
+/// words a lane, and stores %f4 to %f7 from word 512 on. isNarrow: rows of 16
+/// bytes are half of the registers of A and B.
+static std::string product(const std::string &mma, bool isNarrow = false) {
   return "mul.lo.s32 %r20, %tid, 40; cvt.u64.u32 %d0, %r20;"
          "add.s64 %d0, %d0, %base;"
          "ld.global.u32 %r0, [%d0]; ld.global.u32 %r1, [%d0+4];"
@@ -32,8 +33,9 @@ static std::string product(const std::string &mma) {
          "ld.global.u32 %r4, [%d0+16]; ld.global.u32 %r5, [%d0+20];"
          "ld.global.f32 %f0, [%d0+24]; ld.global.f32 %f1, [%d0+28];"
          "ld.global.f32 %f2, [%d0+32]; ld.global.f32 %f3, [%d0+36];" +
-         mma +
-         " {%f4, %f5, %f6, %f7}, {%r0, %r1, %r2, %r3}, {%r4, %r5},"
+         mma + " {%f4, %f5, %f6, %f7}, " +
+         (isNarrow ? "{%r0, %r1}, {%r4},"
+                   : "{%r0, %r1, %r2, %r3}, {%r4, %r5},") +
          "{%f0, %f1, %f2, %f3};"
          "mul.lo.s32 %r20, %tid, 16; cvt.u64.u32 %d0, %r20;"
          "add.s64 %d0, %d0, %base; add.s64 %d0, %d0, 2048;"
@@ -110,6 +112,44 @@ TEST_F(Multiply, OfTwoFormatsOfEightBits) {
   expectProduct(words, 32);
 }
 
+TEST_F(Multiply, OfRowsOf16Bytes) {
+  layOut(words, 8, 2, [](uint8_t *to, int value) {
+    const uint16_t bits = encodeHalf(float(value));
+    std::memcpy(to, &bits, 2);
+  });
+  expectRight(
+      product("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", true));
+  expectProduct(words, 8);
+  layOut(words, 16, 1, [&](uint8_t *to, int value) {
+    *to = encodeSmall(float(value), kE4M3);
+  });
+  expectRight(
+      product("mma.sync.aligned.m16n8k16.row.col.f32.e4m3.e4m3.f32", true));
+  expectProduct(words, 16);
+}
+
+TEST_F(Multiply, OfIntegers) {
+  for (int k : {16, 32}) {
+    layOut(words, k, 1, [](uint8_t *to, int value) { *to = uint8_t(value); });
+    // Sums are integers, too.
+    for (size_t lane = 0; lane < 32; ++lane)
+      for (size_t i = 6; i < 10; ++i)
+        words[lane * 10 + i] =
+            uint32_t(int(std::bit_cast<float>(words[lane * 10 + i])));
+    std::string text = product("mma.sync.aligned.m16n8k" + std::to_string(k) +
+                                   ".row.col.s32.s8.s8.s32",
+                               k == 16);
+    for (size_t at = 0; (at = text.find("f32", at)) != std::string::npos;)
+      text.replace(at, 3, "u32");
+    for (size_t at = 0; (at = text.find("%f", at)) != std::string::npos;)
+      text.replace(at, 2, "%r1");
+    expectRight(text);
+    for (size_t i = 512; i < 640; ++i)
+      words[i] = std::bit_cast<uint32_t>(float(int(words[i])));
+    expectProduct(words, k);
+  }
+}
+
 TEST_F(Multiply, UndefinedOperandsMakeUndefinedRows) {
   const std::string mma =
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f4, %f5, %f6, "
@@ -152,6 +192,20 @@ TEST_F(Multiply, LoadsAndStoresOfMatrices) {
       const uint32_t low = matrix * 64 + lane % 4 * 16 + lane / 4;
       EXPECT_EQ(words[512 + lane * 4 + matrix], low | (low + 8) << 16);
     }
+  // Fewer matrices: the addresses of the first lanes count.
+  expectRight(fill +
+              "mov.u32 %r4, 0; mov.u32 %r7, 0;"
+              "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r5}, [%r20];"
+              "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r6, %r7}, "
+              "[%r20];" +
+              give);
+  for (uint32_t lane = 0; lane < 32; ++lane) {
+    EXPECT_EQ(words[512 + lane * 4 + 1], words[lane / 4 * 4 + lane % 4]);
+    for (uint32_t matrix = 0; matrix < 2; ++matrix) {
+      const uint32_t low = matrix * 64 + lane % 4 * 16 + lane / 4;
+      EXPECT_EQ(words[512 + lane * 4 + 2 + matrix], low | (low + 8) << 16);
+    }
+  }
   // The bytes come back as they were.
   expectRight(fill +
               "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r4, %r5, %r6, "
