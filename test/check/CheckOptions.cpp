@@ -54,6 +54,9 @@ static void addCheckOptions(CLI::App &app, CheckOptions &options) {
                  "Another package of the same layer: compare every row");
   app.add_flag("--twice", options.twice,
                "Run again disturbed and demand the same bits (--check does)");
+  app.add_flag_callback(
+      "--alone", [&options] { options.beside = false; },
+      "Nothing runs beside the second run: an emulated GPU takes long");
   app.add_flag("--chain", options.chain,
                "Pack and run behind each other without a wait, beside a kernel "
                "that holds half of the SMs, and demand the same bits");

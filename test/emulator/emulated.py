@@ -3,9 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Runs rows of the catalog on the emulated GPU, against the reference and with all checkers.
 
-A package of a small layer for each scheme and arch of ARCHS, with the engine that the fewest have yet; activations, routing methods, biases and
-the timings TIMINGS take turns. Schemes of 4-bit codes have a layer of WIDE_SHAPE, too. --all: every backend and engine of each scheme, in three timings. --only=WORD: packages whose names have
-the word. A package fails where a result is wrong and where the emulator reports anything.
+A package of a small layer for each scheme and arch of ARCHS, with the engine that the fewest have yet; what the fewest layers of an arch
+have of activations and routing methods, biases and the timings TIMINGS take turns. Each method that no layer of an arch has routes alone.
+Schemes of 4-bit codes have a layer of WIDE_SHAPE, too. --all: every backend and engine of each scheme, in three timings. --only=WORD:
+packages whose names have the word. A package fails where a result is wrong and where the emulator reports anything. docs/status.md says
+what passed for each arch and engine; --fix writes it there.
 
 Packages of test/golden/emulated.txt have passed and do not run, but where MOEC_TEST_ALL=1 says so. --update writes that list, if all
 pass.
@@ -13,12 +15,14 @@ pass.
 
 import collections
 import concurrent.futures
+import csv
 import json
 import os
 import shutil
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "conformance"))
 import moec_testing as testing  # noqa: E402
@@ -26,7 +30,7 @@ import nvrtc  # noqa: E402
 import passed  # noqa: E402
 
 # The first arch has every scheme in CI, the others have every STEPth.
-ARCHS = ["sm_90a", "sm_80", "sm_120a"]
+ARCHS = ["sm_90a", "sm_80", "sm_120a", "sm_100f"]
 STEP = 4
 TIMINGS = ["late", "random"]
 SHAPE = {"num_experts": 8, "experts_per_token": 2, "hidden_dim": 128, "intermediate_size": 128}
@@ -37,6 +41,18 @@ WIDE_TOKENS = "1,3,8"
 MAX_TOKENS = 32
 # Seconds for one package.
 LIMIT = 600
+ROOT = Path(__file__).resolve().parent.parent.parent
+STATUS, TABLE, BEGIN, END = "docs/status.md", "bench/results/runs.csv", "<!-- engines -->\n", "<!-- end of engines -->"
+
+
+class Package(NamedTuple):
+    name: str
+    arch: str
+    engine: str  # "": of no one
+    layer: dict
+    words: list[str]  # of the compiler, beside the arch
+    arguments: list[str]  # of the run
+    settings: str  # of the emulator
 
 
 def chosen_ways(rows, arch, every):
@@ -59,9 +75,9 @@ def wide_packages(rows):
     plain = rows["activations"][0], rows["routing"][0]
     for number, scheme in enumerate(scheme for scheme in rows["schemes"] if scheme["name"].endswith("_w4a16")):
         timing = TIMINGS[number % len(TIMINGS)]
-        yield (f"{ARCHS[0]}-{scheme['name']}-wide-{timing}", testing.layer_json("emulated", WIDE_SHAPE, scheme, *plain, False),
-               [f"--arch={ARCHS[0]}", "--no-cubin", "--max-tokens=8"], [f"--tokens={WIDE_TOKENS}"],
-               testing.emulator_settings(ARCHS[0], scheme["name"], timing))
+        yield Package(f"{ARCHS[0]}-{scheme['name']}-wide-{timing}", ARCHS[0], "",
+                      testing.layer_json("emulated", WIDE_SHAPE, scheme, *plain, False), ["--max-tokens=8"], [f"--tokens={WIDE_TOKENS}"],
+                      testing.emulator_settings(ARCHS[0], scheme["name"], timing))
 
 
 # Options that no row of the catalog has: an arch, the routing method that takes them, and the layer's keys and values.
@@ -89,52 +105,111 @@ def option_packages(rows):
     for number, (arch, method, options) in enumerate(OPTIONS):
         timing = TIMINGS[number % len(TIMINGS)]
         layer = testing.layer_json("emulated", SHAPE, scheme, rows["activations"][0], methods[method], False)
-        yield (f"{arch}-{method}-{'-'.join(options)}-{timing}", {**layer, **options},
-               [f"--arch={arch}", "--no-cubin", f"--max-tokens={MAX_TOKENS}"], [f"--tokens={TOKENS}"],
-               testing.emulator_settings(arch, scheme["name"], timing))
+        yield Package(f"{arch}-{method}-{'-'.join(options)}-{timing}", arch, "", {**layer, **options}, [f"--max-tokens={MAX_TOKENS}"],
+                      [f"--tokens={TOKENS}"], testing.emulator_settings(arch, scheme["name"], timing))
+
+
+def route_packages(rows, used):
+    """Packages that route alone, by the methods that `used` has no layer of for an arch."""
+    scheme = next(scheme for scheme in rows["schemes"] if scheme["name"] == "bf16")
+    for arch in ARCHS:
+        for number, method in enumerate(rows["routing"]):
+            if method["select"] == "given" or used[arch, method["name"]]:
+                continue
+            timing = TIMINGS[number % len(TIMINGS)]
+            layer = testing.layer_json("emulated", SHAPE, scheme, rows["activations"][0], method, number % 2 == 0)
+            yield Package(f"{arch}-{method['name']}-alone-{timing}", arch, "", layer, ["--part=route", f"--max-tokens={MAX_TOKENS}"],
+                          [f"--tokens={TOKENS}"], testing.emulator_settings(arch, scheme["name"], timing))
 
 
 def packages(rows, every):
-    """(name, layer, words of the compiler, arguments of the run, settings of the emulator) of each package."""
+    """Each package."""
     yield from wide_packages(rows)
     yield from option_packages(rows)
-    activations, methods = rows["activations"], rows["routing"]
     archs = {arch["name"]: arch for arch in rows["archs"]}
-    turn = 0
+    turn, used = 0, collections.Counter()
     for name in ARCHS:
         for scheme, backend, engine in chosen_ways(rows, archs[name], every):
             turn += 1
-            activation, routing = activations[turn % len(activations)], methods[turn % len(methods)]
-            if not testing.takes(rows, engine, activation):
-                activation = activations[0]
-            if testing.is_of_few_tokens(rows, engine) and "weight_on_input" in routing["needs"]:
-                routing = methods[0]
+
+            def least(those, fits, name=name, turn=turn):
+                """One that fits and that the fewest layers of the arch have yet, from another place on in each turn."""
+                start = turn % len(those)
+                return min((one for one in those[start:] + those[:start] if fits(one)), key=lambda one: used[name, one["name"]])
+
+            def may_route(method, engine=engine):
+                return not testing.is_of_few_tokens(rows, engine) or "weight_on_input" not in method["needs"]
+
+            activation = least(rows["activations"], lambda one, engine=engine: testing.takes(rows, engine, one))
+            routing = least(rows["routing"], may_route)
+            used.update([(name, activation["name"]), (name, routing["name"])])
             shape = testing.sized_for(rows, engine, SHAPE, scheme)
             layer = testing.layer_json("emulated", shape, scheme, activation, routing, turn % 2 == 0)
-            words = [f"--arch={name}", f"--backend={backend}", *testing.engine_options(rows, engine), "--no-cubin",
-                     f"--max-tokens={MAX_TOKENS}"]
+            words = [f"--backend={backend}", *testing.engine_options(rows, engine), f"--max-tokens={MAX_TOKENS}"]
             for timing in ["at_once", *TIMINGS] if every else [TIMINGS[turn % len(TIMINGS)]]:
-                yield (f"{name}-{scheme['name']}-{backend}-{engine}-{activation['name']}-{routing['name']}-{timing}", layer, words,
-                       [f"--tokens={TOKENS}", *testing.logits_of(routing, "bf16")], testing.emulator_settings(name, scheme["name"], timing))
+                yield Package(f"{name}-{scheme['name']}-{backend}-{engine}-{activation['name']}-{routing['name']}-{timing}", name, engine,
+                              layer, words, [f"--tokens={TOKENS}", *testing.logits_of(routing, "bf16")],
+                              testing.emulator_settings(name, scheme["name"], timing))
+    yield from route_packages(rows, used)
+
+
+def archs_of_devices(moec):
+    """The archs of the devices that runs.csv has a run of."""
+    with (ROOT / TABLE).open() as file:
+        devices = " ".join(row["device"].lower() for row in csv.DictReader(file)).split()
+    _, output, _ = testing.run([moec, "list", "gpus"])
+    gpus = [line.split()[:2] for line in output.splitlines()[1:]]
+    return {arch for gpu, arch in gpus if gpu.split("_")[0] in devices}
+
+
+def table_of(rows, ran, emulated):
+    """The lines of docs/status.md: what an engine did on each arch. ran: archs of GPUs; emulated: (arch, engine)."""
+    engines = [engine["name"] for engine in rows["engines"]]
+
+    def state(arch, engine):
+        if not set(engine["features"]) <= set(arch["features"]):
+            return "-"
+        if arch["name"] in ran:
+            return "ran on a GPU"
+        return "emulated" if (arch["name"], engine["name"]) in emulated else "compiled only"
+
+    states = {}  # archs of the same states share a line
+    for arch in rows["archs"]:
+        states.setdefault(tuple(state(arch, engine) for engine in rows["engines"]), []).append(arch["name"])
+    yield "| arch | " + " | ".join(f"`{engine}`" for engine in engines) + " |"
+    yield "| --- |" + " --- |" * len(engines)
+    for words, archs in states.items():
+        yield f"| {', '.join(archs)} | " + " | ".join(words) + " |"
+
+
+def status_fault(lines, fix):
+    """None, or that docs/status.md says something else."""
+    text = (ROOT / STATUS).read_text()
+    before, rest = text.split(BEGIN)
+    wanted = before + BEGIN + "\n".join(lines) + "\n" + END + rest.split(END, 1)[1]
+    if fix:
+        (ROOT / STATUS).write_text(wanted)
+    return None if fix or text == wanted else f"{STATUS}: the table of engines is not what ran; emulated.py --fix"
 
 
 def fault_of(tools, work, real, listed, package):
     """None, or a sentence about what is wrong with a package; and whether it ran."""
-    name, layer, words, arguments, emulator = package
-    folder = work / name
+    folder = work / package.name
+    words = [f"--arch={package.arch}", "--no-cubin", *package.words]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    (folder / "layer.json").write_text(json.dumps(layer))
+    (folder / "layer.json").write_text(json.dumps(package.layer))
     status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", *words, "-o", folder / "package"], LIMIT)
     if status:
         return f"moec exited with {status}: {errors.strip()[-300:]}", True
-    digest = passed.digest_of_package(folder / "package", [name, json.dumps(layer), *words, *arguments, emulator])
-    if listed.has(name, digest) and not testing.runs_all():
+    digest = passed.digest_of_package(folder / "package",
+                                      [package.name, json.dumps(package.layer), *words, *package.arguments, package.settings])
+    if listed.has(package.name, digest) and not testing.runs_all():
         shutil.rmtree(folder)
         return None, False
     status, output, errors = testing.run(
-        [tools.moec_check, folder / "package", "--device=emulated", "--check", "--json", *arguments], LIMIT,
-        MOEC_NVRTC_PATH=real, MOEC_EMULATOR=emulator, MOEC_CACHE_DIR=work / "cache", MOEC_WORKER="off", MOEC_JOBS="1",
+        [tools.moec_check, folder / "package", "--device=emulated", "--check", "--alone", "--json", *package.arguments], LIMIT,
+        MOEC_NVRTC_PATH=real, MOEC_EMULATOR=package.settings, MOEC_CACHE_DIR=work / "cache", MOEC_WORKER="off", MOEC_JOBS="1",
         MOEC_TUNED_STORE="off")
     reports = [line for line in errors.splitlines() if line.startswith("emulator:") or line.startswith("    ")]
     if reports:
@@ -147,7 +222,7 @@ def fault_of(tools, work, real, listed, package):
     if wrong or status or not runs:
         return f"moec-check exited with {status}: {str(wrong[:1] or errors.strip())[-300:]}", True
     shutil.rmtree(folder)
-    listed.add(name, digest)
+    listed.add(package.name, digest)
     return None, True
 
 
@@ -155,6 +230,7 @@ def main():
     parser = testing.parser(__doc__)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--only", default="")
+    parser.add_argument("--fix", action="store_true", help=f"write the table of {STATUS}")
     parser.add_argument("--update", action="store_true", help="write test/golden/emulated.txt, if all pass")
     arguments = parser.parse_args()
     is_usual = not (arguments.all or arguments.only or testing.runs_all())
@@ -167,8 +243,8 @@ def main():
     started = time.monotonic()
     tools, work = testing.Tools(arguments.bin), Path(arguments.work)
     rows = tools.rows()
-    every = [package for package in packages(rows, arguments.all or testing.runs_all()) if arguments.only in package[0]]
-    failures, ran = [], 0
+    every = [package for package in packages(rows, arguments.all or testing.runs_all()) if arguments.only in package.name]
+    failures, right, ran = [], set(), 0
     listed = passed.Passed(nvrtc.Nvrtc(real).release())
     if listed.about():
         print(listed.about(), flush=True)
@@ -176,8 +252,15 @@ def main():
         for package, (fault, has_run) in zip(every, pool.map(lambda one: fault_of(tools, work, real, listed, one), every)):
             ran += has_run
             if fault:
-                failures.append(package[0])
-                print(f"FAILED {package[0]}: {fault}", flush=True)
+                failures.append(package.name)
+                print(f"FAILED {package.name}: {fault}", flush=True)
+            elif package.engine:
+                right.add((package.arch, package.engine))
+    if not arguments.only and not failures:
+        fault = status_fault(table_of(rows, archs_of_devices(tools.moec), right), arguments.fix)
+        if fault:
+            failures.append(fault)
+            print(f"FAILED {fault}", flush=True)
     if arguments.update and not failures:
         listed.write()
     elif is_usual:

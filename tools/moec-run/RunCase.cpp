@@ -31,7 +31,7 @@ static Result<void> runTwice(RunSetup &setup, const DeviceInputs &inputs,
   std::optional<RunBuffers> beside;
   constexpr int64_t kBesideTokens = 512;
   int64_t besideTokens = std::min(tokens, kBesideTokens);
-  if (!layer.device().onHost()) {
+  if (!layer.device().onHost() && setup.options.beside) {
     beside = TRY(RunBuffers::create(layer, besideTokens));
   }
   auto disturb = [&]() -> Result<void> {
