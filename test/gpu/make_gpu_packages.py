@@ -55,6 +55,7 @@ class Maker:
         self.seed, self.layers, self.cubins = options.seed, options.layers, options.cubins
         self.most_work, self.sliced = options.most_work, options.sliced
         self.no_cubins = options.no_cubins
+        self.most_tokens = options.most_tokens
         self.only = options.only.split(",") if options.only else []
         self.names = re.compile(options.filter)
         self.rows = self.tools.rows()
@@ -414,6 +415,7 @@ class Maker:
         shape = cases.MUTANT_SHAPE if testing.is_plain(scheme) else cases.MUTANT_SHAPE_OF_BYTES
         shape = {**shape, "num_experts": cases.MUTANT_EXPERTS.get(engine, shape["num_experts"])}
         changes, most = cases.MUTANT_LAYERS[layer_name][2:] if layer_name else ({}, 2048)
+        most = min(most, self.most_tokens or most)
         layer = self.write_layer(name, {**testing.layer_json(
             name, shape, scheme, self.rows["activations"][0], self.rows["routing"][1], True), **changes})
         # The faults are in the skeleton of this engine, or in the kernels of a part.
@@ -558,6 +560,7 @@ def main():
     arguments.add_argument("--cubins", action="store_true", help="compile rows and random ones here, not where they run")
     arguments.add_argument("--no-cubins", action="store_true", help="compile all where it runs, models and mutants too")
     arguments.add_argument("--filter", default="", help="only packages with this regular expression in their name; sanitizers: all")
+    arguments.add_argument("--most-tokens", type=int, default=0, help="of a run of a fault's package; 0: as the fault needs")
     options = arguments.parse_args()
     maker = Maker(options)
     for group in ("rows", "random", "types", "options", "parts", "ranks", "models", "limits", "delays", "mutants",

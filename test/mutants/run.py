@@ -23,6 +23,8 @@ A mutant is a patch whose first lines say what it is:
     Deadline: WORDS              (template: kernels have a deadline, and the assertion that fails must say so)
     Sanitizer: synccheck         (template: the tool of compute-sanitizer that must flag it)
     Arguments: --tokens=2000     (template: of moec-check, in place of the usual ones)
+    Emulated: --tokens=150       (template: those on the emulated GPU, in place of fewer of these)
+    NotEmulated: WORDS           (template: why the emulator cannot show it)
 
 `code` mutants are built beside the tree: the patched .cpp is compiled with its line of compile_commands.json and linked
 before the archives, so that the program takes the mutant's functions. Nothing in the source tree or the build changes.
