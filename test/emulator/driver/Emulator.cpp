@@ -86,18 +86,25 @@ std::string moec::emulator::parseSettings(const std::string &words,
       device.checkRaces = value == "all" || value == "races";
       device.checkUndefined = value == "all" || value == "undefined";
       isRight = device.checkRaces || device.checkUndefined || value == "none";
+    } else if (name == "sums") {
+      isRight = value == "exact" || value == "card";
+      device.cardSums = value == "card";
     } else if (name == "log") {
       isRight = parseNumber(value, number);
       settings.logs = number != 0;
     } else {
       return fmt::format("MOEC_EMULATOR has '{}', expected arch, timing, seed, "
-                         "devices, sms, checks or log",
+                         "devices, sms, checks, sums or log",
                          word);
     }
     if (!isRight)
       return fmt::format("MOEC_EMULATOR has '{}', which is no value of {}",
                          word, name);
   }
+  if (settings.device.cardSums && (settings.major != 9 || settings.minor != 0))
+    return fmt::format("MOEC_EMULATOR has 'sums=card' for {}, expected sm_90 "
+                       "or sm_90a: other cards' sums are not known",
+                       settings.arch);
   // Consumer parts have less shared memory and fewer threads.
   const bool isLarge =
       settings.minor == 0 &&

@@ -15,6 +15,7 @@
 //   devices=2                GPUs that reach each other (default 1)
 //   sms=8                    streaming multiprocessors of each
 //   checks=all               all (default), none, races, undefined
+//   sums=card                of tensor cores: exact (default), card (sm_90)
 //   log=1                    a line for each launch
 //
 //===----------------------------------------------------------------------===//

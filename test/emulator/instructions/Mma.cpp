@@ -13,6 +13,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "test/emulator/instructions/CardSums.h"
 #include "test/emulator/instructions/Converged.h"
 #include "test/emulator/instructions/Elements.h"
 #include "test/emulator/machine/Memory.h"
@@ -116,6 +117,8 @@ static Step multiply(Warp &warp, const Inst &inst, uint32_t lanes) {
                  inst.isSigned, scalesB);
   }
   const bool isInteger = elementA == Element::S8 || elementA == Element::U8;
+  const bool cutsSums = warp.cta.device.settings.cardSums && parts == 0;
+  const CardSums sums = cardSumsOf(elementA, /*isWgmma=*/false);
   for (unsigned q = 0; q < 4; ++q) {
     const Reg &from = inst.srcList[2][q], &to = inst.dstList[q];
     uint32_t defined = warp.definedLanes(from);
@@ -132,7 +135,10 @@ static Step multiply(Warp &warp, const Inst &inst, uint32_t lanes) {
             uint32_t(int32_t(dotProduct(a.values[row], b.values[column], k)));
       } else {
         double sum = std::bit_cast<float>(addend);
-        if (parts == 0)
+        if (cutsSums)
+          sum = addLikeCard(sums, elementA, a.values[row], elementB,
+                            b.values[column], k, std::bit_cast<float>(addend));
+        else if (parts == 0)
           sum += dotProduct(a.values[row], b.values[column], k);
         for (unsigned part = 0; part < parts; ++part) {
           const unsigned size = k / parts, at = part * size;

@@ -15,6 +15,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "test/emulator/core/TensorMap.h"
+#include "test/emulator/instructions/CardSums.h"
 #include "test/emulator/instructions/Converged.h"
 #include "test/emulator/instructions/Elements.h"
 #include "test/emulator/machine/Memory.h"
@@ -159,8 +160,11 @@ static void compute(Warp &warp, const Inst &inst, uint64_t bitsA,
     decodeRow(a.bytes[row], k, Element(inst.option[0]), false, valuesA[row]);
   for (unsigned row = 0; row < columns; ++row)
     decodeRow(b.bytes[row], k, Element(inst.option[1]), false, valuesB[row]);
-  const bool isInteger = Element(inst.option[0]) == Element::S8 ||
-                         Element(inst.option[0]) == Element::U8;
+  const auto elementA = Element(inst.option[0]),
+             elementB = Element(inst.option[1]);
+  const bool isInteger = elementA == Element::S8 || elementA == Element::U8;
+  const bool cutsSums = warp.cta.device.settings.cardSums && !isInteger;
+  const CardSums sums = cardSumsOf(elementA, /*isWgmma=*/true);
   for (unsigned q = 0; q < columns / 2; ++q) {
     const Reg &to = inst.dstList[q];
     auto *lanes = warp.lanesOf<uint32_t>(to);
@@ -168,14 +172,18 @@ static void compute(Warp &warp, const Inst &inst, uint64_t bitsA,
     for (unsigned lane = 0; lane < kLanes; ++lane) {
       const unsigned row = lane / 4 + 8 * (q % 4 / 2),
                      column = q / 4 * 8 + lane % 4 * 2 + q % 2;
-      const double product = dotProduct(valuesA[row], valuesB[column], k);
-      if (isInteger)
+      const uint32_t addend = accumulates ? lanes[lane] : 0;
+      if (cutsSums) {
+        lanes[lane] = std::bit_cast<uint32_t>(
+            addLikeCard(sums, elementA, valuesA[row], elementB, valuesB[column],
+                        k, std::bit_cast<float>(addend)));
+      } else {
+        const double product = dotProduct(valuesA[row], valuesB[column], k);
         lanes[lane] =
-            (accumulates ? lanes[lane] : 0) + uint32_t(int32_t(product));
-      else
-        lanes[lane] = std::bit_cast<uint32_t>(float(
-            (accumulates ? double(std::bit_cast<float>(lanes[lane])) : 0.0) +
-            product));
+            isInteger ? addend + uint32_t(int32_t(product))
+                      : std::bit_cast<uint32_t>(float(
+                            double(std::bit_cast<float>(addend)) + product));
+      }
       if (!a.defined[row] || !b.defined[column])
         defined &= ~(1u << lane);
     }

@@ -46,6 +46,7 @@ struct Settings {
   uint32_t threadsPerSm = 2048;
   bool checkRaces = true;     ///< races, and order between proxies
   bool checkUndefined = true; ///< uses of values that nothing wrote
+  bool cardSums = false;      ///< tensor cores cut sums as those of sm_90 do
   /// Instructions of a warp without any effect after which the device says
   /// that it hangs.
   uint64_t spinLimit = 30'000'000;

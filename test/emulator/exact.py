@@ -1,0 +1,353 @@
+#!/usr/bin/env python3
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Outputs of layers whose sums are exact, on the emulated GPU and on a real one: the bits must be the same.
+
+Inputs and weights are small integers and powers of two, routing is given, the activation is a square. So no sum of a tensor core rounds,
+whatever its order: all engines of a scheme put out the same bits. exact.txt has the SHA-256 of each output on a GPU.
+
+--make=FOLDER makes the packages. --folder=FOLDER --device=cuda --write runs them on this machine's GPU with FOLDER/bin/moec-run and prints
+lines as of exact.txt. Without either, packages are made in --work, run on the emulator and compared: those of GATE, or with --all or
+MOEC_TEST_ALL=1 every one. Tensor cores cut sums as the GPU does; --sums=exact: they do not, and all but int4_w4afp8 is the same.
+"""
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "conformance"))
+
+SHAPE = {"num_experts": 6, "experts_per_token": 3, "hidden_dim": 256, "intermediate_size": 128}
+# Few rows of many columns: the second matmul's k is split. As many rows as its slices need.
+SPLIT = {"num_experts": 8, "experts_per_token": 2, "hidden_dim": 1536, "intermediate_size": 256}
+SLICES = {"num_experts": 32, "experts_per_token": 32, "hidden_dim": 2048, "intermediate_size": 16}
+TOKENS = (1, 2, 5, 33, 150)
+MOST_TOKENS = 256
+# Engines of a scheme beside what is taken where none is named; and layers of other shapes, with their words and tokens.
+SCHEMES = {
+    "bf16": ("wgmma", "mma_sync", "simt"),
+    "f16": ("wgmma", "mma_sync", "simt"),
+    "fp8_tensor": ("wgmma", "mma_sync", "simt"),
+    "fp8_channel": ("wgmma", "mma_sync"),
+    "fp8_block": ("wgmma", "mma_sync", "simt"),
+    "int8_channel": ("mma_sync", "simt"),
+    "int4_w4a16": ("wgmma_rs", "mma_sync", "simt"),
+    "int4_zp_w4a16": ("wgmma_rs", "mma_sync"),
+    "int4_w4afp8": ("wgmma_rs", "mma_sync"),
+    "mxfp4_w4a16": ("wgmma_rs", "mma_sync", "simt"),
+    "mxfp4_fp8": ("wgmma_rs", "mma_sync"),
+    "nvfp4_w4a16": ("wgmma_rs", "mma_sync", "simt"),
+}
+OTHERS = {
+    "split": ("fp8_block", SPLIT, ["--engine=wgmma", "--gpu=h100_sxm", "--max-tokens=512"], (3, 40)),
+    "slices": ("fp8_block", SLICES, ["--gpu=h100_pcie", "--max-tokens=576"], (513,)),
+}
+# Ends of the names of the packages that run by default, and a scheme that has all of its engines then.
+GATE = ("-any", "-split"), "bf16"
+# Seconds for a run.
+LIMIT = 900
+
+
+def powers(least, count):
+    """Bytes of f32 2^least and the next ones."""
+    return [struct.pack("<f", 2.0 ** (least + i)) for i in range(count)]
+
+
+def spread(values, ones):
+    """256 entries: `ones` of them take turns through values, the others are the first."""
+    return [values[1 + i % (len(values) - 1)] if i < ones else values[0] for i in range(256)]
+
+
+def half(value):
+    return struct.pack("<e", value)
+
+
+def bfloat(value):
+    return struct.pack("<f", value)[2:]
+
+
+# Codes of 0, 1, -1, 2, -2 by type.
+CODES = {"f8E4M3FN": (0x00, 0x38, 0xB8, 0x40, 0xC0), "i8": (0, 1, 255, 2, 254), "f4E2M1FN": (0x0, 0x2, 0xA, 0x4, 0xC),
+         "i4": (0, 1, 15, 2, 14)}
+FLOATS = {"f32": lambda value: struct.pack("<f", value), "f16": half, "bf16": bfloat}
+# Rows of the first matmul have so many weights that are not 0: what is squared stays small.
+ONES = 3
+# The column of each 128 in which x has a largest number, whose quotient by the largest code is a power of two; no weight takes it.
+LARGEST = 5
+
+
+def codes_of(element):
+    """Bytes, or halves of one, of 0, 1, -1, 2, -2."""
+    return [bytes([code]) for code in CODES[element]] if element in CODES else [FLOATS[element](v) for v in (0, 1, -1, 2, -2)]
+
+
+def first_weights(name, element, experts, rows, columns):
+    """Rows with ONES weights of 1 and -1."""
+    codes, packed = codes_of(element), element in ("f4E2M1FN", "i4")
+    size = len(codes[0])
+    row_bytes = columns // 2 if packed else columns * size
+    data, draws = bytearray(experts * rows * row_bytes), drawn(name, experts * rows * ONES * 3)
+    for i in range(experts * rows * ONES):
+        number = int.from_bytes(draws[3 * i:3 * i + 3], "little")
+        column, code = (number >> 1) % columns, codes[1 + number % 2]
+        if column % 128 == LARGEST:
+            continue
+        at = i // ONES * row_bytes
+        if packed:
+            data[at + column // 2] |= code[0] << column % 2 * 4
+        else:
+            data[at + column * size:at + (column + 1) * size] = code
+    return bytes(data)
+
+
+def table_of(name, element, wide):
+    """An element for each of 256 bytes, or two of 4 bits. wide: codes of 4 bits have all values."""
+    if name == "w2":
+        if element in ("f4E2M1FN", "i4"):
+            if wide:
+                return [bytes([i]) for i in range(256)]
+            codes = CODES[element]
+            return [bytes([codes[i % 5] | codes[i // 5 % 5] << 4]) for i in range(100)] + [b"\0"] * 156
+        return spread(codes_of(element), 48)
+    if name.endswith("zero_point"):
+        return [bytes([(0, 1, 0, 255)[i % 4]]) for i in range(256)]
+    if "scale" in name:
+        of = {"f32": lambda p: struct.pack("<f", 2.0 ** p), "bf16": lambda p: bfloat(2.0 ** p), "f8E8M0FNU": lambda p: bytes([127 + p]),
+              "f8E4M3FN": lambda p: bytes([(7 + p) << 3])}[element]
+        return [of(i % 2) for i in range(256)]
+    raise RuntimeError(f"no numbers of {name} as {element}")
+
+
+def drawn(name, count):
+    return hashlib.shake_256(name.encode()).digest(count)
+
+
+def write_npy(path, dtype, shape, data):
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    # Packages that run beside each other have files in common.
+    part = path.with_suffix(f".{threading.get_ident()}")
+    part.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
+    part.rename(path)
+
+
+def dtype_of(element):
+    """NumPy's name of an element type; floats that it lacks are raw bits."""
+    return {"f32": "<f4", "f16": "<f2", "bf16": "<u2", "i8": "|i1", "i4": "|u1", "i32": "<i4"}.get(element, "|u1")
+
+
+def inputs_of(manifest, name, tokens, folder):
+    """Words that give a package its numbers; files are in the folder."""
+    words = []
+    layer = manifest["layer"]
+    experts, topk, hidden = layer["num_experts"], layer["top_k"], layer["hidden_size"]
+
+    def give(value, dtype, shape, data):
+        path = folder / f"{name}-{value}{'' if value in weights else f'-{tokens}'}.npy"
+        if not path.exists():
+            write_npy(path, dtype, shape, data)
+        words.append(f"--input={value}={path}")
+
+    weights = {value["name"]: value for value in manifest["values"] if value["role"] == "stored_weight"}
+    for value in weights.values():
+        element, shape = value["element_types"][0], list(value["shape"])
+        if element in ("f4E2M1FN", "i4"):
+            shape[-1] //= 2
+        count = 1
+        for extent in shape:
+            count *= extent
+        if value["name"] in ("a1_scale", "a2_scale", "a1_second_scale", "a2_second_scale"):
+            # Static ones: all experts have the same.
+            data = struct.pack("<f", 2.0 ** (-4 if value["name"].startswith("a1") else 1)) * count
+        elif value["name"] == "w13":
+            data = first_weights(f"{name} w13", element, *value["shape"])
+        else:
+            table = table_of(value["name"], element, name.endswith("a16"))
+            data = b"".join(table[byte] for byte in drawn(f"{name} {value['name']}", count))
+        give(value["name"], dtype_of(element), shape, data)
+    x = next(value for value in manifest["values"] if value["name"] == "x")["element_types"][0]
+    encode = half if x == "f16" else bfloat
+    largest = 127.0 if "int8" in name else 7.0
+    numbers = [encode(float((0, 1, -1)[i % 3])) for i in range(256)]
+    codes = drawn(f"{name} x {tokens}", tokens * hidden)
+    give("x", dtype_of(x), (tokens, hidden), b"".join(
+        encode(largest) if at % hidden % 128 == LARGEST else numbers[codes[at]] for at in range(tokens * hidden)))
+    ids, each = [], drawn(f"{name} ids {tokens}", tokens)
+    for token in range(tokens):
+        # Half of the tokens share experts: tiles of one are full, others have a row.
+        start = each[token] % experts if each[token] < 128 else 0
+        ids += [(start + i) % experts for i in range(topk)]
+    give("given_ids", "<i4", (tokens, topk), struct.pack(f"<{len(ids)}i", *ids))
+    shares = b"".join(powers(-2, 4)[byte % 4] for byte in drawn(f"{name} weights {tokens}", tokens * topk))
+    give("given_weights", "<f4", (tokens, topk), shares)
+    return words
+
+
+def cases(only, every):
+    """(name, scheme, shape, words of the compiler, token counts, name of the numbers) of each package."""
+    for case in all_cases():
+        if only in case[0] and (every or case[0].endswith(GATE[0]) or case[1] == GATE[1]):
+            yield case
+
+
+def all_cases():
+    for scheme, engines in SCHEMES.items():
+        for engine in ("", *engines):
+            yield (f"{scheme}-{engine or 'any'}", scheme, SHAPE, [*([f"--engine={engine}"] if engine else []), f"--max-tokens={MOST_TOKENS}"],
+                   TOKENS, scheme)
+    for other, (scheme, shape, words, tokens) in OTHERS.items():
+        name = f"{scheme}-{other}"
+        yield name, scheme, shape, words, tokens, name
+
+
+def make(moec, folder, chosen):
+    """Makes the packages; what failed."""
+    failures = []
+    for name, scheme, shape, words, _, _ in chosen:
+        layer = {"moec_layer": 1, "name": "exact", **shape, "in_dtype": "f16" if scheme == "f16" else "bf16", "routing_method": "custom",
+                 "activation": "relu2", "quant_config": scheme}
+        (folder / "layers").mkdir(parents=True, exist_ok=True)
+        path = folder / "layers" / f"{name}.json"
+        path.write_text(json.dumps(layer))
+        shutil.rmtree(folder / "packages" / name, ignore_errors=True)
+        done = subprocess.run([moec, "compile", path, "--arch=sm_90a", "--no-cubin", "--no-tuned-store", *words, "-o",
+                               folder / "packages" / name], capture_output=True, text=True)
+        if done.returncode:
+            failures.append(f"{name}: {done.stderr.strip()}")
+    return failures
+
+
+def run_package(moec_run, device, folder, case, environment_of):
+    """(tokens, SHA-256, or what went wrong) of each run of a package."""
+    name, scheme, _, _, counts, numbers = case
+    package = folder / "packages" / name
+    manifest = json.loads((package / "manifest.json").read_text())
+    results = []
+    for tokens in counts:
+        files = folder / "numbers"
+        files.mkdir(exist_ok=True)
+        out = files / f"{name}-out-{tokens}.npy"
+        words = inputs_of(manifest, numbers, tokens, files)
+        try:
+            done = subprocess.run([moec_run, package, f"--device={device}", f"--tokens={tokens}", *words, f"--output=out={out}"],
+                                  capture_output=True, text=True, timeout=LIMIT, env={**os.environ, **environment_of(scheme)})
+        except subprocess.TimeoutExpired:
+            results.append((tokens, f"no end after {LIMIT} s"))
+            continue
+        if done.returncode:
+            results.append((tokens, f"exit {done.returncode}: {done.stderr.strip()[-300:]}"))
+            continue
+        data = out.read_bytes()
+        rows = data[10 + struct.unpack("<H", data[8:10])[0]:]
+        # Nothing is shown by rows of zeros.
+        if len(set(rows)) < 16:
+            results.append((tokens, "hardly any number is not 0"))
+            continue
+        results.append((tokens, hashlib.sha256(rows).hexdigest()))
+    return results
+
+
+def run_all(moec_run, device, folder, jobs, chosen, environment_of):
+    """(package, tokens, SHA-256 or fault), in order."""
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for case, results in zip(chosen, pool.map(lambda one: run_package(moec_run, device, folder, one, environment_of), chosen)):
+            for tokens, result in results:
+                yield case[0], tokens, result
+
+
+def recorded():
+    """{(package, tokens): SHA-256} of exact.txt."""
+    known = {}
+    for line in (HERE / "exact.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            package, tokens, digest = line.split()[:3]
+            known[package, int(tokens)] = digest
+    return known
+
+
+def card():
+    """The name of this machine's GPU."""
+    try:
+        done = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True)
+    except OSError:
+        return "unknown"
+    return done.stdout.strip().splitlines()[0].replace(" ", "_") if done.stdout.strip() else "unknown"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=Path, help="the folder with moec and moec-run, beside lib")
+    parser.add_argument("--work", type=Path)
+    parser.add_argument("--make", type=Path)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--device", choices=("emulated", "cuda"), default="emulated")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--sums", choices=("exact", "card"), default="card")
+    parser.add_argument("--timing", default="late")
+    arguments = parser.parse_args()
+    started = time.monotonic()
+    folder = arguments.make or arguments.folder or arguments.work
+    every = arguments.all or arguments.only or arguments.write or arguments.make or os.environ.get("MOEC_TEST_ALL") == "1"
+    chosen = list(cases(arguments.only, every))
+    if not arguments.folder:
+        failures = make(arguments.bin / "moec", folder, chosen)
+        for failure in failures:
+            print(f"FAILED {failure}")
+        if failures or arguments.make:
+            return 1 if failures else 0
+    environment = {"MOEC_CACHE_DIR": str(folder / "cache"), "MOEC_TUNED_STORE": "off"}
+    moec_run = (arguments.bin or folder / "bin") / "moec-run"
+
+    def environment_of(_scheme):
+        return environment
+
+    if arguments.device == "emulated":
+        import moec_testing
+        import nvrtc
+
+        real = nvrtc.find()
+        if real is None:
+            print("no NVRTC on this machine; set MOEC_NVRTC_PATH", file=sys.stderr)
+            return 77
+        environment |= {"MOEC_NVRTC_PATH": real, "MOEC_WORKER": "off", "MOEC_JOBS": "1"}
+
+        def environment_of(scheme):
+            return {**environment, "MOEC_EMULATOR": f"{moec_testing.emulator_settings('sm_90a', scheme, arguments.timing)} sums={arguments.sums}"}
+
+    name = card() if arguments.device == "cuda" else f"emulator, sums={arguments.sums}"
+    known = {} if arguments.write else recorded()
+    # Runs of one token whose outputs are 0, nearly all of them, have no line.
+    if not arguments.write:
+        chosen = [(*case[:4], tuple(count for count in case[4] if (case[0], count) in known), case[5]) for case in chosen]
+    count, failures = 0, 0
+    for package, tokens, result in run_all(moec_run, arguments.device, folder, arguments.jobs, chosen, environment_of):
+        count += 1
+        if arguments.write:
+            print(f"{package:24} {tokens:5} {result} {name}", flush=True)
+            failures += " " in result
+        elif result != known.get((package, tokens)):
+            failures += 1
+            print(f"FAILED {package}, {tokens} tokens: {result}, expected {known.get((package, tokens), 'no run')}", flush=True)
+    for case in chosen:
+        if not case[4]:
+            failures += 1
+            print(f"FAILED {case[0]}: exact.txt has no run of it")
+    print(f"# {count} runs, {failures} failed, {time.monotonic() - started:.0f} s")
+    return 1 if failures or not count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
