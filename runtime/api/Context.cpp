@@ -515,7 +515,7 @@ Result<void> Context::runEmulated(const Layer &layer, size_t variant,
       launchAll(layer, variant, symbols, nullptr, overlapPrevious);
   const ContextScope scope(*place.driver, place.context);
   TRY(scope.status());
-  const Result<void> ended =
+  Result<void> ended =
       place.driver->check(place.driver->ctxSynchronize(), "cuCtxSynchronize");
   TRY(launched);
   return ended;

@@ -79,7 +79,7 @@ static Result<CudaDriver> openDriver() {
 
 /// The emulator beside this library or program.
 static Result<std::string> findEmulator() {
-  const std::string own = parentFolder(pathOfOwnBinary());
+  const std::string own = parentFolder(runtime::pathOfOwnBinary());
   std::vector<std::string> searched;
   for (const char *sub : {"", "../lib/", "../../lib/"}) {
     const std::string path = fmt::format("{}/{}libmoec-emulator.so", own, sub);
