@@ -321,5 +321,8 @@ bool moec::emulator::runWarp(Warp &warp, unsigned steps) {
     if (step == Step::Yield)
       return true;
   }
-  return progress;
+  // The steps may have ended before each group had a turn.
+  return progress || std::ranges::any_of(warp.groups, [](const Group &group) {
+           return !group.waits;
+         });
 }

@@ -70,6 +70,20 @@ done: st.global.u32 [%mine], %r0;)");
   EXPECT_EQ(words[0], 9u);
 }
 
+TEST_F(Threads, ALaneGoesOnWhileOthersWait) {
+  // A turn may be one step, of a group that waits: that is no deadlock.
+  expectRight(R"(
+mov.u32 %r0, 0;
+setp.ne.u32 %p1, %tid, 0;
+@%p1 bra wait;
+again: add.s32 %r0, %r0, 1;
+setp.lt.u32 %p2, %r0, 300000;
+@%p2 bra again;
+wait: bar.sync 0;
+st.global.u32 [%mine], %r0;)");
+  EXPECT_EQ(words[0], 300000u);
+}
+
 TEST_F(Threads, BarrierDoesNotWaitForWhoHasEnded) {
   threads = 96;
   expectRight(R"(
