@@ -140,7 +140,7 @@ CUresult cuStreamIsCapturing(CUstream, int *status) {
 
 CUresult cuStreamSynchronize(CUstream) {
   ++std::atomic_ref<int>(fakeGpu()->synchronizations);
-  return kSuccess;
+  return fakeGpu()->synchronizationsFail ? kNotSupported : kSuccess;
 }
 
 CUresult cuStreamQuery(CUstream) {
@@ -156,6 +156,8 @@ CUresult cuStreamCreate(CUstream *stream, unsigned) {
 CUresult cuStreamDestroy_v2(CUstream) { return kSuccess; }
 
 CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
+  if (fakeGpu()->allocationsFail)
+    return kNotSupported;
   *pointer = reinterpret_cast<CUdeviceptr>(
       std::aligned_alloc(256, (bytes + 255) / 256 * 256));
   ++std::atomic_ref<int>(fakeGpu()->allocated);
@@ -306,10 +308,26 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
                        static_cast<const char *>(parameters[0]));
   if (!fakeGpu()->onLaunch)
     return kNotSupported;
-  bool overlaps = false;
-  for (unsigned i = 0; i < config->numAttributes; ++i)
-    overlaps |= config->attributes[i].id == kLaunchProgrammatic;
-  fakeGpu()->onLaunch(entryOf(function).c_str(), overlaps);
+  moec::test::FakeLaunch launch = {
+      {config->gridX, config->gridY, config->gridZ},
+      config->blockX,
+      config->sharedBytes,
+      {1, 1, 1},
+      false,
+      false};
+  for (unsigned i = 0; i < config->numAttributes; ++i) {
+    const CUlaunchAttribute &attribute = config->attributes[i];
+    launch.overlaps |= attribute.id == kLaunchProgrammatic;
+    launch.cooperative |= attribute.id == kLaunchCooperative;
+    if (attribute.id == kLaunchCluster) {
+      launch.cluster[0] = attribute.value.cluster.x;
+      launch.cluster[1] = attribute.value.cluster.y;
+      launch.cluster[2] = attribute.value.cluster.z;
+    }
+  }
+  if (fakeGpu()->onConfig)
+    fakeGpu()->onConfig(entryOf(function).c_str(), launch);
+  fakeGpu()->onLaunch(entryOf(function).c_str(), launch.overlaps);
   return kSuccess;
 }
 

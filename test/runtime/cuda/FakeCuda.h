@@ -20,6 +20,12 @@
 
 namespace moec::test {
 
+/// The configuration of a launch.
+struct FakeLaunch {
+  unsigned grid[3], threads, sharedBytes, cluster[3];
+  bool cooperative, overlaps;
+};
+
 struct FakeGpu {
   int sms = 132;
   unsigned smsOfAffinity = 0; ///< 0: the driver does not know of any
@@ -29,7 +35,9 @@ struct FakeGpu {
   bool capturing = false;
   int copies = 0, synchronizations = 0; ///< that were asked for
   int failAt = 0;                       ///< the copy that fails, counted from 1
-  bool streamsWait = false;             ///< none comes to its end
+  bool allocationsFail = false;
+  bool synchronizationsFail = false;
+  bool streamsWait = false; ///< none comes to its end
   int eventsRecorded = 0;
   int eventsEnded = 0; ///< the first of those, though streams wait
   int mapsEncoded = 0;
@@ -45,6 +53,8 @@ struct FakeGpu {
   /// Told of a launch's entry, and whether it may begin before its predecessor
   /// has ended; without it a launch fails.
   void (*onLaunch)(const char *entry, bool overlaps) = nullptr;
+  /// Told of a launch's configuration.
+  void (*onConfig)(const char *entry, const FakeLaunch &launch) = nullptr;
   /// Told of a launch's argument block.
   void (*onBlock)(const char *entry, const char *block) = nullptr;
 };
