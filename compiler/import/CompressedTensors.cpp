@@ -348,6 +348,13 @@ void refuseTransforms(JsonReader &quant) {
     expectNothing(
         *turned, "config_groups",
         "none: rotations of weights and activations are no part of a layer");
+    // vLLM reads MoNE's experts here and in approximate_experts.
+    const nlohmann::json *constants = turned->find("expert_substitution");
+    if (constants && !constants->empty())
+      turned->refuse("expert_substitution",
+                     "experts are constant vectors (MoNE), which no importer "
+                     "makes; accepted: a layer JSON with num_constant_experts, "
+                     "for a router whose constant experts are the last");
     turned->refuseUnknown();
   }
 }

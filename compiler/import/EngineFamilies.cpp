@@ -13,6 +13,7 @@
 
 #include "compiler/import/Families.h"
 
+using namespace moec;
 using namespace moec::compiler;
 
 namespace {

@@ -98,15 +98,25 @@ moec::compiler::importInput(std::string_view text, std::string_view name,
   return buildLayer(layer, name, context);
 }
 
-/// A model's folder has its config under this name.
-static std::string fileOf(const std::string &given) {
-  return llvm::sys::fs::is_directory(given) ? given + "/config.json" : given;
+/// Returns the file that holds the input: a model's folder has its config.json.
+static Result<std::string> fileOf(const std::string &given) {
+  if (!llvm::sys::fs::is_directory(given))
+    return given;
+  std::string path = given + "/config.json";
+  if (llvm::sys::fs::exists(path))
+    return path;
+  return Error{ErrorCode::FileSystem,
+               "{}: expected a model's folder with a config.json, got {}",
+               given,
+               llvm::sys::fs::exists(given + "/manifest.json")
+                   ? "a package of moec, which is compiled already"
+                   : "a folder without one"};
 }
 
 Result<LayerDescription>
 moec::compiler::describeFile(const std::string &given,
                              const ImportOptions &options) {
-  const std::string path = fileOf(given);
+  const std::string path = TRY(fileOf(given));
   const std::string text = TRY(readInput(path));
   if (!looksLikeJson(text))
     return refused("{}: expected a config.json or a layer JSON with "
@@ -119,7 +129,7 @@ Result<OwningOpRef<ModuleOp>>
 moec::compiler::importFile(const std::string &given,
                            const ImportOptions &options, MLIRContext &context,
                            Words *words) {
-  const std::string path = fileOf(given);
+  const std::string path = TRY(fileOf(given));
   std::string text = TRY(readInput(path));
   return importInput(text, path, options, context, words);
 }

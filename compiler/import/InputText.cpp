@@ -254,11 +254,23 @@ bool compiler::looksLikeIr(std::string_view text) {
   if (text.starts_with("ML\xefR")) // bytecode, which checkIrText refuses
     return true;
   for (const std::string_view word :
-       {"module", "builtin.module", "moe.", "\"builtin.", "\"moe.", "#", "!",
-        "%", "{-#"})
+       {"builtin.module", "moe.", "\"builtin.", "\"moe.", "{-#"})
     if (text.starts_with(word))
       return true;
-  return false;
+  if (text.starts_with("module"))
+    return text.size() == 6 || text.find_first_of(" \t\r\n@{") == 6;
+  // A heading of Markdown and the first line of a script have no '='.
+  const std::string_view sigils = "#!%";
+  if (text.empty() || sigils.find(text.front()) == std::string_view::npos)
+    return false;
+  const bool isValue = text.front() == '%';
+  const auto end = std::find_if_not(text.begin() + 1, text.end(), [&](char c) {
+    return isOfWord(c) || c == '-' || (isValue && c == ':');
+  });
+  const size_t length = static_cast<size_t>(end - text.begin());
+  const size_t next = text.find_first_not_of(" \t", length);
+  return length > 1 && next != std::string_view::npos &&
+         (text[next] == '=' || (isValue && text[next] == ','));
 }
 
 Result<void> compiler::checkIrText(std::string_view text,

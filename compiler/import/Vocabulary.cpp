@@ -69,9 +69,25 @@ Result<void> applyParallel(ParallelDescription &parallel,
     if (parallel.placement != "linear" && parallel.placement != "round_robin")
       return refused("--placement={}: expected linear or round_robin",
                      parallel.placement);
+    if (!parallel.ep)
+      return refused("--placement={}: expected --ep, without which all ranks "
+                     "hold all experts",
+                     parallel.placement);
   }
   if (options.allToAll)
     parallel.allToAll = *options.allToAll;
+  // A script may give a size of 1.
+  const bool hasSizes = options.tp || options.pcp || options.dp;
+  if (parallel.ranks() == 1 && !hasSizes) {
+    const std::string_view useless = options.allRanks   ? "all-ranks"
+                                     : options.ep       ? "ep"
+                                     : options.allToAll ? "all-to-all"
+                                                        : "";
+    if (!useless.empty())
+      return refused("--{}: expected several ranks, got a layer on one; "
+                     "accepted: with --tp, --pcp or --dp",
+                     useless);
+  }
   if (options.rank && options.allRanks)
     return refused("--rank={}: expected none beside --all-ranks",
                    *options.rank);

@@ -247,6 +247,8 @@ def warmup(
     planned = distinct_layers(source, options, layers)
     if options.get("no_shared_experts"):
         _check_shared_experts(source, planned)
+    if all_ranks and not any(name in options for name in ("tp", "pcp", "dp")) and all(each.ranks == 1 for each in planned):
+        raise InvalidArgument("all_ranks: expected several ranks, got a layer on one; accepted: with tp, pcp or dp")
     _check_cache(cache)
     made = Warmup(cache)
     for each in planned:

@@ -37,7 +37,7 @@ def test_types(module: str, name: str, dtype: Any) -> None:
 
 
 # Why a class is not served.
-REFUSED = {"MuseSparkExperts": "has a norm behind each expert"}
+REFUSED = {"MuseSparkExperts": "has a norm after each expert"}
 
 
 @pytest.mark.sweep

@@ -61,7 +61,7 @@ def test_activations(function: Any, expected: str | None, order: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda experts: setattr(experts, "has_post_expert_norm", True), "has a norm behind each expert"),
+        (lambda experts: setattr(experts, "has_post_expert_norm", True), "norm after each expert .* config.json"),
         (lambda experts: experts.to("meta"), "is on the meta device: it was offloaded or not loaded"),
         (lambda experts: setattr(experts, "act_fn", torch.nn.ReLU()), "its _apply_gate is no activation of moec"),
         (lambda experts: setattr(experts, "_apply_gate", lambda both: both), "its _apply_gate is no activation of moec"),

@@ -10,6 +10,7 @@
 #include "runtime/host/GateUpOrders.h"
 #include "runtime/package/ElementTypes.h"
 #include "runtime/support/Json.h"
+#include "runtime/support/JsonReader.h"
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>

@@ -291,7 +291,17 @@ TEST(Quantization, CompressedTensorsAreRefused) {
                 "object; " +
                 schemes());
   quant["transform_config"] = {{"expert_substitution", {{"version", 1}}}};
-  EXPECT_NE(read(quant).find("transform_config.expert_substitution: "),
+  EXPECT_EQ(read(quant),
+            kPath + "transform_config.expert_substitution: experts are "
+                    "constant vectors (MoNE), which no importer makes; "
+                    "accepted: a layer JSON with num_constant_experts, for a "
+                    "router whose constant experts are the last");
+  for (const json &none : {json(nullptr), json::object()}) {
+    quant["transform_config"] = {{"expert_substitution", none}};
+    EXPECT_EQ(read(quant), "fp8_channel") << none;
+  }
+  quant["transform_config"] = {{"expert_substitutions", {{"version", 1}}}};
+  EXPECT_NE(read(quant).find("transform_config.expert_substitutions: "),
             std::string::npos)
       << read(quant);
   quant["transform_config"] = {{"config_groups", json::object()}};

@@ -355,6 +355,34 @@ TEST(HuggingFace, PlacementAndTransport) {
   EXPECT_EQ(layer.parallel.allToAll, "nixl_ep");
 }
 
+TEST(HuggingFace, OptionsOfSeveralRanksOnOne) {
+  const std::string text = modelText("qwen3-30b-a3b");
+  const auto given = [](std::string_view name) {
+    ImportOptions options;
+    options.ep = name == "ep";
+    options.allRanks = name == "all-ranks";
+    if (name == "all-to-all")
+      options.allToAll = "gather_scatter";
+    return options;
+  };
+  for (const std::string_view name : {"ep", "all-ranks", "all-to-all"}) {
+    EXPECT_EQ(refusalOf(text, given(name)),
+              fmt::format("in.json: --{}: expected several ranks, got a layer "
+                          "on one; accepted: with --tp, --pcp or --dp",
+                          name));
+    // A script gives the sizes that it has, which may be 1.
+    for (const auto size :
+         {&ImportOptions::tp, &ImportOptions::pcp, &ImportOptions::dp}) {
+      ImportOptions options = given(name);
+      options.*size = 1;
+      EXPECT_EQ(accepted(text, options).parallel.ranks(), 1) << name;
+    }
+    EXPECT_EQ(refusalOf(layerText({{"moe_parallel_config", {{"tp_size", 2}}}}),
+                        given(name)),
+              "");
+  }
+}
+
 TEST(HuggingFace, OptionsThatNothingServes) {
   std::string text = modelText("qwen3-30b-a3b");
   ImportOptions options;
@@ -395,6 +423,15 @@ TEST(HuggingFace, OptionsThatNothingServes) {
   options.placement = "scattered";
   EXPECT_EQ(refusalOf(text, options),
             "in.json: --placement=scattered: expected linear or round_robin");
+  for (const char *placement : {"linear", "round_robin"}) {
+    options = {};
+    options.tp = 2;
+    options.placement = placement;
+    EXPECT_EQ(refusalOf(text, options),
+              fmt::format("in.json: --placement={}: expected --ep, without "
+                          "which all ranks hold all experts",
+                          placement));
+  }
   options = {};
   options.scheme = "fp4";
   EXPECT_EQ(refusalOf(text, options),

@@ -40,9 +40,14 @@ std::string repeat(const std::string &piece, int64_t count) {
 TEST(InputText, IrBeginsWithItsWords) {
   for (const char *text :
        {"module {}", "builtin.module {}", " \n// a comment\n  moe.layer @l {",
-        "\"moe.layer\"()", "#a = 1", "!t = i32", "ML\xefR"})
+        "\"moe.layer\"()", "#a = 1", "!t = i32", "ML\xefR", "module",
+        "module@m", "#a.b-c_1=1", "%0:2 = \"moe.a\"()", "%a, %b = \"moe.a\"()",
+        "{-# a"})
     EXPECT_TRUE(looksLikeIr(text)) << text;
-  for (const char *text : {"", "hello", "// a comment", "func", "[1]", "<a>"})
+  for (const char *text :
+       {"", "hello", "// a comment", "func", "[1]", "<a>", "# a heading",
+        "#!/bin/sh", "#include <a>", "#", "# = 1", "!important", "!a, b = 1",
+        "100%", "% 5", "%a", "modules = 1", "module-a", "moec"})
     EXPECT_FALSE(looksLikeIr(text)) << text;
 }
 

@@ -540,14 +540,21 @@ TEST(Quantization, ModulesThatStayAsTheyAre) {
   EXPECT_EQ(keeps(json(2000, "*norm")),
             kPath + "modules_to_not_convert: expected at most 1024 patterns");
   // Shared experts may differ, if they are no part of the layer.
-  const json shared = {{"ignored_layers", {"re:.*shared_experts.*"}}};
-  EXPECT_EQ(read(shared, {}, "deepseek-v3"),
-            "in.json: $.quantization_config: leaves shared experts as they "
-            "are, so that they cannot be rows of the routed ones; accepted: "
-            "--no-shared-experts");
   ImportOptions apart;
   apart.noSharedExperts = true;
-  EXPECT_EQ(read(shared, apart, "deepseek-v3"), "fp8_block");
+  const std::string name = "re:.*shared_experts.*";
+  for (const json &list : {json{name}, json{name, "lm_head"},
+                           json{"lm_head", name}, json{"a", name, "b", "c"}}) {
+    const json shared = {{"ignored_layers", list}};
+    EXPECT_EQ(read(shared, {}, "deepseek-v3"),
+              "in.json: $.quantization_config: leaves shared experts as they "
+              "are, so that they cannot be rows of the routed ones; accepted: "
+              "--no-shared-experts")
+        << list;
+    EXPECT_EQ(read(shared, apart, "deepseek-v3"), "fp8_block") << list;
+  }
+  EXPECT_EQ(read({{"ignored_layers", {"lm_head"}}}, {}, "deepseek-v3"),
+            "fp8_block");
 }
 
 TEST(Quantization, KeysThatNobodyKnows) {

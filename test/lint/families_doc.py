@@ -46,7 +46,8 @@ OTHERS = (
     "activation of the routed ones, so a package with them would compute another layer: moec asks for `--no-shared-experts`, and the "
     "caller adds the shared MLP.",
     "",
-    "MoNE replaces experts by constant vectors: `approximate_experts` lists them by layer, and `experts.N.approx_value` is the vector of "
+    "MoNE replaces experts by constant vectors: `approximate_experts`, or `expert_substitution` of a `transform_config`, lists them, and "
+    "`experts.N.approx_value` is the vector of "
     "expert N. moec refuses such a layer. A layer JSON with `num_constant_experts` computes it, for a router whose constant experts are "
     "the last.",
     "",

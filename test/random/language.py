@@ -36,6 +36,7 @@ SLICED_ROWS, SLICED_GPU = (16384, 18432), "h100_pcie"
 # How often what few layers would have by chance is drawn.
 SLICED, ZERO_EXPERTS, WEIGHT_ON_INPUT, TABLE, OTHER_INPUT, OTHER_GROUPS, ORDERED = 0.02, 0.08, 0.06, 0.5, 0.2, 0.4, 0.4
 PADDED, ATOMS = 0.1, 0.3
+NORM, CONSTANTS, OF_SCORE = 0.06, 0.05, 0.35
 # Fields that say how a layer pads its weights.
 PADDING = ("stored_hidden_dim", "stored_intermediate_size_per_partition")
 # Numbers worth drawing for a field of which the schema says only that it is one.
@@ -142,6 +143,17 @@ class Language:
             layer["apply_router_weight_on_input"] = True
         if draw.random() < ZERO_EXPERTS:
             layer["num_zero_experts"] = draw.randint(1, 2 * experts)
+        if draw.random() < CONSTANTS:
+            layer["num_constant_experts"] = draw.randint(1, 2 * experts)
+        if draw.random() < NORM:
+            layer["post_expert_norm_eps"] = draw.choice((1e-6, 1e-5, 0.01))
+        for field in ("router_logit_softcapping", "router_output_multiplier") if "softcap" in routing["options"] else ():
+            if draw.random() < OF_SCORE:
+                layer[field] = draw.choice(NUMBERS)
+        if routing["normalize"] == "sum_epsilon" and draw.random() < OF_SCORE:
+            layer["norm_topk_prob_eps"] = draw.choice((1e-20, 1e-6, 0.25))
+        if "sinks" in routing["options"]:
+            layer["num_sink_experts"] = draw.randint(1, layer["experts_per_token"] - 1)
         if "table" in routing["options"] and draw.random() < TABLE:
             layer["hash_vocabulary"] = draw.choice((1, 50, 1000))
         # Few at a time: most pairs meet all the same, and what fails is easily seen.

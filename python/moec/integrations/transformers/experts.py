@@ -101,9 +101,12 @@ def plain_tensor(label: str, name: str, parameter: Any) -> torch.Tensor:
 
 
 def activation_of(label: str, module: Any) -> Activation:
-    """Raises InvalidArgument for a function that is none of moec's, and for a norm behind it."""
+    """Raises InvalidArgument for a function that is none of moec's, and for a norm after it."""
     if getattr(module, "has_post_expert_norm", False):
-        raise InvalidArgument(f"{label} has a norm behind each expert (has_post_expert_norm), which moec does not compute")
+        raise InvalidArgument(
+            f"{label} has a norm after each expert (has_post_expert_norm), which attach() does not give to moec; "
+            f"expected experts without one, or moec.compile() of the model's config.json, which computes the norm"
+        )
     return gated(module._apply_gate, label) if module.has_gate else plain(module.act_fn, label)
 
 
