@@ -39,6 +39,35 @@ def test_a_result_that_is_copied_leaves_gaps(layer: Any, inputs: tuple[Any, Any]
         assert memory[0] == 0x1234
 
 
+def test_optional_outputs_that_are_copied(package: Any, layer: Any, inputs: tuple[Any, Any]) -> None:
+    """As outputs, they may lie anywhere, and must be writable."""
+    x, logits = inputs
+    optional = {"ids": np.int32, "weights": np.float32}
+    wanted = {name: np.zeros((7, 2), kind) for name, kind in optional.items()}
+    layer(x, logits, **wanted)
+    assert len(set(wanted["ids"].ravel())) > 2
+    assert (wanted["weights"] > 0).all()
+    for name, kind in optional.items():
+        for begin in (0, 1, 4):
+            memory = np.full(7 * 2 * 4 + 16, 0x5A, np.uint8)
+            given = memory[begin : begin + 7 * 2 * 4].view(kind).reshape(7, 2)
+            layer(x, logits, **{name: given})
+            assert (given == wanted[name]).all(), (name, begin)
+            assert (memory[:begin] == 0x5A).all()
+            assert (memory[begin + 7 * 2 * 4 :] == 0x5A).all()
+        fixed = wanted[name].copy()
+        fixed.flags.writeable = False
+        with pytest.raises(moec.InvalidArgument, match=f"value '{name}': expected an array that may be written"):
+            layer(x, logits, **{name: fixed})
+        # By another alignment it is copied, and as little written.
+        memory = np.zeros(7 * 2 * 4 + 1, np.uint8)
+        odd = memory[1:].view(kind).reshape(7, 2)
+        odd.flags.writeable = False
+        with pytest.raises(moec.InvalidArgument, match=f"value '{name}': expected an array that may be written"):
+            layer(x, logits, **{name: odd})
+        assert not memory.any()
+
+
 def test_rows_may_have_gaps(layer: Any, inputs: tuple[Any, Any]) -> None:
     x, logits = inputs
     wide = np.zeros((7, 256), np.uint16)

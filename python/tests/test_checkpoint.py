@@ -74,6 +74,14 @@ def test_load(weights: Any, folder: pathlib.Path) -> None:
         assert (loaded[name] == array).all()
         assert (last[name] == array[::-1]).all()
     assert set(checkpoint.load(package, 2, names=["w2"])) == {"w2"}
+    assert checkpoint.load(package, 2, names=[]) == {}
+    # No number but None means the first layer with experts.
+    for absent in (0, 1, 3, 6):
+        with pytest.raises(moec.MoecError, match=f"layer {absent}"):
+            checkpoint.load(package, absent)
+    for wrong in ("", "2", 2.0):
+        with pytest.raises(TypeError, match="layer"):
+            checkpoint.load(package, wrong)  # type: ignore[arg-type]
     x, logits = (random_value(package, name, 3) for name in ("x", "logits"))
     assert (package.layer(loaded)(x, logits) == package.layer(stored)(x, logits)).all()
 

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Arrays that a caller gives as weights meet the conditions of a checkpoint's numbers."""
 
+import json
+import pathlib
 import re
 from typing import Any
 
@@ -143,3 +145,28 @@ def test_shapes_are_those_of_the_layer() -> None:
             package.layer({**weights, name: weights[name][:-1]})
     with pytest.raises(moec.InvalidArgument, match=r"value 'w2': expected \[.*\], got \["):
         package.layer({**weights, "w2": np.ascontiguousarray(weights["w2"].swapaxes(1, 2))})
+
+
+@pytest.mark.parametrize("scheme", ["bf16", "fp8_channel", "int4_w4a16", "mxfp4_w4a16"])
+def test_padded_weights_are_unpacked_in_place(scheme: str, tmp_path: pathlib.Path) -> None:
+    """An expert is larger as stored than as packed, in the same memory. Large experts are packed a few at a time."""
+    source = {**SMALL, "quant_config": scheme, "hidden_dim": 256, "intermediate_size": 128, **PADDED}
+    folder = moec.compile(source, arch=ARCH, max_tokens=8).write(tmp_path / "package")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for pack in manifest["targets"][0]["pack"]:
+        pack["experts_per_step"] = 3
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    package = moec.load(folder, device="host")
+    weights = weights_of(package)
+    wanted = package.layer(weights).unpack()
+    shared = {value.may_alias for value in package.values.values() if value.role == "packed_weight" and value.may_alias}
+    assert shared & {"w13", "w2"}
+    placed = {name: package.empty(name) for name in weights}
+    for name, array in weights.items():
+        placed[name][...] = array
+    layer = package.layer(placed, in_place=True)
+    layer.unpack({name: placed[name] for name in shared})
+    for name in shared:
+        assert any((wanted[name][0] != other).any() for other in wanted[name][1:])
+        for expert, right in enumerate(wanted[name]):
+            assert (placed[name][expert] == right).all(), (name, expert)

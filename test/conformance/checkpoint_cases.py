@@ -28,6 +28,7 @@ SCHEMES = {
     "mxfp8": {"w": "f8E4M3FN", "scale": "f8E8M0FNU", "group": (1, 32)},
     "mxfp4_w4a16": {"w": "f4E2M1FN", "scale": "f8E8M0FNU", "group": (1, 32)},
     "nvfp4_w4a16": {"w": "f4E2M1FN", "scale": "f8E4M3FN", "group": (1, 16), "second": True},
+    "nvfp4": {"w": "f4E2M1FN", "scale": "f8E4M3FN", "group": (1, 16), "second": True, "input": "_second_scale"},
 }
 for name, scheme in SCHEMES.items():
     scheme["name"] = name
@@ -166,6 +167,17 @@ def divisors(writer, layer):
                        layers.struct.pack("<f", 1 / scale), "float32")
 
 
+def divisors_of_both(writer, layer):
+    """compressed-tensors: one over the second scales of weights and of activations."""
+    divisors(writer, layer)
+    for part, matrices in layer.of["input"].items():
+        for expert, matrix in enumerate(matrices):
+            stored = layers.struct.pack("<f", 1 / layers.struct.unpack("<f", matrix.data())[0])
+            # One over a number of f32, which a loader rounds.
+            matrix.rows = [layers.struct.pack("<f", 1 / layers.struct.unpack("<f", stored)[0])]
+            writer.put(f"model.layers.0.mlp.experts.{expert}.{PROJECTIONS[part]}.input_global_scale", [1], stored, "float32")
+
+
 def input_scales(writer, layer):
     for part, word in PROJECTIONS.items():
         for expert in range(layer.experts):
@@ -297,6 +309,7 @@ CASES = [
     case("modelopt-nvfp4", "nvfp4_w4a16", hugging_face("model.layers.0.mlp", kinds={
         "weight": ("weight", {}), "scale": ("weight_scale", {}), "second": ("weight_scale_2", SCALAR)})),
     case("compressed-nvfp4", "nvfp4_w4a16", divisors),
+    case("compressed-nvfp4-activations", "nvfp4", divisors_of_both),
 ]
 # Codes in words of 32 bits: (layout, scheme, this rank's columns).
 for layout, scheme, columns in [("gptq", "int4_zp_w4a16", None), ("gptq", "int4_w4a16", (128, 128)), ("gptq_v2", "int4_zp_w4a16", (0, 128)),

@@ -202,6 +202,17 @@ TEST(Catalog, DeviceNamesFindTheirGpu) {
             "rtx_pro_6000");
   EXPECT_EQ(name("NVIDIA GB10"), "dgx_spark");
   EXPECT_EQ(name("Radeon"), "");
+  // A pattern is whole words of a name, which ' ', '-' and its end limit.
+  EXPECT_EQ(name("NVIDIA A100-SXM4-40GB"), "a100_sxm");
+  EXPECT_EQ(name("NVIDIA A100-PCIE-40GB"), "a100_sxm");
+  for (const catalog::Gpu &gpu : catalog::kGpus) {
+    const std::string pattern(
+        gpu.devices.substr(gpu.devices.rfind('|') + 1)); // the shortest
+    for (const char *after : {"", " 40GB", "-40GB", "-"})
+      EXPECT_EQ(name(pattern + after), gpu.name) << pattern << after;
+    for (const char *after : {"0", "X", "_"})
+      EXPECT_NE(name(pattern + after), gpu.name) << pattern << after;
+  }
 }
 
 } // namespace

@@ -57,6 +57,17 @@ TEST_F(MoecRun, AWrongKernelIsRed) {
   EXPECT_EQ(run("--device=host --tokens=9 --check --json"), 1);
   EXPECT_THAT(errors, HasSubstr("9 tokens, routing uniform, variant large: "));
   EXPECT_EQ(json::parse(output, nullptr, false)["passed"], false);
+  // Without tokens nothing is wrong; one wrong case of several is enough.
+  EXPECT_EQ(run("--device=host --tokens=0 --check --json"), 0) << errors;
+  for (const char *tokens : {"0,9", "9,0", "0,9,0"}) {
+    EXPECT_EQ(
+        run(std::string("--device=host --check --json --tokens=") + tokens), 1)
+        << tokens;
+    const json report = json::parse(output, nullptr, false);
+    EXPECT_EQ(report["passed"], false) << tokens;
+    for (const json &each : report["runs"])
+      EXPECT_EQ(each["passed"], each["tokens"] == 0) << each.dump();
+  }
 }
 
 /// The reference takes the sizes of `layer`, and the arrays have those of

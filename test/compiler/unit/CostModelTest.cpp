@@ -38,6 +38,52 @@ TEST(CostModel, MemoryBoundsDecodeAndComputeBoundsPrefill) {
   EXPECT_GT(prefill.computeSeconds, prefill.memorySeconds);
 }
 
+/// As many CTAs fit an SM as its scarcest resource allows, at the limit and one
+/// byte, thread or register below it.
+TEST(CostModel, Occupancy) {
+  const MatmulProblem p = gateUp(1, 64, 16);
+  Schedule s;
+  s.tileM = 16, s.tileN = 64, s.tileK = 128, s.stages = 4;
+  const int64_t shared = sharedBytes(p, s);
+  ASSERT_GT(shared, 0);
+  Hardware roomy = h100();
+  roomy.sharedPerBlock = shared;
+  roomy.sharedPerSm = 100 * (shared + kReservedPerCta);
+  roomy.threadsPerSm = 100 * s.threads();
+  roomy.registersPerSm = 100 * 255 * s.threads();
+  roomy.ctasPerSm = 64;
+  EXPECT_EQ(occupancy(p, s, roomy), 64);
+  for (const int64_t ctas : {1, 2, 3}) {
+    Hardware hardware = roomy;
+    hardware.sharedPerSm = ctas * (shared + kReservedPerCta);
+    EXPECT_EQ(occupancy(p, s, hardware), ctas);
+    hardware.sharedPerSm -= 1;
+    EXPECT_EQ(occupancy(p, s, hardware), ctas - 1);
+    hardware = roomy;
+    hardware.threadsPerSm = ctas * s.threads();
+    EXPECT_EQ(occupancy(p, s, hardware), ctas);
+    hardware.threadsPerSm -= 1;
+    EXPECT_EQ(occupancy(p, s, hardware), ctas - 1);
+    hardware = roomy;
+    hardware.ctasPerSm = ctas;
+    EXPECT_EQ(occupancy(p, s, hardware), ctas);
+  }
+  // The least registers for a CTA, and one fewer.
+  int64_t registers = 0;
+  Hardware hardware = roomy;
+  do
+    hardware.registersPerSm = ++registers;
+  while (occupancy(p, s, hardware) == 0);
+  EXPECT_EQ(registers % s.threads(), 0);
+  hardware.registersPerSm = 3 * registers;
+  EXPECT_EQ(occupancy(p, s, hardware), 3);
+  hardware.registersPerSm -= 1;
+  EXPECT_EQ(occupancy(p, s, hardware), 2);
+  hardware = roomy;
+  hardware.sharedPerBlock = shared - 1;
+  EXPECT_EQ(occupancy(p, s, hardware), 0);
+}
+
 TEST(CostModel, DecodeKeepsEnoughBytesInFlight) {
   MatmulProblem p = gateUp(1, 256, 16);
   Schedule s = best(p, candidates(p, "mma_sync", h100()), h100());

@@ -115,9 +115,9 @@ MISTAKES = (
     ("moec-run x --device=host --input=x", "--input", "NAME=FILE"),
     ("moec-bench x --device=gpu", "--device", "'gpu'", "cuda or host"),
     # Environment variables.
-    (f"MOEC_ENGINE=wgma {EXPLAIN}", "MOEC_ENGINE", "did you mean wgmma"),
-    (f"MOEC_BACKEND=groupd {EXPLAIN}", "MOEC_BACKEND", "did you mean grouped?"),
-    (f"MOEC_EXCLUDE=wgmmma {EXPLAIN}", "MOEC_EXCLUDE", "did you mean wgmma?"),
+    *((f"MOEC_{name}={word} {command}", f"MOEC_{name}", f"did you mean {right}?")
+      for command in (EXPLAIN, COMPILE, f"{TUNE} --tokens=1 --device=host")
+      for name, word, right in (("ENGINE", "wgma", "wgmma"), ("BACKEND", "groupd", "grouped"), ("EXCLUDE", "wgmmma", "wgmma"))),
     (f"MOEC_JOBS=x moec compile {LAYER} --arch=sm_80 --max-tokens=1 -o {{work}}/p", "MOEC_JOBS", "'x'", "integer"),
     (f"MOEC_STRICT=maybe moec compile {LAYER} --arch=sm_80 --max-tokens=1 -o {{work}}/p", "MOEC_STRICT", "'maybe'", "1, on"),
     (f"MOEC_NVRTC_PATH=/nowhere MOEC_CACHE_DIR={{work}}/c moec compile {LAYER} --arch=sm_80 --max-tokens=1 -o {{work}}/p",

@@ -123,6 +123,25 @@ TEST(Route, EveryTokenTakesTheSinks) {
   EXPECT_NEAR(weights[2], 2 * sigmoid(-2) / sum, 1e-6);
 }
 
+/// The lower index wins among zeros of both signs.
+TEST(Route, ZerosOfBothSignsAreEqual) {
+  StageCall call("route", {{"score", "identity"},
+                           {"select", "top_k"},
+                           {"normalize", "none"},
+                           {"experts", 4},
+                           {"top_k", 2},
+                           {"groups", 0},
+                           {"top_groups", 0},
+                           {"scale", 1.0}});
+  call.size("tokens", 2);
+  call.operand("logits", "f32", 2, {-1, -0.0f, 0, 0, 0, -0.0f, -0.0f, -1});
+  call.result("topk_ids", "i32", 2, 2);
+  call.result("topk_weights", "f32", 2, 2);
+  Result<void> done = call.run(stages::route);
+  ASSERT_TRUE(done) << messageOf(done);
+  EXPECT_THAT(call.numbersOf("topk_ids"), ElementsAre(1, 2, 0, 1));
+}
+
 TEST(Route, SinksAreFewerThanTheExpertsOfAToken) {
   for (const nlohmann::json &more : {nlohmann::json{{"sinks", -1}},
                                      {{"sinks", 3}},

@@ -13,8 +13,10 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
+#include <future>
 #include <random>
 #include <spawn.h>
 #include <sys/resource.h>
@@ -87,6 +89,30 @@ TEST_F(Cache, OtherRecipeIsAnotherEntry) {
   ASSERT_TRUE(get(tinyRecipe()));
   ASSERT_TRUE(get(other));
   EXPECT_EQ(compiles, 2);
+}
+
+/// Gets of one kernel at once share a result if both may compile it.
+TEST_F(Cache, StrictGetsDoNotShareACompile) {
+  const Recipe recipe = tinyRecipe();
+  for (const std::string &root : {folder.path, std::string()}) {
+    bool came = false;
+    std::future<Result<CachedCubin>> strict;
+    const auto compiled = KernelCache(root).get(
+        recipe, /*strict=*/false, [&](const Recipe &each) -> Result<Cubin> {
+          strict = std::async(std::launch::async, [&] {
+            return KernelCache(root).get(recipe, /*strict=*/true, compiler());
+          });
+          came = strict.wait_for(std::chrono::seconds(5)) ==
+                 std::future_status::ready;
+          return Cubin{"cubin of " + each.entry, ""};
+        });
+    EXPECT_TRUE(came) << "it waits for the compile";
+    const auto missed = strict.get();
+    ASSERT_FALSE(missed);
+    EXPECT_EQ(missed.error().code, ErrorCode::StrictMiss);
+    EXPECT_TRUE(compiled);
+  }
+  EXPECT_EQ(compiles, 0);
 }
 
 TEST_F(Cache, StrictMissNamesTheKernel) {

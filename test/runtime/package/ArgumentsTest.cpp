@@ -177,6 +177,61 @@ TEST(Arguments, gridsFollowTheSms) {
   launch.grid.ctas = {Expression(4), Expression(65536), Expression(1)};
   EXPECT_THAT(gridOf(launch, kernel, symbols).error().message,
               HasSubstr("expected 1 to 65535 CTAs in y, got 65536"));
+  // Sizes at their limits, and one past them.
+  kernel.cluster = {1, 1, 1};
+  const auto problemOf = [&](std::array<Expression, 3> ctas) {
+    launch.grid.ctas = std::move(ctas);
+    Result<std::array<int64_t, 3>> grid = gridOf(launch, kernel, symbols);
+    return grid ? "" : grid.error().message;
+  };
+  const Expression one(1);
+  EXPECT_EQ(problemOf({Expression(2147483647), one, one}), "");
+  EXPECT_THAT(problemOf({Expression(2147483648), one, one}),
+              HasSubstr("expected 1 to 2147483647 CTAs in x, got 2147483648"));
+  EXPECT_EQ(problemOf({one, Expression(65535), Expression(65535)}), "");
+  EXPECT_THAT(problemOf({one, one, Expression(65536)}),
+              HasSubstr("expected 1 to 65535 CTAs in z, got 65536"));
+  for (const int64_t none : {0, -1})
+    for (size_t i = 0; i < 3; ++i) {
+      std::array<Expression, 3> ctas = {one, one, one};
+      ctas[i] = Expression(none);
+      EXPECT_THAT(problemOf(ctas),
+                  HasSubstr(fmt::format("CTAs in {}, got {}", "xyz"[i], none)));
+    }
+  // A symbol without a value.
+  EXPECT_THAT(problemOf({Expression::symbol("experts"), one, one}),
+              HasSubstr("experts"));
+  kernel.cluster = {1, 2, 1};
+  EXPECT_EQ(problemOf({one, Expression(4), one}), "");
+  EXPECT_THAT(problemOf({one, Expression(3), one}),
+              HasSubstr("a multiple of the cluster's 2 CTAs in y, got 3"));
+}
+
+TEST(Arguments, sizesOfValues) {
+  const auto bytes = [](std::vector<Expression> shape,
+                        std::vector<Expression> strides = {}) {
+    Value it = value("v", ValueRole::Workspace, {"f32"}, std::move(shape));
+    it.strides = std::move(strides);
+    Symbols symbols;
+    symbols.tokens = 5;
+    Result<int64_t> result = valueBytes(it, symbols);
+    return result ? std::to_string(*result) : result.error().message;
+  };
+  const Expression tokens = Expression::symbol("tokens");
+  EXPECT_EQ(bytes({tokens, 3}), "60");
+  EXPECT_EQ(bytes({tokens, 3}, {8, 1}), std::to_string((4 * 8 + 3) * 4));
+  EXPECT_EQ(bytes({tokens - 5, 3}), "0");
+  EXPECT_EQ(bytes({3, tokens - 5}, {8, 1}), "0");
+  EXPECT_THAT(bytes({tokens - 6, 3}),
+              HasSubstr("expected an extent >= 0 for dimension 0, got "));
+  EXPECT_THAT(bytes({tokens - 6, 3}), HasSubstr("= -1"));
+  EXPECT_THAT(bytes({3, tokens - 6}), HasSubstr("dimension 1"));
+  const int64_t large = int64_t(1) << 31;
+  EXPECT_THAT(bytes({large, large, 2}), HasSubstr("overflows 64 bits"));
+  EXPECT_THAT(bytes({3, 3}, {large * large * 2 - 1, 1}),
+              HasSubstr("strides >= 0 that fit 64 bits"));
+  EXPECT_THAT(bytes({3, 3}, {-1, 1}),
+              HasSubstr("strides >= 0 that fit 64 bits, got -1"));
 }
 
 TEST(Arguments, variantsAreChosenByTokens) {

@@ -101,6 +101,18 @@ TEST(Ranks, aManifestIsNarrowedToTheRankThatIsAskedFor) {
   withZero.layer["routing"] = {{"zero_experts", 2}};
   EXPECT_EQ(ofRank(withZero, 0)->layer["routing"]["add_zero_experts"], true);
   EXPECT_EQ(ofRank(withZero, 1)->layer["routing"]["add_zero_experts"], false);
+  // A shard of a shared MLP, where the layer has one.
+  EXPECT_FALSE(one->layer->contains("shared_intermediate_begin"));
+  Manifest withShared = manifest;
+  withShared.layer["shared_intermediate_size_per_partition"] = 8;
+  withShared.ranks[0].sharedIntermediateBegin = 0;
+  withShared.ranks[1].sharedIntermediateBegin = 8;
+  for (int64_t rank : {0, 1})
+    EXPECT_EQ(ofRank(withShared, rank)->layer["shared_intermediate_begin"],
+              rank * 8);
+  Result<Manifest> read = fromJson(toJson(withShared));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(ofRank(*read, 1)->layer["shared_intermediate_begin"], 8);
   // Foreign layers are anything.
   *withZero.layer = {{"local_experts", 7}, {"routing", "none"}};
   EXPECT_EQ(ofRank(withZero, 1)->layer["local_experts"]["begin"], 4);

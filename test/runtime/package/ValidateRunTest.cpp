@@ -15,6 +15,15 @@
 using namespace moec;
 using namespace moec::test;
 
+/// A second place of a region's value, in its last launch.
+static void placeAgain(Variant &variant, size_t index) {
+  Region again = variant.regions[index];
+  again.firstLaunch = again.lastLaunch;
+  again.offset = variant.workspaceBytes;
+  variant.workspaceBytes = variant.workspaceBytes + 4096;
+  variant.regions.push_back(again);
+}
+
 static std::vector<Row> rows() {
   return {
       // Variants.
@@ -87,6 +96,11 @@ static std::vector<Row> rows() {
                   t.variants[0].regions[0].bytes - 1)},
       {"targets[0].variants[0].regions[0].bytes", "got 257 = 257",
        CHANGE(t.variants[0].regions[0].bytes = 257)},
+      {"targets[0].variants[0].regions[9]",
+       "expected one place at a time for 'topk_ids', regions[0] is another",
+       CHANGE(placeAgain(t.variants[0], 0))},
+      {"targets[0].pack[0].launches", "at least one launch",
+       CHANGE(t.pack[0].launches = {})},
       {"targets[0].variants[0].regions[0].last_launch", "expected 0 to 3",
        CHANGE(t.variants[0].regions[0].lastLaunch = 4)},
       {"targets[0].variants[0].regions[0].first_launch", "expected 0 to 3",

@@ -35,6 +35,14 @@ static nlohmann::json scales(const std::vector<std::string> &names) {
   return list;
 }
 
+/// A map of three dimensions, in blocks of 32 bytes.
+static void interleave(TensorMap &map, const char *swizzle) {
+  map.interleave = "32b", map.swizzle = swizzle;
+  map.extents.emplace_back(2), map.box.push_back(1);
+  map.elementStrides.push_back(1);
+  map.strides.emplace_back(map.strides.back() * 64);
+}
+
 static std::vector<Row> rows() {
   return {
       // The manifest.
@@ -263,6 +271,11 @@ static std::vector<Row> rows() {
               t.tensorMaps[0].elementType = "i16")},
       {"targets[0].tensor_maps[0].extents", "expected 3 to 5",
        CHANGE(t.tensorMaps[0].interleave = "32b")},
+      {"targets[0].tensor_maps[0].swizzle",
+       "expected '32b' with interleave '32b', got 'none'",
+       CHANGE(interleave(t.tensorMaps[0], "none"))},
+      {"targets[0].tensor_maps[0].value", "aligned to 32 bytes",
+       CHANGE(interleave(t.tensorMaps[0], "32b"); m.values[6].alignment = 16)},
       {"targets[0].tensor_maps[0].value", "aligned to 16 bytes",
        CHANGE(m.values[6].alignment = 8)}};
 }

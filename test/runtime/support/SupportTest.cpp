@@ -17,11 +17,13 @@
 #include "runtime/support/Progress.h"
 #include "runtime/support/Sha256.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <set>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -165,6 +167,34 @@ TEST(Files, createsListsAndRemovesFolders) {
   ASSERT_TRUE(removeAll(joinPath(folder.path, "a")));
   EXPECT_TRUE(listFiles(folder.path)->empty());
   EXPECT_FALSE(listFiles(joinPath(folder.path, "a")));
+}
+
+/// A write that fails leaves what was there, and no other file.
+TEST(Files, failedWritesLeaveNothing) {
+  TemporaryFolder folder;
+  const std::string path = joinPath(folder.path, "a");
+  ASSERT_TRUE(createFolders(joinPath(path, "b")));
+  EXPECT_THAT(writeFileAtomically(path, "text").error().message,
+              HasSubstr("cannot rename a temporary file to '" + path + "'"));
+  EXPECT_TRUE(listFiles(folder.path)->empty());
+  const std::string file = joinPath(path, "b/file");
+  ASSERT_TRUE(writeFileAtomically(file, "before"));
+  struct rlimit before;
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  auto *handler = ::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit small = {4, before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  Result<void> written = writeFileAtomically(file, "longer than that");
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, handler);
+  ASSERT_FALSE(written);
+  EXPECT_THAT(written.error().message,
+              HasSubstr("cannot write '" + file + "'"));
+  EXPECT_EQ(*readFile(file), "before");
+  EXPECT_THAT(*listFiles(folder.path), ElementsAre("a/b/file"));
+  EXPECT_THAT(
+      writeFileAtomically(joinPath(folder.path, "none/c"), "").error().message,
+      HasSubstr("cannot create a temporary file for"));
 }
 
 TEST(Files, temporaryNamesDiffer) {
