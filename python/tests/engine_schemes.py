@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Schemes as checkpoints store them for engines, and the numbers that they mean. They share no code with moec or vLLM."""
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
@@ -194,3 +194,18 @@ def store_integers(
         return Stored(tensors, numbers)
 
     return store
+
+
+def spoilt(case: Any, name: str, number: float, which: Collection[int]) -> Any:
+    """The case with that number in place of a scale of some matrices: random_weights() makes three for an expert, w2 last."""
+    count = 0
+
+    def store(numbers: Tensor, random: torch.Generator) -> Stored:
+        nonlocal count
+        made = case.store(numbers, random)
+        if count in which:
+            made.tensors[name].fill_(number)
+        count += 1
+        return made
+
+    return case._replace(store=store)

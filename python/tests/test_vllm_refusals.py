@@ -123,3 +123,17 @@ def test_another_class_of_experts(vllm_engine: Any) -> None:
     made = type("OtherExperts", (RoutedExperts,), {})
     with pytest.raises(moec.NotSupported, match="the class OtherExperts of experts; moec takes RoutedExperts, GptOss"):
         layers.build(vllm_engine, BF16, "cpu", routed_experts_cls=made)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), 0.0, -1.0], ids=str)
+@pytest.mark.parametrize("name", ["weight_scale", "input_scale"])
+def test_a_scale_that_is_no_scale(vllm_engine: Any, name: str, number: float) -> None:
+    """A static scale is refused by moec's name of its tensor."""
+    value = {"weight_scale": "w2_scale", "input_scale": "a2_scale"}[name]
+    # vLLM takes the largest scale of x of all experts, which a 0 of one leaves as it is.
+    is_largest = name == "input_scale" and number <= 0
+    for expert in (0, layers.EXPERTS - 1):
+        which = range(2, 3 * layers.EXPERTS, 3) if is_largest else [3 * expert + 2]
+        case = schemes.spoilt(CASES["ModelOpt fp8"], name, number, which)
+        with pytest.raises(moec.InvalidArgument, match=rf"value '{value}': expert \d+ holds .*finite and above 0"):
+            layers.build(vllm_engine, case, "cpu")
