@@ -98,7 +98,7 @@ MISTAKES = (
     (f"{TUNE} --tokens=1 --budget=soon", "--budget", "soon", "a number above 0"),
     ("moec list scheme", "'scheme'", "did you mean schemes?"),
     (f"moec compile {LAYER} --arch=sm_80 --layer=3", "--layer", "describes one layer"),
-    ("moec-run x --device=gpu", "--device", "'gpu'", "host or cuda"),
+    ("moec-run x --device=gpu", "--device", "'gpu'", "host, cuda or emulated"),
     ("moec-run x", "--device=host", "--device=cuda"),
     ("moec-run --device=host", "folder of a package"),
     ("moec-run x --device=host --tokens=many", "--tokens", "many", "an integer"),
@@ -133,7 +133,7 @@ MISTAKES = (
     ("python -m moec doctor --jsn", "--jsn", "--json"),
     # Commands that other programs serve.
     ("moec run x --token=3 --device=host", "moec run:", "--token;", "did you mean --tokens?"),
-    ("moec check x --device=gpu", "moec check:", "--device", "'gpu'", "host or cuda"),
+    ("moec check x --device=gpu", "moec check:", "--device", "'gpu'", "host, cuda or emulated"),
     ("moec chek x", "'chek'", "did you mean check?"),
     ("moec bnech x", "'bnech'", "did you mean bench?"),
     ("moec opt --no-such-pass /dev/null", "no-such-pass"),
