@@ -52,7 +52,7 @@ class List(unittest.TestCase):
             self.assertFalse(listed.has("one", self.digest))
             self.assertEqual(list(listed.stale()), [])
 
-    def test_a_line_without_a_package_is_an_error(self):
+    def test_a_line_without_a_package_is_told(self):
         self.assertIn(f"one {self.digest}: no package of today", next(passed.Passed("13.0.1", self.path).stale()))
 
     def test_sources_are_named(self):
