@@ -12,8 +12,10 @@
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Resolver.h"
 #include "dialect/Moe.h"
+#include "dialect/catalog/Evidence.h"
 #include "dialect/catalog/Schemes.h"
 #include "runtime/package/ElementTypes.h"
+#include "runtime/package/Ranks.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -462,6 +464,7 @@ moec::compiler::explainJson(mlir::ModuleOp scheduled, const Manifest &manifest,
   report["name"] = manifest.name;
   report["max_tokens"] = manifest.maxTokens;
   report["layer"] = *manifest.layer;
+  report["ranks"] = ranksOf(manifest);
   // A layer that is computed as another keeps the scheme that it is stored in.
   const char *quant =
       manifest.layer->contains("stored_quant") ? "stored_quant" : "quant";
@@ -472,6 +475,7 @@ moec::compiler::explainJson(mlir::ModuleOp scheduled, const Manifest &manifest,
     ordered_json json;
     json["arch"] = target.arch;
     json["gpu"] = target.gpu;
+    json["evidence"] = catalog::evidenceOf(target.arch);
     addReport(json, program);
     json["weights"] = weightsJson(manifest, target);
     json["variants"] = ordered_json::array();

@@ -232,6 +232,12 @@ std::string summaryText(const ordered_json &summary) {
   return text + fmt::format("    engines by tokens: {}\n", ranges);
 }
 
+/// The runs of kernels of the target's arch.
+std::string evidenceText(const ordered_json &target) {
+  return fmt::format("  {}: {}\n", textOf(target, "arch"),
+                     textOf(target, "evidence"));
+}
+
 /// The choice of a target: what computes it, and how.
 std::string choiceText(const ordered_json &target) {
   std::string text = fmt::format("target {}", textOf(target, "arch"));
@@ -285,7 +291,7 @@ std::string targetText(const ordered_json &target) {
       text += kernelText(kernel);
   }
   return text + predictionsText(target) + allowedText(target) +
-         summaryText(target["summary"]);
+         summaryText(target["summary"]) + evidenceText(target);
 }
 
 } // namespace
@@ -346,6 +352,22 @@ static std::string sharedText(const ordered_json &layer) {
       textOf(layer, "shared_apart"));
 }
 
+/// The rank of several that the package is for; "" for a layer of one rank.
+static std::string rankText(const ordered_json &report) {
+  const ordered_json parallel =
+      report["layer"].value("parallel", ordered_json::object());
+  int64_t count = 1;
+  for (const char *size : {"dp_size", "pcp_size", "tp_size"})
+    count *= parallel.value(size, int64_t(1));
+  const ordered_json ranks = report.value("ranks", ordered_json::array());
+  if (count == 1 || ranks.empty())
+    return "";
+  return ranks.size() == 1
+             ? fmt::format("  rank {} of {}\n", ranks[0].dump(), count)
+             : fmt::format("  ranks {} to {} of {}\n", ranks.front().dump(),
+                           ranks.back().dump(), count);
+}
+
 /// The layer, its rank and its origin.
 static std::string layerText(const ordered_json &report) {
   const ordered_json &layer = report["layer"];
@@ -364,13 +386,17 @@ static std::string layerText(const ordered_json &report) {
                         number("intermediate_size_per_partition"),
                         layer.contains("intermediate_begin") ? "this" : "each");
   const ordered_json local = layer.value("local_experts", ordered_json());
-  const int64_t held = local.value("count", int64_t(0));
+  // Shared experts with weights among the others' are not numbered.
+  int64_t held = local.value("count", int64_t(0));
+  if (!layer.contains("shared_apart"))
+    held -= layer.value("n_shared_experts", int64_t(0));
   if (held != layer.value("num_experts", held)) {
     // Each of several ranks has a begin of its own.
     if (local.contains("begin")) {
-      const int64_t begin = local.value("begin", int64_t(0));
-      text += fmt::format("; this rank holds experts {} to {}", begin,
-                          begin + held - 1);
+      text +=
+          fmt::format("; this rank holds {}",
+                      html::expertsText(local.value("begin", int64_t(0)), held,
+                                        local.value("stride", int64_t(1))));
     } else {
       text += fmt::format("; each rank holds {} experts", held);
     }
@@ -380,6 +406,7 @@ static std::string layerText(const ordered_json &report) {
                   "output {}\n",
                   textOf(report, "scheme"), name("routing"), name("activation"),
                   textOf(layer, "input_type"), textOf(layer, "output_type"));
+  text += rankText(report);
   text += sharedText(layer);
   for (const ordered_json &row : layer.value("left_out", ordered_json::array()))
     text += fmt::format("  left out of a checkpoint: {}, since {}\n",
@@ -400,7 +427,8 @@ std::string moec::compiler::briefText(const ordered_json &report) {
   std::string text = layerText(report);
   for (const ordered_json &target : report["targets"])
     text += choiceText(target) + summaryText(target["summary"]) +
-            predictionsText(target) + allowedText(target);
+            predictionsText(target) + allowedText(target) +
+            evidenceText(target);
   return text;
 }
 

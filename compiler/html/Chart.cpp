@@ -21,6 +21,7 @@ namespace {
 
 constexpr double kHeight = 380;
 constexpr double kLeft = 74, kRight = 18, kTop = 14, kBottom = 46;
+constexpr double kNarrowWidth = 330, kNarrowLeft = 58;
 
 /// One axis, from its least to its greatest value.
 struct Axis {
@@ -45,26 +46,27 @@ bool isShown(const ChartPoint &point) {
          point.y < kMost;
 }
 
-/// Powers of two, thinned to ten at most.
-std::vector<double> ticksOfTwo(const Axis &axis) {
+/// Powers of two, thinned to `most`.
+std::vector<double> ticksOfTwo(const Axis &axis, int most) {
   const int first = static_cast<int>(std::ceil(std::log2(axis.least))),
             last = static_cast<int>(std::floor(std::log2(axis.most)));
-  const int step = std::max(1, (last - first + 9) / 10);
+  const int step = std::max(1, (last - first + most - 1) / most);
   std::vector<double> ticks;
   for (int power = first; power <= last; power += step)
     ticks.push_back(std::exp2(power));
   return ticks;
 }
 
-/// Powers of ten; twice and five times them, too, where there are few.
-std::vector<double> ticksOfTen(const Axis &axis) {
+/// Powers of ten; twice and five times them, too, where there are few of them
+/// and room.
+std::vector<double> ticksOfTen(const Axis &axis, int most) {
   const double decades = std::log10(axis.most / axis.least);
-  const int step = std::max(1, static_cast<int>(decades / 8));
+  const int step = std::max(1, static_cast<int>(decades * 1.25 / most));
   std::vector<double> ticks;
   for (int power = static_cast<int>(std::floor(std::log10(axis.least)));
        power <= std::ceil(std::log10(axis.most)); power += step)
     for (const double factor : {1.0, 2.0, 5.0})
-      if ((factor == 1 || decades < 3) &&
+      if ((factor == 1 || (decades < 3 && most >= 10)) &&
           axis.least <= factor * std::pow(10, power) &&
           factor * std::pow(10, power) <= axis.most)
         ticks.push_back(factor * std::pow(10, power));
@@ -106,6 +108,48 @@ std::string legend(const Chart &chart) {
 
 } // namespace
 
+/// The chart at a width in pixels.
+static std::string drawPicture(const Chart &chart, Axis xAxis, Axis yAxis,
+                               double width, double left) {
+  const int most = width < kFigureWidth ? 5 : 10;
+  const auto xOf = [&](double x) {
+    return left + (width - left - kRight) * xAxis.at(x);
+  };
+  const auto yOf = [&](double y) {
+    return kHeight - kBottom - (kHeight - kTop - kBottom) * yAxis.at(y);
+  };
+  Svg svg(width, kHeight, chart.title, chart.description);
+  const double bottom = kHeight - kBottom;
+  for (const double tick :
+       chart.powersOfTwo ? ticksOfTwo(xAxis, most) : ticksOfTen(xAxis, most)) {
+    svg.line(xOf(tick), kTop, xOf(tick), bottom, "grid");
+    svg.text(xOf(tick), bottom + 17, chart.xText(tick), "label faint",
+             "middle");
+  }
+  for (const double tick : ticksOfTen(yAxis, 10)) {
+    svg.line(left, yOf(tick), width - kRight, yOf(tick), "grid");
+    svg.text(left - 8, yOf(tick) + 4, chart.yText(tick), "label faint", "end");
+  }
+  svg.line(left, bottom, width - kRight, bottom, "axis");
+  svg.line(left, kTop, left, bottom, "axis");
+  svg.text((left + width - kRight) / 2, kHeight - 8, chart.xLabel, "label",
+           "middle");
+  for (const ChartSeries &series : chart.series) {
+    svg.open(series.name, series.cls);
+    std::vector<std::pair<double, double>> line;
+    for (const ChartPoint &point : series.points)
+      if (isShown(point))
+        line.emplace_back(xOf(point.x), yOf(point.y));
+    if (series.hasLine && line.size() > 1)
+      svg.polyline(line, "curve");
+    for (const ChartPoint &point : series.points)
+      if (isShown(point))
+        drawMark(svg, series, point, xOf(point.x), yOf(point.y));
+    svg.close();
+  }
+  return svg.finish();
+}
+
 std::string moec::compiler::html::drawChart(const Chart &chart) {
   Axis xAxis, yAxis;
   bool isEmpty = true;
@@ -120,41 +164,12 @@ std::string moec::compiler::html::drawChart(const Chart &chart) {
     return "";
   xAxis.widen(1.2);
   yAxis.widen(1.4);
-  const auto xOf = [&](double x) {
-    return kLeft + (kFigureWidth - kLeft - kRight) * xAxis.at(x);
-  };
-  const auto yOf = [&](double y) {
-    return kHeight - kBottom - (kHeight - kTop - kBottom) * yAxis.at(y);
-  };
-  Svg svg(kFigureWidth, kHeight, chart.title, chart.description);
-  const double bottom = kHeight - kBottom;
-  for (const double tick :
-       chart.powersOfTwo ? ticksOfTwo(xAxis) : ticksOfTen(xAxis)) {
-    svg.line(xOf(tick), kTop, xOf(tick), bottom, "grid");
-    svg.text(xOf(tick), bottom + 17, chart.xText(tick), "label faint",
-             "middle");
-  }
-  for (const double tick : ticksOfTen(yAxis)) {
-    svg.line(kLeft, yOf(tick), kFigureWidth - kRight, yOf(tick), "grid");
-    svg.text(kLeft - 8, yOf(tick) + 4, chart.yText(tick), "label faint", "end");
-  }
-  svg.line(kLeft, bottom, kFigureWidth - kRight, bottom, "axis");
-  svg.line(kLeft, kTop, kLeft, bottom, "axis");
-  svg.text((kLeft + kFigureWidth - kRight) / 2, kHeight - 8, chart.xLabel,
-           "label", "middle");
-  for (const ChartSeries &series : chart.series) {
-    svg.open(series.name, series.cls);
-    std::vector<std::pair<double, double>> line;
-    for (const ChartPoint &point : series.points)
-      if (isShown(point))
-        line.emplace_back(xOf(point.x), yOf(point.y));
-    if (series.hasLine && line.size() > 1)
-      svg.polyline(line, "curve");
-    for (const ChartPoint &point : series.points)
-      if (isShown(point))
-        drawMark(svg, series, point, xOf(point.x), yOf(point.y));
-    svg.close();
-  }
-  return figure(svg.finish(), chart.title + ": " + chart.yLabel, "chart") +
+  // A phone shows the narrow picture; page.css hides the other.
+  const std::string pictures =
+      "<div class=\"wide\">" +
+      drawPicture(chart, xAxis, yAxis, kFigureWidth, kLeft) +
+      "</div><div class=\"narrow\">" +
+      drawPicture(chart, xAxis, yAxis, kNarrowWidth, kNarrowLeft) + "</div>";
+  return figure(pictures, chart.title + ": " + chart.yLabel, "chart") +
          legend(chart);
 }

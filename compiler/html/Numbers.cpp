@@ -90,3 +90,14 @@ double html::readNonNegative(JsonReader &reader, std::string_view key) {
   reader.expected(key, "a number of 0 or more");
   return 0;
 }
+
+std::string html::expertsText(int64_t begin, int64_t count, int64_t stride) {
+  const int64_t last = begin + (count - 1) * stride;
+  if (count == 1)
+    return fmt::format("expert {}", begin);
+  if (stride <= 1 || count <= 2)
+    return stride <= 1 ? fmt::format("experts {} to {}", begin, last)
+                       : fmt::format("experts {} and {}", begin, last);
+  return fmt::format("experts {}, {} and so on to {}", begin, begin + stride,
+                     last);
+}

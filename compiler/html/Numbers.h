@@ -49,6 +49,9 @@ inline constexpr size_t kMaxInputBytes = size_t(64) << 20;
 /// Reads a number that must not be negative; 0 after an error.
 double readNonNegative(JsonReader &reader, std::string_view key);
 
+/// "experts 96 to 127", or of a stride "experts 3, 11, 19 to 251".
+std::string expertsText(int64_t begin, int64_t count, int64_t stride);
+
 } // namespace moec::compiler::html
 
 #endif // MOEC_COMPILER_HTML_NUMBERS_H

@@ -85,6 +85,50 @@ std::string nameIn(JsonReader &layer, std::string_view key) {
   return "";
 }
 
+int64_t numberOf(JsonReader &object, std::string_view key, int64_t absent) {
+  const nlohmann::json *value = object.find(key);
+  return value && value->is_number_integer() ? value->get<int64_t>() : absent;
+}
+
+/// "3 of 8", or "0 to 63 of 64" of a package of several; "" of a layer of one
+/// rank.
+std::string rankText(const Report &report, JsonReader &layer) {
+  std::optional<JsonReader> parallel = layer.object("parallel");
+  if (!parallel || report.ranks.empty())
+    return "";
+  // A number of another file may be any.
+  double count = 1;
+  for (const char *size : {"dp_size", "pcp_size", "tp_size"})
+    count *= double(std::max<int64_t>(numberOf(*parallel, size, 1), 1));
+  if (count <= 1)
+    return "";
+  const std::string first = countText(report.ranks.front());
+  return fmt::format("{} of {:.0f}",
+                     report.ranks.size() == 1
+                         ? first
+                         : first + " to " + countText(report.ranks.back()),
+                     count);
+}
+
+/// The experts that a rank holds; "" if it holds all.
+std::string heldText(JsonReader &layer) {
+  std::optional<JsonReader> local = layer.object("local_experts");
+  if (!local)
+    return "";
+  int64_t count = numberOf(*local, "count", 0);
+  if (!layer.find("shared_apart"))
+    count -= std::clamp<int64_t>(numberOf(layer, "n_shared_experts", 0), 0,
+                                 std::max<int64_t>(count, 0));
+  constexpr int64_t kMost = 1 << 20; // of experts; more is a broken file
+  const int64_t begin = numberOf(*local, "begin", -1),
+                stride = numberOf(*local, "stride", 1);
+  if (count < 1 || count == numberOf(layer, "num_experts", count))
+    return "";
+  if (begin < 0 || begin > kMost || count > kMost || stride > kMost)
+    return countText(count);
+  return expertsText(begin, count, stride);
+}
+
 std::string layerFacts(const Report &report) {
   // The report's reader has checked that this is an object.
   JsonErrors ignored;
@@ -94,6 +138,8 @@ std::string layerFacts(const Report &report) {
   if (!experts.empty())
     facts.add("experts",
               fmt::format("{}, {} a token", experts, wordOf(layer, "top_k")));
+  facts.add("rank", rankText(report, layer));
+  facts.add("experts of the rank", heldText(layer));
   facts.add("hidden", wordOf(layer, "hidden_size"));
   const std::string whole = wordOf(layer, "intermediate_size"),
                     part = wordOf(layer, "intermediate_size_per_partition");
@@ -141,6 +187,8 @@ std::string targetNotes(const Target &target) {
     out += note("Emulated since " + target.since + ".");
   if (!target.degraded.empty())
     out += note("Degraded from " + target.degraded + ".");
+  if (!target.evidence.empty())
+    out += note(target.arch + ": " + target.evidence + ".");
   return out;
 }
 
@@ -303,7 +351,8 @@ std::string targetSection(const Report &report, const Target &target,
           ? ""
           : fmt::format(" <span class=\"quiet\">schedules for {}</span>",
                         escaped(target.gpu)));
-  out += targetFacts(target) + targetNotes(target) + refusals(target);
+  out += headline(report, target) + targetFacts(target) + targetNotes(target) +
+         refusals(target);
   if (!target.variants.empty()) {
     out += figure(tokenStrip(report, target),
                   "Engines and launches by number of tokens", "strip");
@@ -350,6 +399,7 @@ Result<std::string> html::makePage(std::string_view reportText,
                        "{}</p>\n",
                        escaped(report.message));
   out += layerFacts(report) + contents(report) + "</header>\n";
+  out += comparison(report);
   for (size_t i = 0; i < report.targets.size(); ++i)
     out +=
         targetSection(report, report.targets[i], bench ? &*bench : nullptr, i);

@@ -46,6 +46,14 @@ std::string workspaceTable(const Variant &variant);
 // The times of a target: over token counts beside the floors of memory and of
 // matmuls, over intensity as a roofline, by kernel, and as a table.
 
+/// One sentence: predicted times, how far they are above the floor, and what
+/// bounds them. "" without predictions.
+std::string headline(const Report &report, const Target &target);
+
+/// The predicted times of several targets in one chart and one table; "" of a
+/// report with fewer than two that have predictions.
+std::string comparison(const Report &report);
+
 /// The section of a target. `bench` may be null.
 std::string timeSection(const Report &report, const Target &target,
                         const Bench *bench);

@@ -72,6 +72,22 @@ std::vector<std::string> words(JsonReader &reader, std::string_view key) {
   return found;
 }
 
+std::vector<int64_t> numbers(JsonReader &reader, std::string_view key) {
+  std::vector<int64_t> found;
+  const nlohmann::json *array = reader.find(key);
+  if (!array)
+    return found;
+  if (!array->is_array() ||
+      !std::all_of(array->begin(), array->end(), [](const auto &number) {
+        return number.is_number_integer() && number >= 0;
+      }))
+    reader.expected(key, "an array of integers from 0");
+  else
+    for (const nlohmann::json &number : *array)
+      found.push_back(number.get<int64_t>());
+  return found;
+}
+
 std::pair<int64_t, int64_t> twoOf(JsonReader &reader, std::string_view key) {
   const std::vector<int64_t> both = reader.integers(key, 2, 0, kMaxCount);
   if (both.size() != 2)
@@ -140,6 +156,9 @@ Prediction predictionOf(JsonReader &reader) {
   Prediction prediction;
   prediction.tokens = reader.integer("tokens", 1, kMaxCount);
   prediction.microseconds = readNonNegative(reader, "microseconds");
+  prediction.touchedExperts = readNonNegative(reader, "touched_experts");
+  prediction.mostRows = readNonNegative(reader, "most_rows");
+  prediction.padding = readNonNegative(reader, "padding");
   forEach(reader, "kernels", [&](JsonReader &row) {
     prediction.kernels.push_back({row.text("kernel"), textOf(row, "bound"),
                                   readNonNegative(row, "microseconds"),
@@ -210,6 +229,8 @@ Target targetOf(JsonReader &reader) {
   target.realization = textOf(reader, "realization");
   target.part = textOf(reader, "part");
   target.since = textOf(reader, "emulated_since");
+  target.evidence = textOf(reader, "evidence");
+  target.histogram = textOf(reader, "histogram");
   if (std::optional<JsonReader> hardware = reader.object("hardware"))
     target.hardware = hardwareOf(*hardware);
   forEach(reader, "refused", [&](JsonReader &row) {
@@ -294,6 +315,7 @@ Result<Report> html::readReport(std::string_view text) {
   report.name = textOf(reader, "name");
   report.scheme = textOf(reader, "scheme");
   report.maxTokens = count(reader, "max_tokens");
+  report.ranks = numbers(reader, "ranks");
   if (std::optional<JsonReader> layer = reader.object("layer"))
     *report.layer = layer->value();
   forEach(reader, "targets", [&](JsonReader &target) {

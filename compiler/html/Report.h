@@ -77,6 +77,7 @@ struct KernelPrediction {
 struct Prediction {
   int64_t tokens = 0;
   double microseconds = 0;
+  double touchedExperts = 0, mostRows = 0, padding = 0;
   std::vector<KernelPrediction> kernels;
 };
 
@@ -98,6 +99,7 @@ struct Hardware {
 
 struct Target {
   std::string arch, gpu, backend, engine, degraded, realization, part, since;
+  std::string evidence, histogram;
   std::optional<Hardware> hardware;
   std::vector<Refusal> refused;
   std::vector<Realization> realizations; ///< in their order; may be absent
@@ -113,7 +115,8 @@ struct Report {
   std::string name, scheme, message;
   bool served = false;
   int64_t maxTokens = 0;
-  BoxedJson layer; ///< an object; empty of a layer that is refused
+  std::vector<int64_t> ranks; ///< that the package is for
+  BoxedJson layer;            ///< an object; empty of a layer that is refused
   std::vector<Target> targets;
 };
 

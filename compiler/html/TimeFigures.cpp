@@ -77,6 +77,15 @@ Times timesOf(const Report &report, const Target &target, const Bench *bench) {
   return times;
 }
 
+double floorOf(const Times &times, const LayerPrediction &row) {
+  return std::max(times.memoryFloor(row.bytes), times.matmulFloor(row.flops));
+}
+
+/// "1.12", or "" without a floor.
+std::string ratioText(double microseconds, double floor) {
+  return floor > 0 ? fmt::format("{:.2f}", microseconds / floor) : "";
+}
+
 std::string tokensText(double tokens) {
   return countText(std::llround(tokens));
 }
@@ -86,6 +95,14 @@ Work workOfKernel(const Variant &variant, const std::string &name) {
     if (kernel.name == name)
       return kernel.work;
   return Work::Other;
+}
+
+/// Returns true if a launch begins before the one in front of it ends.
+bool startsEarly(const Variant &variant, const std::string &name) {
+  for (const Kernel &kernel : variant.kernels)
+    if (kernel.name == name)
+      return kernel.early;
+  return false;
 }
 
 std::string measuredTip(const Measured &one) {
@@ -153,8 +170,12 @@ std::string timeChart(const Target &target, const Times &times) {
       floor.points.push_back({tokens, one.cell->floor});
   }
   chart.series = {memory, matmul, floor};
-  for (ChartSeries &series : kernelSeries(target, times))
+  for (ChartSeries &series : kernelSeries(target, times)) {
+    // One point makes no line.
+    if (series.points.size() == 1)
+      series.mark = ChartSeries::Mark::Dot;
     chart.series.push_back(std::move(series));
+  }
   chart.series.push_back(std::move(layer));
   chart.series.push_back(std::move(measured));
   chart.description =
@@ -256,6 +277,71 @@ std::string shareBars(const Target &target, const Times &times) {
                 "bars");
 }
 
+/// Launches of the largest prediction of each variant along its time. A launch
+/// that begins before the one in front of it ends overlaps it; by how much is
+/// not predicted, so its bar begins a fixed part earlier and is hatched there.
+std::string timeline(const Target &target, const Times &times) {
+  constexpr double kLeft = 74, kRight = 76, kRow = 26, kEarly = 14;
+  std::vector<const LayerPrediction *> rows;
+  for (const Variant &variant : target.variants)
+    if (!variant.predictions.empty())
+      for (const LayerPrediction &row : times.predicted)
+        if (row.prediction == &variant.predictions.back())
+          rows.push_back(&row);
+  if (rows.empty())
+    return "";
+  size_t lines = 0;
+  for (const LayerPrediction *row : rows)
+    lines += row->prediction->kernels.size();
+  Svg svg(kFigureWidth, kRow * double(lines + rows.size()) + 8,
+          "Launches over time", "a bar for each launch, in order");
+  double y = 3;
+  for (const LayerPrediction *row : rows) {
+    double sum = 0;
+    for (const KernelPrediction &kernel : row->prediction->kernels)
+      sum += kernel.microseconds;
+    svg.text(kLeft, y + 17,
+             countedText(row->prediction->tokens, "token", "tokens") + ", " +
+                 timeText(row->prediction->microseconds),
+             "label strong");
+    y += kRow;
+    double begin = 0;
+    for (const KernelPrediction &kernel : row->prediction->kernels) {
+      const double inside = kFigureWidth - kLeft - kRight;
+      const double x = kLeft + (sum > 0 ? inside * begin / sum : 0);
+      const double width =
+          sum > 0 ? std::max(inside * kernel.microseconds / sum, 1.0) : 1;
+      const bool isEarly = startsEarly(*row->variant, kernel.kernel);
+      const std::string name = shortName(kernel.kernel, target);
+      svg.open(fmt::format("{}: {}{}", name, timeText(kernel.microseconds),
+                           isEarly ? ", begins before the launch in front ends"
+                                   : ""),
+               classOf(workOfKernel(*row->variant, kernel.kernel)));
+      if (isEarly && x - kEarly >= kLeft)
+        svg.rect(x - kEarly, y + 4, kEarly, kRow - 13, "region early", 2);
+      svg.rect(x, y, width, kRow - 5, "region", 3);
+      svg.close();
+      // Beside the bar, on the side with more room.
+      if (x + width / 2 < kLeft + inside / 2)
+        svg.text(x + width + 6, y + 15,
+                 shortened(name, size_t((kFigureWidth - x - width - 12) /
+                                        kLetterWidth)),
+                 "mono");
+      else
+        svg.text(x - kEarly - 6, y + 15,
+                 shortened(name, size_t(std::max(x - kEarly - 12, 8.0) /
+                                        kLetterWidth)),
+                 "mono", "end");
+      begin += kernel.microseconds;
+      y += kRow;
+    }
+  }
+  return figure(svg.finish(),
+                "Launches over time, at the most predicted tokens of each "
+                "variant; a dashed part begins before the launch in front ends",
+                "timeline");
+}
+
 /// The kernel that takes longest, and what bounds it.
 std::string longest(const Target &target, const Prediction &prediction) {
   const auto found = std::max_element(
@@ -277,7 +363,7 @@ std::string timeTable(const Target &target, const Times &times) {
   for (const Measured &one : times.measured)
     rows[one.cell->tokens].second.push_back(one);
   const bool hasMeasured = !times.measured.empty();
-  std::vector<std::string> heads = {"tokens", "predicted", "floor"};
+  std::vector<std::string> heads = {"tokens", "predicted", "floor", "x floor"};
   if (hasMeasured)
     heads.insert(heads.end(), {"measured", "passes", "predicted / measured"});
   heads.insert(heads.end(), {"longest kernel", "note"});
@@ -287,15 +373,15 @@ std::string timeTable(const Target &target, const Times &times) {
     const Prediction *prediction = predicted ? predicted->prediction : nullptr;
     for (size_t i = 0; i < std::max<size_t>(measured.size(), 1); ++i) {
       const Measured *one = i < measured.size() ? &measured[i] : nullptr;
-      double floor = predicted ? std::max(times.memoryFloor(predicted->bytes),
-                                          times.matmulFloor(predicted->flops))
-                               : 0;
+      double floor = predicted ? floorOf(times, *predicted) : 0;
       if (floor <= 0 && one)
         floor = one->cell->floor;
       std::vector<Cell> line = {
           {countText(tokens), "number"},
           {prediction ? timeText(prediction->microseconds) : "", "number"},
-          {floor > 0 ? timeText(floor) : "", "number"}};
+          {floor > 0 ? timeText(floor) : "", "number"},
+          {prediction ? ratioText(prediction->microseconds, floor) : "",
+           "number"}};
       if (hasMeasured) {
         line.push_back(
             {one ? timeText(one->cell->microseconds) : "", "number"});
@@ -317,6 +403,23 @@ std::string timeTable(const Target &target, const Times &times) {
     }
   }
   return table(heads, cells, "Times by tokens");
+}
+
+/// The rows that experts get, by tokens.
+std::string rowsTable(const Times &times) {
+  std::vector<std::vector<Cell>> cells;
+  for (const LayerPrediction &row : times.predicted) {
+    const Prediction &made = *row.prediction;
+    if (made.touchedExperts > 0)
+      cells.push_back({{countText(made.tokens), "number"},
+                       {numberText(made.touchedExperts), "number"},
+                       {numberText(made.mostRows), "number"},
+                       {percentText(made.padding), "number"}});
+  }
+  return cells.empty() ? ""
+                       : table({"tokens", "experts used", "most rows of one",
+                                "padding of tiles"},
+                               cells, "Rows of experts by tokens");
 }
 
 std::string paragraph(std::string_view text) {
@@ -369,10 +472,101 @@ std::string html::timeSection(const Report &report, const Target &target,
   if (times.predicted.empty() && times.measured.empty())
     return out;
   if (!times.predicted.empty())
-    out += paragraph("A floor is the bytes of all kernels by the GPU's "
+    out += paragraph(fmt::format("Predicted for routing {}; nothing was run.",
+                                 target.histogram.empty() ? "uniform"
+                                                          : target.histogram)) +
+           paragraph("A floor is the bytes of all kernels by the GPU's "
                      "bandwidth, or their FLOPs by its matmul rate.");
-  return out + timeChart(target, times) + intensityChart(times) +
-         shareBars(target, times) + timeTable(target, times);
+  return out + "<div class=\"figures\">\n<div>" + timeChart(target, times) +
+         "</div>\n<div>" + intensityChart(times) + "</div>\n</div>\n" +
+         shareBars(target, times) + timeline(target, times) +
+         timeTable(target, times) + rowsTable(times);
+}
+
+std::string html::headline(const Report &report, const Target &target) {
+  const Times times = timesOf(report, target, nullptr);
+  if (times.predicted.empty())
+    return "";
+  // Few tokens, a usual batch of decoding, and most.
+  std::string text;
+  for (const int64_t tokens : {int64_t(8), int64_t(512), int64_t(0)}) {
+    const LayerPrediction *row = &times.predicted.back();
+    for (const LayerPrediction &each : times.predicted)
+      if (each.prediction->tokens == tokens)
+        row = &each;
+    if (tokens != 0 && row->prediction->tokens != tokens)
+      continue;
+    const double floor = floorOf(times, *row);
+    text +=
+        fmt::format("{}{} at {}", text.empty() ? "" : ", ",
+                    timeText(row->prediction->microseconds),
+                    countedText(row->prediction->tokens, "token", "tokens"));
+    if (floor > 0)
+      text += fmt::format(" ({} x the floor, bound by {})",
+                          ratioText(row->prediction->microseconds, floor),
+                          times.memoryFloor(row->bytes) >=
+                                  times.matmulFloor(row->flops)
+                              ? "memory"
+                              : "matmuls");
+    if (row == &times.predicted.back())
+      break;
+  }
+  return fmt::format("<p class=\"headline\">Predicted{}: {}.</p>\n",
+                     target.gpu.empty() ? "" : " for " + escaped(target.gpu),
+                     escaped(text));
+}
+
+std::string html::comparison(const Report &report) {
+  constexpr std::string_view kClasses[] = {"w-route", "w-gate-up", "w-down",
+                                           "w-quantize", "w-combine"};
+  Chart chart{"Time of the layer on each target",
+              "the table below has the numbers",
+              "tokens",
+              "predicted time over tokens, both axes logarithmic",
+              true,
+              tokensText,
+              timeTick,
+              {}};
+  std::map<int64_t, std::vector<Cell>> rows;
+  std::vector<std::string> heads = {"tokens"};
+  size_t shown = 0;
+  for (const Target &target : report.targets) {
+    const Times times = timesOf(report, target, nullptr);
+    if (times.predicted.empty())
+      continue;
+    const std::string name =
+        target.gpu.empty() ? target.arch : target.arch + ", " + target.gpu;
+    ChartSeries series{name, std::string(kClasses[shown % std::size(kClasses)]),
+                       true, ChartSeries::Mark::Dot};
+    heads.push_back(name);
+    heads.emplace_back("x floor");
+    for (const LayerPrediction &row : times.predicted) {
+      const Prediction &made = *row.prediction;
+      series.points.push_back(
+          {double(made.tokens), made.microseconds,
+           fmt::format("{} at {}: {}", name,
+                       countedText(made.tokens, "token", "tokens"),
+                       timeText(made.microseconds))});
+      std::vector<Cell> &line = rows[made.tokens];
+      line.resize(1 + 2 * shown, Cell{"", "number"});
+      line[0] = {countText(made.tokens), "number"};
+      line.push_back({timeText(made.microseconds), "number"});
+      line.push_back(
+          {ratioText(made.microseconds, floorOf(times, row)), "number"});
+    }
+    chart.series.push_back(std::move(series));
+    ++shown;
+  }
+  if (shown < 2)
+    return "";
+  std::vector<std::vector<Cell>> cells;
+  for (auto &[tokens, line] : rows) {
+    line.resize(heads.size(), Cell{"", "number"});
+    cells.push_back(std::move(line));
+  }
+  return "<section id=\"targets\"><h2>Targets</h2>\n" +
+         paragraph("Predicted; nothing was run.") + drawChart(chart) +
+         table(heads, cells, "Times on each target") + "</section>\n";
 }
 
 std::string html::tokenStrip(const Report &report, const Target &target) {
@@ -403,6 +597,7 @@ std::string html::tokenStrip(const Report &report, const Target &target) {
                       countedText(int64_t(target.variants.size()), "variant",
                                   "variants"),
                       countText(most)));
+  constexpr double kLastLabel = 110; // "65,536 tokens" at the right
   double lastLabel = -100;
   for (size_t i = 0; i < target.variants.size(); ++i) {
     const Variant &variant = target.variants[i];
@@ -431,7 +626,8 @@ std::string html::tokenStrip(const Report &report, const Target &target) {
       svg.text(x + 8, y + 32, shortened(launches, letters), "mono");
     }
     svg.close();
-    if (lines[i] == 0 && x - lastLabel > 40) {
+    if (lines[i] == 0 && x - lastLabel > 40 &&
+        x < kFigureWidth - kRight - kLastLabel) {
       svg.text(x, 14, countText(variant.firstTokens), "label faint");
       lastLabel = x;
     }

@@ -25,6 +25,7 @@ import fixture
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ("qwen3-30b-a3b", "gpt-oss-20b")
 PHONE, DESK = (360, 740), (1200, 900)
+SIZES = (PHONE, (400, 860), DESK, (1600, 1000))
 PAPER = (718, 1047)  # A4 without margins
 LEAST_CONTRAST = 4.5
 SKIPPED = 77
@@ -131,7 +132,7 @@ class BrowserTest(unittest.TestCase):
 
     def look(self, name, path):
         colors = {}
-        for size in (PHONE, DESK):
+        for size in SIZES:
             for dark in (False, True):
                 with self.subTest(page=name, size=size, dark=dark):
                     self.assertEqual(self.problems(path, size, dark), [])
@@ -145,7 +146,7 @@ class BrowserTest(unittest.TestCase):
     def count(self, selector):
         return self.browser.value(f"document.querySelectorAll({json.dumps(selector)}).length")
 
-    def check_elements(self, report, has_times):
+    def check_elements(self, report):
         target = report["targets"][0]
         variants = target["variants"]
         mapped = sum(bool(variant["buffers"]) for variant in variants)
@@ -156,7 +157,8 @@ class BrowserTest(unittest.TestCase):
         self.assertEqual(self.count("figure.map svg"), mapped)
         self.assertEqual(self.count("figure.map .region"), sum(len(variant["buffers"]) for variant in variants))
         self.assertEqual(self.count("figure.strip .region"), len(variants))
-        self.assertEqual(self.count("figure.chart svg"), 2 if has_times else 0)
+        # A wide and a narrow picture of times and of the roofline.
+        self.assertEqual(self.count("figure.chart svg"), 4)
         self.assertEqual(self.count("td.no"), len(target["refused"]))
 
     def test_models(self):
@@ -165,18 +167,18 @@ class BrowserTest(unittest.TestCase):
             path = self.path(model)
             self.assertEqual(moec_page(path, str(config), "--arch=sm_90a", "--gpu=h100_sxm"), 0)
             self.look(model, path)
-            self.check_elements(moec.explain(config, arch="sm_90a", gpu="h100_sxm", max_tokens=65536).data, has_times=False)
+            self.check_elements(moec.explain(config, arch="sm_90a", gpu="h100_sxm", max_tokens=65536).data)
 
     def test_models_with_times(self):
         for model in MODELS:
             report = fixture.with_times(moec.explain(ROOT / "examples/models" / f"{model}.json", arch="sm_90a", gpu="h100_sxm").data)
             bench = fixture.bench_of(report)
             self.look(f"{model}-timed", self.written(f"{model}-timed", Report(report).to_html(bench)))
-            self.check_elements(report, has_times=True)
+            self.check_elements(report)
             cells = len(bench["packages"][0]["cells"])
             # The last of them ran other kernels.
-            self.assertEqual(self.count("figure.chart .s-measured .mark"), 2 * cells)
-            self.assertEqual(self.count("figure.chart .s-measured .hollow"), 2)
+            self.assertEqual(self.count("figure.chart .s-measured .mark"), 4 * cells)
+            self.assertEqual(self.count("figure.chart .s-measured .hollow"), 4)
             self.assertEqual(self.count("figure.bars .region"), sum(
                 len(row["kernels"]) for variant in report["targets"][0]["variants"] for row in variant["predictions"]))
 

@@ -43,10 +43,51 @@ TEST(HtmlPage, ShowsAllOfAReport) {
         "in place of w13", "rows * 2",
         "t: 4.0 KiB at offset 0 B, launches 1 to 2"})
     EXPECT_THAT(page, HasSubstr(part));
-  // Strip, two charts, shares, graph and workspace.
-  EXPECT_EQ(countOf(page, "<figure"), 6u);
-  EXPECT_EQ(countOf(page, "role=\"img\""), 6u);
-  EXPECT_EQ(countOf(page, "<desc>"), 6u);
+  // Strip, two charts, shares, timeline, graph and workspace; a chart has a
+  // wide and a narrow picture.
+  EXPECT_EQ(countOf(page, "<figure"), 7u);
+  EXPECT_EQ(countOf(page, "role=\"img\""), 9u);
+  EXPECT_EQ(countOf(page, "<desc>"), 9u);
+}
+
+TEST(HtmlPage, TheHeadSaysRankRoutingAndWhatRan) {
+  json report = smallReport();
+  report["ranks"] = {3};
+  report["layer"]["num_experts"] = 256;
+  report["layer"]["parallel"] = {
+      {"dp_size", 8}, {"pcp_size", 1}, {"tp_size", 1}};
+  report["layer"]["local_experts"] = {
+      {"begin", 96}, {"count", 32}, {"stride", 1}};
+  report["targets"][0]["histogram"] = "zipf:1.2";
+  report["targets"][0]["evidence"] = "no GPU has run its kernels";
+  for (const char *part :
+       {"<dt>rank</dt><dd>3 of 8</dd>", "<dd>experts 96 to 127</dd>",
+        "Predicted for routing zipf:1.2; nothing was run.",
+        "sm_90a: no GPU has run its kernels.",
+        "class=\"headline\">Predicted for h100_sxm: 12.5 µs at 8 tokens (",
+        ", 25.0 µs at 64 tokens (", " x the floor, bound by memory).</p>",
+        "x floor</th>"})
+    EXPECT_THAT(pageOf(report), HasSubstr(part));
+  report["layer"]["local_experts"] = {
+      {"begin", 3}, {"count", 32}, {"stride", 8}};
+  EXPECT_THAT(pageOf(report), HasSubstr("experts 3, 11 and so on to 251"));
+  report["ranks"] = {0, 1, 2, 3, 4, 5, 6, 7};
+  EXPECT_THAT(pageOf(report), HasSubstr("<dd>0 to 7 of 8</dd>"));
+  report["ranks"] = "all";
+  EXPECT_FALSE(makePage(report.dump(), std::nullopt));
+}
+
+TEST(HtmlPage, TwoTargetsAreInOneChart) {
+  json report = smallReport();
+  EXPECT_THAT(pageOf(report), Not(HasSubstr("Time of the layer on each")));
+  json other = report["targets"][0];
+  other["arch"] = "sm_80";
+  other["gpu"] = "a100_sxm";
+  report["targets"].push_back(other);
+  const std::string page = pageOf(report);
+  EXPECT_THAT(page, HasSubstr("Time of the layer on each target"));
+  EXPECT_THAT(page, HasSubstr("sm_90a, h100_sxm</li>"));
+  EXPECT_THAT(page, HasSubstr("sm_80, a100_sxm</li>"));
 }
 
 TEST(HtmlPage, IsTheSameForTheSameReport) {
