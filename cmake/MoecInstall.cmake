@@ -55,6 +55,7 @@ if(MOEC_BUILD_COMPILER)
   install(FILES ${PROJECT_SOURCE_DIR}/runtime/include/moec/compiler.h ${PROJECT_SOURCE_DIR}/runtime/include/moec/compiler.hpp
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/moec COMPONENT compiler)
   install(PROGRAMS $<TARGET_FILE:moec-shared> DESTINATION moec RENAME libmoec.so COMPONENT python EXCLUDE_FROM_ALL)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/include/moec DESTINATION moec/include COMPONENT python EXCLUDE_FROM_ALL)
   foreach(program moec-run moec-opt moec-nvrtc moec-measure)
     install(PROGRAMS $<TARGET_FILE:${program}> DESTINATION moec COMPONENT python EXCLUDE_FROM_ALL)
   endforeach()

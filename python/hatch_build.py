@@ -40,6 +40,8 @@ class Library(BuildHookInterface[Any]):
             installed = pathlib.Path(self.folder, "moec", name)
             subprocess.run(["strip", "--strip-unneeded", installed], check=True)
             build_data["force_include"][str(installed)] = f"moec/{name}"
+        headers = pathlib.Path(self.folder, "moec", "include")
+        build_data["force_include"][str(headers)] = "moec/include"
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{PLATFORM}_{platform.machine()}"
 

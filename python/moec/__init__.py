@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from moec._library import get_include as get_include
+    from moec._library import get_library as get_library
     from moec._tune import Tuned as Tuned
     from moec._tune import TunedTokens as TunedTokens
     from moec._tune import tune as tune
@@ -95,6 +97,7 @@ _HOMES = {
     "layer": ("Context", "Layer"),
     "package": ("Package", "Value", "Variant", "load"),
     "report": ("Report", "Support"),
+    "_library": ("get_include", "get_library"),
     "_tune": ("Tuned", "TunedTokens", "tune"),
     "_warmup": ("Warmup", "warmup"),
 }

@@ -30,6 +30,19 @@ def path_of_library() -> pathlib.Path:
     return path
 
 
+def get_include() -> str:
+    """The folder of moec's C and C++ headers, moec/moec.h and moec/moec.hpp say: g++ -I takes it."""
+    folder = pathlib.Path(__file__).with_name("include")
+    if not (folder / "moec" / "moec.h").is_file():
+        raise ImportError(f"no headers lie in {folder}: install moec's wheel")
+    return str(folder)
+
+
+def get_library() -> str:
+    """The path of libmoec.so, for a linker. It exports the C interface and needs libc, libm and libgcc_s."""
+    return str(path_of_library())
+
+
 class Library:
     """The functions of the C interface."""
 

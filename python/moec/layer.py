@@ -242,7 +242,7 @@ class Layer:
         """Runs the layer over the tokens of x. On a GPU the run is queued; on the host it has ended when this returns.
 
         x: [tokens, hidden]; None where a part of a layer reads none. logits: [tokens, experts], or topk_ids and topk_weights:
-            [tokens, experts a token].
+            [tokens, experts a token], which are given_ids and given_weights of the package; both names are taken.
         out: the array to write; x itself may be given. None: a new one, of numpy or torch as the first input is.
         context: workspace and state to use. None: one of the package for this stream.
         comm: connects the ranks of a package that moves tokens and sums itself; beside a context, that of the context.

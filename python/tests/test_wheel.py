@@ -39,6 +39,10 @@ def test_files() -> None:
     root = SOURCE / "python"
     sources = {str(path.relative_to(root)) for path in (root / "moec").rglob("*") if path.is_file() and path.suffix != ".pyc"}
     assert {name for name in names if name.startswith("moec/")} - sources == {
+        "moec/include/moec/compiler.h",
+        "moec/include/moec/compiler.hpp",
+        "moec/include/moec/moec.h",
+        "moec/include/moec/moec.hpp",
         "moec/libmoec.so",
         "moec/libmoec-emulator.so",
         "moec/moec-measure",

@@ -218,6 +218,18 @@ Result<void> Context::bindTensors(std::span<const Tensor> tensors,
                      : "one of these is incomplete or mixed with another");
 }
 
+Result<void> Context::checkRouting(const Layer &layer) const {
+  if (!layer.lacksRoutingBias())
+    return {};
+  const int64_t ids = valueIndex(code->manifest(), code->target(), "given_ids");
+  if (ids >= 0 && values[static_cast<size_t>(ids)].address != 0)
+    return {};
+  return invalidArgument("the layer was created without weight '{}', which its "
+                         "router adds to the scores: expected given_ids and "
+                         "given_weights, or a layer with that weight",
+                         kRoutingBias);
+}
+
 /// Bytes behind the address of a tensor of a run that was given.
 static Result<int64_t> bytesOf(const Value &value, const Symbols &symbols,
                                const BoundValue &bound) {
@@ -386,6 +398,7 @@ Result<void> Context::runUnshared(const Layer &layer, void *stream,
   auto symbols = TRY(symbolsFor(code->manifest(), together, code->smCount()));
   std::copy(layer.values().begin(), layer.values().end(), values.begin());
   TRY(bindTensors(tensors, symbols));
+  TRY(checkRouting(layer));
   TRY(checkOverlaps(symbols));
   TRY(checkMemory(layer, variant, symbols));
   if (code->onHost()) {

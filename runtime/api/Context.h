@@ -63,6 +63,8 @@ private:
                            const RunOptions &options);
   Result<void> bindTensors(std::span<const Tensor> tensors,
                            const Symbols &symbols);
+  /// A layer without its routing bias runs with given ids only.
+  Result<void> checkRouting(const Layer &layer) const;
   /// What a run writes shares no memory with what it reads, but for `out`.
   Result<void> checkOverlaps(const Symbols &symbols) const;
   Result<void> checkMemory(const Layer &layer, const Variant &variant,

@@ -153,6 +153,28 @@ static Result<void> checkStoredNumbers(const Package &package,
   return {};
 }
 
+Result<void> Layer::bindZeros(size_t index) {
+  const Manifest &manifest = code->manifest();
+  const Value &value = valueAt(manifest, code->target(), index);
+  const auto symbols =
+      TRY(symbolsFor(manifest, manifest.maxTokens, code->smCount()));
+  const auto bytes = uint64_t(TRY(valueBytes(value, symbols)));
+  if (const CudaCode *cuda = code->cuda()) {
+    const CudaPlace &place = cuda->place();
+    ContextScope scope(*place.driver, place.context);
+    TRY(scope.status());
+    zeros = TRY(DeviceMemory::allocate(place, bytes));
+    TRY(place.driver->check(
+        place.driver->memsetD8(zeros.address(), 0, bytes),
+        "zeroing the memory of a weight that was not given"));
+    bound[index].address = zeros.address();
+    return {};
+  }
+  hostZeros.resize(bytes / sizeof(ZeroBlock) + 1);
+  bound[index].address = reinterpret_cast<uint64_t>(hostZeros.data());
+  return {};
+}
+
 Result<void> Layer::bindWeights(std::span<const Tensor> weights,
                                 bool alreadyPacked) {
   const Manifest &manifest = code->manifest();
@@ -188,6 +210,12 @@ Result<void> Layer::bindWeights(std::span<const Tensor> weights,
       for (const Pack &pack : target.pack)
         neededForPacking |=
             std::ranges::find(pack.from, value.name) != pack.from.end();
+    // The router of a run with given ids does not read it.
+    if (value.name == kRoutingBias && !manifest.oneOf.empty()) {
+      TRY(bindZeros(i));
+      lacksBias = true;
+      continue;
+    }
     if (neededForPacking || readByVariants(target, value.name))
       return invalidArgument(
           "weight '{}' is missing; the weights of package {} are {}",

@@ -20,6 +20,7 @@
 #include <atomic>
 #include <mutex>
 #include <span>
+#include <string_view>
 
 namespace moec::runtime {
 
@@ -40,6 +41,9 @@ struct LayerOptions {
 struct UnpackOptions {
   bool toHost = false; ///< destinations are host memory
 };
+
+/// The name of the weight that a router adds to its scores.
+inline constexpr std::string_view kRoutingBias = "routing_bias";
 
 class Layer {
 public:
@@ -64,6 +68,10 @@ public:
                       const UnpackOptions &options, void *stream);
   /// Whether weights were unpacked in place.
   bool isUnpacked() const { return unpacked; }
+
+  /// Returns true if the layer was created without the bias that its router
+  /// adds: runs then give ids and weights.
+  bool lacksRoutingBias() const { return lacksBias; }
 
   const Package &package() const { return *code; }
   /// By valueIndex; weights have addresses.
@@ -99,6 +107,8 @@ private:
                                     int64_t experts) const;
   Layer() = default;
   Result<void> bindWeights(std::span<const Tensor> weights, bool alreadyPacked);
+  /// Gives a weight memory of the layer's own.
+  Result<void> bindZeros(size_t index);
   Result<void> encodeMaps();
   Result<void> checkScratch(void *scratch, uint64_t bytes) const;
   Result<void> packExperts(const std::vector<BoundValue> &values, int64_t first,
@@ -123,6 +133,12 @@ private:
   std::shared_ptr<const Package> code;
   AdmittedMemory reached; ///< the caller's weights, for an emulated GPU
   std::vector<BoundValue> bound;
+  bool lacksBias = false;
+  struct alignas(256) ZeroBlock {
+    std::byte bytes[256] = {};
+  };
+  DeviceMemory zeros; ///< of a weight that was not given and that no run reads
+  std::vector<ZeroBlock> hostZeros; ///< the same on the host device
   std::vector<Span> spans;
   std::vector<EncodedMap> maps;
   /// Its run() is not const; hostMutex orders the runs.

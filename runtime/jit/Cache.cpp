@@ -251,7 +251,7 @@ static Error strictMiss(const Recipe &recipe, const std::string &root,
   return Error(ErrorCode::StrictMiss,
                "strict mode: kernel {} for {} is neither in the package nor in "
                "the cache ({}{}) and would have to be compiled; fill the cache "
-               "with moec-run --prebuild, or ship the package with its cubins",
+               "with moec run --prebuild, or ship the package with its cubins",
                recipe.entry, recipe.arch, root.empty() ? "none" : root,
                unusable.empty() ? ""
                                 : ", whose entry is not used: " + unusable);

@@ -113,10 +113,10 @@ static Error severalShares(const std::string &name,
   if (rank)
     return invalidArgument("package {} is of {}, and rank {} was asked for",
                            name, describeRanks(ranks), *rank);
-  return invalidArgument(
-      "package {} is of {}, with {} shares of several sizes: expected a rank "
-      "(`--rank` of moec-run, rank_plus_one of moec_load_options), got none",
-      name, describeRanks(ranks), shares);
+  return invalidArgument("package {} is of {}, with {} shares of several "
+                         "sizes: expected `rank` to "
+                         "be one of them, got none",
+                         name, describeRanks(ranks), shares);
 }
 
 namespace {

@@ -48,8 +48,7 @@ Result<Manifest> moec::ofRank(Manifest manifest, std::optional<int64_t> rank) {
   const std::vector<int64_t> known = ranksOf(manifest);
   if (!rank && known.size() != 1)
     return invalidArgument(
-        "package {} is of {}: expected one of them (`--rank` of moec-run, "
-        "rank_plus_one of moec_load_options), got none",
+        "package {} is of {}: expected `rank` to be one of them, got none",
         manifest.name, describeRanks(known));
   const auto found = std::ranges::find(known, rank.value_or(known.front()));
   if (found == known.end())

@@ -102,8 +102,9 @@ class Installed(unittest.TestCase):
         self.assertTrue({"bin/moec", "bin/moec-opt", "include/moec/compiler.h", "include/moec/compiler.hpp"} <= files)
         self.assertFalse([file for file in files if "runtime" in file])
         prefix, files = self.install_part("python")
-        self.assertEqual(files, {"moec/libmoec.so", "moec/libmoec-emulator.so", "moec/moec-measure", "moec/moec-nvrtc", "moec/moec-opt",
-                                 "moec/moec-run"})
+        headers = {f"moec/include/moec/{name}" for name in ("compiler.h", "compiler.hpp", "moec.h", "moec.hpp")}
+        programs = {f"moec/{name}" for name in ("moec-measure", "moec-nvrtc", "moec-opt", "moec-run")}
+        self.assertEqual(files, {"moec/libmoec.so", "moec/libmoec-emulator.so", *headers, *programs})
         self.assertFalse((prefix / "moec" / "libmoec.so").is_symlink())
         self.assertEqual(ctypes.CDLL(str(prefix / "moec" / "libmoec.so")).moec_version(), VERSION)
         # A wheel takes it by its component alone.

@@ -328,7 +328,8 @@ typedef struct moec_layer_options {
  *  name, else in place where the manifest allows it (the stored weight is then
  *  overwritten). Weight memory is borrowed: it must outlive the layer, but
  *  stored weights that were packed to other memory may go after the stream
- *  has reached the end of packing. Options may be NULL. */
+ *  has reached the end of packing. Options may be NULL. routing_bias may be
+ * left out: each run of the layer then gives given_ids and given_weights. */
 moec_status moec_layer_create(const moec_package *package,
                               const moec_tensor *weights, size_t num_weights,
                               const moec_layer_options *options, void *stream,

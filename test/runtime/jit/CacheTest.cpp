@@ -123,7 +123,7 @@ TEST_F(Cache, StrictMissNamesTheKernel) {
             "strict mode: kernel moec_tiny for sm_90a is neither in the "
             "package nor in the cache (" +
                 folder.path +
-                ") and would have to be compiled; fill the cache with moec-run "
+                ") and would have to be compiled; fill the cache with moec run "
                 "--prebuild, or ship the package with its cubins");
   EXPECT_EQ(compiles, 0);
 }

@@ -121,8 +121,8 @@ TEST(Ranks, aManifestIsNarrowedToTheRankThatIsAskedFor) {
 TEST(Ranks, noneIsTakenThatIsNotAskedFor) {
   Manifest manifest = twoRanks();
   EXPECT_EQ(problemOf(manifest, std::nullopt),
-            "package tiny is of ranks 0 and 1: expected one of them (`--rank` "
-            "of moec-run, rank_plus_one of moec_load_options), got none");
+            "package tiny is of ranks 0 and 1: expected `rank` to be one "
+            "of them, got none");
   EXPECT_EQ(problemOf(manifest, 2),
             "package tiny is of ranks 0 and 1, and rank 2 was asked for");
   manifest.ranks.erase(manifest.ranks.begin());
