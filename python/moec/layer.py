@@ -205,7 +205,8 @@ class Layer:
                 else {
                     name: package.empty(name, library=kind, host=host)
                     for name, value in package.values.items()
-                    if value.role == "stored_weight"
+                    # A layer for given ids alone may have none.
+                    if value.role == "stored_weight" and (name in self.weights or name != "routing_bias")
                 }
             )
             self._check_names(made)

@@ -169,5 +169,11 @@ def test_the_client_in_a_bare_root(task: pathlib.Path) -> None:
     )
     assert error(moec.from_bfloat16(got), wanted) < 0.006
 
+    again = layer.unpack()
+    assert set(again) == set(weights)
+    for name, array in weights.items():
+        np.testing.assert_array_equal(again[name], array)
+    with pytest.raises(moec.InvalidArgument, match="created without weight 'routing_bias'"):
+        layer.unpack({"routing_bias": np.zeros(EXPERTS, dtype=np.float32)})
     with pytest.raises(moec.InvalidArgument, match="created without weight 'routing_bias'.*expected given_ids and given_weights"):
         layer(x, scores)

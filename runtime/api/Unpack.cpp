@@ -153,6 +153,9 @@ Layer::planUnpacking(std::span<const Tensor> weights, bool toHost) const {
       return invalidArgument(
           "package {} has no stored weight '{}'; its stored weights are {}",
           manifest.name, weight.name, storedNames(manifest));
+    if (lacksBias && weight.name == kRoutingBias)
+      return invalidArgument("the layer was created without weight '{}'",
+                             weight.name);
     if (std::ranges::find(list, size_t(index), &Unpacking::value) != list.end())
       return invalidArgument("weight '{}' was given twice", weight.name);
     auto one = TRY(planOne(weight, size_t(index), symbols, toHost));

@@ -65,7 +65,8 @@ TEST(HtmlPage, TheHeadSaysRankRoutingAndWhatRan) {
         "Predicted for routing zipf:1.2; nothing was run.",
         "sm_90a: no GPU has run its kernels.",
         "class=\"headline\">Predicted for h100_sxm: 12.5 µs at 8 tokens (",
-        ", 25.0 µs at 64 tokens (", " x the floor, bound by memory).</p>",
+        " x the floor, bound by matmuls).</p>",
+        " x the floor, bound by memory), 25.0 µs at 64 tokens (",
         "x floor</th>"})
     EXPECT_THAT(pageOf(report), HasSubstr(part));
   report["layer"]["local_experts"] = {

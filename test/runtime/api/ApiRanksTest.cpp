@@ -86,7 +86,7 @@ TEST(ApiRanks, ALoadNamesItsRank) {
   EXPECT_EQ(load(files, 1), "0");
   EXPECT_EQ(load(files, 2),
             "package tiny is of ranks 0 and 2, and rank 1 was asked for");
-  EXPECT_THAT(load(files, 0), HasSubstr("expected one of them"));
+  EXPECT_THAT(load(files, 0), HasSubstr("expected `rank` to be one of them"));
   files.shares[0].manifest.ranks.pop_back();
   EXPECT_EQ(load(files, 0), "0");
   EXPECT_EQ(load(files, 2),

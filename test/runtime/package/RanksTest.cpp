@@ -277,14 +277,15 @@ TEST_F(ShareFolder, aRankMustBeNamed) {
   write();
   EXPECT_THAT(problemOfReading(std::nullopt),
               HasSubstr("package tiny is of ranks 0 to 2, with 2 shares of "
-                        "several sizes: expected a rank"));
+                        "several sizes: expected `rank` to be one of them"));
   EXPECT_THAT(problemOfReading(3),
               HasSubstr("package tiny is of ranks 0 to 2, and rank 3 was asked "
                         "for"));
   EXPECT_FALSE(readPackage(folder));
   Result<const PackageFiles *> found = shareOf(shares, std::nullopt);
   ASSERT_FALSE(found);
-  EXPECT_THAT(found.error().message, HasSubstr("expected a rank"));
+  EXPECT_THAT(found.error().message,
+              HasSubstr("expected `rank` to be one of them"));
   EXPECT_FALSE(shareOf(shares, 3));
   EXPECT_FALSE(fromJson(*readFile(at("manifest.json"))));
 }
