@@ -20,7 +20,7 @@ namespace moec::catalog {
 constexpr std::string_view evidenceOf(std::string_view arch) {
   if (arch == "sm_90a")
     return "its kernels ran on H100 and H200";
-  if (arch == "sm_80" || arch == "sm_120a")
+  if (arch == "sm_80" || arch == "sm_100f" || arch == "sm_120a")
     return "no GPU has run its kernels; small layers ran on the emulator";
   return "no GPU has run its kernels; they were only compiled";
 }
