@@ -65,7 +65,7 @@ TEST(ApiRanks, ALoadNamesItsRank) {
   EXPECT_EQ(load(files, 3), "32");
   EXPECT_EQ(load(files, 4),
             "package tiny is of ranks 0 to 2, and rank 3 was asked for");
-  EXPECT_THAT(load(files, 0), HasSubstr("expected a rank"));
+  EXPECT_THAT(load(files, 0), HasSubstr("expected `rank` to be one of them"));
   EXPECT_EQ(load(files, -1), "moec_load_options.rank_plus_one is -1; expected "
                              "0 or 1 + the rank");
   for (const auto &[name, member] :
