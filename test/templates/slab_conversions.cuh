@@ -62,9 +62,10 @@ __device__ __forceinline__ unsigned codeOf(int bits, int pair, int step,
 }
 
 /// The words of a pair: 1 if a scale is large, plus 2 if the converter tells
-/// these apart; then the registers of each step, as small and as large.
+/// these apart; what the sums of the two rows are multiplied by, as floats;
+/// then the registers of each step, as small and as large.
 __device__ __forceinline__ int wordsOf(int bits) {
-  return 1 + 8 * stepsOf(bits);
+  return 3 + 8 * stepsOf(bits);
 }
 
 template <class Scale> __device__ __forceinline__ Scale scaleOf(unsigned bits) {
@@ -105,6 +106,8 @@ __device__ __forceinline__ void convert(int pair, const Rows &rows,
   if constexpr (Converter::kHasLarge)
     isLarge = converter.isLarge;
   *to++ = unsigned(isLarge) + 2 * Converter::kHasLarge;
+  for (int row = 0; row < 2; ++row)
+    *to++ = __float_as_uint(Converter::ofRow(row));
   for (int step = 0; step < stepsOf(kBits); ++step) {
     // Codes of 6 bits stand in the first or the second step of their words.
     unsigned words[moe::Slabs<kBits>::kStepWords] = {};

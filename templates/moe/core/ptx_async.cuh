@@ -169,6 +169,12 @@ __device__ __forceinline__ int threadIndex() {
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
   return index;
 }
+
+/// A number that all lanes have. What follows from it is computed once for the
+/// warp.
+__device__ __forceinline__ unsigned sameInWarp(unsigned number) {
+  return __shfl_sync(0xffffffffu, number, 0);
+}
 /// gridDim.x, read at this place.
 __device__ __forceinline__ int gridSize() {
   int size;

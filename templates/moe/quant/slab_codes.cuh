@@ -8,7 +8,7 @@
 // The codes, scales and zero points of a stage, in the order of fragments
 // (math/slabs.cuh), become registers of two elements that are multiplied:
 // (code - zero point) * scale * second scale, rounded once, bit for bit as
-// dequantize.cuh has it.
+// dequantize.cuh has it, or a power of two less: sums are multiplied by that.
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,9 +65,19 @@ slabScales(const typename Config::Scale (&scales)[2], const float (&second)[2],
   }
 }
 
-/// Any codes and scales, by way of f32. prepare takes the numbers of a group of
-/// the thread's two rows; element makes register `part`.
-template <class Config> struct SlabByFloats {
+/// What a converter has if it says nothing else. prepare takes the numbers of a
+/// group of the thread's two rows; element makes register `part`.
+struct SlabOperands {
+  /// Whether scales that are large take instructions of their own.
+  static constexpr bool kHasLarge = false;
+  /// Whether registers are left for multiplies in pairs.
+  static constexpr bool kLeavesRegisters = false;
+  /// What the sums of the thread's row 0 or 1 are multiplied by.
+  static constexpr float ofRow(int) { return 1.0f; }
+};
+
+/// Any codes and scales, by way of f32.
+template <class Config> struct SlabByFloats : SlabOperands {
   using Weight = typename Config::Weight;
   using Input = typename Config::Input;
   using Scale = typename Config::Scale;
@@ -82,7 +92,6 @@ template <class Config> struct SlabByFloats {
       zero[i] = Config::kZeroPoint ? float(static_cast<signed char>(zeros[i]))
                                    : kZero<Weight>;
   }
-  static constexpr bool kHasLarge = false, kLeavesRegisters = false;
   template <bool, int kWords>
   __device__ __forceinline__ unsigned element(const unsigned (&words)[kWords],
                                               int part) const {
@@ -94,16 +103,13 @@ template <class Config> struct SlabByFloats {
   }
 };
 
-/// i4 with scales of the type that is multiplied. A code in the lowest bits of
-/// 128 (bf16) or 1024 (f16) is that much more; the differences are exact.
-template <class Config> struct SlabIntegers {
-  using Input = typename Config::Input;
-  static constexpr bool kIsBf16 = kSame<Input, bf16>;
-  static constexpr unsigned kMagic = kIsBf16 ? 0x43004300u : 0x64006400u;
-  static constexpr bool kHasLarge = false, kLeavesRegisters = false;
+/// i4 to f16, with scales of f16. A code in the lowest bits of 1024 is that
+/// much more; the differences are exact.
+template <class Config> struct SlabHalves : SlabOperands {
+  static constexpr unsigned kMagic = 0x64006400u;
   unsigned scale[2], zero[2]; ///< twice the number
 
-  __device__ __forceinline__ void prepare(const Input (&scales)[2],
+  __device__ __forceinline__ void prepare(const f16 (&scales)[2],
                                           const unsigned (&zeros)[2],
                                           const float (&)[2]) {
 #pragma unroll
@@ -115,21 +121,89 @@ template <class Config> struct SlabIntegers {
         zero[i] = kMagic + 0x00080008u;
     }
   }
-  /// Twice 128 or 1024 more than a zero point of 8 bits, which has a sign. 2^23
-  /// and an unsigned byte are a float whose lowest bits are the byte.
+  /// Twice 1024 more than a zero point of 8 bits, which has a sign. 2^23 and an
+  /// unsigned byte are a float whose lowest bits are the byte.
   static __device__ __forceinline__ unsigned zeroOf(unsigned byte) {
-    constexpr float kMore = kIsBf16 ? 128.0f : 1024.0f;
     float number =
-        __uint_as_float(0x4b000000u | (byte ^ 0x80u)) - (0x1p23f + 128 - kMore);
-    return packPair<Input>(number, number);
+        __uint_as_float(0x4b000000u | (byte ^ 0x80u)) - (0x1p23f + 128 - 1024);
+    return packPair<f16>(number, number);
   }
   template <bool>
   __device__ __forceinline__ unsigned element(const unsigned (&words)[1],
                                               int part) const {
     unsigned codes = ptx::maskOr<0x000f000fu, kMagic>(words[0] >> 4 * part);
     int row = part % 2;
-    return ptx::multiplyPair<Input>(ptx::subtractPair<Input>(codes, zero[row]),
-                                    scale[row]);
+    return ptx::multiplyPair<f16>(ptx::subtractPair<f16>(codes, zero[row]),
+                                  scale[row]);
+  }
+};
+
+/// i4 and i8 to bf16, with scales of bf16. An integer in the lowest 8 bits of a
+/// bf16 is that integer times 2^-133, subnormal or not, so that codes need no
+/// conversion: a register is their bits times the scale, less the zero point
+/// times the scale, rounded once. What the power of two lacks is multiplied to
+/// the sums. Nibbles of the row 8 behind stand 4 bits higher.
+///
+/// Operands are those of SlabByFloats times 1 / ofRow for scales of 2^-89 to
+/// 2^31 and 0. With smaller scales they are off by at most 2^-132, and with
+/// larger ones they are infinite or NaN.
+template <class Config> struct SlabBfloats : SlabOperands {
+  static constexpr bool kLeavesRegisters = true;
+  static constexpr int kCodeBits = kBits<typename Config::Weight>;
+  static constexpr bool kNibbles = kCodeBits == 4;
+  static constexpr float ofRow(int row) {
+    return kNibbles && row == 1 ? 0x1p33f : 0x1p37f;
+  }
+  unsigned scale[2]; ///< twice the number times 2^96
+  /// Twice the operand of code 0, or the zero point as the bits of codes are.
+  unsigned zero[2];
+
+  __device__ __forceinline__ void prepare(const bf16 (&scales)[2],
+                                          const unsigned (&zeros)[2],
+                                          const float (&)[2]) {
+    constexpr unsigned k2To96 = 0x6f806f80u;
+    // -2^-30 for both rows, or -2^-34 and -2^-30: -8 or -128 / ofRow.
+    constexpr unsigned kOfCode0 = kNibbles ? 0xb080ae80u : 0xb080b080u;
+    const unsigned both = unsigned(scales[0].bits) | unsigned(scales[1].bits)
+                                                         << 16;
+    twice(ptx::multiplyPair<bf16>(both, k2To96), scale);
+    if constexpr (Config::kZeroPoint)
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        zero[i] = zeroOf(zeros[i], i);
+    else
+      twice(ptx::multiplyPair<bf16>(both, kOfCode0), zero);
+  }
+  /// Each half of a pair twice.
+  static __device__ __forceinline__ void twice(unsigned pair,
+                                               unsigned (&to)[2]) {
+    to[0] = __byte_perm(pair, 0, 0x1010);
+    to[1] = __byte_perm(pair, 0, 0x3232);
+  }
+  /// Twice the bits of a zero point of 8 bits, which has a sign.
+  static __device__ __forceinline__ unsigned zeroOf(unsigned byte, int row) {
+    if constexpr (!kNibbles)
+      return ((byte & 0xffu) ^ 0x80u) * 0x10001u;
+    constexpr unsigned k16 = 0x41804180u;
+    const int number = static_cast<signed char>(byte);
+    const unsigned size = unsigned(number < 0 ? -number : number);
+    const unsigned bits =
+        (size | (unsigned(number) >> 16 & 0x8000u)) * 0x10001u;
+    return row == 0 ? bits : ptx::multiplyPair<bf16>(bits, k16);
+  }
+  template <bool, int kWords>
+  __device__ __forceinline__ unsigned element(const unsigned (&words)[kWords],
+                                              int part) const {
+    const int row = part % 2;
+    unsigned codes;
+    if constexpr (kNibbles)
+      codes = words[0] >> 8 * (part / 2) & (row ? 0x00f000f0u : 0x000f000fu);
+    else // of 128 more
+      codes = (words[part / 2] >> 8 * row & 0x00ff00ffu) ^ 0x00800080u;
+    if constexpr (Config::kZeroPoint)
+      return ptx::multiplyPair<bf16>(ptx::subtractPair<bf16>(codes, zero[row]),
+                                     scale[row]);
+    return ptx::multiplyAddBfloats(codes, scale[row], zero[row]);
   }
 };
 
@@ -143,10 +217,10 @@ __device__ __forceinline__ unsigned slabE2m1(unsigned word, int part) {
 
 /// e2m1 by way of f32. 2^126 is part of a scale below 2; a large one is
 /// multiplied by what 2^126 makes of the codes.
-template <class Config> struct SlabE2m1 {
+template <class Config> struct SlabE2m1 : SlabOperands {
   using Input = typename Config::Input;
   using Scale = typename Config::Scale;
-  static constexpr bool kHasLarge = true, kLeavesRegisters = false;
+  static constexpr bool kHasLarge = true;
   static constexpr float kPower = 0x1p126f;
   float scale[2];
   bool isLarge;
@@ -175,7 +249,7 @@ template <class Config> struct SlabE2m1 {
 
 /// e2m1 with powers of two to bf16. Where all scales of a warp are below 2,
 /// 2^126 times the scale is a bf16; else the two multiply one after the other.
-template <class Config> struct SlabPowers {
+template <class Config> struct SlabPowers : SlabOperands {
   static constexpr bool kHasLarge = true, kLeavesRegisters = true;
   unsigned scale[2]; ///< twice the number, or 2^126 times it
   bool isLarge;      ///< the number
@@ -205,9 +279,14 @@ template <class Config> struct SlabPowers {
 
 template <class Config> constexpr auto slabConverterOf() {
   using Input = typename Config::Input;
-  if constexpr (kSame<typename Config::Weight, i4> &&
-                kSame<typename Config::Scale, Input> && !Config::kSecondScale)
-    return SlabIntegers<Config>();
+  using Weight = typename Config::Weight;
+  constexpr bool kAlike =
+      kSame<typename Config::Scale, Input> && !Config::kSecondScale;
+  if constexpr (kAlike && kSame<Input, bf16> &&
+                (kSame<Weight, i4> || kSame<Weight, i8>))
+    return SlabBfloats<Config>();
+  else if constexpr (kAlike && kSame<Weight, i4>)
+    return SlabHalves<Config>();
   else if constexpr (kSame<typename Config::Weight, e2m1> &&
                      kSame<typename Config::Scale, ue8m0> &&
                      kSame<Input, bf16> && !Config::kSecondScale)
@@ -285,6 +364,20 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
            Config::kN % Config::Schedule::kTileN == 0 &&
            Config::Schedule::kTileM <= 128 &&
            sizeof(typename Config::Result) == 2;
+  }
+
+  /// Multiplies finished sums by what operands lack.
+  template <class Fragment>
+  static __device__ __forceinline__ void scaleSums(Fragment &fragment) {
+    static_assert(Fragment::kSwapped);
+#pragma unroll
+    for (int i = 0; i < Fragment::kSize; ++i)
+      fragment.scale(i, Converter::ofRow(i % 4 / 2));
+  }
+  template <class Fragment>
+  __device__ __forceinline__ void finish(Fragment &fragment, unsigned, int,
+                                         int) const {
+    scaleSums(fragment);
   }
 
   /// One slab of a stage.

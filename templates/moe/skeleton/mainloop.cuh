@@ -179,7 +179,8 @@ struct FromRegisters {
           operands.giveBack(last);
       };
       multiply<Scales::leavesRegisters()>(
-          worker, slabs, operands.columns(k, ring.stage), release);
+          worker, slabs, ptx::sameInWarp(operands.columns(k, ring.stage)),
+          release);
       last = ring.stage;
       ring.advance();
     }

@@ -237,6 +237,7 @@ __device__ __forceinline__ void multistageSlabs(SlabCopier<Config> &copier,
       worker.multiply(weights, operands[i % 2], part);
     }
   }
+  scaling.scaleSums(worker);
   ptx::waitForCopies<0>();
   __syncthreads();
 }

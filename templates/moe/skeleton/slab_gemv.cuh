@@ -394,8 +394,10 @@ template <class Config, int kColumns, class Items> struct SlabStream {
         for (int slab = 0; slab < G::kUnitSlabs; ++slab) {
           auto &of = sums.of[slab];
 #pragma unroll
-          for (int i = 0; i < 4; ++i)
+          for (int i = 0; i < 4; ++i) {
             of[0][i] += kSumsOfSlab > 1 ? of[kSumsOfSlab - 1][i] : 0.0f;
+            of[0][i] *= Scaling::Converter::ofRow(i / 2);
+          }
           add(tile, of[0], own + slab * Codes::kSlabRows * kColumns);
         }
       }
