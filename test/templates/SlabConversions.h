@@ -142,10 +142,13 @@ inline void check(const Case &of, const Convert &convert) {
     for (int pair = 0; pair < kPairs; ++pair) {
       if (pair % kAtOnce == 0)
         convert(pair, rows, words.data());
+      const unsigned *word =
+          &words[size_t(pair % kAtOnce) * size_t(wordsOf(bits))];
+      const unsigned kind = *word++;
       float scales[2];
       for (int i = 0; i < 2; ++i) {
         scales[i] = numberOf(of.scale, scaleBits(of.scaleBits(), pair, i));
-        if (of.secondScale)
+        if (of.secondScale && !(kind & 4))
           scales[i] *= rows.second[i];
         float zero = of.weight == "i4" ? 8.0f : 0.0f;
         if (of.zeroPoint)
@@ -156,9 +159,6 @@ inline void check(const Case &of, const Convert &convert) {
               isBf16 ? moec::host::toBf16(value) : moec::host::toF16(value);
         }
       }
-      const unsigned *word =
-          &words[size_t(pair % kAtOnce) * size_t(wordsOf(bits))];
-      const unsigned kind = *word++;
       const float ofRow[2] = {std::bit_cast<float>(word[0]),
                               std::bit_cast<float>(word[1])};
       word += 2;

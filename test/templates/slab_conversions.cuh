@@ -62,8 +62,9 @@ __device__ __forceinline__ unsigned codeOf(int bits, int pair, int step,
 }
 
 /// The words of a pair: 1 if a scale is large, plus 2 if the converter tells
-/// these apart; what the sums of the two rows are multiplied by, as floats;
-/// then the registers of each step, as small and as large.
+/// these apart, plus 4 if second scales are the sums'; what the sums of the two
+/// rows are multiplied by, as floats; then the registers of each step, as small
+/// and as large.
 __device__ __forceinline__ int wordsOf(int bits) {
   return 3 + 8 * stepsOf(bits);
 }
@@ -105,7 +106,8 @@ __device__ __forceinline__ void convert(int pair, const Rows &rows,
   bool isLarge = false;
   if constexpr (Converter::kHasLarge)
     isLarge = converter.isLarge;
-  *to++ = unsigned(isLarge) + 2 * Converter::kHasLarge;
+  *to++ = unsigned(isLarge) + 2 * Converter::kHasLarge +
+          4 * Converter::kSecondOfSums;
   for (int row = 0; row < 2; ++row)
     *to++ = __float_as_uint(Converter::ofRow(row));
   for (int step = 0; step < stepsOf(kBits); ++step) {

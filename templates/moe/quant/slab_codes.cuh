@@ -72,6 +72,8 @@ struct SlabOperands {
   static constexpr bool kHasLarge = false;
   /// Whether registers are left for multiplies in pairs.
   static constexpr bool kLeavesRegisters = false;
+  /// Whether the sums take the second scales.
+  static constexpr bool kSecondOfSums = false;
   /// What the sums of the thread's row 0 or 1 are multiplied by.
   static constexpr float ofRow(int) { return 1.0f; }
 };
@@ -138,6 +140,12 @@ template <class Config> struct SlabHalves : SlabOperands {
   }
 };
 
+/// Each half of a pair twice.
+__device__ __forceinline__ void twice(unsigned pair, unsigned (&to)[2]) {
+  to[0] = __byte_perm(pair, 0, 0x1010);
+  to[1] = __byte_perm(pair, 0, 0x3232);
+}
+
 /// i4 and i8 to bf16, with scales of bf16. An integer in the lowest 8 bits of a
 /// bf16 is that integer times 2^-133, subnormal or not, so that codes need no
 /// conversion: a register is their bits times the scale, less the zero point
@@ -173,12 +181,6 @@ template <class Config> struct SlabBfloats : SlabOperands {
         zero[i] = zeroOf(zeros[i], i);
     else
       twice(ptx::multiplyPair<bf16>(both, kOfCode0), zero);
-  }
-  /// Each half of a pair twice.
-  static __device__ __forceinline__ void twice(unsigned pair,
-                                               unsigned (&to)[2]) {
-    to[0] = __byte_perm(pair, 0, 0x1010);
-    to[1] = __byte_perm(pair, 0, 0x3232);
   }
   /// Twice the bits of a zero point of 8 bits, which has a sign.
   static __device__ __forceinline__ unsigned zeroOf(unsigned byte, int row) {
@@ -247,33 +249,33 @@ template <class Config> struct SlabE2m1 : SlabOperands {
   }
 };
 
-/// e2m1 with powers of two to bf16. Where all scales of a warp are below 2,
-/// 2^126 times the scale is a bf16; else the two multiply one after the other.
-template <class Config> struct SlabPowers : SlabOperands {
-  static constexpr bool kHasLarge = true, kLeavesRegisters = true;
-  unsigned scale[2]; ///< twice the number, or 2^126 times it
-  bool isLarge;      ///< the number
+/// e2m1 to bf16, with scales of 8 bits. Products of the two are exact: the sums
+/// take the second scales.
+///
+/// Operands are the weights times 2^-30 for scales of 2^-89 to 2^31 and 0. With
+/// smaller scales they are off by at most 2^-132, and with larger ones they are
+/// infinite or NaN.
+template <class Config> struct SlabE2m1Bfloats : SlabOperands {
+  using Scale = typename Config::Scale;
+  static constexpr bool kLeavesRegisters = kSame<Scale, ue8m0>;
+  static constexpr bool kSecondOfSums = true;
+  static constexpr float ofRow(int) { return 0x1p30f; }
+  unsigned scale[2]; ///< twice the number times 2^96
 
   __device__ __forceinline__ void
-  prepare(const ue8m0 (&scales)[2], const unsigned (&)[2], const float (&)[2]) {
-    isLarge = (scales[0].bits | scales[1].bits) & 128;
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-      scale[i] = unsigned(scales[i].bits) * 0x00800080u + 0x3f003f00u;
+  prepare(const Scale (&scales)[2], const unsigned (&)[2], const float (&)[2]) {
+    constexpr unsigned k2To96 = 0x6f806f80u;
+    unsigned both;
+    if constexpr (kSame<Scale, ue8m0>)
+      both = unsigned(scales[0].bits) << 7 | unsigned(scales[1].bits) << 23;
+    else
+      both = packPair<bf16>(toFloat(scales[0]), toFloat(scales[1]));
+    twice(ptx::multiplyPair<bf16>(both, k2To96), scale);
   }
-  template <bool kLarge>
+  template <bool>
   __device__ __forceinline__ unsigned element(const unsigned (&words)[1],
                                               int part) const {
-    unsigned bits = slabE2m1(words[0], part);
-    unsigned factor = scale[part % 2];
-    if constexpr (kLarge) {
-      bits = ptx::multiplyPair<bf16>(bits, 0x7e807e80u); // exact
-      unsigned exponent = (factor - 0x3f003f00u) >> 7 & 0xffu;
-      factor = exponent == 0     ? 0x00400040u
-               : exponent == 255 ? 0x7fc07fc0u
-                                 : exponent * 0x00800080u;
-    }
-    return ptx::multiplyPair<bf16>(bits, factor);
+    return ptx::multiplyPair<bf16>(slabE2m1(words[0], part), scale[part % 2]);
   }
 };
 
@@ -287,11 +289,10 @@ template <class Config> constexpr auto slabConverterOf() {
     return SlabBfloats<Config>();
   else if constexpr (kAlike && kSame<Weight, i4>)
     return SlabHalves<Config>();
-  else if constexpr (kSame<typename Config::Weight, e2m1> &&
-                     kSame<typename Config::Scale, ue8m0> &&
-                     kSame<Input, bf16> && !Config::kSecondScale)
-    return SlabPowers<Config>();
-  else if constexpr (kSame<typename Config::Weight, e2m1>)
+  else if constexpr (kSame<Weight, e2m1> && kSame<Input, bf16> &&
+                     sizeof(typename Config::Scale) == 1)
+    return SlabE2m1Bfloats<Config>();
+  else if constexpr (kSame<Weight, e2m1>)
     return SlabE2m1<Config>();
   else
     return SlabByFloats<Config>();
@@ -368,11 +369,20 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
 
   /// Multiplies finished sums by what operands lack.
   template <class Fragment>
-  static __device__ __forceinline__ void scaleSums(Fragment &fragment) {
+  __device__ __forceinline__ void scaleSums(Fragment &fragment) const {
     static_assert(Fragment::kSwapped);
 #pragma unroll
-    for (int i = 0; i < Fragment::kSize; ++i)
-      fragment.scale(i, Converter::ofRow(i % 4 / 2));
+    for (int i = 0; i < Fragment::kSize; ++i) {
+      const int row = i % 4 / 2, pair = i / (Fragment::kSize / kPairs);
+      fragment.scale(i, ofSums(row, 2 * pair + row));
+    }
+  }
+  /// The factor of a row's sums, from second scale i on.
+  __device__ __forceinline__ float ofSums(int row, int i) const {
+    float factor = Converter::ofRow(row);
+    if constexpr (Config::kSecondScale && Converter::kSecondOfSums)
+      factor *= second[i];
+    return factor;
   }
   template <class Fragment>
   __device__ __forceinline__ void finish(Fragment &fragment, unsigned, int,

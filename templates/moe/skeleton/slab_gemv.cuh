@@ -396,7 +396,7 @@ template <class Config, int kColumns, class Items> struct SlabStream {
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             of[0][i] += kSumsOfSlab > 1 ? of[kSumsOfSlab - 1][i] : 0.0f;
-            of[0][i] *= Scaling::Converter::ofRow(i / 2);
+            of[0][i] *= Scaling(second[slab]).ofSums(i / 2, i / 2);
           }
           add(tile, of[0], own + slab * Codes::kSlabRows * kColumns);
         }
