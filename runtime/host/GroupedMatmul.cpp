@@ -63,10 +63,18 @@ struct Scales {
     return lhs.number(lhsRows == 1 ? row : 0, column / lhsColumns);
   }
   float ofRhs(int64_t expert, const RowOrder::Row &row, int64_t column) const {
-    return at(rhs, expert, row, column) * secondOf(expert, row);
+    return at(rhs, expert, row, column);
   }
-  /// A row of the weight: its elements become what they stand for, rounded to
-  /// the type that is multiplied.
+  /// What sums of a row of the weight are multiplied by.
+  float secondOf(int64_t expert, const RowOrder::Row &row) const {
+    if (!second)
+      return 1;
+    return second.number(expert, secondPerRow ? row.stored
+                                 : parts == 1 ? 0
+                                              : row.part);
+  }
+  /// A row of the weight: its elements become what they stand for beside the
+  /// second scale, rounded to the type that is multiplied.
   void dequantize(Storage storage, Storage multiplied, int64_t expert,
                   const RowOrder::Row &row, std::vector<float> &weight) const {
     const float middle = middleOf(storage);
@@ -83,13 +91,6 @@ struct Scales {
   }
 
 private:
-  float secondOf(int64_t expert, const RowOrder::Row &row) const {
-    if (!second)
-      return 1;
-    return second.number(expert, secondPerRow ? row.stored
-                                 : parts == 1 ? 0
-                                              : row.part);
-  }
   float at(const View &view, int64_t expert, const RowOrder::Row &row,
            int64_t column) const {
     if (fragments) {
@@ -275,7 +276,8 @@ Result<void> stages::grouped_matmul(KernelRun &run) {
                     scales.ofRhs(tile.expert, stored, at);
           sum += part;
         }
-        products[r * (end - begin) + c - begin] = sum + biases[stored.stored];
+        products[r * (end - begin) + c - begin] =
+            sum * scales.secondOf(tile.expert, stored) + biases[stored.stored];
       }
     }
     for (int64_t r = 0; r < rowCount; ++r)

@@ -163,7 +163,7 @@ void dequantize(const WeightScales &scales, int64_t expert, int64_t row,
                 std::vector<double> &values) {
   if (!scales.scales)
     return;
-  std::vector<double> scaleRow, zeroRow, secondScales, groups;
+  std::vector<double> scaleRow, zeroRow, secondScale = {1}, groups;
   if (scales.index)
     readRows(*scales.index, expert, 1, columns, 0, 1, bytes, groups);
   for (int64_t i = 0; i < int64_t(values.size()) / columns; ++i) {
@@ -184,9 +184,7 @@ void dequantize(const WeightScales &scales, int64_t expert, int64_t row,
       const bool perRow = scales.secondPerRow;
       readRows(*scales.second, expert,
                perRow ? scales.parts * scales.partRows : scales.parts, 1,
-               perRow ? row + i : part, 1, bytes, secondScales);
-      for (double &scale : scaleRow)
-        scale = double(float(scale) * float(secondScales[0]));
+               perRow ? row + i : part, 1, bytes, secondScale);
     }
     if (scales.zeroPoints)
       readRows(*scales.zeroPoints, expert, scales.perExpert, scales.columns,
@@ -200,6 +198,7 @@ void dequantize(const WeightScales &scales, int64_t expert, int64_t row,
       value = (value - zeroRow[group]) * scaleRow[group];
       if (scales.roundsTo)
         value = roundTo(*scales.roundsTo, double(float(value)));
+      value *= secondScale[0];
     }
   }
 }

@@ -23,8 +23,7 @@ namespace {
 
 constexpr unsigned kThreads = 64;
 
-#define MOEC_CASE(INPUT, WEIGHT, SCALE, ZEROS, SECOND)                         \
-  {#INPUT, #WEIGHT, #SCALE, ZEROS, SECOND},
+#define MOEC_CASE(INPUT, WEIGHT, SCALE, ZEROS) {#INPUT, #WEIGHT, #SCALE, ZEROS},
 std::vector<Case> allCases() { return {MOEC_SLAB_CONVERSIONS(MOEC_CASE)}; }
 
 std::string kernelText(const Case &of) {
@@ -33,11 +32,11 @@ using f32 = float;
 using namespace moe;
 extern "C" __global__ void {}(unsigned *out, int first, conversions::Rows rows) {{
   int i = int(blockIdx.x) * {} + int(threadIdx.x);
-  conversions::convert<conversions::Config<{}, {}, {}, {}, {}>>(first + i, rows, out + i * {});
+  conversions::convert<conversions::Config<{}, {}, {}, {}>>(first + i, rows, out + i * {});
 }}
 )",
                      kEntry, kThreads, of.input, of.weight, of.scale,
-                     of.zeroPoint, of.secondScale, wordsOf(of.weightBits()));
+                     of.zeroPoint, wordsOf(of.weightBits()));
 }
 
 void checkOn(const tools::Device &device, const Case &of) {

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The check of the operands that codes, scales and zero points become, bit for
-// bit: (code - zero point) * (scale * second scale) in f32, rounded
-// once. The host and a GPU share it.
+// bit: (code - zero point) * scale in f32, rounded once. The host and a GPU
+// share it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,39 +28,38 @@
 #include <string>
 #include <vector>
 
-/// Input, weight and scale of moe::, whether there are zero points, whether
-/// there is a second scale.
+/// Input, weight and scale of moe::, whether there are zero points.
 #define MOEC_SLAB_CONVERSIONS(CASE)                                            \
-  CASE(bf16, i4, bf16, false, false)                                           \
-  CASE(bf16, i4, bf16, true, false)                                            \
-  CASE(f16, i4, f16, false, false)                                             \
-  CASE(f16, i4, f16, true, false)                                              \
-  CASE(bf16, e2m1, ue8m0, false, false)                                        \
-  CASE(f16, e2m1, ue8m0, false, false)                                         \
-  CASE(bf16, e2m1, e4m3, false, true)                                          \
-  CASE(f16, e2m1, e4m3, false, true)                                           \
-  CASE(bf16, e4m3, f32, false, false)                                          \
-  CASE(f16, e4m3, f32, false, false)                                           \
-  CASE(bf16, e4m3, bf16, false, false)                                         \
-  CASE(f16, e4m3, f16, false, false)                                           \
-  CASE(bf16, e5m2, f32, false, false)                                          \
-  CASE(f16, e5m2, f16, false, false)                                           \
-  CASE(bf16, e5m2, ue8m0, false, false)                                        \
-  CASE(bf16, e3m2, ue8m0, false, false)                                        \
-  CASE(f16, e3m2, ue8m0, false, false)                                         \
-  CASE(bf16, e2m3, ue8m0, false, false)                                        \
-  CASE(f16, e2m3, ue8m0, false, false)                                         \
-  CASE(bf16, i8, bf16, false, false)                                           \
-  CASE(f16, i8, f16, false, false)                                             \
-  CASE(bf16, i8, f32, false, false)                                            \
-  CASE(bf16, i8, bf16, true, false)                                            \
-  CASE(f16, i8, f16, true, false)
+  CASE(bf16, i4, bf16, false)                                                  \
+  CASE(bf16, i4, bf16, true)                                                   \
+  CASE(f16, i4, f16, false)                                                    \
+  CASE(f16, i4, f16, true)                                                     \
+  CASE(bf16, e2m1, ue8m0, false)                                               \
+  CASE(f16, e2m1, ue8m0, false)                                                \
+  CASE(bf16, e2m1, e4m3, false)                                                \
+  CASE(f16, e2m1, e4m3, false)                                                 \
+  CASE(bf16, e4m3, f32, false)                                                 \
+  CASE(f16, e4m3, f32, false)                                                  \
+  CASE(bf16, e4m3, bf16, false)                                                \
+  CASE(f16, e4m3, f16, false)                                                  \
+  CASE(bf16, e5m2, f32, false)                                                 \
+  CASE(f16, e5m2, f16, false)                                                  \
+  CASE(bf16, e5m2, ue8m0, false)                                               \
+  CASE(bf16, e3m2, ue8m0, false)                                               \
+  CASE(f16, e3m2, ue8m0, false)                                                \
+  CASE(bf16, e2m3, ue8m0, false)                                               \
+  CASE(f16, e2m3, ue8m0, false)                                                \
+  CASE(bf16, i8, bf16, false)                                                  \
+  CASE(f16, i8, f16, false)                                                    \
+  CASE(bf16, i8, f32, false)                                                   \
+  CASE(bf16, i8, bf16, true)                                                   \
+  CASE(f16, i8, f16, true)
 
 namespace moe::conversions {
 
 struct Case {
   std::string input, weight, scale;
-  bool zeroPoint, secondScale;
+  bool zeroPoint;
   int weightBits() const {
     return weight == "i4" || weight == "e2m1"     ? 4
            : weight == "e3m2" || weight == "e2m3" ? 6
@@ -90,20 +89,16 @@ inline float numberOf(const std::string &type, unsigned bits) {
 /// The numbers of rows that a case is tried with.
 inline std::vector<Rows> rowsOf(const Case &of) {
   std::vector<Rows> all;
-  if (of.secondScale) {
-    const float second[] = {1.0f, 0.37f, 0x1p-10f, 3.0e4f};
-    for (int i = 0; i < 4; ++i)
-      all.push_back({{0, 0}, {second[i], second[(i + 1) % 4]}});
-  } else if (of.zeroPoint && of.weight == "i4") {
+  if (of.zeroPoint && of.weight == "i4") {
     for (unsigned zero = 0; zero < 16; ++zero)
-      all.push_back({{zero, (zero + 7) & 15u}, {1, 1}});
+      all.push_back({{zero, (zero + 7) & 15u}});
     for (unsigned zero : {0x80u, 0xfdu, 0xffu, 0x10u, 0x7fu})
-      all.push_back({{zero, (zero + 9) & 0xffu}, {1, 1}});
+      all.push_back({{zero, (zero + 9) & 0xffu}});
   } else if (of.zeroPoint) {
     for (unsigned zero : {0x80u, 0xffu, 0x7fu})
-      all.push_back({{zero, (zero + 9) & 0xffu}, {1, 1}});
+      all.push_back({{zero, (zero + 9) & 0xffu}});
   } else {
-    all.push_back({{0, 0}, {1, 1}});
+    all.push_back({{0, 0}});
   }
   return all;
 }
@@ -148,8 +143,6 @@ inline void check(const Case &of, const Convert &convert) {
       float scales[2];
       for (int i = 0; i < 2; ++i) {
         scales[i] = numberOf(of.scale, scaleBits(of.scaleBits(), pair, i));
-        if (of.secondScale && !(kind & 4))
-          scales[i] *= rows.second[i];
         float zero = of.weight == "i4" ? 8.0f : 0.0f;
         if (of.zeroPoint)
           zero = float(static_cast<signed char>(rows.zeros[i]));

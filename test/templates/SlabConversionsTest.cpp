@@ -29,9 +29,9 @@ void convertSome(int first, const Rows &rows, unsigned *to) {
 
 } // namespace
 
-#define MOEC_TEST_CASE(INPUT, WEIGHT, SCALE, ZEROS, SECOND)                    \
+#define MOEC_TEST_CASE(INPUT, WEIGHT, SCALE, ZEROS)                            \
   TEST(SlabConversions, WEIGHT##_##SCALE##_##ZEROS##_to_##INPUT) {             \
-    check({#INPUT, #WEIGHT, #SCALE, ZEROS, SECOND},                            \
-          convertSome<Config<INPUT, WEIGHT, SCALE, ZEROS, SECOND>>);           \
+    check({#INPUT, #WEIGHT, #SCALE, ZEROS},                                    \
+          convertSome<Config<INPUT, WEIGHT, SCALE, ZEROS>>);                   \
   }
 MOEC_SLAB_CONVERSIONS(MOEC_TEST_CASE)

@@ -20,19 +20,17 @@ namespace moe::conversions {
 
 inline constexpr int kPairs = 65536;
 
-template <class InputType, class WeightType, class ScaleType, bool kZeros,
-          bool kSecond>
+template <class InputType, class WeightType, class ScaleType, bool kZeros>
 struct Config {
   using Input = InputType;
   using Weight = WeightType;
   using Scale = ScaleType;
-  static constexpr bool kZeroPoint = kZeros, kSecondScale = kSecond;
+  static constexpr bool kZeroPoint = kZeros;
 };
 
 /// The numbers of a thread's two rows.
 struct Rows {
   unsigned zeros[2];
-  float second[2];
 };
 
 /// The bits of row i's scale. Pairs hold all pairs of scales of 8 bits, and all
@@ -62,7 +60,7 @@ __device__ __forceinline__ unsigned codeOf(int bits, int pair, int step,
 }
 
 /// The words of a pair: 1 if a scale is large, plus 2 if the converter tells
-/// these apart, plus 4 if second scales are the sums'; what the sums of the two
+/// these apart; what the sums of the two
 /// rows are multiplied by, as floats; then the registers of each step, as small
 /// and as large.
 __device__ __forceinline__ int wordsOf(int bits) {
@@ -102,12 +100,11 @@ __device__ __forceinline__ void convert(int pair, const Rows &rows,
   const Scale scales[2] = {scaleOf<Scale>(scaleBits(kScaleBits, pair, 0)),
                            scaleOf<Scale>(scaleBits(kScaleBits, pair, 1))};
   Converter converter;
-  converter.prepare(scales, rows.zeros, rows.second);
+  converter.prepare(scales, rows.zeros);
   bool isLarge = false;
   if constexpr (Converter::kHasLarge)
     isLarge = converter.isLarge;
-  *to++ = unsigned(isLarge) + 2 * Converter::kHasLarge +
-          4 * Converter::kSecondOfSums;
+  *to++ = unsigned(isLarge) + 2 * Converter::kHasLarge;
   for (int row = 0; row < 2; ++row)
     *to++ = __float_as_uint(Converter::ofRow(row));
   for (int step = 0; step < stepsOf(kBits); ++step) {

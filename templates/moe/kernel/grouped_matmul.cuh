@@ -164,6 +164,9 @@ struct Loop {
         return NoDequantizer();
     }();
     multistage(copier, shared, worker, scales, dequantizer);
+    if constexpr (dequantizes<Config>)
+      if constexpr (Config::kSecondScale && !scalesSums<Config>)
+        multiplyBySecond<Config>(worker, args, expert, firstN);
   }
 };
 

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// value = (code - zero point) * scale * second scale, in f32, rounded once to
-// the type that the engine multiplies. A thread converts the chunks of 8 codes
-// that it copied itself, so it waits for its own copies alone; scales of the
-// next stage are on their way while the one before it is multiplied.
+// value = (code - zero point) * scale, in f32, rounded once to the type that
+// the engine multiplies. Sums are multiplied by second scales. A thread
+// converts the chunks of 8 codes that it copied itself, so it waits for its own
+// copies alone; scales of the next stage are on their way while the one before
+// it is multiplied.
 //
 // With scales of sums (quant/code_groups.cuh) a code less 8 becomes an element
 // of 8 bits as it is, 16 codes at a time, and quant/scales.cuh has the scales.
@@ -90,11 +91,9 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
   static constexpr int kGroups = ceilDiv(Config::kK, kGroupColumns);
 
   const typename Config::Args &args;
-  int index[kPasses];       ///< of a row's first scale, in the expert's
-  int second[kPasses];      ///< index of a row's second scale, likewise
-  long long expertsScales;  ///< index of the expert's first scale
-  long long expertsSeconds; ///< the same of the second scales
-  int firstK;               ///< of this thread's chunk in a k tile
+  int index[kPasses];      ///< of a row's first scale, in the expert's
+  long long expertsScales; ///< index of the expert's first scale
+  int firstK;              ///< of this thread's chunk in a k tile
   float scale[kPasses], zero[kPasses];
 
   /// firstRow: of pass 0, in the weight of the expert.
@@ -102,8 +101,6 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
                                          int expert, int firstRow, int chunk)
       : args(args),
         expertsScales((long long)expert * (kParts * kPartScales * kGroups)),
-        expertsSeconds((long long)expert *
-                       (Config::kSecondPerRow ? Config::kN : kParts)),
         firstK(chunk * kCodesOfChunk<Input>) {
 #pragma unroll
     for (int i = 0; i < kPasses; ++i) {
@@ -113,7 +110,6 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
       if constexpr (kParts == 2)
         place = gateUpRow<Config::kInterleave>(row);
       int part = kParts == 2 && place.up != ScaleLayout<Config>::kUpFirst;
-      second[i] = Config::kSecondPerRow ? storedRow<Config>(row) : part;
       // One for each row stands where the row does.
       index[i] =
           kGroupRows == 1
@@ -131,8 +127,6 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
     for (int i = 0; i < kPasses; ++i) {
       long long at = expertsScales + (index[i] + k / kGroupColumns);
       scale[i] = toFloat(args.rhs_scale[at]);
-      if constexpr (Config::kSecondScale)
-        scale[i] *= args.rhs_second_scale[expertsSeconds + second[i]];
       if constexpr (Config::kZeroPoint)
         zero[i] = float(args.rhs_zero_point[at].bits);
       else
@@ -164,6 +158,28 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
     ptx::storeShared(to, vector.words);
   }
 };
+
+/// Multiplies the sums of a worker of weights that become numbers by their
+/// second scales. firstN: the worker's tile begins at this weight row.
+template <class Config, class Worker>
+__device__ __forceinline__ void
+multiplyBySecond(Worker &worker, const typename Config::Args &args, int expert,
+                 int firstN) {
+  constexpr int kParts = Config::kInterleave != 0 ? 2 : 1;
+  constexpr int kSeconds = Config::kSecondPerRow ? Config::kN : kParts;
+  const float *ofExpert = args.rhs_second_scale + (long long)expert * kSeconds;
+#pragma unroll
+  for (int i = 0; i < Worker::kSize; ++i) {
+    const int n = minimum(firstN + worker.col(i), Config::kN - 1);
+    int at = 0;
+    if constexpr (Config::kSecondPerRow)
+      at = storedRow<Config>(n);
+    else if constexpr (kParts == 2)
+      at =
+          gateUpRow<Config::kInterleave>(n).up != ScaleLayout<Config>::kUpFirst;
+    worker.scale(i, ofExpert[at]);
+  }
+}
 
 /// The dequantizer of a Config that multiplies weights as they are.
 struct NoDequantizer {};

@@ -7,8 +7,8 @@
 //
 // The codes, scales and zero points of a stage, in the order of fragments
 // (math/slabs.cuh), become registers of two elements that are multiplied:
-// (code - zero point) * scale * second scale, rounded once, bit for bit as
-// dequantize.cuh has it, or a power of two less: sums are multiplied by that.
+// (code - zero point) * scale, rounded once, bit for bit as dequantize.cuh has
+// it, or a power of two less. Sums are multiplied by that and by second scales.
 //
 //===----------------------------------------------------------------------===//
 
@@ -55,14 +55,10 @@ slabFloats(const unsigned (&words)[Slabs<kBits<Weight>>::kStepWords], int part,
 /// The scales of a group of a thread's two rows.
 template <class Config>
 __device__ __forceinline__ void
-slabScales(const typename Config::Scale (&scales)[2], const float (&second)[2],
-           float (&to)[2]) {
+slabScales(const typename Config::Scale (&scales)[2], float (&to)[2]) {
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 2; ++i)
     to[i] = toFloat(scales[i]);
-    if constexpr (Config::kSecondScale)
-      to[i] *= second[i];
-  }
 }
 
 /// What a converter has if it says nothing else. prepare takes the numbers of a
@@ -72,8 +68,6 @@ struct SlabOperands {
   static constexpr bool kHasLarge = false;
   /// Whether registers are left for multiplies in pairs.
   static constexpr bool kLeavesRegisters = false;
-  /// Whether the sums take the second scales.
-  static constexpr bool kSecondOfSums = false;
   /// What the sums of the thread's row 0 or 1 are multiplied by.
   static constexpr float ofRow(int) { return 1.0f; }
 };
@@ -86,9 +80,8 @@ template <class Config> struct SlabByFloats : SlabOperands {
   float scale[2], zero[2];
 
   __device__ __forceinline__ void prepare(const Scale (&scales)[2],
-                                          const unsigned (&zeros)[2],
-                                          const float (&second)[2]) {
-    slabScales<Config>(scales, second, scale);
+                                          const unsigned (&zeros)[2]) {
+    slabScales<Config>(scales, scale);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
       zero[i] = Config::kZeroPoint ? float(static_cast<signed char>(zeros[i]))
@@ -112,8 +105,7 @@ template <class Config> struct SlabHalves : SlabOperands {
   unsigned scale[2], zero[2]; ///< twice the number
 
   __device__ __forceinline__ void prepare(const f16 (&scales)[2],
-                                          const unsigned (&zeros)[2],
-                                          const float (&)[2]) {
+                                          const unsigned (&zeros)[2]) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       scale[i] = unsigned(scales[i].bits) * 0x10001u;
@@ -167,8 +159,7 @@ template <class Config> struct SlabBfloats : SlabOperands {
   unsigned zero[2];
 
   __device__ __forceinline__ void prepare(const bf16 (&scales)[2],
-                                          const unsigned (&zeros)[2],
-                                          const float (&)[2]) {
+                                          const unsigned (&zeros)[2]) {
     constexpr unsigned k2To96 = 0x6f806f80u;
     // -2^-30 for both rows, or -2^-34 and -2^-30: -8 or -128 / ofRow.
     constexpr unsigned kOfCode0 = kNibbles ? 0xb080ae80u : 0xb080b080u;
@@ -222,15 +213,15 @@ __device__ __forceinline__ unsigned slabE2m1(unsigned word, int part) {
 template <class Config> struct SlabE2m1 : SlabOperands {
   using Input = typename Config::Input;
   using Scale = typename Config::Scale;
-  static constexpr bool kHasLarge = true;
+  /// Those of e4m3 often are: all take the two multiplies.
+  static constexpr bool kHasLarge = !kSame<Scale, e4m3>;
   static constexpr float kPower = 0x1p126f;
   float scale[2];
   bool isLarge;
 
   __device__ __forceinline__ void prepare(const Scale (&scales)[2],
-                                          const unsigned (&)[2],
-                                          const float (&second)[2]) {
-    slabScales<Config>(scales, second, scale);
+                                          const unsigned (&)[2]) {
+    slabScales<Config>(scales, scale);
     // NaN counts as large.
     isLarge = !(fabsf(scale[0]) < 2.0f && fabsf(scale[1]) < 2.0f);
   }
@@ -241,7 +232,7 @@ template <class Config> struct SlabE2m1 : SlabOperands {
     float first = __uint_as_float(bits << 16);
     float other = __uint_as_float(bits & 0xffff0000u);
     float factor = scale[part % 2];
-    if constexpr (kLarge)
+    if constexpr (kLarge || !kHasLarge)
       first *= kPower, other *= kPower; // exact
     else
       factor *= kPower;
@@ -249,8 +240,7 @@ template <class Config> struct SlabE2m1 : SlabOperands {
   }
 };
 
-/// e2m1 to bf16, with scales of 8 bits. Products of the two are exact: the sums
-/// take the second scales.
+/// e2m1 to bf16, with scales of 8 bits. Products of the two are exact.
 ///
 /// Operands are the weights times 2^-30 for scales of 2^-89 to 2^31 and 0. With
 /// smaller scales they are off by at most 2^-132, and with larger ones they are
@@ -258,12 +248,11 @@ template <class Config> struct SlabE2m1 : SlabOperands {
 template <class Config> struct SlabE2m1Bfloats : SlabOperands {
   using Scale = typename Config::Scale;
   static constexpr bool kLeavesRegisters = kSame<Scale, ue8m0>;
-  static constexpr bool kSecondOfSums = true;
   static constexpr float ofRow(int) { return 0x1p30f; }
   unsigned scale[2]; ///< twice the number times 2^96
 
-  __device__ __forceinline__ void
-  prepare(const Scale (&scales)[2], const unsigned (&)[2], const float (&)[2]) {
+  __device__ __forceinline__ void prepare(const Scale (&scales)[2],
+                                          const unsigned (&)[2]) {
     constexpr unsigned k2To96 = 0x6f806f80u;
     unsigned both;
     if constexpr (kSame<Scale, ue8m0>)
@@ -282,8 +271,7 @@ template <class Config> struct SlabE2m1Bfloats : SlabOperands {
 template <class Config> constexpr auto slabConverterOf() {
   using Input = typename Config::Input;
   using Weight = typename Config::Weight;
-  constexpr bool kAlike =
-      kSame<typename Config::Scale, Input> && !Config::kSecondScale;
+  constexpr bool kAlike = kSame<typename Config::Scale, Input>;
   if constexpr (kAlike && kSame<Input, bf16> &&
                 (kSame<Weight, i4> || kSame<Weight, i8>))
     return SlabBfloats<Config>();
@@ -380,7 +368,7 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
   /// The factor of a row's sums, from second scale i on.
   __device__ __forceinline__ float ofSums(int row, int i) const {
     float factor = Converter::ofRow(row);
-    if constexpr (Config::kSecondScale && Converter::kSecondOfSums)
+    if constexpr (Config::kSecondScale)
       factor *= second[i];
     return factor;
   }
@@ -430,11 +418,11 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
     }
   };
 
-  /// The slab of a warp in a block of a stage. stage: its shared address. pair:
-  /// the thread's rows among its own. blockOfK: the block along k.
-  __device__ __forceinline__ Slab load(unsigned stage, int block, int warp,
-                                       int lane, int pair,
-                                       int blockOfK = 0) const {
+  /// The slab of a warp in a block of a stage. stage: its shared address.
+  /// blockOfK: the block along k.
+  static __device__ __forceinline__ Slab load(unsigned stage, int block,
+                                              int warp, int lane,
+                                              int blockOfK = 0) {
     using Stage = SlabStage<Config>;
     int number = Stage::groupOf(blockOfK) * 64 + warp * 16;
     return read<64>(
@@ -444,19 +432,17 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
         stage + unsigned(Stage::kScales + block * Stage::kScaleBytes +
                          number * int(sizeof(Scale))),
         stage + unsigned(Stage::kZeros + block * Stage::kZeroBytes + number),
-        lane, pair);
+        lane);
   }
 
   /// A slab whose codes, scales and zero points begin at these shared
   /// addresses. kRows: numbers from a group to the next one.
   template <int kRows>
-  __device__ __forceinline__ Slab read(unsigned codes, unsigned scales,
-                                       unsigned zeros, int lane,
-                                       int pair = 0) const {
+  static __device__ __forceinline__ Slab read(unsigned codes, unsigned scales,
+                                              unsigned zeros, int lane) {
     Slab slab;
     loadCodes<Codes>(codes, lane, slab.words);
-    int ofLane = lane / 4 * 2, first = kPairs > 1 ? 2 * pair : 0;
-    const float own[2] = {second[first], second[first + 1]};
+    int ofLane = lane / 4 * 2;
     scales += unsigned(ofLane * int(sizeof(Scale)));
     zeros += unsigned(ofLane);
 #pragma unroll
@@ -468,7 +454,7 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
         unsigned both = ptx::loadSharedHalf(zeros + unsigned(group * kRows));
         zero[0] = both & 0xffu, zero[1] = both >> 8;
       }
-      slab.converters[group].prepare(of, zero, own);
+      slab.converters[group].prepare(of, zero);
     }
     slab.findLarge();
     return slab;

@@ -173,7 +173,7 @@ struct FromRegisters {
 #pragma unroll
       for (int atom = 0; atom < kAtoms; ++atom)
         slabs[atom] = scales.load(operands.weights(ring.stage),
-                                  operands.block + atom, warp, lane, atom);
+                                  operands.block + atom, warp, lane);
       auto release = [&] {
         if (k > steps.first)
           operands.giveBack(last);

@@ -192,7 +192,7 @@ __device__ __forceinline__ void multistageSlabs(SlabCopier<Config> &copier,
       int slab = worker.firstSlab + i;
       slabs[i] =
           scaling.load(stage + unsigned(R::kLhsBytes), slab / kSlabsOfBlock,
-                       slab % kSlabsOfBlock, lane, i, blockOfK);
+                       slab % kSlabsOfBlock, lane, blockOfK);
     }
   };
   ptx::waitForCopies<kStages - 2>();

@@ -252,13 +252,13 @@ template <class Config, int kColumns, class Items> struct SlabStream {
   static constexpr int kScaleBytes = int(sizeof(typename Config::Scale));
   /// Slabs whose codes a thread has at a time. Codes with exponents need more
   /// registers to convert: four of them spilled.
-  static constexpr int kOfPass =
-      Scaling::Converter::kHasLarge ? minimum(G::kUnitSlabs, 2) : G::kUnitSlabs;
+  static constexpr int kOfPass = kSame<typename Config::Weight, i4>
+                                     ? G::kUnitSlabs
+                                     : minimum(G::kUnitSlabs, 2);
 
   /// Adds the products of the slabs in a slot.
-  __device__ __forceinline__ void
-  multiply(const float (&second)[G::kUnitSlabs][2], unsigned slot, bool both,
-           Sums &sums) const {
+  __device__ __forceinline__ void multiply(unsigned slot, bool both,
+                                           Sums &sums) const {
     // Rows that the tile lacks are read as others: nobody looks at their sums.
     unsigned rows =
         slot + unsigned(G::kLhs +
@@ -278,12 +278,11 @@ template <class Config, int kColumns, class Items> struct SlabStream {
         for (int i = 0; i < kOfPass; ++i) {
           const int slab = first + i;
           const int number = group * G::kRows + slab * Codes::kSlabRows;
-          slabs[i] = Scaling(second[slab])
-                         .template read<G::kRows>(
-                             slot + unsigned((ofStep * G::kUnitSlabs + slab) *
-                                             Codes::kSlabBytes),
-                             slot + unsigned(G::kScales + number * kScaleBytes),
-                             slot + unsigned(G::kZeros + number), lane);
+          slabs[i] = Scaling::template read<G::kRows>(
+              slot +
+                  unsigned((ofStep * G::kUnitSlabs + slab) * Codes::kSlabBytes),
+              slot + unsigned(G::kScales + number * kScaleBytes),
+              slot + unsigned(G::kZeros + number), lane);
           isLarge |= Scaling::Converter::kHasLarge && slabs[i].isLarge;
         }
         if (isLarge) [[unlikely]]
@@ -386,7 +385,7 @@ template <class Config, int kColumns, class Items> struct SlabStream {
           // written next any more.
           __syncwarp();
           copy(true);
-          multiply(second, ring + readSlot,
+          multiply(ring + readSlot,
                    !G::kOdd || step % G::kSteps < G::kSteps - 1, sums);
           advance(readSlot);
         }
