@@ -266,10 +266,9 @@ Result<Workload::Touched> Workload::countTouched(Run &run, int64_t tokens) {
     return ok.takeError();
   if (Result<void> ok = device.synchronize(); !ok)
     return ok.takeError();
-  // A column for each pair of a token, shared experts last.
-  std::vector<int32_t> ids(size_t(tokens * (topK + sharedExperts)));
-  if (Result<void> ok = device.download(ids.data(), run.ids.data(),
-                                        ids.size() * sizeof(int32_t));
+  std::vector<int32_t> ids(size_t(run.ids.bytes()) / sizeof(int32_t));
+  if (Result<void> ok =
+          device.download(ids.data(), run.ids.data(), run.ids.bytes());
       !ok)
     return ok.takeError();
   Touched touched;

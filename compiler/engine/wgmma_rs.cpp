@@ -24,14 +24,16 @@ using namespace moec::compiler;
 namespace {
 constexpr Measured kMeasured = {"bench/notes/weight-only-h100.md",
                                 "2026-11-24"};
-/// Rows of a tile where experts have many tokens more than others.
-constexpr Measured kSkewed = {"bench/notes/skewed-h100.md", "2026-11-27"};
+/// Rows of a tile of experts with 40 to 110 tokens.
+constexpr Measured kMiddle = {"bench/notes/weight-only-h200.md", "2026-11-29"};
 
 // clang-format off
 constexpr TileRule kTileRules[] = {
     {.elementBytes = 2, .rows = 16, .most = 12, .measured = kMeasured},
     {.elementBytes = 2, .rows = 32, .most = 20, .measured = kMeasured},
-    {.elementBytes = 2, .rows = 64, .most = 64, .measured = kSkewed},
+    {.elementBytes = 2, .rows = 64, .most = 44, .measured = kMiddle},
+    {.elementBytes = 2, .rows = 112, .most = 104, .step = 16, .measured = kMiddle, .weights = "i4"},
+    {.elementBytes = 2, .rows = 96, .most = 88, .step = 16, .measured = kMiddle},
     {.elementBytes = 2, .rows = 160, .step = 16, .measured = kMeasured, .weights = "i4"},
     {.elementBytes = 2, .rows = 144, .step = 16, .measured = kMeasured, .weights = "f4E2M1FN i8 f8E4M3FN", .leavesFewRegisters = true},
     {.elementBytes = 2, .rows = 128, .step = 16, .measured = kMeasured},
@@ -59,6 +61,8 @@ constexpr Row kRows[] = {
     {.tileM = 32, .tileN = 128, .stages = 8, .warpgroupRows = 64, .ctasPerSm = 2, .behindOthers = true},
     {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64, .ctasPerSm = 2},
     {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64},
+    {.tileM = 96, .tileN = 128, .stages = 6, .warpgroupRows = 128, .ctasPerSm = 2, .measured = kMiddle},
+    {.tileM = 112, .tileN = 128, .stages = 5, .warpgroupRows = 128, .ctasPerSm = 2, .measured = kMiddle},
     {.tileM = 160, .tileN = 256, .stages = 5, .warpgroupRows = 128, .firstAbove = 32 << 20, .groupM = 4},
     {.tileM = 160, .tileN = 256, .stages = 5, .warpgroupRows = 128},
     {.tileM = 144, .tileN = 256, .stages = 5, .warpgroupRows = 128, .firstAbove = 32 << 20, .groupM = 4},
