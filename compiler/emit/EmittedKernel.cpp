@@ -32,7 +32,7 @@ std::string KernelText::source(std::string_view entry) const {
   return text + fmt::format(R"(
 {}
 {}
-static_assert(moe::sharedBytes<Config>() == {},
+static_assert(moe::sharedBytes<Config>() {} {},
               "manifest and kernel disagree on shared memory");
 
 extern "C" __global__ void __launch_bounds__({}, {})
@@ -40,8 +40,9 @@ extern "C" __global__ void __launch_bounds__({}, {})
   {}<Config>(args);
 }}
 )",
-                            arguments.text(), config.text(), sharedBytes,
-                            threads, minCtasPerSm, entry, function);
+                            arguments.text(), config.text(),
+                            sharesMore ? "<=" : "==", sharedBytes, threads,
+                            minCtasPerSm, entry, function);
 }
 
 std::string compiler::schemeName(moe::ProgramOp program) {

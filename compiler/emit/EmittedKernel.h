@@ -34,6 +34,7 @@ struct KernelText {
   int64_t threads = 0;
   int64_t minCtasPerSm = 1;
   int64_t sharedBytes = 0;
+  bool sharesMore = false; ///< than the kernel uses: see launchBytes
 
   /// The whole source with the entry called `entry`.
   std::string source(std::string_view entry) const;

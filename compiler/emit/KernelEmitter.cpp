@@ -112,6 +112,7 @@ void Emitter::begin(const Expression &grid) {
       out.cluster[i] = extent;
   out.text.minCtasPerSm = schedule.getResidentCtas();
   out.text.sharedBytes = plan.getSharedBytes();
+  out.text.sharesMore = mlir::isa<moe::GemvScheduleAttr>(schedule);
   out.tile = plan.getLabel();
   out.grid.persistent = schedule.getPersistent();
   if (out.grid.persistent) {

@@ -109,6 +109,14 @@ int64_t compiler::sharedBytes(const GemvProblem &problem,
   return operand + schedule.warps * schedule.stages * problem.parts * row;
 }
 
+int64_t compiler::launchBytes(int64_t sharedBytes, int64_t ctasPerSm,
+                              const Hardware &hardware) {
+  constexpr int64_t kStep = 128;
+  const int64_t ofMore = hardware.sharedPerSm / (ctasPerSm + 1);
+  const int64_t least = (ofMore - kReservedPerCta) / kStep * kStep + kStep;
+  return std::max(sharedBytes, least);
+}
+
 /// Two CTAs of such a schedule fit a multiprocessor. bytes: of shared memory.
 static bool servesBeside(const GemvProblem &problem,
                          const GemvSchedule &schedule, int64_t bytes,

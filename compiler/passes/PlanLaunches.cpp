@@ -140,6 +140,10 @@ void Planner::planFewTokens() {
       gemvProblem(matmul, schedule.getBlockTokens()),
       {.warps = warps, .stages = schedule.getStages(), .unitRows = unitRows});
   if (matmul.readsFragments()) {
+    Hardware hardware;
+    if (findHardware(program.getTarget().getArch().str(),
+                     program.getTarget().getGpu().str(), hardware))
+      sharedBytes = launchBytes(sharedBytes, schedule.getCtasPerSm(), hardware);
     grid = symbol("rows") * Expression(int64_t(matmul.getN()) / unitRows);
     return;
   }
