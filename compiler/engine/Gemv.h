@@ -95,9 +95,9 @@ struct GemvSchedule {
 
 /// Dynamic shared memory; what the kernel's sharedBytes() says.
 int64_t sharedBytes(const GemvProblem &problem, const GemvSchedule &schedule);
-/// What a launch asks for: so much that a multiprocessor holds no more CTAs
-/// than the schedule says. CTAs start while the launch in front ends, and more
-/// of them would gather where that one ends first.
+/// Dynamic shared memory that a launch asks for: so much that a multiprocessor
+/// holds no more CTAs than the schedule says. CTAs start while the launch in
+/// front ends, and more of them would gather where that one ends first.
 int64_t launchBytes(int64_t sharedBytes, int64_t ctasPerSm,
                     const Hardware &hardware);
 

@@ -65,7 +65,7 @@ struct Scales {
   float ofRhs(int64_t expert, const RowOrder::Row &row, int64_t column) const {
     return at(rhs, expert, row, column);
   }
-  /// What sums of a row of the weight are multiplied by.
+  /// The factor of the sums of a row of the weight.
   float secondOf(int64_t expert, const RowOrder::Row &row) const {
     if (!second)
       return 1;

@@ -61,14 +61,14 @@ slabScales(const typename Config::Scale (&scales)[2], float (&to)[2]) {
     to[i] = toFloat(scales[i]);
 }
 
-/// What a converter has if it says nothing else. prepare takes the numbers of a
-/// group of the thread's two rows; element makes register `part`.
+/// The defaults of a converter. prepare takes the numbers of a group of the
+/// thread's two rows; element makes register `part`.
 struct SlabOperands {
   /// Whether scales that are large take instructions of their own.
   static constexpr bool kHasLarge = false;
   /// Whether registers are left for multiplies in pairs.
   static constexpr bool kLeavesRegisters = false;
-  /// What the sums of the thread's row 0 or 1 are multiplied by.
+  /// The factor of the sums of the thread's row 0 or 1.
   static constexpr float ofRow(int) { return 1.0f; }
 };
 
@@ -213,7 +213,7 @@ __device__ __forceinline__ unsigned slabE2m1(unsigned word, int part) {
 template <class Config> struct SlabE2m1 : SlabOperands {
   using Input = typename Config::Input;
   using Scale = typename Config::Scale;
-  /// Those of e4m3 often are: all take the two multiplies.
+  /// Scales of e4m3 often are large: all of them take both multiplies.
   static constexpr bool kHasLarge = !kSame<Scale, e4m3>;
   static constexpr float kPower = 0x1p126f;
   float scale[2];
