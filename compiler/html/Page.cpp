@@ -124,7 +124,8 @@ std::string heldText(JsonReader &layer) {
                 stride = numberOf(*local, "stride", 1);
   if (count < 1 || count == numberOf(layer, "num_experts", count))
     return "";
-  if (begin < 0 || begin > kMost || count > kMost || stride > kMost)
+  if (begin < 0 || begin > kMost || count > kMost || stride < 1 ||
+      stride > kMost)
     return countText(count);
   return expertsText(begin, count, stride);
 }

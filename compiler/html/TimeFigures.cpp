@@ -77,6 +77,12 @@ Times timesOf(const Report &report, const Target &target, const Bench *bench) {
   return times;
 }
 
+/// Letters that fit into a width. Numbers of another file may be any, and their
+/// shares no number.
+size_t lettersIn(double width) {
+  return width > 0 && width < kFigureWidth ? size_t(width / kLetterWidth) : 0;
+}
+
 double floorOf(const Times &times, const LayerPrediction &row) {
   return std::max(times.memoryFloor(row.bytes), times.matmulFloor(row.flops));
 }
@@ -261,7 +267,7 @@ std::string shareBars(const Target &target, const Times &times) {
                            kernel.bound),
                classOf(workOfKernel(*row.variant, kernel.kernel)));
       svg.rect(x, y, std::max(width - 1.5, 0.5), kRow - 5, "region", 3);
-      if (const auto letters = size_t(std::max(width - 14, 0.0) / 6.7);
+      if (const size_t letters = lettersIn(width - 14);
           letters >= std::min<size_t>(name.size(), 5))
         svg.text(x + 7, y + 14, shortened(name, std::max<size_t>(letters, 2)),
                  "mono");
@@ -323,15 +329,16 @@ std::string timeline(const Target &target, const Times &times) {
       svg.close();
       // Beside the bar, on the side with more room.
       if (x + width / 2 < kLeft + inside / 2)
-        svg.text(x + width + 6, y + 15,
-                 shortened(name, size_t((kFigureWidth - x - width - 12) /
-                                        kLetterWidth)),
-                 "mono");
+        svg.text(
+            x + width + 6, y + 15,
+            shortened(name, std::max<size_t>(
+                                lettersIn(kFigureWidth - x - width - 12), 2)),
+            "mono");
       else
-        svg.text(x - kEarly - 6, y + 15,
-                 shortened(name, size_t(std::max(x - kEarly - 12, 8.0) /
-                                        kLetterWidth)),
-                 "mono", "end");
+        svg.text(
+            x - kEarly - 6, y + 15,
+            shortened(name, std::max<size_t>(lettersIn(x - kEarly - 12), 2)),
+            "mono", "end");
       begin += kernel.microseconds;
       y += kRow;
     }
