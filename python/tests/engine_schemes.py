@@ -202,7 +202,7 @@ def spoilt(case: Any, name: str, number: float, which: Collection[int]) -> Any:
 
     def store(numbers: Tensor, random: torch.Generator) -> Stored:
         nonlocal count
-        made = case.store(numbers, random)
+        made: Stored = case.store(numbers, random)
         if count in which:
             made.tensors[name].fill_(number)
         count += 1

@@ -137,3 +137,10 @@ def test_a_scale_that_is_no_scale(vllm_engine: Any, name: str, number: float) ->
         case = schemes.spoilt(CASES["ModelOpt fp8"], name, number, which)
         with pytest.raises(moec.InvalidArgument, match=rf"value '{value}': expert \d+ holds .*finite and above 0"):
             layers.build(vllm_engine, case, "cpu")
+
+
+def test_blocks_that_tensor_parallel_splits(vllm_engine: Any) -> None:
+    """vLLM repeats the scales of a shard that is narrower than a block, and keeps the layer."""
+    with pytest.raises(moec.NotSupported, match=r"cannot serve layer .*: blocks of \[128, 128\] that tensor parallel splits"):
+        layers.build(vllm_engine, CASES["fp8 block"], "cpu", tp_size=4, intermediate_size=256)
+    assert layers.build(vllm_engine, CASES["fp8 block"], "cpu", tp_size=2, intermediate_size=512).runner
