@@ -229,7 +229,7 @@ def make(moec, folder, chosen):
 
 def run_package(moec_run, device, folder, case, environment_of):
     """(tokens, SHA-256, or what went wrong) of each run of a package."""
-    name, scheme, _, _, counts, numbers = case
+    name, _, _, _, counts, numbers = case
     package = folder / "packages" / name
     manifest = json.loads((package / "manifest.json").read_text())
     results = []
@@ -240,7 +240,7 @@ def run_package(moec_run, device, folder, case, environment_of):
         words = inputs_of(manifest, numbers, tokens, files)
         try:
             done = subprocess.run([moec_run, package, f"--device={device}", f"--tokens={tokens}", *words, f"--output=out={out}"],
-                                  capture_output=True, text=True, timeout=LIMIT, env={**os.environ, **environment_of(scheme)})
+                                  capture_output=True, text=True, timeout=LIMIT, env={**os.environ, **environment_of(case)})
         except subprocess.TimeoutExpired:
             results.append((tokens, f"no end after {LIMIT} s"))
             continue
@@ -311,7 +311,7 @@ def main():
     environment = {"MOEC_CACHE_DIR": str(folder / "cache"), "MOEC_TUNED_STORE": "off"}
     moec_run = (arguments.bin or folder / "bin") / "moec-run"
 
-    def environment_of(_scheme):
+    def environment_of(_):
         return environment
 
     if arguments.device == "emulated":
@@ -324,8 +324,10 @@ def main():
             return 77
         environment |= {"MOEC_NVRTC_PATH": real, "MOEC_WORKER": "off", "MOEC_JOBS": "1"}
 
-        def environment_of(scheme):
-            return {**environment, "MOEC_EMULATOR": f"{moec_testing.emulator_settings('sm_90a', scheme, arguments.timing)} sums={arguments.sums}"}
+        def environment_of(case):
+            words = moec_testing.emulator_settings("sm_90a", case[1], arguments.timing)
+            # A tile is split where there are more SMs than tiles.
+            return {**environment, "MOEC_EMULATOR": f"{words} sums={arguments.sums} sms={132 if case[2] is SPLIT else 8}"}
 
     name = card() if arguments.device == "cuda" else f"emulator, sums={arguments.sums}"
     known = {} if arguments.write else recorded()

@@ -31,10 +31,10 @@ TOKENS, OPTIONS = "7,33", ["--routing=skewed", "--seed=5"]
 # Packages take so many tokens, if the fault needs no more: fewer kernels are compiled.
 MOST_TOKENS = 64
 FEW_TOKENS = 8
-# The fewest rows of which the second matmul goes in slices: the emulated GPU is slow.
-SLICES = ("fp8_block", "wgmma", {**testing.NO_METHOD, "routing_method": "renormalize", **cases.SANITIZED_SLICES, "has_bias": False}, 576)
 # A last stage that is half full has scales that nothing wrote, by which kernels of this scheme branch and then drop what follows.
 BRANCH_ON_DROPPED = testing.BRANCH_ON_DROPPED | {"mxfp4_w4a16"}
+# SMs of the layer whose tiles are split where they are fewer than these.
+MANY_SMS = {"split": 132}
 # Seconds that a run may take before it counts as hanging.
 LIMIT = 300
 TIMED_OUT = 124
@@ -72,12 +72,13 @@ class Runs:
     def __init__(self, tools, work):
         self.tools, self.work, self.known = tools, work, {}
 
-    def check(self, package, scheme, timing, arguments):
+    def check(self, package, kind, timing, arguments):
         """(green, a line about what was seen) of one package in one timing."""
         status, output, errors = testing.run(
             [self.tools.moec_check, package, "--device=emulated", "--check", "--alone", "--json", *arguments], LIMIT,
             MOEC_NVRTC_PATH=nvrtc.find(), MOEC_CACHE_DIR=self.work / "cache", MOEC_WORKER="off",
-            MOEC_EMULATOR=f"arch=sm_90a timing={timing} checks={'races' if scheme in BRANCH_ON_DROPPED else 'all'}",
+            MOEC_EMULATOR=f"arch=sm_90a timing={timing} checks={'races' if kind[0] in BRANCH_ON_DROPPED else 'all'} "
+                          f"sms={MANY_SMS.get(kind[2], 8)}",
             MOEC_JOBS="1", MOEC_TUNED_STORE="off")
         reports = [line for line in errors.splitlines() if line.startswith("emulator:")]
         if reports:
@@ -94,10 +95,10 @@ class Runs:
             return False, "values: " + str(wrong[0].get("text", wrong[0]))
         raise RuntimeError(f"moec-check exited with {status}: {errors.strip()[-300:]}")
 
-    def sound(self, package, scheme, timing, arguments):
+    def sound(self, package, kind, timing, arguments):
         key = package, timing, tuple(arguments)
         if key not in self.known:
-            self.known[key] = self.check(package, scheme, timing, arguments)
+            self.known[key] = self.check(package, kind, timing, arguments)
             if not self.known[key][0]:
                 print(f"RED WITHOUT A FAULT {package.name} {timing}: {self.known[key][1][:300]}", flush=True)
         return self.known[key][0]
@@ -109,8 +110,8 @@ class Runs:
         base = packages / maker.Maker.sound_name(*kind)
         try:
             for timing in TIMINGS:
-                green, seen = self.check(package, kind[0], timing, arguments)
-                if not green and not self.sound(base, kind[0], timing, arguments):
+                green, seen = self.check(package, kind, timing, arguments)
+                if not green and not self.sound(base, kind, timing, arguments):
                     return "unsound", "the package without the fault is red"
                 if not green:
                     return "red", f"{timing}: {seen}"
@@ -143,8 +144,7 @@ def main():
     work = Path(options.work)
     work.mkdir(parents=True, exist_ok=True)
     # The emulated GPU has few SMs: as few experts give each of them tiles in turn.
-    cases.MUTANT_EXPERTS = {}
-    cases.MUTANT_LAYERS["slices"], cases.MUTANT_GPU["sm_90a"] = SLICES, [f"--gpu={maker.SLICED_GPU}"]
+    cases.MUTANT_EXPERTS, cases.MUTANT_GPU["sm_90a"] = {}, [f"--gpu={maker.SLICED_GPU}"]
     words = options.only.split(",")
     every = options.all or options.only or testing.runs_all()
     chosen = [one for one in mutants.load_mutants() if one.kind == "template" and "NotEmulated" not in one.fields and
