@@ -48,7 +48,7 @@ CASES = [
     ({"quant_config": "nvfp4"}, "a1_scale", (0, NAN), (1,), POSITIVE),
     ({"quant_config": "nvfp4"}, "w13_second_scale", (0, -1, INF), (1,), POSITIVE),
     ({"quant_config": "nvfp4"}, "w2_scale", (0x7F, 0xFF), (0, 0x7E), SCALE),
-    ({"quant_config": "mxfp4_w4a16"}, "w13_scale", (255,), (0, 254), SCALE),
+    ({"quant_config": "mxfp4_w4a16"}, "w13_scale", (255,), (0, 157), SCALE),
     ({"quant_config": "mxfp8"}, "w2_scale", (255,), (0,), SCALE),
     ({"has_bias": True}, "b13", (INF, NAN), (0, -1), FINITE),
     ({"has_bias": True, "in_dtype": "f32", "quant_config": "f32"}, "b2", (INF,), (0,), FINITE),

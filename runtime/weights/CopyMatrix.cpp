@@ -69,6 +69,9 @@ std::string_view problemOfNumber(float stored, float number, float made,
     return "whose inverse is beyond the numbers of f32";
   if (std::isfinite(number) && !std::isfinite(made))
     return "which is beyond the numbers of that type";
+  // Kernels multiply codes by 2^96 times the scale (quant/slab_codes.cuh).
+  if (rule == NumberRule::Scale && std::fabs(number) >= 0x1p31f)
+    return "expected a scale below 2^31";
   const bool isScale =
       rule == NumberRule::Scale || rule == NumberRule::PositiveScale;
   if (isScale && number != 0 && made == 0)

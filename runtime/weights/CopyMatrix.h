@@ -57,8 +57,8 @@ enum class Conversion {
 enum class NumberRule {
   Any,
   Finite,
-  Scale,        ///< finite; only 0 becomes 0
-  PositiveScale ///< and above 0
+  Scale,        ///< below 2^31; only 0 becomes 0
+  PositiveScale ///< finite and above 0; does not become 0
 };
 
 /// Of a type as safetensors spells it to a manifest's element type; `packed`:

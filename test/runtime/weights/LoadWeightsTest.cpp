@@ -325,6 +325,12 @@ TEST(CopyMatrix, NumbersOfScales) {
                             "above 0",
                             number));
   }
+  for (float number : {0x1p31f, -0x1p31f, 0x1p100f})
+    EXPECT_EQ(copied(number, R::Scale),
+              fmt::format("holds {}, expected a scale below 2^31", number));
+  for (float number : {0x1.fffffep30f, -0x1.fffffep30f})
+    EXPECT_EQ(copied(number, R::Scale), "taken");
+  EXPECT_EQ(copied(0x1p100f, R::PositiveScale), "taken");
   EXPECT_EQ(copied(1e-40f, R::PositiveScale), "taken");
   EXPECT_EQ(copied(1e-40f, R::PositiveScale, true),
             "holds 1e-40, whose inverse is beyond the numbers of f32");
