@@ -148,7 +148,7 @@ __device__ __forceinline__ void twice(unsigned pair, unsigned (&to)[2]) {
 /// 2^31 and 0. With smaller scales they are off by at most 2^-132, and with
 /// larger ones they are infinite or NaN.
 template <class Config> struct SlabBfloats : SlabOperands {
-  static constexpr bool kLeavesRegisters = true;
+  static constexpr bool kLeavesRegisters = !Config::kZeroPoint;
   static constexpr int kCodeBits = kBits<typename Config::Weight>;
   static constexpr bool kNibbles = kCodeBits == 4;
   static constexpr float ofRow(int row) {
