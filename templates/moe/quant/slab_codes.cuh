@@ -132,21 +132,22 @@ template <class Config> struct SlabHalves : SlabOperands {
   }
 };
 
-/// Each half of a pair twice.
+/// Copies each half of a pair to both halves of a register.
 __device__ __forceinline__ void twice(unsigned pair, unsigned (&to)[2]) {
   to[0] = __byte_perm(pair, 0, 0x1010);
   to[1] = __byte_perm(pair, 0, 0x3232);
 }
 
-/// i4 and i8 to bf16, with scales of bf16. An integer in the lowest 8 bits of a
-/// bf16 is that integer times 2^-133, subnormal or not, so that codes need no
-/// conversion: a register is their bits times the scale, less the zero point
-/// times the scale, rounded once. What the power of two lacks is multiplied to
-/// the sums. Nibbles of the row 8 behind stand 4 bits higher.
+/// i4 and i8 to bf16, with scales of bf16. The lowest 8 bits of a bf16 hold an
+/// integer times 2^-133, whether or not that is subnormal. So masked codes are
+/// numbers already: one fma multiplies them by the scale, subtracts the zero
+/// point times the scale, and rounds once. The sums are multiplied by ofRow to
+/// undo the power of two. Nibbles of row 1 stand 4 bits higher than those of
+/// row 0, so its factor is 2^-4 of the other.
 ///
-/// Operands are those of SlabByFloats times 1 / ofRow for scales of 2^-89 to
-/// 2^31 and 0. With smaller scales they are off by at most 2^-132, and with
-/// larger ones they are infinite or NaN.
+/// An operand times ofRow equals that of SlabByFloats for scales of 0 and from
+/// 2^-89 to 2^31. A smaller scale gives an operand that is off by at most
+/// 2^-132, a larger one gives infinities and NaN.
 template <class Config> struct SlabBfloats : SlabOperands {
   static constexpr bool kLeavesRegisters = !Config::kZeroPoint;
   static constexpr int kCodeBits = kBits<typename Config::Weight>;
@@ -154,8 +155,9 @@ template <class Config> struct SlabBfloats : SlabOperands {
   static constexpr float ofRow(int row) {
     return kNibbles && row == 1 ? 0x1p33f : 0x1p37f;
   }
-  unsigned scale[2]; ///< twice the number times 2^96
-  /// Twice the operand of code 0, or the zero point as the bits of codes are.
+  unsigned scale[2]; ///< of a row, times 2^96, in both halves
+  /// The operand of code 0 or, with zero points, the zero point as an integer
+  /// in the place of the row's codes; in both halves.
   unsigned zero[2];
 
   __device__ __forceinline__ void prepare(const bf16 (&scales)[2],
@@ -173,7 +175,8 @@ template <class Config> struct SlabBfloats : SlabOperands {
     else
       twice(ptx::multiplyPair<bf16>(both, kOfCode0), zero);
   }
-  /// Twice the bits of a zero point of 8 bits, which has a sign.
+  /// Returns a signed zero point of 8 bits as codes of the row are, in both
+  /// halves.
   static __device__ __forceinline__ unsigned zeroOf(unsigned byte, int row) {
     if constexpr (!kNibbles)
       return ((byte & 0xffu) ^ 0x80u) * 0x10001u;
@@ -191,7 +194,7 @@ template <class Config> struct SlabBfloats : SlabOperands {
     unsigned codes;
     if constexpr (kNibbles)
       codes = words[0] >> 8 * (part / 2) & (row ? 0x00f000f0u : 0x000f000fu);
-    else // of 128 more
+    else // of the code plus 128
       codes = (words[part / 2] >> 8 * row & 0x00ff00ffu) ^ 0x00800080u;
     if constexpr (Config::kZeroPoint)
       return ptx::multiplyPair<bf16>(ptx::subtractPair<bf16>(codes, zero[row]),
@@ -242,14 +245,14 @@ template <class Config> struct SlabE2m1 : SlabOperands {
 
 /// e2m1 to bf16, with scales of 8 bits. Products of the two are exact.
 ///
-/// Operands are the weights times 2^-30 for scales of 2^-89 to 2^31 and 0. With
-/// smaller scales they are off by at most 2^-132, and with larger ones they are
-/// infinite or NaN.
+/// Operands are the weights times 2^-30 for scales of 0 and from 2^-89 to 2^31.
+/// A smaller scale gives an operand that is off by at most 2^-132, a larger one
+/// gives infinities and NaN.
 template <class Config> struct SlabE2m1Bfloats : SlabOperands {
   using Scale = typename Config::Scale;
   static constexpr bool kLeavesRegisters = kSame<Scale, ue8m0>;
   static constexpr float ofRow(int) { return 0x1p30f; }
-  unsigned scale[2]; ///< twice the number times 2^96
+  unsigned scale[2]; ///< of a row, times 2^96, in both halves
 
   __device__ __forceinline__ void prepare(const Scale (&scales)[2],
                                           const unsigned (&)[2]) {
@@ -355,7 +358,7 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
            sizeof(typename Config::Result) == 2;
   }
 
-  /// Multiplies finished sums by what operands lack.
+  /// Multiplies finished sums by the factors of their rows.
   template <class Fragment>
   __device__ __forceinline__ void scaleSums(Fragment &fragment) const {
     static_assert(Fragment::kSwapped);
@@ -365,7 +368,7 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
       fragment.scale(i, ofSums(row, 2 * pair + row));
     }
   }
-  /// The factor of a row's sums, from second scale i on.
+  /// The factor of the sums of row 0 or 1. i: of its second scale.
   __device__ __forceinline__ float ofSums(int row, int i) const {
     float factor = Converter::ofRow(row);
     if constexpr (Config::kSecondScale)
