@@ -57,8 +57,8 @@ std::vector<double> ticksOfTwo(const Axis &axis, int most) {
   return ticks;
 }
 
-/// Powers of ten; twice and five times them, too, where there are few of them
-/// and room.
+/// Returns powers of ten on the axis, and their multiples by two and five if it
+/// has less than three decades and room for ten ticks.
 std::vector<double> ticksOfTen(const Axis &axis, int most) {
   const double decades = std::log10(axis.most / axis.least);
   const int step = std::max(1, static_cast<int>(decades * 1.25 / most));

@@ -327,7 +327,7 @@ std::string timeline(const Target &target, const Times &times) {
         svg.rect(x - kEarly, y + 4, kEarly, kRow - 13, "region early", 2);
       svg.rect(x, y, width, kRow - 5, "region", 3);
       svg.close();
-      // Beside the bar, on the side with more room.
+      // The text stands on the side of the bar that has more room.
       if (x + width / 2 < kLeft + inside / 2)
         svg.text(
             x + width + 6, y + 15,

@@ -137,7 +137,7 @@ private:
   struct alignas(256) ZeroBlock {
     std::byte bytes[256] = {};
   };
-  DeviceMemory zeros; ///< of a weight that was not given and that no run reads
+  DeviceMemory zeros; ///< stands for a missing weight that no run reads
   std::vector<ZeroBlock> hostZeros; ///< the same on the host device
   std::vector<Span> spans;
   std::vector<EncodedMap> maps;

@@ -77,7 +77,7 @@ static Result<CudaDriver> openDriver() {
   return driver;
 }
 
-/// The emulator beside this library or program.
+/// Returns the path of the emulator that is installed with this binary.
 static Result<std::string> findEmulator() {
   const std::string own = parentFolder(runtime::pathOfOwnBinary());
   std::vector<std::string> searched;

@@ -141,9 +141,10 @@ struct CudaDriver {
   /// Opens the driver and calls cuInit, once a process. An absent library, a
   /// missing function or a machine without a GPU is NoDriver with the reason.
   static Result<const CudaDriver *> get();
-  /// Opens the emulator, libmoec-emulator.so, once a process. It lies next to
-  /// this library or program or in the folder `lib` beside its own. `arch` is
-  /// that of its GPUs; "": as MOEC_EMULATOR says. A later call has no say.
+  /// Opens libmoec-emulator.so once per process, from the folder of this
+  /// binary,
+  /// ../lib or ../../lib. `arch` is that of the emulated GPUs and wins over
+  /// MOEC_EMULATOR unless it is empty. A later call returns the first driver.
   static Result<const CudaDriver *> emulator(const std::string &arch);
 
   /// Success, or DriverFailed (Capturing for the driver's capture errors) that

@@ -65,7 +65,7 @@ struct Scales {
   float ofRhs(int64_t expert, const RowOrder::Row &row, int64_t column) const {
     return at(rhs, expert, row, column);
   }
-  /// The factor of the sums of a row of the weight.
+  /// Returns the second scale of a weight row, the factor of its sums.
   float secondOf(int64_t expert, const RowOrder::Row &row) const {
     if (!second)
       return 1;
@@ -73,8 +73,8 @@ struct Scales {
                                  : parts == 1 ? 0
                                               : row.part);
   }
-  /// A row of the weight: its elements become what they stand for beside the
-  /// second scale, rounded to the type that is multiplied.
+  /// Dequantizes a row of the weight without its second scale. The elements are
+  /// rounded to the type that is multiplied.
   void dequantize(Storage storage, Storage multiplied, int64_t expert,
                   const RowOrder::Row &row, std::vector<float> &weight) const {
     const float middle = middleOf(storage);

@@ -26,7 +26,7 @@ namespace moec::runtime {
 
 struct CacheEntry {
   std::string arch;
-  std::string name; ///< of its folder: the kernel and 16 digits of its key
+  std::string name; ///< its folder's: the kernel and 16 digits of the key
   uint64_t bytes = 0;
   time_t used = 0;      ///< when it was written, or read within an hour
   bool isOwn = false;   ///< this user may remove it

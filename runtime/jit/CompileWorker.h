@@ -38,10 +38,10 @@ namespace moec::runtime {
 /// program. An error says why there is none.
 Result<std::string> findWorker();
 
-/// A program of a binary: in its folder (a wheel), or in libexec/moec of a
-/// prefix whose bin/, lib/ or lib/<triplet>/ has it. Other `folders` begin at
-/// the folder of the binary. One that others than those of the binary may write
-/// is an error.
+/// Returns the path of a helper program of a binary. It is in the binary's
+/// folder (a wheel), or in libexec/moec of the prefix whose bin/, lib/ or
+/// lib/<triplet>/ has the binary. Other `folders` are relative to the binary's.
+/// A program that more users may write than the binary is an error.
 Result<std::string>
 programBeside(const std::string &binary, const std::string &name,
               std::initializer_list<const char *> folders = {

@@ -69,7 +69,7 @@ public:
     return {};
   }
 
-  /// Runs so many tokens, and leaves their output in `out`.
+  /// Runs a batch of tokens and leaves their output in `out`.
   Result<void> run(int64_t tokens, const Bytes &x, const Bytes &logits) {
     const runtime::ContextScope scope(*place.driver, place.context);
     std::vector<runtime::Tensor> tensors = {
@@ -304,7 +304,7 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(info.param.layout.name) + "_" + info.param.timing;
     });
 
-/// NCCL is a library of kernels of its own, which nothing emulates.
+/// NCCL brings kernels that the emulator does not run.
 TEST(EmulatedRanks, CollectivesNeedNccl) {
   const char *nvrtc = std::getenv("MOEC_NVRTC_PATH");
   if (!nvrtc || !*nvrtc)

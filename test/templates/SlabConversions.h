@@ -103,8 +103,9 @@ inline std::vector<Rows> rowsOf(const Case &of) {
   return all;
 }
 
-/// Whether bf16 `got` times ofRow is `wanted`, as SlabBfloats says: exactly, or
-/// off by what is nothing beside a usual weight, or neither is a number.
+/// Whether bf16 `got` times ofRow is `wanted`, as SlabBfloats says: exactly
+/// for scales of 0 and from 2^-89 to 2^31, within 2^-95 below, and not finite
+/// above.
 inline bool isScaled(unsigned got, float ofRow, unsigned wanted, float scale) {
   const double number = double(std::bit_cast<float>(got << 16)) * ofRow;
   const double exact = std::bit_cast<float>(wanted << 16);

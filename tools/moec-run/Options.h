@@ -53,7 +53,7 @@ struct Options {
   // No option of moec-run sets these; test/check has some.
   InputOptions inputs;
   bool capture = false, twice = false;
-  bool beside = true;   ///< on a GPU others run beside the second run
+  bool beside = true;   ///< other kernels run during a second run on a GPU
   int64_t sample = 256; ///< tokens that the reference takes on a GPU
   bool poison = true;   ///< outputs and workspace begin as 0xFF bytes
 };

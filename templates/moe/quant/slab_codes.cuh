@@ -64,7 +64,7 @@ slabScales(const typename Config::Scale (&scales)[2], float (&to)[2]) {
 /// The defaults of a converter. prepare takes the numbers of a group of the
 /// thread's two rows; element makes register `part`.
 struct SlabOperands {
-  /// Whether scales that are large take instructions of their own.
+  /// Whether large scales take other instructions.
   static constexpr bool kHasLarge = false;
   /// Whether registers are left for multiplies in pairs.
   static constexpr bool kLeavesRegisters = false;
