@@ -5,14 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Runs packages of all_to_all = one_sided with each rank in a thread and on an
-// emulated GPU. Kernels reach the windows of other GPUs by peer access, without
-// NCCL. Each rank must get the whole layer's output for its tokens, and the
-// emulator must report nothing.
+// Runs packages with each rank in a thread and on an emulated GPU. Kernels of
+// all_to_all = one_sided reach the windows of other GPUs by peer access;
+// gather_scatter is connected by the emulator's NCCL. Each rank must get the
+// whole layer's output for its tokens, and the emulator must report nothing.
 //
 //===----------------------------------------------------------------------===//
 
 #include "runtime/api/Context.h"
+#include "runtime/comm/Nccl.h"
+#include "runtime/comm/NcclLibrary.h"
 #include "runtime/comm/Peers.h"
 #include "runtime/host/RankGroup.h"
 #include "runtime/support/Sha256.h"
@@ -27,6 +29,14 @@ using runtime::cuda::CUstream;
 
 namespace {
 
+constexpr const char *kOneSided = ", all_to_all = \"one_sided\"";
+constexpr const char *kGatherScatter = ", all_to_all = \"gather_scatter\"";
+
+std::string emulatorPath() {
+  return std::string(std::getenv("MOEC_BINARY_DIR")) +
+         "/lib/libmoec-emulator.so";
+}
+
 comm::PeerOptions peerOptions(int64_t rank) {
   comm::PeerOptions options;
   options.ordinal = int(rank);
@@ -39,8 +49,10 @@ public:
   GpuRank(const Shares &shares, int64_t number)
       : host(takeRank(shares, number)), number(number) {}
 
-  /// Loads the package and connects it. All ranks do it together.
-  Result<void> open(const Shares &shares, host::RankGroup &group) {
+  /// Loads the package and connects it: by NCCL if there is an id, else within
+  /// the group. All ranks do it together.
+  Result<void> open(const Shares &shares, host::RankGroup &group,
+                    const std::optional<comm::UniqueId> &id) {
     place = TRY(runtime::CudaPlace::find(int(number)));
     const runtime::ContextScope scope(*place.driver, place.context);
     TRY(place.driver->check(
@@ -58,8 +70,16 @@ public:
         weights.push_back(TRY(allocate(pack.result, 1)));
     layer = TRY(runtime::Layer::create(package, weights, {}, stream));
     auto end = TRY(group.end(number));
-    std::shared_ptr<comm::Communicator> communicator =
-        TRY(comm::connectPeers(std::move(end), peerOptions(number)));
+    std::shared_ptr<comm::Communicator> communicator;
+    if (id) {
+      comm::NcclOptions nccl;
+      nccl.ranks = end->size(), nccl.rank = number;
+      nccl.ordinal = int(number), nccl.path = emulatorPath(), nccl.id = id;
+      communicator = TRY(comm::connectByNccl(nccl));
+    } else {
+      communicator =
+          TRY(comm::connectPeers(std::move(end), peerOptions(number)));
+    }
     constexpr int64_t kMaxTokens = 16;
     const int64_t bytes = TRY(package->workspaceBytes(kMaxTokens));
     workspace = TRY(runtime::DeviceMemory::allocate(place, uint64_t(bytes)));
@@ -156,8 +176,7 @@ void PrintTo(const Emulated &emulated, std::ostream *out) {
 /// process has others already: the driver is opened once.
 bool emulate(const std::string &settings) {
   static const std::string first = settings;
-  const std::string library =
-      std::string(std::getenv("MOEC_BINARY_DIR")) + "/lib/libmoec-emulator.so";
+  const std::string library = emulatorPath();
   if (const char *real = std::getenv("MOEC_NVRTC_PATH");
       real && real != library)
     setenv("MOEC_EMULATOR_NVRTC", real, /*overwrite=*/1);
@@ -219,8 +238,14 @@ TEST_P(OfEmulated, EachRankGetsTheLayerOfItsTokens) {
     ranks.back().host.takeWeights(whole);
   }
   auto group = *host::RankGroup::create(layout.ranks, {});
+  std::optional<comm::UniqueId> id;
+  if (std::string_view(layout.more) == kGatherScatter) {
+    const auto made = comm::makeUniqueId(emulatorPath());
+    ASSERT_TRUE(made) << made.error().message;
+    id = *made;
+  }
   ASSERT_NO_FATAL_FAILURE(inThreads(ranks, *group, [&](GpuRank &rank, int64_t) {
-    return rank.open(shares, *group);
+    return rank.open(shares, *group, id);
   }));
   const int64_t hidden = layout.hidden;
   const int64_t rowBytes = hidden * whole.layer.inputType->bytes;
@@ -272,8 +297,8 @@ TEST_P(OfEmulated, EachRankGetsTheLayerOfItsTokens) {
 
 /// A layout whose ranks have tokens of their own. Kernels round the
 /// intermediate like the host device but add in another order.
-Layout ofTwoGpus(Layout layout) {
-  layout.more = ", all_to_all = \"one_sided\"";
+Layout ofTwoGpus(Layout layout, const char *mode = kOneSided) {
+  layout.more = mode;
   layout.hidden = 128, layout.intermediate = 128;
   layout.tolerance = 0.02;
   return layout;
@@ -285,10 +310,15 @@ const Layout kExperts =
 const Layout kTensors =
     ofTwoGpus({"tp2", "tp = 2, sp = 2", 2, 4, "bf16", "grouped", "silu"});
 
+const Layout kGathered =
+    ofTwoGpus({"ep2_gathered", "dp = 2, ep", 2, 8, "bf16", "grouped", "silu"},
+              kGatherScatter);
+
 INSTANTIATE_TEST_SUITE_P(
     Ranks, OfEmulated,
     testing::Values(Emulated{kExperts, "late"}, Emulated{kExperts, "random"},
-                    Emulated{kTensors, "late"}, Emulated{kTensors, "random"}),
+                    Emulated{kTensors, "late"}, Emulated{kTensors, "random"},
+                    Emulated{kGathered, "late"}, Emulated{kGathered, "random"}),
     [](const auto &info) {
       return std::string(info.param.layout.name) + "_" + info.param.timing;
     });
@@ -304,7 +334,87 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(info.param.layout.name) + "_" + info.param.timing;
     });
 
-/// NCCL brings kernels that the emulator does not run.
+/// A rank on an emulated GPU that calls NCCL itself.
+Result<void> sumByNccl(const comm::Nccl &nccl, const comm::NcclId &id, int rank,
+                       size_t count, std::vector<float> &sums) {
+  const runtime::CudaPlace place = TRY(runtime::CudaPlace::find(rank));
+  const runtime::ContextScope scope(*place.driver, place.context);
+  comm::NcclComm comm = nullptr;
+  const auto check = [&](int status) -> Result<void> {
+    if (status != comm::kNcclSuccess)
+      return nccl.failed("a call", status);
+    return {};
+  };
+  TRY(check(nccl.initRank(&comm, 2, id, rank)));
+  const auto memory = TRY(runtime::DeviceMemory::allocate(place, 64));
+  // 2^-8 is less than half of bf16's last bit of 2.
+  const std::vector<uint16_t> mine(16, rank == 0 ? 0x4000 : 0x3B80);
+  TRY(place.driver->upload(memory.address(), mine.data(), 32));
+  auto *at = reinterpret_cast<void *>(memory.address());
+  constexpr int kBfloat = 9;
+  TRY(check(nccl.allReduce(at, at, count, kBfloat, comm::kSum, comm,
+                           /*stream=*/nullptr)));
+  std::vector<uint16_t> out(16);
+  Result<void> done = place.driver->check(
+      place.driver->memcpyDtoH(out.data(), memory.address(), 32),
+      "cuMemcpyDtoH");
+  for (const uint16_t bits : out)
+    sums.push_back(std::bit_cast<float>(uint32_t(bits) << 16));
+  nccl.destroy(comm);
+  return done;
+}
+
+/// The results of two ranks that sum so many elements each.
+std::array<Result<void>, 2> sumOfTwo(std::array<size_t, 2> counts,
+                                     std::array<std::vector<float>, 2> &sums) {
+  const auto nccl = comm::openNccl(emulatorPath(), /*loadedAlone=*/false);
+  EXPECT_TRUE(nccl) << nccl.error().message;
+  comm::NcclId id;
+  EXPECT_EQ(nccl->getUniqueId(&id), comm::kNcclSuccess);
+  std::array<Result<void>, 2> results;
+  std::thread other([&] {
+    results[1] = sumByNccl(*nccl, id, /*rank=*/1, counts[1], sums[1]);
+  });
+  results[0] = sumByNccl(*nccl, id, /*rank=*/0, counts[0], sums[0]);
+  other.join();
+  return results;
+}
+
+TEST(EmulatedRanks, SumsAreRoundedToTheirType) {
+  const char *nvrtc = std::getenv("MOEC_NVRTC_PATH");
+  if (!nvrtc || !*nvrtc)
+    GTEST_SKIP() << "no NVRTC on this machine";
+  if (!emulate("arch=sm_90a devices=2"))
+    GTEST_SKIP() << "a process emulates in one timing";
+  std::array<std::vector<float>, 2> sums;
+  for (const Result<void> &result : sumOfTwo({15, 15}, sums))
+    ASSERT_TRUE(result) << result.error().message;
+  // What lies behind the sum stays.
+  EXPECT_EQ(sums[0], (std::vector<float>(16, 2.0F)));
+  std::vector<float> second(16, 2.0F);
+  second.back() = 0.00390625F;
+  EXPECT_EQ(sums[1], second);
+}
+
+TEST(EmulatedRanks, CollectivesOfOtherSizesAreReported) {
+  const char *nvrtc = std::getenv("MOEC_NVRTC_PATH");
+  if (!nvrtc || !*nvrtc)
+    GTEST_SKIP() << "no NVRTC on this machine";
+  if (!emulate("arch=sm_90a devices=2"))
+    GTEST_SKIP() << "a process emulates in one timing";
+  std::array<std::vector<float>, 2> sums;
+  // A longer one than the memory, and one that the other rank does not call.
+  for (const std::array<size_t, 2> counts :
+       {std::array<size_t, 2>{40, 40}, {8, 4}})
+    for (const Result<void> &result : sumOfTwo(counts, sums)) {
+      ASSERT_FALSE(result) << "nothing was seen";
+      EXPECT_NE(result.error().message.find("CUDA_ERROR_LAUNCH_FAILED"),
+                std::string::npos)
+          << result.error().message;
+    }
+}
+
+/// Ranks of a group have no NCCL.
 TEST(EmulatedRanks, CollectivesNeedNccl) {
   const char *nvrtc = std::getenv("MOEC_NVRTC_PATH");
   if (!nvrtc || !*nvrtc)

@@ -18,6 +18,7 @@ import concurrent.futures
 import csv
 import json
 import os
+import resource
 import shutil
 import sys
 import time
@@ -41,6 +42,8 @@ WIDE_TOKENS = "1,3,8"
 MAX_TOKENS = 32
 # Seconds for one package.
 LIMIT = 600
+# The start of the emulator's line for each launch.
+LAUNCH = "emulator: launch of "
 ROOT = Path(__file__).resolve().parent.parent.parent
 STATUS, TABLE, BEGIN, END = "docs/status.md", "bench/results/runs.csv", "<!-- engines -->\n", "<!-- end of engines -->"
 
@@ -193,7 +196,7 @@ def status_fault(lines, fix):
 
 
 def fault_of(tools, work, real, listed, package):
-    """None, or a sentence about what is wrong with a package; and whether it ran."""
+    """None, or a sentence about what is wrong with a package; whether it ran, and how many kernels it launched."""
     folder = work / package.name
     words = [f"--arch={package.arch}", "--no-cubin", *package.words]
     shutil.rmtree(folder, ignore_errors=True)
@@ -201,29 +204,31 @@ def fault_of(tools, work, real, listed, package):
     (folder / "layer.json").write_text(json.dumps(package.layer))
     status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", *words, "-o", folder / "package"], LIMIT)
     if status:
-        return f"moec exited with {status}: {errors.strip()[-300:]}", True
+        return f"moec exited with {status}: {errors.strip()[-300:]}", True, 0
     digest = passed.digest_of_package(folder / "package",
                                       [package.name, json.dumps(package.layer), *words, *package.arguments, package.settings])
     if listed.has(package.name, digest) and not testing.runs_all():
         shutil.rmtree(folder)
-        return None, False
+        return None, False, 0
     status, output, errors = testing.run(
         [tools.moec_check, folder / "package", "--device=emulated", "--check", "--alone", "--json", *package.arguments], LIMIT,
-        MOEC_NVRTC_PATH=real, MOEC_EMULATOR=package.settings, MOEC_CACHE_DIR=work / "cache", MOEC_WORKER="off", MOEC_JOBS="1",
+        MOEC_NVRTC_PATH=real, MOEC_EMULATOR=f"{package.settings} log=1", MOEC_CACHE_DIR=work / "cache", MOEC_WORKER="off", MOEC_JOBS="1",
         MOEC_TUNED_STORE="off")
-    reports = [line for line in errors.splitlines() if line.startswith("emulator:") or line.startswith("    ")]
+    lines = [line for line in errors.splitlines() if line.startswith(("emulator:", "    "))]
+    reports = [line for line in lines if not line.startswith(LAUNCH)]
+    launches = len(lines) - len(reports)
     if reports:
-        return "\n  ".join(reports[:8]), True
+        return "\n  ".join(reports[:8]), True, launches
     try:
         runs = json.loads(output)["runs"]
     except ValueError:
-        return f"moec-check exited with {status}: {errors.strip()[-300:]}", True
+        return f"moec-check exited with {status}: {errors.strip()[-300:]}", True, launches
     wrong = [run for run in runs if not run["passed"]]
     if wrong or status or not runs:
-        return f"moec-check exited with {status}: {str(wrong[:1] or errors.strip())[-300:]}", True
+        return f"moec-check exited with {status}: {str(wrong[:1] or errors.strip())[-300:]}", True, launches
     shutil.rmtree(folder)
     listed.add(package.name, digest)
-    return None, True
+    return None, True, launches
 
 
 def main():
@@ -244,13 +249,14 @@ def main():
     tools, work = testing.Tools(arguments.bin), Path(arguments.work)
     rows = tools.rows()
     every = [package for package in packages(rows, arguments.all or testing.runs_all()) if arguments.only in package.name]
-    failures, right, ran = [], set(), 0
+    failures, right, ran, launches = [], set(), 0, 0
     listed = passed.Passed(nvrtc.Nvrtc(real).release())
     if listed.about():
         print(listed.about(), flush=True)
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        for package, (fault, has_run) in zip(every, pool.map(lambda one: fault_of(tools, work, real, listed, one), every)):
+        for package, (fault, has_run, launched) in zip(every, pool.map(lambda one: fault_of(tools, work, real, listed, one), every)):
             ran += has_run
+            launches += launched
             if fault:
                 failures.append(package.name)
                 print(f"FAILED {package.name}: {fault}", flush=True)
@@ -267,7 +273,9 @@ def main():
         # Their packages have changed and ran: nothing was left out.
         for sentence in listed.stale():
             print(sentence, flush=True)
-    print(f"{len(every)} packages, {len(every) - ran} of them passed before, {len(failures)} failed, {time.monotonic() - started:.0f} s")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{len(every)} packages, {len(every) - ran} of them passed before, {len(failures)} failed, {launches} launches, "
+          f"{used.ru_utime + used.ru_stime:.0f} CPU seconds, {time.monotonic() - started:.0f} s")
     return 1 if failures or not every else 0
 
 

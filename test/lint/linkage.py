@@ -24,7 +24,7 @@ NEWEST_GLIBC = (2, 34)
 PROGRAMS = ("bin/moec", "bin/moec-opt", "bin/moec-run", "bin/moec-check", "lib/libmoec.so", "lib/libmoec-runtime.so", "lib/libmoec-emulator.so",
             "libexec/moec/moec-measure", "libexec/moec/moec-nvrtc")
 # The emulator is a CUDA driver and an NVRTC.
-EXPORTS = {"libmoec-emulator.so": ("moec_", "cu", "nvrtc")}
+EXPORTS = {"libmoec-emulator.so": ("moec_", "cu", "nccl", "nvrtc")}
 # They go into a wheel.
 OLD_GLIBC = (".so", "moec-measure", "moec-nvrtc", "moec-opt", "moec-run")
 

@@ -332,6 +332,7 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
                  if (source && target && !source->defined.empty())
                    std::memcpy(&target->defined[to - target->begin],
                                &source->defined[from - source->begin], bytes);
+                 return true;
                }});
   return kSuccess;
 }
@@ -349,6 +350,7 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
          std::memset(reinterpret_cast<void *>(to), value, count);
          if (Region *region = Emulator::get().device->findRegion(to, count))
            markDefined(*region, to, count);
+         return true;
        }});
   return kSuccess;
 }

@@ -71,10 +71,11 @@ private:
 };
 using Lock = std::unique_lock<FairMutex>;
 
-/// Work of a stream: a launch or an action.
+/// Work of a stream: a launch or an action, which is asked again until it
+/// returns true.
 struct Record {
   std::optional<Launch> launch;
-  std::function<void()> action;
+  std::function<bool()> action;
 };
 
 struct StreamState {

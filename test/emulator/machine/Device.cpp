@@ -202,6 +202,10 @@ void Device::abandon(const char *kind) {
                 cta.index, warp->index, group.lanes, inst.text.substr(0, 80));
           }
       });
+    if (stream.grids.empty() && !stream.queue.empty())
+      text += fmt::format("\n    GPU {}: a collective of a stream waits for "
+                          "other ranks",
+                          id % kMaxGpus);
     stream.grids.clear();
     stream.queue.clear();
   }
@@ -221,7 +225,7 @@ void Device::enqueue(uint64_t stream, Launch launch) {
   streams[stream].queue.push_back({std::move(launch), {}, awaited});
 }
 
-void Device::enqueueAction(uint64_t stream, std::function<void()> action) {
+void Device::enqueueAction(uint64_t stream, std::function<bool()> action) {
   streams[stream].queue.push_back({{}, std::move(action), {}});
 }
 
@@ -251,10 +255,10 @@ bool Device::startWork() {
     while (!stream.queue.empty()) {
       Work &work = stream.queue.front();
       if (work.action) {
-        if (!stream.grids.empty())
+        if (!stream.grids.empty() || !work.action())
           break;
-        work.action();
         stream.queue.pop_front();
+        noteEffect();
         progress = true;
         continue;
       }

@@ -328,7 +328,8 @@ public:
   // Work of streams, each in order. Programmatic launches overlap. The number
   // of a stream is that of its GPU modulo kMaxGpus.
   void enqueue(uint64_t stream, Launch launch);
-  void enqueueAction(uint64_t stream, std::function<void()> action);
+  /// An action is asked again until it returns true.
+  void enqueueAction(uint64_t stream, std::function<bool()> action);
   bool isIdle(uint64_t stream) const;
   bool isIdle() const; ///< all streams
   bool isGpuIdle(unsigned gpu) const;
@@ -393,7 +394,7 @@ private:
   std::map<std::string, size_t> foundAt;
   struct Work {
     std::optional<Launch> launch;
-    std::function<void()> action;
+    std::function<bool()> action;
     LaunchNumbers known = {}; ///< that the host has waited for
   };
   struct Stream {
