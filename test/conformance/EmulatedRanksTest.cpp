@@ -389,7 +389,7 @@ TEST(EmulatedRanks, SumsAreRoundedToTheirType) {
   std::array<std::vector<float>, 2> sums;
   for (const Result<void> &result : sumOfTwo({15, 15}, sums))
     ASSERT_TRUE(result) << result.error().message;
-  // What lies behind the sum stays.
+  // Bytes behind the sum stay.
   EXPECT_EQ(sums[0], (std::vector<float>(16, 2.0F)));
   std::vector<float> second(16, 2.0F);
   second.back() = 0.00390625F;

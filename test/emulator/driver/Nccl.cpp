@@ -45,7 +45,7 @@ struct ElementType {
   const char *name;
   size_t bytes;
 };
-/// Those that are summed, and bytes.
+/// The types that are summed, and bytes.
 constexpr ElementType kTypes[] = {
     {1, "u8", 1}, {6, "f16", 2}, {7, "f32", 4}, {9, "bf16", 2}};
 
@@ -75,7 +75,7 @@ void add(const ElementType &type, uint8_t *sum, const uint8_t *addend) {
 enum class Kind { AllGather, ReduceScatter, AllReduce };
 constexpr const char *kNames[] = {"all_gather", "reduce_scatter", "all_reduce"};
 
-/// What a rank calls. `count` is of its part.
+/// A collective as a rank calls it. `count` is of its part.
 struct Call {
   Kind kind;
   uint64_t from, to;
@@ -194,7 +194,7 @@ private:
       content.defined[at + i] &= region->defined[from - region->begin + i];
   }
 
-  /// What a rank gets.
+  /// The result for a rank.
   Content contentFor(size_t rank) {
     const Call &call = *ends[rank].call;
     Content content(call.bytesTo(size()));
