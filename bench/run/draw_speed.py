@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Draws README.md's picture: moec's time over that of the fastest other system, a dot for each cell.
 
-    bench/run/draw_speed.py --out=docs/speed.svg bench/results/2026-11-28-h200-peers.csv bench/results/2026-11-29-h200-int4.csv
+    bench/run/draw_speed.py --out=docs/speed.svg bench/results/2026-11-28-h200-peers.csv bench/results/2026-11-29-h200-peers.csv
 
 A later run replaces the cells of an earlier one. Uniform routing alone.
 """

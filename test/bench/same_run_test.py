@@ -14,7 +14,9 @@ import draw_speed  # noqa: E402
 import same_run  # noqa: E402
 
 # README.md has each cell of the newest run.
-RUNS = [ROOT / "bench" / "results" / name for name in ("2026-11-28-h200-peers", "2026-11-29-h200-int4")]
+RUNS = [ROOT / "bench" / "results" / name for name in ("2026-11-28-h200-peers", "2026-11-29-h200-int4", "2026-11-29-h200-peers")]
+
+
 def rows_below(text, head):
     """The cells of the rows of the table that begins with a line."""
     lines = text.split(head, 1)[1].splitlines()[2:]

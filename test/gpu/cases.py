@@ -46,6 +46,10 @@ SANITIZED_REAL = [
     ("sanitized-wgmma", ["--dtype=bf16", "--engine=wgmma"], ["33", "500"]),
     ("sanitized-fp8_block", ["--scheme=fp8_block"], ["1", "33"]),
 ]
+# Kernels that convert codes: of few tokens, of mma_sync and of wgmma_rs.
+SANITIZED_CODES = ["int4_w4a16", "int4_zp_w4a16", "mxfp4_w4a16", "nvfp4_w4a16", "int8_w8a16"]
+SANITIZED_CODES_SHAPE = {"num_experts": 16, "experts_per_token": 4, "hidden_dim": 1024, "intermediate_size": 512}
+SANITIZED_CODES_TOKENS = ["1,33", "300"]
 # The fewest rows whose second matmul goes in slices, and as little work as they can have.
 SANITIZED_SLICES = {"num_experts": 32, "experts_per_token": 32, "hidden_dim": 2048, "intermediate_size": 16}
 # How many layers drawn from the language run under each tool but initcheck.

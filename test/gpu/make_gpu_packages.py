@@ -357,14 +357,20 @@ class Maker:
                 self.add("sanitizers", "sanitized-small", [
                     [f"--tokens={tokens}", "--routing=skewed", *self.sanitizer_arguments(sanitizer)]], sanitizer=sanitizer)
         real = ROOT / "examples" / "models" / "qwen3-30b-a3b.json"
-        for name, extra, counts in cases.SANITIZED_REAL:
-            if not self.compile(name, real, extra):
+        layers = [(name, real, extra, counts) for name, extra, counts in cases.SANITIZED_REAL]
+        for scheme in cases.SANITIZED_CODES:
+            name = f"sanitized-{scheme}"
+            layer = self.write_layer(name, testing.layer_json(
+                name, cases.SANITIZED_CODES_SHAPE, self.scheme(scheme), self.rows["activations"][0], self.rows["routing"][1], False))
+            layers.append((name, layer, [], cases.SANITIZED_CODES_TOKENS))
+        for name, layer, extra, counts in layers:
+            if not self.compile(name, layer, extra):
                 continue
             # An entry a token count, small ones first: a budget can stop between.
             for tokens in counts:
                 for sanitizer in cases.SANITIZERS:
                     count = f"0,{tokens}" if tokens == "1" and sanitizer != "initcheck" else tokens
-                    self.add("sanitizers", f"{name}-{tokens}", [
+                    self.add("sanitizers", f"{name}-{tokens.replace(',', '-')}", [
                         [f"--tokens={count}", "--routing=skewed", "--sample=4", *self.sanitizer_arguments(sanitizer)]],
                         sanitizer=sanitizer, package=f"packages/{name}")
         slices = self.write_layer("sanitized-slices", testing.layer_json(
