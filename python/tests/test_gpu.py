@@ -90,3 +90,25 @@ def test_memory_of_another_place(said: dict[str, Any]) -> None:
     )
     assert "stream: expected an integer, a torch.cuda.Stream or what has __cuda_stream__; got str" in said["stream"]
     assert "value 'workspace': moec allocates GPU memory by torch" in said["workspace"]
+
+
+def test_the_gpu_that_is_here_is_what_is_compiled_for() -> None:
+    done = run_python(
+        f"""
+import moec
+layer = {TINY!r}
+for archs in ("Native", ["sm_80", "native"], "sm_90a", "sm_80", ["h100", "sm_80"]):
+    print([(its["arch"], its["gpu"]) for its in moec.explain(layer, arch=archs).targets])
+""",
+        MOEC_CUDA_DRIVER_PATH=str(DRIVER),
+        FAKE_GPU_NAME="NVIDIA H200",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "[('sm_90a', 'h200_sxm')]",
+        "[('sm_80', 'a100_sxm'), ('sm_90a', 'h200_sxm')]",
+        "[('sm_90a', 'h200_sxm')]",
+        # It runs no code of sm_80.
+        "[('sm_80', 'a100_sxm')]",
+        "[('sm_90a', 'h100_sxm'), ('sm_80', 'a100_sxm')]",
+    ]

@@ -11,15 +11,18 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Compiler.h"
+#include "compiler/TargetNames.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
+#include "runtime/support/Log.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 using namespace moec;
@@ -201,6 +204,69 @@ TEST(Compiler, UnknownNamesListTheKnownOnes) {
   made = compileWithStops(LayerText().str(), options, {});
   EXPECT_EQ(errorOf(made).substr(0, 37),
             "unknown GPU 'h900'; known GPUs: t4, a");
+}
+
+TEST(TargetNames, AGpuGetsTheArchThatHasMost) {
+  const auto of = [](int major, int minor) {
+    const auto *arch = bestArchOf(major, minor);
+    return arch ? std::string(arch->name) : "none";
+  };
+  for (const auto &[major, minor, wanted] :
+       {std::tuple(7, 0, "none"), std::tuple(7, 5, "sm_75"),
+        std::tuple(8, 0, "sm_80"), std::tuple(8, 9, "sm_89"),
+        // Nothing of sm_90a runs there.
+        std::tuple(9, 0, "sm_90a"), std::tuple(9, 1, "sm_90"),
+        std::tuple(10, 0, "sm_100a"), std::tuple(10, 1, "sm_100"),
+        std::tuple(10, 3, "sm_103a"), std::tuple(12, 1, "sm_121a"),
+        std::tuple(13, 0, "none")})
+    EXPECT_EQ(of(major, minor), wanted) << major << "." << minor;
+}
+
+TEST(TargetNames, AnArchWithABetterTwinIsWarnedOf) {
+  const auto warned = [](std::vector<std::string> archs) {
+    std::string warnings;
+    setLogSink([&](LogLevel, std::string_view text) { warnings += text; },
+               LogLevel::Warning);
+    CompileOptions options;
+    options.archs = std::move(archs);
+    EXPECT_TRUE(resolveTargets(options));
+    EXPECT_TRUE(options.foundGpu);
+    setLogSink({}, LogLevel::Warning);
+    return warnings;
+  };
+  EXPECT_EQ(warned({"sm_90a"}), "");
+  EXPECT_EQ(warned({"sm_90", "sm_90a"}), "");
+  EXPECT_EQ(warned({"sm_80", "sm_90"}),
+            "arch sm_90 has no wgmma and wgmma_rs, which sm_90a has on the "
+            "same GPUs: kernels for sm_90 are slower there; say sm_90a for "
+            "them");
+}
+
+TEST(TargetNames, ArchsAndGpusAreWordsForEachOther) {
+  const auto resolved = [](std::vector<std::string> archs, std::string gpu) {
+    CompileOptions options;
+    options.archs = std::move(archs);
+    options.gpu = std::move(gpu);
+    if (auto done = resolveTargets(options); !done)
+      return done.error().message;
+    return fmt::format("{} {} {}", fmt::join(options.archs, ","), options.gpu,
+                       options.foundGpu ? "found" : "asked");
+  };
+  EXPECT_EQ(resolved({"h100"}, ""), "sm_90a h100_sxm asked");
+  EXPECT_EQ(resolved({"sm_80", "h100"}, ""), "sm_80,sm_90a h100_sxm asked");
+  EXPECT_EQ(resolved({"sm_90a", "h200", "sm_90a"}, ""),
+            "sm_90a h200_sxm asked");
+  EXPECT_EQ(resolved({"h100", "h100_sxm"}, ""), "sm_90a h100_sxm asked");
+  // The GPU that is asked for counts, whatever words name archs.
+  EXPECT_EQ(resolved({"h100", "a100"}, "h200"), "sm_90a,sm_80 h200_sxm asked");
+  EXPECT_EQ(resolved({"h100", "h200"}, ""),
+            "archs 'h100,h200' name GPUs, of which schedules assume one; "
+            "expected archs (that of h200 is sm_90a) and one GPU beside them "
+            "(--gpu)");
+  EXPECT_EQ(resolved({"sm_90a"}, "h1000").substr(0, 20),
+            "unknown GPU 'h1000';");
+  EXPECT_EQ(resolved({"natve"}, "").substr(0, 42),
+            "unknown arch 'natve'; did you mean native?");
 }
 
 TEST(Compiler, ParseErrorsSayWhere) {

@@ -60,10 +60,12 @@ TEST(HtmlPage, TheHeadSaysRankRoutingAndWhatRan) {
       {"begin", 96}, {"count", 32}, {"stride", 1}};
   report["targets"][0]["histogram"] = "zipf:1.2";
   report["targets"][0]["evidence"] = "no GPU has run its kernels";
+  report["targets"][0]["variants"][0]["min_sms"] = 48;
   for (const char *part :
        {"<dt>rank</dt><dd>3 of 8</dd>", "<dd>experts 96 to 127</dd>",
         "Predicted for routing zipf:1.2; nothing was run.",
         "sm_90a: no GPU has run its kernels.",
+        "at 64 tokens, for GPUs of 48 SMs or more, predicted 25.0 µs at 64",
         "class=\"headline\">Predicted for h100_sxm: 12.5 µs at 8 tokens (",
         " x the floor, bound by matmuls).</p>",
         " x the floor, bound by memory), 25.0 µs at 64 tokens (",
@@ -72,6 +74,15 @@ TEST(HtmlPage, TheHeadSaysRankRoutingAndWhatRan) {
   report["layer"]["local_experts"] = {
       {"begin", 3}, {"count", 32}, {"stride", 8}};
   EXPECT_THAT(pageOf(report), HasSubstr("experts 3, 11 and so on to 251"));
+  for (const auto &[begin, count, stride, words] :
+       {std::tuple(5, 1, 8, "<dd>expert 5</dd>"),
+        std::tuple(5, 2, 1, "<dd>experts 5 to 6</dd>"),
+        std::tuple(5, 2, 8, "<dd>experts 5 and 13</dd>"),
+        std::tuple(5, 3, 8, "<dd>experts 5, 13 and so on to 21</dd>")}) {
+    report["layer"]["local_experts"] = {
+        {"begin", begin}, {"count", count}, {"stride", stride}};
+    EXPECT_THAT(pageOf(report), HasSubstr(words));
+  }
   report["ranks"] = {0, 1, 2, 3, 4, 5, 6, 7};
   EXPECT_THAT(pageOf(report), HasSubstr("<dd>0 to 7 of 8</dd>"));
   report["ranks"] = "all";
@@ -249,6 +260,19 @@ TEST(HtmlNumbers, HaveUnitsThatFit) {
   EXPECT_EQ(timeText(243.06), "243 µs");
   EXPECT_EQ(timeText(1250), "1.25 ms");
   EXPECT_EQ(timeText(2.5e6), "2.50 s");
+  EXPECT_EQ(timeText(999.4), "999 µs");
+  EXPECT_EQ(timeText(999.5), "1.00 ms");
+  EXPECT_EQ(timeText(999499), "999 ms");
+  EXPECT_EQ(timeText(999500), "1.00 s");
+  EXPECT_EQ(timeTick(5e6), "5 s");
+  EXPECT_EQ(numberText(0), "0");
+  EXPECT_EQ(numberText(0.001), "0.001");
+  EXPECT_EQ(numberText(0.0123), "0.012");
+  EXPECT_EQ(numberText(0.0995), "0.10");
+  EXPECT_EQ(numberText(9.994), "9.99");
+  EXPECT_EQ(numberText(9.995), "10.0");
+  EXPECT_EQ(numberText(99.94), "99.9");
+  EXPECT_EQ(numberText(99.95), "100");
   EXPECT_EQ(timeTick(1000), "1 ms");
   EXPECT_EQ(timeTick(0.5), "0.5 µs");
   EXPECT_EQ(countText(999), "999");

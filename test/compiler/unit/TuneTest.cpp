@@ -13,6 +13,7 @@
 #include "compiler/plan/TunedStore.h"
 #include "compiler/tune/BuildAhead.h"
 #include "compiler/tune/Candidates.h"
+#include "compiler/tune/Measuring.h"
 #include "compiler/tune/Trial.h"
 #include "compiler/tune/TuneLog.h"
 #include "compiler/tune/TunedInput.h"
@@ -265,6 +266,27 @@ TEST(Tune, NewRowsTakeTheirTokenCountsFromOthers) {
   EXPECT_EQ(ranges(), "1-4 16-32 6-9 ");
   add({rowFor(30, 50, 4)});
   EXPECT_EQ(ranges(), "1-4 16-29 6-9 30-50 ");
+  // One that was measured with its last token count keeps what lies behind.
+  const std::string behind = folder.path + "/store/behind.json";
+  TunedRow late = rowFor(60, 90, 5);
+  late.tokens = 90;
+  ASSERT_TRUE(addToTuned(behind, std::vector{late}));
+  ASSERT_TRUE(addToTuned(behind, std::vector{rowFor(50, 60, 6)}));
+  late.first = 61;
+  EXPECT_EQ(*readFile(behind),
+            printTuned(std::vector{late, rowFor(50, 60, 6)}));
+  ASSERT_TRUE(addToTuned(behind, std::vector{rowFor(64, 70, 6)}));
+  ASSERT_TRUE(addToTuned(behind, std::vector{rowFor(91, 95, 6)}));
+  late.first = 71;
+  EXPECT_EQ(*readFile(behind),
+            printTuned(std::vector{late, rowFor(50, 60, 6), rowFor(64, 70, 6),
+                                   rowFor(91, 95, 6)}));
+  ASSERT_TRUE(addToTuned(behind, std::vector{rowFor(80, 90, 7)}));
+  ASSERT_TRUE(addToTuned(behind, std::vector{rowFor(60, 62, 7)}));
+  EXPECT_EQ(*readFile(behind),
+            printTuned(std::vector{rowFor(50, 59, 6), rowFor(64, 70, 6),
+                                   rowFor(91, 95, 6), rowFor(80, 90, 7),
+                                   rowFor(60, 62, 7)}));
   // Rows that a measurement speaks against.
   const auto rows = parseTuned(*readFile(path), path);
   ASSERT_TRUE(takeFromTuned(path, *rows, 7, 20));
@@ -348,6 +370,58 @@ TEST(Tune, LayersShareRowsOfTheirSecondMatmul) {
   TunedRow rest = plain, itsRest = down;
   rest.last = itsRest.last = 15;
   has({large, its, rest, itsRest});
+}
+
+/// A second matmul's row serves each layer whose first one fits it.
+TEST(Tune, ARowOfTheSecondMatmulStaysForItsOtherFirstOnes) {
+  using Change = void (*)(TunedRow &, TunedRow &);
+  const std::vector<std::pair<bool, Change>> cases = {
+      {true, [](TunedRow &, TunedRow &) {}},
+      {true, [](TunedRow &other, TunedRow &) { other.scheme = "bf16"; }},
+      {true, [](TunedRow &, TunedRow &down) { down.scheme = "bf16"; }},
+      {true, [](TunedRow &other,
+                TunedRow &down) { other.scheme = down.scheme = "bf16"; }},
+      {false,
+       [](TunedRow &other, TunedRow &down) {
+         other.scheme = "fp8_block";
+         down.scheme = "bf16";
+       }},
+      {false, [](TunedRow &other, TunedRow &) { other.gpu = "h200_sxm"; }},
+      {false, [](TunedRow &other, TunedRow &) { other.first = 7; }},
+      {false, [](TunedRow &other, TunedRow &) { other.last = 21; }},
+      {false, [](TunedRow &other, TunedRow &) { other.experts = 64; }},
+      {false, [](TunedRow &other, TunedRow &) { other.pairs = 4; }},
+      {false, [](TunedRow &other, TunedRow &) { other.n *= 2; }},
+      {false, [](TunedRow &other, TunedRow &) { other.k *= 2; }},
+      {false, [](TunedRow &other, TunedRow &) { other.schedule.tileM = 32; }},
+  };
+  for (size_t i = 0; i < cases.size(); ++i) {
+    Folder folder;
+    const std::string path = folder.path + "/rows.json";
+    TunedRow gated = rowFor(8, 20, 1), down = gated, other = gated;
+    down.gated = down.gather = false, down.n = gated.k, down.k = gated.n / 2;
+    other.gated = false, other.n = gated.n / 2;
+    cases[i].second(other, down);
+    gated.scheme = down.scheme;
+    ASSERT_TRUE(addToTuned(path, std::vector{other, gated, down}));
+    ASSERT_TRUE(takeFromTuned(path, std::vector{gated, down}, 1, 64));
+    std::vector<TunedRow> left = {other};
+    if (cases[i].first)
+      left.push_back(down);
+    EXPECT_EQ(*readFile(path), printTuned(left)) << "case " << i;
+  }
+}
+
+/// What another try may change is not said of a schedule.
+TEST(Tune, TransientErrors) {
+  for (const ErrorCode code :
+       {ErrorCode::FileSystem, ErrorCode::NoCompiler, ErrorCode::DriverFailed})
+    EXPECT_TRUE(isTransient(Error(code, "x"))) << int(code);
+  for (const ErrorCode code : {ErrorCode::CompileFailed, ErrorCode::Refused,
+                               ErrorCode::InvalidArgument})
+    EXPECT_FALSE(isTransient(Error(code, "x (signal 11, x)"))) << int(code);
+  EXPECT_TRUE(isTransient(
+      Error(ErrorCode::CompileFailed, "the worker ended (signal 9, Killed)")));
 }
 
 TEST(Tune, RowsOfAnySchemeStayBesideNewOnes) {

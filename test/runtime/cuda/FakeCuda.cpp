@@ -69,7 +69,8 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal) {
 }
 
 CUresult cuDeviceGetName(char *name, int length, CUdevice) {
-  std::strncpy(name, "fake GPU", static_cast<size_t>(length));
+  const char *given = std::getenv("FAKE_GPU_NAME");
+  std::strncpy(name, given ? given : "fake GPU", static_cast<size_t>(length));
   return kSuccess;
 }
 
