@@ -412,7 +412,7 @@ TEST(Tune, ARowOfTheSecondMatmulStaysForItsOtherFirstOnes) {
   }
 }
 
-/// What another try may change is not said of a schedule.
+/// A schedule is not judged by an error that another try may not meet.
 TEST(Tune, TransientErrors) {
   for (const ErrorCode code :
        {ErrorCode::FileSystem, ErrorCode::NoCompiler, ErrorCode::DriverFailed})
