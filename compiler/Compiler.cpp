@@ -239,7 +239,8 @@ static Result<void> checkNames(mlir::ModuleOp module,
   if (!hasLayer)
     return invalid("the module holds no moe.layer");
   if (options.archs.empty() && !hasProgram)
-    return invalid("no arch is given; say for example --arch=sm_90a");
+    return invalid(
+        "no arch is given; expected one, sm_90a say (`moec list archs`)");
   return {};
 }
 

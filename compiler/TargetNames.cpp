@@ -123,8 +123,9 @@ static std::optional<int> numberOf(std::string_view arch) {
 }
 
 static Error unknownArch(const std::string &word) {
-  constexpr std::string_view kOthers =
-      "; a GPU (`moec list gpus`) or native may stand for its arch";
+  constexpr std::string_view kAll =
+      "`moec list archs` has all; a GPU (`moec list gpus`) or native may stand "
+      "for its arch";
   std::vector<std::string_view> names =
       catalog::nameList(catalog::kArchitectures);
   const std::string spelled = spelledAsArch(word);
@@ -133,8 +134,8 @@ static Error unknownArch(const std::string &word) {
       number && *number < oldest.major * 10 + oldest.minor)
     return Error(ErrorCode::InvalidArgument,
                  "arch '{}' is too old: {} is the oldest that moec compiles "
-                 "for; known archs: {}",
-                 word, oldest.name, fmt::join(names, ", "));
+                 "for; `moec list archs` has all",
+                 word, oldest.name);
   std::vector<std::string_view> meant;
   for (std::string_view name : names)
     if (!spelled.empty() && name.starts_with(spelled) &&
@@ -142,18 +143,24 @@ static Error unknownArch(const std::string &word) {
       meant.push_back(name);
   if (!meant.empty())
     return Error(ErrorCode::InvalidArgument,
-                 "unknown arch '{}'; did you mean {}? known archs: {}{}", word,
-                 listOf(meant, "or", false), fmt::join(names, ", "), kOthers);
-  if (meantBy(word, names).empty()) {
+                 "unknown arch '{}'; did you mean {}? {}", word,
+                 listOf(meant, "or", false), kAll);
+  std::string near = didYouMean(word, names);
+  if (near.empty()) {
+    // "h100" of "h100_sxm" is the word that users type.
     std::vector<std::string_view> others = catalog::nameList(catalog::kGpus);
+    for (const Gpu &gpu : catalog::kGpus)
+      others.push_back(gpu.name.substr(0, gpu.name.find('_')));
     others.push_back("native");
-    if (const std::string near = didYouMean(word, others); !near.empty())
-      return Error(ErrorCode::InvalidArgument,
-                   "unknown arch '{}'; {}known archs: {}{}", word, near,
-                   fmt::join(names, ", "), kOthers);
+    near = didYouMean(word, others);
   }
-  return Error(ErrorCode::InvalidArgument,
-               unknownWord("arch", word, names) + std::string(kOthers));
+  if (near.empty())
+    return Error(ErrorCode::InvalidArgument,
+                 "unknown arch '{}'; known archs: {}; a GPU (`moec list "
+                 "gpus`) or native may stand for its arch",
+                 word, fmt::join(names, ", "));
+  return Error(ErrorCode::InvalidArgument, "unknown arch '{}'; {}{}", word,
+               near, kAll);
 }
 
 /// Says that a twin of the arch has engines that it lacks.

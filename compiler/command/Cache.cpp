@@ -7,9 +7,11 @@
 
 #include "compiler/command/Commands.h"
 
+#include "dialect/catalog/Architectures.h"
 #include "runtime/jit/CacheEntries.h"
 #include "runtime/support/Bytes.h"
 #include "runtime/support/Env.h"
+#include "runtime/support/Words.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -158,6 +160,11 @@ Result<void> moec::compiler::runCache(const CacheCommand &command) {
   const std::string folder =
       command.folder.empty() ? TRY(envCacheFolder()) : command.folder;
   std::vector<CacheEntry> entries = TRY(runtime::listCache(folder));
+  if (!command.arch.empty() &&
+      !catalog::find(catalog::kArchitectures, command.arch))
+    return invalidArgument(
+        "--arch: {}", unknownWord("arch", command.arch,
+                                  catalog::nameList(catalog::kArchitectures)));
   if (!command.arch.empty())
     std::erase_if(entries, [&](const CacheEntry &entry) {
       return entry.arch != command.arch;

@@ -222,6 +222,7 @@ namespace {
 class CommandLine {
 public:
   CommandLine();
+  std::vector<std::string> commandNames() const;
   /// Returns the exit status if there is nothing to run.
   std::optional<int> parse(int argc, char **argv);
   /// Returns the exit status of a command that was not refused.
@@ -237,7 +238,6 @@ private:
   void addList();
   void addCache();
   void addOthers();
-  std::vector<std::string> commandNames() const;
 
   CLI::App app{"moec: a compiler for Mixture-of-Experts layers", "moec"};
   CLI::App *compile = nullptr, *explain = nullptr, *tune = nullptr,
@@ -490,7 +490,10 @@ static std::vector<std::string> canonicalWords(int argc, char **argv) {
     words[1] = "doctor";
   if (words[1] == "help") {
     words.erase(words.begin() + 1);
-    words.emplace_back("--help");
+    // A word that is no command is an error, which help would hide.
+    const std::vector<std::string> known = CommandLine().commandNames();
+    if (words.size() < 2 || std::ranges::find(known, words[1]) != known.end())
+      words.emplace_back("--help");
   }
   return words;
 }

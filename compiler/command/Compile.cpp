@@ -14,6 +14,7 @@
 #include "compiler/import/Formats.h"
 #include "compiler/import/Import.h"
 #include "dialect/Moe.h"
+#include "dialect/catalog/Gpus.h"
 #include "runtime/package/Ranks.h"
 #include "runtime/support/Bytes.h"
 #include "runtime/support/Clock.h"
@@ -43,12 +44,16 @@ namespace {
 
 /// Programs carry their targets; a bare layer needs one from its first
 /// target-dependent phase on.
-Result<void> checkTarget(Input &input, Phase phase,
-                         const CompileOptions &options) {
+Result<void> checkTarget(Input &input, Phase phase, CompileOptions &options) {
   if (phase > Phase::Layer && options.archs.empty() &&
-      input.get().getOps<moe::ProgramOp>().empty())
-    return refused("expected --arch=NAME[,NAME...] (`moec list archs`) with an "
-                   "input that names no target, got none");
+      input.get().getOps<moe::ProgramOp>().empty()) {
+    // --gpu says the arch, too. A GPU that was found is not asked for.
+    const catalog::Gpu *gpu = catalog::find(catalog::kGpus, options.gpu);
+    if (!gpu || options.foundGpu)
+      return refused("expected --arch=NAME[,NAME...] (`moec list archs`) with "
+                     "an input that names no target, got none");
+    options.archs.emplace_back(gpu->arch);
+  }
   if (phase != Phase::Layer)
     return {};
   std::string lost;
@@ -191,7 +196,7 @@ Result<void> writeCompiled(Input &input, const CommandOptions &options,
 }
 
 /// The layer JSON that the input became, once it is a layer again.
-Result<void> writeDescription(Input &input, const CommandOptions &options) {
+Result<void> writeDescription(Input &input, CommandOptions &options) {
   const std::string text =
       TRY(writeLayerJson(TRY(describeFile(options.input, options.import))));
   TRY(input.readText(text, options.input, {}));

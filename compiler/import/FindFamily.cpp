@@ -78,11 +78,11 @@ void refuseUnknownModel(JsonReader &config, std::string_view key,
       nearestOf(name.get_ref<const std::string &>(), known);
   config.refuse(
       key,
-      "unknown {} {}{}; known: {}; --as=FAMILY reads a config whose keys "
-      "are those of a known family; {}",
+      "unknown {} {}{}; --as=FAMILY reads a config whose keys are those of a "
+      "known family (`moec list families`); {}",
       kind, describeJson(name),
       near.empty() ? "" : fmt::format(" (did you mean {}?)", near),
-      listOf(known, "and", false), kDescribeDirectly);
+      kDescribeDirectly);
 }
 
 /// The row that --as names.

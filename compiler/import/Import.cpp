@@ -54,8 +54,11 @@ Result<OwningOpRef<ModuleOp>> parseModule(std::string_view text,
   // What MLIR's parser says about another text helps nobody.
   if (!looksLikeIr(text))
     return refused("{}: expected JSON (a config.json or a layer JSON) or a "
-                   ".mlir file with a moe.layer, got a text that is neither",
-                   name);
+                   ".mlir file with a moe.layer, got a text that is neither{}",
+                   name,
+                   name.ends_with(".safetensors")
+                       ? "; weights are no input: moec run --weights reads them"
+                       : "");
   TRY(checkIrText(text, name));
   std::string problem;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {

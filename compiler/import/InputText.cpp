@@ -28,10 +28,26 @@
 using namespace moec;
 using namespace moec::compiler;
 
+/// Returns true if a path has the form of a model's name on the Hugging Face
+/// Hub, "owner/model".
+static bool isNameOfHub(std::string_view path) {
+  const size_t slash = path.find('/');
+  return slash != std::string_view::npos && slash > 0 &&
+         slash + 1 < path.size() && path.front() != '.' &&
+         path.find('/', slash + 1) == std::string_view::npos &&
+         !path.ends_with(".json") && !path.ends_with(".mlir");
+}
+
 Result<std::string> compiler::readInput(const std::string &path) {
   const auto fail = [&](int number) {
-    return Error{ErrorCode::FileSystem, "{}: cannot be read: {}", path,
-                 std::strerror(number)};
+    return Error{ErrorCode::FileSystem, "{}: cannot be read: {}{}", path,
+                 std::strerror(number),
+                 number == ENOENT && isNameOfHub(path)
+                     ? fmt::format("; moec downloads no model: get its config "
+                                   "with hf download {} config.json and give "
+                                   "its path",
+                                   path)
+                     : ""};
   };
   const bool isStandard = path == "-";
   // A FIFO would keep the open waiting for a writer.

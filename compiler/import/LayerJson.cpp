@@ -66,6 +66,20 @@ void refuseForeign(JsonReader &reader, std::span<const ForeignField> fields) {
       reader.refuse(field.name, "no field of this format: {}", field.reason);
 }
 
+/// Keys of config.json files for fields of this format.
+constexpr JsonReader::Synonym kSynonyms[] = {
+    {"top_k", "experts_per_token"},
+    {"num_experts_per_tok", "experts_per_token"},
+    {"hidden_size", "hidden_dim"},
+    {"moe_intermediate_size", "intermediate_size"},
+    {"n_routed_experts", "num_experts"},
+    {"hidden_act", "activation"},
+    {"torch_dtype", "in_dtype"},
+    {"dtype", "in_dtype"},
+    {"scheme", "quant_config"},
+    {"norm_topk_prob", "renormalize"},
+};
+
 /// Nothing is compared with a wrong number of experts, which is 0.
 int64_t mostExperts(const LayerDescription &layer) {
   return layer.experts ? layer.experts : kMaxDescribedExperts;
@@ -88,8 +102,11 @@ void readField(JsonReader &reader, const LayerField &row,
     const size_t before = reader.errors().count;
     (*slot)(layer) = row.isRequired ? reader.integer(key, row.min, max)
                                     : reader.integerOr(key, 0, 0, max);
-    if (reader.errors().count != before)
+    if (reader.errors().count != before) {
       (*slot)(layer) = 0;
+      if (row.max == kOfExperts && layer.experts && reader.has(key))
+        reader.explain(key, fmt::format("num_experts is {}", layer.experts));
+    }
   } else {
     std::get<LayerField::Slot<std::optional<double>>>(row.slot)(layer) =
         reader.number(key);
@@ -428,7 +445,7 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
   layer.parallel = readParallel(reader);
   // A run may write its output over its input or not, as its caller likes.
   (void)reader.booleanOr("disable_inplace", false);
-  reader.refuseUnknown();
+  reader.refuseUnknown(kSynonyms);
 
   return finished(std::move(layer), errors, options);
 }

@@ -20,9 +20,8 @@ using namespace moec::compiler;
 using nlohmann::json;
 
 std::string moec::compiler::orScheme() {
-  return fmt::format("another scheme of the expert weights is named with "
-                     "--scheme= (known: {})",
-                     listOf(schemeNames(), "and", false));
+  return "another scheme of the expert weights is named with --scheme= (`moec "
+         "list schemes` has all)";
 }
 
 std::string moec::compiler::knownScheme(JsonReader &reader,

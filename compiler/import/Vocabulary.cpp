@@ -276,9 +276,12 @@ static Result<void> applyOptions(LayerDescription &layer,
     layer.quant.scheme = *options.scheme;
     layer.quant.groupSize = groupSize;
     const auto *row = catalog::find(catalog::kSchemes, *options.scheme);
+    const std::string meant = didYouMean(*options.scheme, schemeNames());
+    if (!row && !meant.empty())
+      return refused("--scheme={}: {}`moec list schemes` has all",
+                     *options.scheme, meant);
     if (!row)
-      return refused("--scheme={}: {}expected one of {}", *options.scheme,
-                     didYouMean(*options.scheme, schemeNames()),
+      return refused("--scheme={}: expected one of {}", *options.scheme,
                      catalog::names(catalog::kSchemes));
     // The scheme alone says enough: activations are what it reads.
     if (std::string_view plain = plainElement(*row);

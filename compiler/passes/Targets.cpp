@@ -54,7 +54,8 @@ compiler::targetsOf(Location location, ArrayRef<std::string> archs,
     return emitError(location)
            << "GPU '" << gpu << "' is " << gpuRow->arch
            << " and runs code for none of the archs asked for: "
-           << llvm::join(archs, ", ");
+           << llvm::join(archs, ", ") << "; expected arch " << gpuRow->arch
+           << ", or a GPU that runs one of them (`moec list gpus`)";
   return targets;
 }
 

@@ -120,6 +120,10 @@ compiler::parseTuned(std::string_view text, std::string_view name, int order) {
   json root =
       TRY(parseJsonObject(text, errors.name, errors.code, {kMaxTunedBytes}));
   JsonReader file(root, "", errors);
+  if (!file.has("tuned"))
+    return invalidArgument("{}: expected a file that moec tune has written "
+                           "(\"tuned\": {}), got one without \"tuned\"",
+                           errors.name, kTunedVersion);
   const int64_t version = file.integer("tuned", 1, kTunedVersion);
   std::vector<TunedRow> rows;
   const json *list = file.find("rows");

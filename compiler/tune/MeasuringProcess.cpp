@@ -118,7 +118,9 @@ Result<MeasuringProcess> MeasuringProcess::start(const std::string &program,
                  program, shortText(line));
   }
   if ((*greeting)->contains("error"))
-    return Error(ErrorCode::DriverFailed, "{}",
+    return Error(ErrorCode::DriverFailed,
+                 "moec tune measures on a GPU, and can use none here; without "
+                 "it, compilations take the schedules that are built in: {}",
                  (*greeting)->value("error", std::string()));
   made.device = (*greeting)->value("device", std::string());
   return made;

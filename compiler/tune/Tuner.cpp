@@ -513,8 +513,9 @@ Result<ordered_json> compiler::tune(const TuneOptions &options) {
     return refused("expected device cuda or host, got '{}'", options.device);
   if (options.device == "host" &&
       (options.output.empty() || options.log.empty()))
-    return refused("times of the host device say nothing of a GPU; expected "
-                   "--out and --log beside --device=host");
+    return refused("times of the host device say nothing of a GPU, so that "
+                   "none is stored for later compilations; expected --out and "
+                   "--log with --device=host");
   const Choices &choices = input.choices();
   if (options.output.empty() &&
       !(choices.backend.empty() && choices.engine.empty() &&

@@ -11,6 +11,7 @@ from collections import deque
 from typing import Any
 
 from moec import _abi
+from moec._words import as_python
 from moec.errors import MoecError, error_of
 
 FILE = "libmoec.so"
@@ -78,7 +79,7 @@ class Library:
 
     def error(self, status: int) -> MoecError:
         message = (self.functions.moec_last_error() or b"").decode(errors="replace")
-        return error_of((self.functions.moec_status_name(status) or b"").decode(), message)
+        return error_of((self.functions.moec_status_name(status) or b"").decode(), as_python(message))
 
     def made(self, name: str, *arguments: Any) -> "Handle":
         """A handle out of a function whose last argument it is."""

@@ -261,6 +261,8 @@ def to_bfloat16(array: Any) -> Any:
     """numpy floats rounded to bf16, to nearest even, as numpy.uint16 bits."""
     import numpy
 
+    if getattr(array, "dtype", None) == numpy.uint16:
+        raise InvalidArgument("array: expected floats, got uint16, which may hold the bits of bf16 already")
     bits = numpy.ascontiguousarray(array, dtype=numpy.float32).view(numpy.uint32)
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
     quiet_nan = (bits >> 16) | 0x40
@@ -272,4 +274,9 @@ def from_bfloat16(bits: Any) -> Any:
     """numpy.float32 of bf16 bits in numpy.uint16."""
     import numpy
 
-    return (numpy.asarray(bits, dtype=numpy.uint16).astype(numpy.uint32) << 16).view(numpy.float32)
+    made = numpy.asarray(bits)
+    if made.dtype.name == "bfloat16":  # of ml_dtypes
+        made = made.view(numpy.uint16)
+    if made.dtype != numpy.uint16:
+        raise InvalidArgument(f"bits: expected uint16 with the bits of bf16, as to_bfloat16() gives; got {made.dtype}")
+    return (made.astype(numpy.uint32) << 16).view(numpy.float32)

@@ -5,19 +5,14 @@
 import argparse
 import ctypes
 import dataclasses
-import difflib
 import json
 import os
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
-
-def _meant(word: str, known: Iterable[str]) -> str:
-    """ "did you mean ...? ", or "" where nothing is near."""
-    near = difflib.get_close_matches(word, known, 1, 0.7)
-    return f"did you mean {near[0]}? " if near else ""
+from moec._words import did_you_mean
 
 
 class _Parser(argparse.ArgumentParser):
@@ -27,7 +22,7 @@ class _Parser(argparse.ArgumentParser):
         unknown, ignored = "unrecognized arguments: ", ": ignored explicit argument "
         if message.startswith(unknown):
             name = message.removeprefix(unknown).split()[0].split("=")[0]
-            message = f"unknown option {name}; {_meant(name, self._option_string_actions)}"
+            message = f"unknown option {name}; {did_you_mean(name, self._option_string_actions)}"
         elif ignored in message:
             name, value = message.removeprefix("argument ").split(ignored)
             message = f"{name}: expected no value, got {value}; "

@@ -4,8 +4,10 @@
 
 import ctypes
 import json
+import math
 import os
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -33,6 +35,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"source: expected what JSON can say, got {type(value).__name__}")
 
 
+_NAME_OF_HUB = re.compile(r"\w[\w.-]*/[\w.-]+")
 MAX_SHOWN = 200  # letters of a path in a message
 
 
@@ -47,8 +50,11 @@ def text_of(source: Source) -> str:
         except UnicodeDecodeError:
             raise InvalidArgument(f"source: expected a text in UTF-8, which {path} is not") from None
         except FileNotFoundError:
+            hub = ""
+            if _NAME_OF_HUB.fullmatch(shown) and not shown.endswith((".json", ".mlir")):
+                hub = f"; moec downloads no model: get its config with hf download {shown} config.json and give its path"
             raise InvalidArgument(
-                f"source: expected a config.json, a layer JSON or a folder with a config.json; there is no {path}"
+                f"source: expected a config.json, a layer JSON or a folder with a config.json; there is no {path}{hub}"
             ) from None
         except OSError as error:
             raise FileSystemError(
@@ -63,7 +69,20 @@ def text_of(source: Source) -> str:
             "source: expected a dict, a configuration of transformers or a path; "
             f"got {type(source).__module__}.{type(source).__name__}"
         )
+    _check_finite(source, "")
     return json.dumps(dict(source), default=_plain)
+
+
+def _check_finite(value: Any, path: str) -> None:
+    """JSON has no such numbers; Python would write words that no reader of JSON takes."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidArgument(f"source{path}: expected a finite number, got {value}")
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            _check_finite(each, f"{path}.{key}")
+    elif isinstance(value, (list, tuple)):
+        for index, each in enumerate(value):
+            _check_finite(each, f"{path}[{index}]")
 
 
 def _archs(arch: str | list[str] | tuple[str, ...] | None) -> str | list[str]:

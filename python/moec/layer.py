@@ -10,11 +10,15 @@ from typing import Any
 from moec import _abi, _c, _memory, arrays
 from moec._library import Handle, library
 from moec._tensors import Row, packed
+from moec._words import did_you_mean
 from moec.comm import Communicator
 from moec.errors import Capturing, InvalidArgument, WorkspaceTooSmall
 from moec.package import Package
 
 __all__ = ["Context", "Layer"]
+
+# Arguments of a run by vLLM's names.
+ALIASES = {"topk_ids": "given_ids", "topk_weights": "given_weights"}
 
 
 class Context:
@@ -48,7 +52,7 @@ class Context:
     @property
     def handle(self) -> Handle:
         if self._handle is None:
-            raise InvalidArgument("the context was closed")
+            raise InvalidArgument("the context was closed; Package.context() makes another")
         return self._handle
 
     def close(self) -> None:
@@ -103,7 +107,10 @@ class Layer:
         known = [name for name, value in self.package.values.items() if value.role.endswith("_weight")]
         for name in given:
             if name not in known:
-                raise InvalidArgument(f"package {self.package.name} has no weight '{name}'; its weights are {', '.join(known)}")
+                raise InvalidArgument(
+                    f"package {self.package.name} has no weight '{name}'; "
+                    f"{did_you_mean(name, known)}its weights are {', '.join(known)}"
+                )
 
     def _written(self, given: Mapping[str, Any]) -> set[str]:
         """The arrays that packing writes to."""
@@ -146,7 +153,7 @@ class Layer:
     @property
     def handle(self) -> Handle:
         if self._handle is None:
-            raise InvalidArgument("the layer was closed")
+            raise InvalidArgument("the layer was closed; Package.layer() makes another")
         return self._handle
 
     @property
@@ -229,8 +236,8 @@ class Layer:
         x: Any = None,
         logits: Any = None,
         *,
-        topk_ids: Any = None,
-        topk_weights: Any = None,
+        given_ids: Any = None,
+        given_weights: Any = None,
         out: Any = None,
         context: Context | None = None,
         comm: Communicator | None = None,
@@ -242,8 +249,8 @@ class Layer:
     ) -> Any:
         """Runs the layer over the tokens of x. On a GPU the run is queued; on the host it has ended when this returns.
 
-        x: [tokens, hidden]; None where a part of a layer reads none. logits: [tokens, experts], or topk_ids and topk_weights:
-            [tokens, experts a token], which are given_ids and given_weights of the package; both names are taken.
+        x: [tokens, hidden]; None where a part of a layer reads none. logits: [tokens, experts], or given_ids and given_weights:
+            [tokens, experts a token]. vLLM's names of these, topk_ids and topk_weights, are taken, too.
         out: the array to write; x itself may be given. None: a new one, of numpy or torch as the first input is.
         context: workspace and state to use. None: one of the package for this stream.
         comm: connects the ranks of a package that moves tokens and sums itself; beside a context, that of the context.
@@ -256,7 +263,15 @@ class Layer:
         """
         package = self.package
         queue = _memory.stream_handle(stream, package.gpu)
-        given = {"x": x, "logits": logits, "given_ids": topk_ids, "given_weights": topk_weights, "out": out, **others}
+        for name, of_given in (("topk_ids", given_ids), ("topk_weights", given_weights)):
+            if others.get(name) is not None and of_given is not None:
+                raise InvalidArgument(f"{name}: another name of {ALIASES[name]}, which was given, too; expected one of them")
+        others = {ALIASES.get(name, name): array for name, array in others.items() if array is not None}
+        if context is not None and not isinstance(context, Context):
+            raise TypeError(f"context: expected what Package.context() makes, got {type(context).__name__}")
+        if comm is not None and not isinstance(comm, Communicator):
+            raise TypeError(f"comm: expected a moec.Communicator, got {type(comm).__name__}")
+        given = {"x": x, "logits": logits, "given_ids": given_ids, "given_weights": given_weights, "out": out} | others
         given = {name: array for name, array in given.items() if array is not None}
         views = self._run_views(given, queue)
         inputs = [name for name in package.values if name in given and "input" in package.values[name].role]
@@ -281,7 +296,10 @@ class Layer:
         for name in given:
             if name not in values or values[name].role.endswith("_weight"):
                 known = [each.name for each in values.values() if not each.role.endswith("_weight")]
-                raise InvalidArgument(f"package {self.package.name} has no input or output '{name}'; it has {', '.join(known)}")
+                raise InvalidArgument(
+                    f"package {self.package.name} has no input or output '{name}'; "
+                    f"{did_you_mean(name, known)}it has {', '.join(known)}"
+                )
         return {name: arrays.view(array, name, stream=queue, differentiated=True) for name, array in given.items()}
 
     def _tokens(self, views: Mapping[str, arrays.View]) -> int:

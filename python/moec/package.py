@@ -115,6 +115,11 @@ def load(
         nvrtc_path=_c.path(nvrtc_path, "nvrtc_path") if nvrtc_path is not None else None,
     )
     with reported(library(), progress):
+        if not isinstance(files, (Files, str, os.PathLike)):
+            raise TypeError(
+                f"files: expected what moec.compile() makes, or the folder of a package; got {type(files).__name__}"
+                + ("; moec.compile() takes a layer as a dict" if isinstance(files, Mapping) else "")
+            )
         if isinstance(files, Files):
             handle = library().made("package_load_files", files.handle, ctypes.byref(options))
         else:

@@ -136,7 +136,7 @@ def test_wrong_weights(package: Any) -> None:
     for change, message in (
         ({"w13": weights["w13"][:, :, :64]}, "value 'w13': expected .8, 192, 128., got .8, 192, 64."),
         ({"w13": weights["w2"]}, "value 'w13': expected"),
-        ({"w3": weights["w2"]}, "package small has no weight 'w3'; its weights are w13, w2, w13_packed"),
+        ({"w3": weights["w2"]}, "package small has no weight 'w3'; did you mean w13. its weights are w13, w2, w13_packed"),
         ({"x": weights["w2"]}, "package small has no weight 'x'"),
         ({"w13": weights["w13"].astype(np.float32)}, "value 'w13': expected bf16"),
         ({"w13": weights["w13"].transpose(0, 2, 1)}, "value 'w13': expected"),

@@ -61,7 +61,7 @@ def test_options(tmp_path: pathlib.Path) -> None:
     assert report.data["max_tokens"] == 77
     assert report.data["layer"]["quant"]["name"] == "fp8_block"
     assert report.data["layer"]["parallel"]["tp_size"] == 2
-    with pytest.raises(moec.InvalidArgument, match="unknown field 'shceme'; did you mean scheme\\? known fields: .*scheme"):
+    with pytest.raises(moec.InvalidArgument, match="unknown field 'shceme'; did you mean scheme\\?$"):
         moec.compile(SMALL, arch=ARCH, shceme="bf16")
     with pytest.raises(moec.InvalidArgument, match="unknown arch 'sm_91'"):
         moec.compile(SMALL, arch="sm_91")
@@ -89,10 +89,10 @@ def test_a_family_that_the_caller_names() -> None:
     assert package.manifest["layer"]["num_experts"] == 128
     for source, family, message in (
         (config, None, 'unknown architecture the string "MineForCausalLM"'),
-        (config, "qwen3_mo", r"--as=qwen3_mo: unknown family \(did you mean qwen3_moe"),
+        (config, "qwen3_mo", r" as_=qwen3_mo: unknown family \(did you mean qwen3_moe"),
         # The keys of another family.
         (config, "jamba", r"\$\.norm_topk_prob: "),
-        (SMALL, "qwen3_moe", "expected no --as with a layer JSON, which needs no family"),
+        (SMALL, "qwen3_moe", "expected no as_ with a layer JSON, which needs no family"),
     ):
         with pytest.raises(moec.MoecError, match=message):
             moec.compile(source, arch=ARCH, as_=family)

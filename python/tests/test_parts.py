@@ -86,7 +86,7 @@ def test_the_chain_is_the_layer(options: dict[str, Any], make_layer: Any) -> Non
     assert (routed["weights"] == shares).all()
 
     top_k = options.get("experts_per_token", LAYER["experts_per_token"])
-    chosen = {"topk_ids": np.ascontiguousarray(ids[:, :top_k]), "topk_weights": np.ascontiguousarray(shares[:, :top_k])}
+    chosen = {"given_ids": np.ascontiguousarray(ids[:, :top_k]), "given_weights": np.ascontiguousarray(shares[:, :top_k])}
     partials = outputs_of_experts(options, weights, given, chosen)
     finalize = part(options, "finalize")
     others = {name: array for name, array in given.items() if name in finalize.package.values}
@@ -99,7 +99,7 @@ def outputs_of_experts(options: dict[str, Any], weights: dict[str, Any], given: 
     """[tokens, pairs, hidden]; rows of experts that the rank lacks are NaN."""
     if options.get("routing_method") == "llama4":  # whose weights multiply x, and are not to be deferred
         options = {name: value for name, value in options.items() if name != "routing_method"}
-        given = {**given, "x": given["x"] * chosen["topk_weights"]}
+        given = {**given, "x": given["x"] * chosen["given_weights"]}
     experts = load({**options, "residual": False, "defer_moe_finalize": True})
     stored = [value.name for value in experts.values.values() if value.role == "stored_weight"]
     others = {name: array for name, array in given.items() if name in experts.values and name != "logits"}
@@ -119,8 +119,8 @@ def test_zero_experts_hand_on_x(make_layer: Any) -> None:
     assert not zero.all()
     assert (routed["places"] == np.where(zero, -2, routed["ids"])).all()
     experts = load({"in_dtype": "f32", "quant_config": "f32", "defer_moe_finalize": True})
-    chosen = {"topk_ids": routed["ids"], "topk_weights": routed["weights"]}
-    real = {**chosen, "topk_ids": np.where(zero, -1, routed["ids"]).astype(np.int32)}
+    chosen = {"given_ids": routed["ids"], "given_weights": routed["weights"]}
+    real = {**chosen, "given_ids": np.where(zero, -1, routed["ids"]).astype(np.int32)}
     rows = experts.layer({name: weights[name] for name in ("w13", "w2")})(x, **real)
     out = part(options, "finalize")(x, partials=rows["partials"][rows["positions"]], **chosen)
     assert (out == whole(x, logits)).all()
@@ -132,7 +132,7 @@ def test_a_part_without_a_required_input_counts_tokens(make_layer: Any) -> None:
     assert package.token_axes == {"logits": 0, "given_ids": 0, "given_weights": 0}
     logits = random_value(package, "logits", TOKENS)
     routed = route(logits=logits)
-    again = route(topk_ids=routed["ids"].astype(np.int64), topk_weights=routed["weights"])
+    again = route(given_ids=routed["ids"].astype(np.int64), given_weights=routed["weights"])
     assert all((again[name] == routed[name]).all() for name in routed)
     ids = np.full((TOKENS, 2), -7, np.int32)
     assert route(logits=logits, ids=ids)["ids"] is ids
@@ -164,13 +164,13 @@ def test_places_of_replicas() -> None:
 
 def test_what_a_part_refuses() -> None:
     refused: tuple[tuple[dict[str, Any], dict[str, Any], str], ...] = (
-        ({}, {"part": "sort"}, "--part=sort: expected route, quantize or finalize"),
+        ({}, {"part": "sort"}, "part=sort: expected route, quantize or finalize"),
         ({}, {"part": "quantize"}, "part quantize: the scheme does not quantize x"),
         ({"quant_config": "mxfp8"}, {"part": "quantize"}, "this layer emulates activations"),
         ({"activation_format": "batched"}, {"part": "route"}, "parts are of tokens"),
         ({"defer_moe_finalize": True}, {"part": "finalize"}, "sums nothing over experts"),
         ({}, {"part": "route", "engine": "wgmma"}, "expected neither, got engine 'wgmma'"),
-        ({}, {"part": "route", "weights_dtype": "bf16"}, "--weights-dtype: expected none with --part=route"),
+        ({}, {"part": "route", "weights_dtype": "bf16"}, "weights_dtype: expected none with part=route"),
     )
     for layer, options, why in refused:
         with pytest.raises(moec.MoecError, match=why):

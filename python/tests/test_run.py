@@ -45,7 +45,7 @@ def test_numbers(scheme: str, make_layer: Any) -> None:
         wide = moec.from_bfloat16(x).astype(np.float64)
         out = moec.from_bfloat16(layer(x, logits))
         assert error(out, moe(wide, ids=ids, weights=shares, w13=w13, w2=w2, rounded=rounded)) < bound
-        again = layer(x, topk_ids=ids, topk_weights=shares.astype(np.float32))
+        again = layer(x, given_ids=ids, given_weights=shares.astype(np.float32))
         assert error(moec.from_bfloat16(again), out) < bound
 
 
@@ -174,8 +174,8 @@ def test_element_types_and_outputs(package: Any, make_layer: Any) -> None:
     expected_ids, expected_weights = route(wide, 2)
     assert (ids == expected_ids).all()
     np.testing.assert_allclose(weights, expected_weights, rtol=1e-5)
-    assert (layer(x, topk_ids=ids, topk_weights=weights) == wanted).all()
-    assert (layer(x, topk_ids=ids.astype(np.int64), topk_weights=weights) == wanted).all()
+    assert (layer(x, given_ids=ids, given_weights=weights) == wanted).all()
+    assert (layer(x, given_ids=ids.astype(np.int64), given_weights=weights) == wanted).all()
 
 
 def test_no_tokens(package: Any, make_layer: Any) -> None:

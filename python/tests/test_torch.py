@@ -64,21 +64,21 @@ def test_tensors_without_operations() -> None:
     w13, w2 = weights()
     layer = package.layer({"w13": torch.nn.Parameter(w13), "w2": w2})
     x, ids, shares = inputs(7)
-    out = layer(x, topk_ids=ids, topk_weights=shares)
+    out = layer(x, given_ids=ids, given_weights=shares)
     assert isinstance(out, torch.Tensor)
     assert out.dtype == torch.bfloat16
     assert isinstance(layer.weights["w13_packed"], torch.Tensor)
-    bits = layer(x.view(torch.uint16).numpy(), topk_ids=ids.numpy(), topk_weights=shares.numpy())
+    bits = layer(x.view(torch.uint16).numpy(), given_ids=ids.numpy(), given_weights=shares.numpy())
     assert (out.view(torch.uint16).numpy() == bits).all()
     wide = torch.zeros(7, 2 * HIDDEN, dtype=torch.bfloat16)
     wide[:, :HIDDEN] = x
-    assert torch.equal(layer(wide[:, :HIDDEN], topk_ids=ids, topk_weights=shares), out)
+    assert torch.equal(layer(wide[:, :HIDDEN], given_ids=ids, given_weights=shares), out)
     with pytest.raises(moec.InvalidArgument, match="value 'given_ids': expected strides"):
-        layer(x, topk_ids=ids.T.contiguous().T, topk_weights=shares)
+        layer(x, given_ids=ids.T.contiguous().T, given_weights=shares)
     with pytest.raises(moec.InvalidArgument, match="value 'x': expected bf16.*, got f32"):
-        layer(x.float(), topk_ids=ids, topk_weights=shares)
+        layer(x.float(), given_ids=ids, given_weights=shares)
     with pytest.raises(moec.InvalidArgument, match="expected a strided tensor in host or CUDA memory"):
-        layer(x.to("meta"), topk_ids=ids, topk_weights=shares)
+        layer(x.to("meta"), given_ids=ids, given_weights=shares)
 
 
 @pytest.mark.parametrize("tokens", [1, 7, 33])

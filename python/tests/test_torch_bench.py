@@ -28,12 +28,12 @@ def test_reference(scheme: str, ranks: int) -> None:
     weights, inputs = case.random_weights(made, "cpu"), case.random_inputs(made, 9, device="cpu")
     layer, wanted = package.layer(weights.named()), case.reference(weights, inputs)
     assert 0.05 < float(wanted.abs().mean()) < 1
-    for out in (layer(inputs.x, inputs.logits), layer(inputs.x, topk_ids=inputs.ids, topk_weights=inputs.weights)):
+    for out in (layer(inputs.x, inputs.logits), layer(inputs.x, given_ids=inputs.ids, given_weights=inputs.weights)):
         assert case.error_of(out, wanted) < case.TOLERANCE[scheme]
     # The bound sees one wrong expert of one token.
     inputs.ids[0, 0], inputs.ids[0, 1] = inputs.ids[0, 1], inputs.ids[0, 0]
     if case.error_of(case.reference(weights, inputs), wanted):
-        assert case.error_of(layer(inputs.x, topk_ids=inputs.ids, topk_weights=inputs.weights), wanted) > case.TOLERANCE[scheme]
+        assert case.error_of(layer(inputs.x, given_ids=inputs.ids, given_weights=inputs.weights), wanted) > case.TOLERANCE[scheme]
 
 
 def test_rows_of_local_experts() -> None:

@@ -124,7 +124,7 @@ def test_wrong_arguments(tmp_path: pathlib.Path) -> None:
         moec.warmup(TINY, arch=ARCH, rank=0, all_ranks=True)
     with pytest.raises(moec.InvalidArgument, match="all_ranks: expected several ranks, got a layer on one; accepted: with tp"):
         moec.warmup(TINY, arch=ARCH, all_ranks=True)
-    with pytest.raises(moec.MoecError, match="--ep: expected several ranks, got a layer on one"):
+    with pytest.raises(moec.MoecError, match="ep: expected several ranks, got a layer on one"):
         moec.warmup(TINY, arch=ARCH, ep=True)
     with pytest.raises(moec.MoecError, match="rank"):
         moec.warmup(TINY, arch=ARCH, tp=2, rank=2, cache_dir=tmp_path)

@@ -144,7 +144,7 @@ def graphs_at_once(layer: Layer) -> Iterator[str]:
         x, ids, shares = layer.inputs(tokens, seed=seed)
         out, context, graph = torch.empty_like(x), package.context(tokens), torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            handle(x, topk_ids=ids, topk_weights=shares, out=out, context=context)
+            handle(x, given_ids=ids, given_weights=shares, out=out, context=context)
         # A graph holds no tensor: its inputs must live as long.
         held.append((graph, out, context, (x, ids, shares), layer.wanted(x, ids, shares), torch.cuda.Stream()))
     torch.cuda.synchronize()

@@ -116,11 +116,11 @@ static Result<const Value *> namedValue(const moec_package *package,
 static Result<Symbols> symbolsOf(const moec_package *package, int64_t tokens) {
   const Package &code = *package->package;
   const int64_t most = code.manifest().maxTokens / code.manifest().tokenRanks;
-  if (tokens < 0 || tokens > most)
-    return Error{tokens < 0 ? ErrorCode::InvalidArgument
-                            : ErrorCode::TooManyTokens,
-                 fmt::format("expected 0 to {} tokens, got {}", most, tokens)};
+  if (tokens < 0)
+    return invalidArgument("expected 0 to {} tokens, got {}", most, tokens);
   const int64_t together = TRY(tokensOfRanks(code.manifest(), tokens));
+  if (together > code.manifest().maxTokens)
+    return tooManyTokens(code.manifest(), together);
   return symbolsFor(code.manifest(), together, code.smCount());
 }
 

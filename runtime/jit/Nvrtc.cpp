@@ -78,7 +78,9 @@ Result<const Nvrtc *> Nvrtc::load(const NvrtcLocation &location) {
   if (!library) {
     const char *reason = dlerror();
     return Error(ErrorCode::NoCompiler,
-                 "NVRTC (found by {}) could not be opened: {}",
+                 "NVRTC (found by {}) could not be opened: {}; expected a "
+                 "libnvrtc.so.N (N >= 12), from a CUDA toolkit or from `pip "
+                 "install nvidia-cuda-nvrtc`",
                  location.foundBy, reason ? reason : location.library);
   }
   if (!keepSignals(library))
@@ -106,8 +108,10 @@ Result<const Nvrtc *> Nvrtc::load(const NvrtcLocation &location) {
   find(functions->getProgramLog, "nvrtcGetProgramLog");
   if (missing)
     return Error(ErrorCode::NoCompiler,
-                 "{} has no function {}: it is no NVRTC of CUDA 12 or later",
-                 location.library, missing);
+                 "{} (found by {}) has no function {}: it is no NVRTC of CUDA "
+                 "12 or later; expected a libnvrtc.so.N (N >= 12), from a CUDA "
+                 "toolkit or from `pip install nvidia-cuda-nvrtc`",
+                 location.library, location.foundBy, missing);
   std::unique_ptr<Nvrtc> nvrtc(new Nvrtc);
   int major = 0, minor = 0, count = 0;
   if (functions->version(&major, &minor) == 0)

@@ -39,14 +39,23 @@ Result<Symbols> moec::symbolsFor(const Manifest &manifest, int64_t tokens,
   return symbols;
 }
 
+Error moec::tooManyTokens(const Manifest &manifest, int64_t tokens) {
+  return Error(ErrorCode::TooManyTokens,
+               "expected at most {} tokens, got {}; compile the package with "
+               "max_tokens of {} or more",
+               manifest.maxTokens, tokens, tokens);
+}
+
 Result<int64_t> moec::tokensOfRanks(const Manifest &manifest, int64_t own) {
   const int64_t ranks = manifest.tokenRanks;
   if (ranks > 1 && own > manifest.maxTokens / ranks)
     return Error(ErrorCode::TooManyTokens,
                  "package {} takes at most {} tokens of each of {} ranks, {} "
-                 "together, and {} were given",
+                 "together, and {} were given; compile the package with "
+                 "max_tokens of {} or more",
                  manifest.name, manifest.maxTokens / ranks, ranks,
-                 manifest.maxTokens, own);
+                 manifest.maxTokens, own,
+                 own < INT64_MAX / ranks ? own * ranks : INT64_MAX);
   return own * ranks;
 }
 
@@ -402,10 +411,7 @@ moec::selectVariant(const Manifest &manifest, const Target &target,
       return &variant;
   }
   if (tokens > manifest.maxTokens)
-    return Error(ErrorCode::TooManyTokens,
-                 "expected at most {} tokens, got {}; compile with "
-                 "--max-tokens={} for more",
-                 manifest.maxTokens, tokens, tokens);
+    return tooManyTokens(manifest, tokens);
   return invalidArgument("expected 1 to {} tokens, got {}", manifest.maxTokens,
                          tokens);
 }

@@ -41,6 +41,9 @@ Result<Symbols> symbolsFor(const Manifest &manifest, int64_t tokens,
 /// several ranks.
 Result<int64_t> tokensOfRanks(const Manifest &manifest, int64_t own);
 
+/// The error of a run with more tokens than the manifest's max_tokens.
+Error tooManyTokens(const Manifest &manifest, int64_t tokens);
+
 /// Number of elements of the logical shape.
 Result<int64_t> elementCount(const Value &value, const Symbols &symbols);
 /// Outermost stride in elements as the manifest has it: `strides`, or the

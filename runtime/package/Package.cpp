@@ -103,8 +103,9 @@ Result<void> moec::validate(const PackageFiles &package) {
                    path);
     if (std::string hash = sha256(content); hash != listed->second)
       return Error(ErrorCode::DamagedPackage,
-                   "file '{}': expected SHA-256 {}, got {} ({} bytes)", path,
-                   listed->second, hash, content.size());
+                   "file '{}': expected SHA-256 {}, got {} ({} bytes); compile "
+                   "the package again if the file was changed",
+                   path, listed->second, hash, content.size());
   }
   for (const auto &[path, hash] : package.manifest.files)
     if (!package.files.count(path))

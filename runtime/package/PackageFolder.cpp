@@ -40,7 +40,13 @@ static Result<ManifestFile> readManifestFile(const Descriptor &folder,
   std::string name(kManifestFile);
   if (::fstatat(folder.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 &&
       errno == ENOENT)
-    return Error(ErrorCode::DamagedPackage, "file 'manifest.json' is missing");
+    return Error(
+        ErrorCode::DamagedPackage,
+        "file 'manifest.json' is missing: expected a folder that moec compile "
+        "has written{}",
+        ::faccessat(folder.get(), "config.json", F_OK, 0) == 0
+            ? "; this one has a config.json, which moec compile takes"
+            : "");
   Descriptor file = TRY(openRegularAt(folder, name, shown));
   std::string text = TRY(readAll(file, kMaxManifestBytes, name));
   return manifestFileFromJson(text);
@@ -90,8 +96,9 @@ readShareOf(const Descriptor &folder, const std::string &shown,
   const std::string text = TRY(readAll(*file, kMaxManifestBytes, path));
   if (std::string hash = sha256(text); hash != index.files.at(path))
     return Error(ErrorCode::DamagedPackage,
-                 "file '{}': expected SHA-256 {}, got {} ({} bytes)", path,
-                 index.files.at(path), hash, text.size());
+                 "file '{}': expected SHA-256 {}, got {} ({} bytes); compile "
+                 "the package again if the file was changed",
+                 path, index.files.at(path), hash, text.size());
   Manifest manifest = TRY(fromJson(text));
   if (ranksOf(manifest) != share.ranks)
     return Error(ErrorCode::DamagedPackage,
@@ -111,8 +118,7 @@ static Error severalShares(const std::string &name,
                            const std::vector<int64_t> &ranks, size_t shares,
                            std::optional<int64_t> rank) {
   if (rank)
-    return invalidArgument("package {} is of {}, and rank {} was asked for",
-                           name, describeRanks(ranks), *rank);
+    return rankNotInPackage(name, ranks, *rank);
   return invalidArgument("package {} is of {}, with {} shares of several "
                          "sizes: expected `rank` to "
                          "be one of them, got none",
@@ -160,8 +166,11 @@ static Result<Shares> readAtPath(const std::string &path, Wanted wanted,
   constexpr int kMostReplacements = 100;
   for (int attempt = 0;; ++attempt) {
     if (!isFolder(path))
-      return Error(ErrorCode::FileSystem, "package '{}': expected a folder",
-                   path);
+      return Error(ErrorCode::FileSystem,
+                   "package '{}': expected a folder that moec compile has "
+                   "written, got {}",
+                   path,
+                   fileExists(path) ? "a file" : "a path where nothing is");
     Descriptor folder = TRY(openFolder(path));
     Result<Shares> read = readFolder(folder, path, wanted, rank);
     if (read)

@@ -44,6 +44,15 @@ static json &object(json &in, const char *field) {
   return found;
 }
 
+Error moec::rankNotInPackage(std::string_view name,
+                             const std::vector<int64_t> &ranks, int64_t rank) {
+  return invalidArgument("package {} is of {}: expected `rank` to be {}, got "
+                         "{}; a package is for all ranks if it was compiled "
+                         "with all_ranks",
+                         name, describeRanks(ranks),
+                         ranks.size() == 1 ? "that one" : "one of them", rank);
+}
+
 Result<Manifest> moec::ofRank(Manifest manifest, std::optional<int64_t> rank) {
   const std::vector<int64_t> known = ranksOf(manifest);
   if (!rank && known.size() != 1)
@@ -52,8 +61,7 @@ Result<Manifest> moec::ofRank(Manifest manifest, std::optional<int64_t> rank) {
         manifest.name, describeRanks(known));
   const auto found = std::ranges::find(known, rank.value_or(known.front()));
   if (found == known.end())
-    return invalidArgument("package {} is of {}, and rank {} was asked for",
-                           manifest.name, describeRanks(known), *rank);
+    return rankNotInPackage(manifest.name, known, *rank);
   const RankFacts facts =
       manifest.ranks[static_cast<size_t>(found - known.begin())];
   manifest.ranks = {facts};

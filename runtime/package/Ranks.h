@@ -23,6 +23,10 @@ namespace moec {
 std::string describeRanks(std::span<const int64_t> ranks);
 std::vector<int64_t> ranksOf(const Manifest &manifest);
 
+/// The error of a rank that the package is not for.
+Error rankNotInPackage(std::string_view name, const std::vector<int64_t> &ranks,
+                       int64_t rank);
+
 /// The manifest for one of its ranks: `ranks` holds that one alone, and `layer`
 /// what the table says of it. Without a rank the package must have one alone.
 /// InvalidArgument names the ranks that there are.

@@ -30,8 +30,8 @@ inline auto countFrom(int64_t least,
     const auto [last, error] = std::from_chars(text.data(), end, count);
     if (error == std::errc() && last == end && count >= least && count <= most)
       return "";
-    return fmt::format("expected an integer from {} to {}, got {}", least, most,
-                       text);
+    return fmt::format("expected an integer from {} to {}, got '{}'", least,
+                       most, text);
   };
 }
 
@@ -43,7 +43,7 @@ inline std::string checkPositive(const std::string &text) {
   if (error == std::errc() && last == end && number > 0 &&
       number <= std::numeric_limits<double>::max())
     return "";
-  return fmt::format("expected a number above 0, got {}", text);
+  return fmt::format("expected a number above 0, got '{}'", text);
 }
 
 } // namespace moec

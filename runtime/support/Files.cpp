@@ -83,6 +83,18 @@ Result<void> moec::writeFile(const std::string &path, std::string_view bytes) {
   return {};
 }
 
+/// The error of a path that could not be made, with the state of its folder.
+static Error cannotMake(std::string_view what, const std::string &path) {
+  Error error = fileError(what, path);
+  const std::string folder = parentFolder(path);
+  error.message += isFolder(folder)
+                       ? fmt::format("; expected that '{}' is a folder in "
+                                     "which this user may write",
+                                     folder)
+                       : fmt::format("; expected a folder at '{}'", folder);
+  return error;
+}
+
 std::string moec::temporaryName(std::string_view path) {
   static thread_local std::mt19937_64 random{std::random_device{}()};
   return fmt::format("{}.tmp-{}-{:016x}", path, ::getpid(), random());
@@ -100,7 +112,7 @@ Result<void> moec::writeFileAtomically(const std::string &path,
                   mode);
   } while (file < 0 && errno == EEXIST);
   if (file < 0)
-    return fileError("cannot create a temporary file for", path);
+    return cannotMake("cannot create a temporary file for", path);
   if (!writeAndClose(file, bytes)) {
     Error error = fileError("cannot write", path);
     ::unlink(temporary.c_str());
@@ -108,6 +120,8 @@ Result<void> moec::writeFileAtomically(const std::string &path,
   }
   if (::rename(temporary.c_str(), path.c_str()) != 0) {
     Error error = fileError("cannot rename a temporary file to", path);
+    if (isFolder(path))
+      error.message += "; expected the path of a file";
     ::unlink(temporary.c_str());
     return error;
   }
@@ -144,7 +158,7 @@ Result<std::string> moec::createTemporaryFolderBeside(const std::string &path) {
     status = ::mkdir(folder.c_str(), 0777);
   } while (status != 0 && errno == EEXIST);
   if (status != 0)
-    return fileError("cannot create a temporary folder for", path);
+    return cannotMake("cannot create a temporary folder for", path);
   return folder;
 }
 

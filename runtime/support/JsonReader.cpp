@@ -179,13 +179,23 @@ std::optional<JsonReader> JsonReader::object(std::string_view key) {
   return JsonReader(*field, pathOf(key), *problems);
 }
 
-void JsonReader::nameStrayKeys() {
+void JsonReader::explain(std::string_view key, std::string_view reason) {
+  for (JsonErrors::Entry &entry : problems->entries)
+    if (entry.path == pathOf(key))
+      entry.text += fmt::format("; {}", reason);
+}
+
+void JsonReader::nameStrayKeys(std::span<const Synonym> synonyms) {
   for (const std::string &key : missing) {
     std::vector<std::string_view> strays;
     for (auto it = fields->begin(); it != fields->end(); ++it)
       if (!wasAsked(it.key()))
         strays.push_back(it.key());
-    const std::string_view stray = nearestOf(key, strays);
+    std::string_view stray = nearestOf(key, strays);
+    for (const auto &[word, meant] : synonyms)
+      if (stray.empty() && meant == key &&
+          std::ranges::find(strays, word) != strays.end())
+        stray = word;
     for (JsonErrors::Entry &entry : problems->entries)
       if (!stray.empty() && entry.path == pathOf(key)) {
         entry.text += fmt::format("; did you mean it by \"{}\"?", stray);
@@ -194,22 +204,31 @@ void JsonReader::nameStrayKeys() {
   }
 }
 
-void JsonReader::refuseUnknown() {
+void JsonReader::refuseUnknown(std::span<const Synonym> synonyms) {
   const std::vector<std::string> all(asked);
   std::vector<std::string_view> known(all.begin(), all.end());
   std::sort(known.begin(), known.end());
   std::string accepted =
       fmt::format("accepted here: {}", listOf(known, "and", false));
-  nameStrayKeys();
+  nameStrayKeys(synonyms);
   for (auto it = fields->begin(); it != fields->end(); ++it) {
     // A null says that there is no such field.
     if (wasAsked(it.key()) || it->is_null())
       continue;
     std::string text = "unknown field";
-    if (const std::string_view nearest = nearestOf(it.key(), known);
-        !nearest.empty())
-      text += fmt::format("; did you mean \"{}\"?", nearest);
-    else if (!accepted.empty())
+    std::string_view meant = nearestOf(it.key(), known);
+    for (const auto &[word, key] : synonyms)
+      if (it.key() == word)
+        meant = key;
+    if (!meant.empty())
+      text += fmt::format("; did you mean \"{}\"?", meant);
+    // A long list would hide what was meant.
+    constexpr size_t kMostShown = 8;
+    if (!meant.empty() && known.size() > kMostShown) {
+      problems->add(pathOf(it.key()), text);
+      continue;
+    }
+    if (meant.empty() && !accepted.empty())
       text += ";";
     problems->add(pathOf(it.key()),
                   accepted.empty() ? text : text + " " + accepted);

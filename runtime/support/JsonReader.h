@@ -23,6 +23,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace moec {
@@ -81,6 +82,8 @@ public:
 
   /// Records an error at `key`: "expected ..., got ...".
   void expected(std::string_view key, std::string_view what);
+  /// Adds a reason to the error at `key`.
+  void explain(std::string_view key, std::string_view reason);
   /// Records an error at `key` in the caller's words.
   void refuse(std::string_view key, std::string_view text);
   /// The same of a text that fmt makes.
@@ -96,12 +99,14 @@ public:
     refuse(key, fmt::format(text, std::forward<First>(first),
                             std::forward<Args>(args)...));
   }
+  /// A word that users know from another format, and the key that means it.
+  using Synonym = std::pair<std::string_view, std::string_view>;
   /// Every key that was not asked for is an error; the first lists those that
-  /// were.
-  void refuseUnknown();
+  /// were. A key that is no misspelt one may be a synonym.
+  void refuseUnknown(std::span<const Synonym> synonyms = {});
   /// The error of a required key that is absent names the key that nobody
   /// asked for and that may be a misspelt one. It counts as asked for then.
-  void nameStrayKeys();
+  void nameStrayKeys(std::span<const Synonym> synonyms = {});
 
   std::string pathOf(std::string_view key) const;
   const nlohmann::json &value() const { return *fields; }

@@ -98,7 +98,12 @@ Result<StagedFolder> StagedFolder::create(const std::string &target,
     if (::mkdir(path.c_str(), mode) != 0) {
       if (errno == EEXIST)
         continue;
-      return fileError("cannot create a temporary folder for", target);
+      return Error(
+          ErrorCode::FileSystem,
+          "{}; expected that '{}' is a folder in which this user may "
+          "write",
+          fileError("cannot create a temporary folder for", target).message,
+          parentFolder(staged.target));
     }
     staged.lock = lockFolder(path);
     // Another writer may have taken it for abandoned before it was locked.

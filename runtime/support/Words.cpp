@@ -80,8 +80,13 @@ std::string moec::didYouMean(std::string_view word,
 
 std::string moec::unknownWord(std::string_view kind, std::string_view word,
                               std::span<const std::string_view> names) {
-  return fmt::format("unknown {} '{}'; {}known {}s: {}", kind, word,
-                     didYouMean(word, names), kind, fmt::join(names, ", "));
+  constexpr size_t kMostShown = 8;
+  const std::string meant = didYouMean(word, names);
+  if (!meant.empty() && names.size() > kMostShown)
+    return fmt::format("unknown {} '{}'; {}", kind, word,
+                       std::string_view(meant).substr(0, meant.size() - 1));
+  return fmt::format("unknown {} '{}'; {}known {}s: {}", kind, word, meant,
+                     kind, fmt::join(names, ", "));
 }
 
 std::string moec::listOf(std::span<const std::string_view> names,

@@ -40,7 +40,8 @@ std::string didYouMean(std::string_view word,
                        std::span<const std::string_view> names);
 
 /// Returns the message for a word that a table of the catalog lacks:
-/// "unknown gpu 'h20x'; did you mean h20? known gpus: h20, ...".
+/// "unknown gpu 'h20x'; did you mean h20? known gpus: h20, ...". A long list
+/// would hide what was meant, so it is left out if a name is near.
 std::string unknownWord(std::string_view kind, std::string_view word,
                         std::span<const std::string_view> names);
 

@@ -244,11 +244,18 @@ Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
     if (fits || group.rows != -1)
       break;
   }
+  const bool isFloat =
+      tensor.type == "BF16" || tensor.type == "F16" || tensor.type == "F32";
   if (!fits || made.conversion == Conversion::None)
     return refused(
-        "{}: tensor '{}': expected {} {} for value '{}' of layer '{}', got {}",
+        "{}: tensor '{}': expected {} {} for value '{}' of layer '{}', got "
+        "{}{}",
         checkpoint.path(), found.name, wanted.element, shapeText(expected),
-        wanted.value, shape.name, tensor.describe());
+        wanted.value, shape.name, tensor.describe(),
+        isFloat && role.kind == Kind::Weight && wanted.bits <= 8
+            ? fmt::format("; {} quantizes the weights of a float checkpoint",
+                          names.quantize)
+            : "");
 
   SourceMatrix &matrix = made.matrix;
   matrix.data = tensor.bytes.data();

@@ -38,6 +38,22 @@ struct WeightLoader::Piece {
 // The layer
 //===----------------------------------------------------------------------===//
 
+/// "layer 3", "a layer from 0 to 60", "one of the layers 1, 3, 5, ..."; of
+/// layers with experts.
+static std::string layersText(const std::set<int64_t> &layers) {
+  constexpr size_t kMost = 16;
+  const int64_t first = *layers.begin(), last = *layers.rbegin();
+  if (first == last)
+    return fmt::format("layer {}", first);
+  if (static_cast<size_t>(last - first) + 1 == layers.size())
+    return fmt::format("a layer from {} to {}", first, last);
+  const std::vector<int64_t> all(layers.begin(), layers.end());
+  const std::span<const int64_t> shown =
+      std::span(all).first(std::min(kMost, all.size()));
+  return fmt::format("one of the layers {}{}", fmt::join(shown, ", "),
+                     shown.size() < all.size() ? ", ..." : "");
+}
+
 Result<void> WeightLoader::findLayer(int64_t layer, bool hasRoutingBias) {
   std::map<int64_t, std::map<TensorRole, Found>> layers;
   std::map<int64_t, Found> biasesOfGates;
@@ -68,6 +84,15 @@ Result<void> WeightLoader::findLayer(int64_t layer, bool hasRoutingBias) {
         tensors.emplace(it->second.parsed.role, it->second);
       return {};
     }
+  std::set<int64_t> found;
+  for (const auto &[name, file] : checkpoint.names())
+    if (const std::optional<TensorName> parsed = readTensorName(name);
+        parsed && !parsed->mayBeOfRouter && !parsed->role.shared &&
+        parsed->role.part != Part::Routing)
+      found.insert(parsed->layer);
+  if (layer >= 0 && !found.empty())
+    return refused("{}: layer {} has no experts' weights; expected {}",
+                   checkpoint.path(), layer, layersText(found));
   const std::string example =
       checkpoint.names().empty()
           ? "no tensors"

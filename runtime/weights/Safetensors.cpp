@@ -173,9 +173,9 @@ Result<StoredTensors> HeaderReader::read() {
     length |= uint64_t(std::to_integer<uint8_t>(file[i])) << (8 * i);
   const uint64_t rest = file.size() - kLengthBytes;
   if (length > std::min(rest, kMaxHeaderBytes))
-    return fail(fmt::format("expected a header of at most {} bytes, as the "
-                            "file has behind the first eight, got a length of "
-                            "{}",
+    return fail(fmt::format("expected a safetensors file, whose first eight "
+                            "bytes say the length of a header of at most {} "
+                            "bytes, got a length of {}",
                             std::min(rest, kMaxHeaderBytes), length));
   data = file.subspan(kLengthBytes + length);
   json header = TRY(parseJsonObject(
@@ -279,6 +279,11 @@ Result<void> Checkpoint::readIndex(const std::string &folder,
 Result<Checkpoint> Checkpoint::open(const std::string &path) {
   Checkpoint made;
   made.root = path;
+  if (!fileExists(path))
+    return Error(ErrorCode::FileSystem,
+                 "'{}': expected a model's folder with files *{}, or one such "
+                 "file; there is none of this name",
+                 path, kSuffix);
   if (!isFolder(path)) {
     TRY(made.addFile(path));
     return made;

@@ -201,9 +201,16 @@ TEST(LayerJson, MisspeltWords) {
 }
 
 TEST(LayerJson, UnknownFields) {
+  // A near key, or the key for another format's word, is named without a list.
+  EXPECT_EQ(refused({{"num_expert", 8}}),
+            "in.json: $.num_expert: unknown field; did you mean "
+            "\"num_experts\"?");
+  EXPECT_EQ(refused({{"top_k", 4}}),
+            "in.json: $.top_k: unknown field; did you mean "
+            "\"experts_per_token\"?");
   EXPECT_EQ(
-      refused({{"num_expert", 8}}),
-      "in.json: $.num_expert: unknown field; did you mean \"num_experts\"? "
+      refused({{"flavour", 8}}),
+      "in.json: $.flavour: unknown field; "
       "accepted here: accumulate, "
       "activation, activation_format, activation_per_expert, "
       "activation_situ_beta, activation_situ_linear_beta, "
@@ -367,7 +374,7 @@ TEST(LayerJson, TypesAndRanges) {
             "the number -1");
   EXPECT_EQ(refused({{"experts_per_token", 9}}),
             "in.json: $.experts_per_token: expected an integer from 1 to 8, "
-            "got the number 9");
+            "got the number 9; num_experts is 8");
   EXPECT_EQ(refused({{"in_dtype", nullptr}}),
             "in.json: $.in_dtype: expected bf16, f16 or f32 (or PyTorch's "
             "bfloat16, float16, float32), got nothing");

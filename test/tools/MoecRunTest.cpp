@@ -197,14 +197,15 @@ TEST_F(MoecRun, SaysItsVersion) {
 TEST_F(MoecRun, WrongCountsAreRefusedInShort) {
   EXPECT_EQ(run("--device=host --tokens=-1"), 2);
   EXPECT_EQ(errors, "moec-run: --tokens: expected an integer from 0 to "
-                    "2147483647, got -1\n");
+                    "2147483647, got '-1'\n");
   EXPECT_EQ(run("--device=host --tokens=1,x"), 2);
-  EXPECT_THAT(errors, HasSubstr("got x\n"));
+  EXPECT_THAT(errors, HasSubstr("got 'x'\n"));
   EXPECT_EQ(run("--device=host --jobs=99999999999999999999"), 2);
   EXPECT_THAT(errors, HasSubstr("--jobs: expected an integer from 0 to "));
   EXPECT_EQ(check("--device=host --cases=x --device-limit=0"), 2);
-  EXPECT_THAT(errors,
-              HasSubstr("--device-limit: expected a number above 0, got 0\n"));
+  EXPECT_THAT(
+      errors,
+      HasSubstr("--device-limit: expected a number above 0, got '0'\n"));
   EXPECT_EQ(check("--device=host --sample=0"), 2);
   EXPECT_THAT(errors, HasSubstr("expected an integer from 1 to "));
 }

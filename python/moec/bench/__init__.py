@@ -43,6 +43,7 @@ def bench(
 
     import moec
     from moec import _gpu, catalog, load
+    from moec._words import did_you_mean
     from moec.bench import table, worker
     from moec.bench.case import Case
     from moec.bench.systems import SYSTEMS
@@ -50,11 +51,13 @@ def bench(
     from moec.compiler import text_of
     from moec.errors import InvalidArgument, NoDriver
 
-    if not torch.cuda.is_available():
-        raise NoDriver("PyTorch finds no GPU here; moec explain predicts times without one")
     known = {each.name: each for each in SYSTEMS}
     if unknown := [name for name in systems or () if name not in known]:
-        raise InvalidArgument(f"systems: expected of {', '.join(known)}, got {unknown[0]}")
+        raise InvalidArgument(f"systems: {did_you_mean(unknown[0], known)}expected of {', '.join(known)}, got {unknown[0]}")
+    for source in layers:
+        text_of(source)  # says what is wrong with it before a GPU is looked for
+    if not torch.cuda.is_available():
+        raise NoDriver("PyTorch finds no GPU here; moec explain predicts times without one")
     versions = {worker.MOEC: moec.__version__, "torch": str(torch.__version__)}
     missing: dict[str, str] = {}
     for name in systems if systems is not None else known:

@@ -12,11 +12,11 @@ from moec.errors import MoecError
 DEFAULT_TOKENS = (1, 8, 64, 512, 4096)
 
 
-def _numbers(text: str) -> tuple[int, ...]:
-    numbers = tuple(int(word) for word in text.split(",") if word)
-    if not numbers or min(numbers) < 1:
-        raise ValueError
-    return numbers
+def _tokens(text: str) -> tuple[int, ...]:
+    words = [word for word in text.split(",") if word]
+    if not words or not all(word.isdecimal() and int(word) for word in words):
+        raise argparse.ArgumentTypeError(f"expected integers of at least 1, as in 1,8,64; got {text!r}")
+    return tuple(map(int, words))
 
 
 def _parser(kind: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
@@ -32,7 +32,7 @@ def _parser(kind: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
     )
     parser.add_argument("layers", metavar="LAYER", nargs="+", help="a layer JSON, a config.json or a model's folder")
     parser.add_argument(
-        "--tokens", type=_numbers, default=DEFAULT_TOKENS, metavar="N,...", help="token counts (default: 1,8,64,512,4096)"
+        "--tokens", type=_tokens, default=DEFAULT_TOKENS, metavar="N,...", help="token counts (default: 1,8,64,512,4096)"
     )
     parser.add_argument("--scheme", default="", metavar="NAME,...", help="quantization schemes (default: the layer's)")
     parser.add_argument("--systems", default="", metavar="NAME,...", help="beside moec (default: all that are installed)")

@@ -80,7 +80,7 @@ def moec_run(job: Job, package: Any, weights: Weights, tokens: int) -> Run:
     def run(inputs: Inputs) -> Any:
         if routes:
             return layer(inputs.x, inputs.logits, context=context)
-        return layer(inputs.x, topk_ids=inputs.ids, topk_weights=inputs.weights, context=context)
+        return layer(inputs.x, given_ids=inputs.ids, given_weights=inputs.weights, context=context)
 
     return run
 

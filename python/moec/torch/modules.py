@@ -14,7 +14,7 @@ from moec.checkpoint import Checkpoint
 from moec.comm import Communicator
 from moec.compiler import compile as compile_layer
 from moec.compiler import text_of
-from moec.errors import InvalidArgument
+from moec.errors import InvalidArgument, NoDriver
 from moec.layer import Layer
 from moec.package import Package, load
 from moec.torch.ops import TYPES, register, release
@@ -42,6 +42,10 @@ def load_for(
         options = ranks_of(comm, options)
     if device.type not in ("cpu", "cuda"):
         raise InvalidArgument(f"device: expected cpu or cuda, got {device}")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise NoDriver(
+            f"device: expected a GPU that torch can use for {device}, found none; without one say device='cpu', the host device"
+        )
     index = -1 if device.type == "cpu" else torch.cuda.current_device() if device.index is None else device.index
     # A communicator keeps contexts of the package: the key must not keep both.
     end = None if comm is None else weakref.ref(comm)
@@ -159,10 +163,21 @@ class Experts(_Module):
         return made
 
     def forward(
-        self, x: torch.Tensor, topk_ids: torch.Tensor, topk_weights: torch.Tensor, expert_map: torch.Tensor | None = None
+        self,
+        x: torch.Tensor,
+        given_ids: torch.Tensor | None = None,
+        given_weights: torch.Tensor | None = None,
+        expert_map: torch.Tensor | None = None,
+        *,
+        topk_ids: torch.Tensor | None = None,
+        topk_weights: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """[tokens, hidden] of x [tokens, hidden], topk_ids and topk_weights [tokens, top_k]."""
-        result: torch.Tensor = torch.ops.moec.run(self._number, x, None, topk_ids, topk_weights, expert_map)
+        """[tokens, hidden] of x [tokens, hidden], given_ids and given_weights [tokens, top_k].
+
+        topk_ids, topk_weights: given_ids and given_weights by vLLM's names.
+        """
+        ids, weights = given_ids if topk_ids is None else topk_ids, given_weights if topk_weights is None else topk_weights
+        result: torch.Tensor = torch.ops.moec.run(self._number, x, None, ids, weights, expert_map)
         return result
 
 
@@ -230,9 +245,16 @@ class MoE(_Module):
         self,
         x: torch.Tensor,
         logits: torch.Tensor | None = None,
+        given_ids: torch.Tensor | None = None,
+        given_weights: torch.Tensor | None = None,
+        *,
         topk_ids: torch.Tensor | None = None,
         topk_weights: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """[tokens, hidden] of x [tokens, hidden] and logits [tokens, experts], or of given ids and weights."""
-        result: torch.Tensor = torch.ops.moec.run(self._number, x, logits, topk_ids, topk_weights, None)
+        """[tokens, hidden] of x [tokens, hidden] and logits [tokens, experts], or of given_ids and given_weights [tokens, top_k].
+
+        topk_ids, topk_weights: given_ids and given_weights by vLLM's names.
+        """
+        ids, weights = given_ids if topk_ids is None else topk_ids, given_weights if topk_weights is None else topk_weights
+        result: torch.Tensor = torch.ops.moec.run(self._number, x, logits, ids, weights, None)
         return result

@@ -196,7 +196,8 @@ TEST(Compiler, UnknownNamesListTheKnownOnes) {
   EXPECT_EQ(errorOf(made).substr(0, 42),
             "unknown arch 'sm_42'; known archs: sm_75, ");
   made = compileWithStops(LayerText().str(), optionsFor({}), {});
-  EXPECT_EQ(errorOf(made), "no arch is given; say for example --arch=sm_90a");
+  EXPECT_EQ(errorOf(made),
+            "no arch is given; expected one, sm_90a say (`moec list archs`)");
   made = compileWithStops("module {}", optionsFor({"sm_80"}), {});
   EXPECT_EQ(errorOf(made), "the module holds no moe.layer");
   CompileOptions options = optionsFor({"sm_80"});

@@ -329,8 +329,10 @@ TEST(Tuned, EveryWrongFieldIsNamed) {
             said("line 1, column 2: expected JSON, got a text that is not: "
                  "syntax error while parsing object key - unexpected end of "
                  "input; expected string literal"));
-  EXPECT_EQ(errorOf("{}"),
-            said("tuned: expected an integer from 1 to 2, got nothing"));
+  EXPECT_EQ(
+      errorOf("{}"),
+      said("expected a file that moec tune has written (\"tuned\": 2), got one "
+           "without \"tuned\""));
   EXPECT_EQ(errorOf(R"({"tuned": 1, "rows": [], "x": 0})"),
             said("x: unknown field; accepted here: rows and tuned"));
   EXPECT_EQ(errorOf(R"({"tuned": 1, "rows": {}})"),

@@ -1,22 +1,59 @@
-"""Mistakes of a command line: each ends in a message that names the option or the value, and a remedy.
+"""Mistakes of a command line and of its files: each ends in a message that names the option or the value, and a remedy.
 
     mistakes.py SOURCE WORK
 
 A row has the words, and texts that one line of standard error must have all. The exit status is not 0, nothing is printed to
-standard output, and WORK stays as it is. Programs that were not built beside `moec` are left out and named.
+standard output, and WORK stays as it is after prepare(). Programs that were not built beside `moec` are left out and named.
 """
 
 import concurrent.futures
+import json
 import os
 import pathlib
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 
 MODEL, LAYER = "examples/models/mixtral-8x7b.json", "{work}/layer.json"
 LAYER_TEXT = """{"moec_layer": 1, "name": "small", "num_experts": 4, "experts_per_token": 2, "hidden_dim": 64,
 "intermediate_size": 32, "in_dtype": "bf16", "routing_method": "renormalize", "activation": "silu"}"""
+# One change of the layer JSON each: what is wrong, and texts of the message.
+FIELDS = (
+    ({"num_experts": None, "num_expert": 4}, "$.num_experts", "got nothing", 'did you mean it by "num_expert"?'),
+    ({"experts_per_token": None, "top_k": 2}, "$.experts_per_token", 'did you mean it by "top_k"?'),
+    ({"activation": "silo"}, "$.activation", 'did you mean "silu"?'),
+    ({"activation": "swiglu"}, "$.activation", 'did you mean "silu"?'),
+    ({"routing_method": "renormalise"}, "$.routing_method", 'did you mean "renormalize"?'),
+    ({"in_dtype": "fp16"}, "$.in_dtype", "bf16, f16 or f32", '"fp16"'),
+    ({"quant_config": "fp8"}, "$.quant_config", '"fp8_block"', 'got the string "fp8"'),
+    ({"experts_per_token": 32}, "$.experts_per_token", "from 1 to 4", "got the number 32", "num_experts is 4"),
+    ({"hidden_dim": 250}, "hidden is 250", "multiples of 8"),
+    ({"hidden_dim": "64"}, "$.hidden_dim", "an integer", 'got the string "64"'),
+    ({"hidden_dim": 64.5}, "$.hidden_dim", "an integer", "64.5"),
+    ({"num_experts": True}, "$.num_experts", "an integer", "got true"),
+    ({"intermediate_size": -32}, "$.intermediate_size", "from 1", "-32"),
+    ({"top_k": 2}, "$.top_k", "unknown field", 'did you mean "experts_per_token"?'),
+    ({"hidden_size": 64}, "$.hidden_size", 'did you mean "hidden_dim"?'),
+    ({"has_bais": True}, "$.has_bais", 'did you mean "has_bias"?'),
+    ({"has_bias": "yes"}, "$.has_bias", "true or false", '"yes"'),
+    ({"swiglu_limit": "7"}, "$.swiglu_limit", "a number", '"7"'),
+    ({"moe_parallel_config": {"tp": 2}}, "$.moe_parallel_config.tp", "unknown field", "tp_size"),
+    ({"moec_layer": 2}, "$.moec_layer", "1", "2"),
+)
+# The same of a model's config.json.
+CONFIG = {"architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 64, "moe_intermediate_size": 32,
+          "num_experts": 4, "num_experts_per_tok": 2, "num_hidden_layers": 2, "norm_topk_prob": True, "hidden_act": "silu",
+          "torch_dtype": "bfloat16", "decoder_sparse_step": 1, "mlp_only_layers": []}
+KEYS = (
+    ({"architectures": ["MineForCausalLM"], "model_type": "mine"}, "MineForCausalLM", "--as=FAMILY", "moec list families", "layer JSON"),
+    ({"architectures": ["Qwen3MoeForCasualLM"]}, "did you mean Qwen3MoeForCausalLM?"),
+    ({"quantization_config": {"quant_method": "bitsandbytes"}}, "bitsandbytes", "known: awq", "--scheme=", "moec list schemes"),
+    ({"router_temperature": 0.5}, "$.router_temperature", "--ignore-field=router_temperature"),
+    ({"num_experts_per_tok": 8}, "$.num_experts_per_tok", "8"),
+    ({"num_experts": "4"}, "$.num_experts", "an integer", '"4"'),
+)
 COMPILE, EXPLAIN, TUNE = (f"moec {word} {MODEL} --arch=sm_90a" for word in ("compile", "explain", "tune"))
 
 # (words, texts of the message)
@@ -114,6 +151,72 @@ MISTAKES = (
     ("moec-run x --prebuild --tokens=3", "--tokens", "--prebuild"),
     ("moec-run x --device=host --input=x", "--input", "NAME=FILE"),
     ("moec-bench x --device=gpu", "--device", "'gpu'", "cuda or host"),
+    # GPUs and archs.
+    (f"moec compile {MODEL} --arch=h100x", "'h100x'", "did you mean h100?", "moec list archs"),
+    (f"{COMPILE} --gpu=a100", "GPU 'a100_sxm' is sm_80", "expected arch sm_80"),
+    ("moec cache list --arch=hopper", "'hopper'", "known archs: sm_75"),
+    ("moec cache list --arch=sm_90b", "'sm_90b'", "did you mean sm_90"),
+    ("moec run {work}/small --device=host --arch=sm_80", "no target sm_80", "it has sm_90a"),
+    ("moec run {work}/small --device=cuda --tokens=1", "CUDA driver", "use the host device"),
+    (f"{TUNE} --tokens=1 --budget=1s", "moec tune measures on a GPU", "schedules that are built in"),
+    (f"{TUNE} --tokens=1 --budget=1s --device=host", "say nothing of a GPU", "--out and --log"),
+    (f"moec tune {MODEL} --arch=sm_90a,sm_80 --tokens=1 --budget=1s", "one --arch", "got 2"),
+    (f"{TUNE} --tokens=1 --budget=1s --device=host --out=/proc/t.json --log={{work}}/none/t.log", "/proc/t.json", "--out"),
+    # Inputs that are none.
+    ("moec compile {work}/none.json --arch=sm_90a", "none.json", "No such file"),
+    ("moec compile Qwen/Qwen3-30B-A3B --arch=sm_90a", "hf download Qwen/Qwen3-30B-A3B config.json"),
+    ("moec compile {work}/empty --arch=sm_90a", "empty", "config.json", "a folder without one"),
+    ("moec compile {work}/small --arch=sm_90a", "small", "a package of moec, which is compiled already"),
+    ("moec compile {work}/small/manifest.json --arch=sm_90a", "manifest.json", "moec_layer", "architectures"),
+    ("moec compile {work}/model/model.safetensors --arch=sm_90a", "JSON", "moec run --weights"),
+    ("moec compile {work}/cut.json --arch=sm_90a", "cut.json: line 1, column 100", "expected JSON"),
+    # Outputs.
+    (f"{COMPILE} --no-cubin -o {{work}}/layer.json", "layer.json", "found a file", "choose another path"),
+    (f"{COMPILE} --no-cubin -o {{work}}/model", "without a moec manifest.json", "choose another path"),
+    (f"{COMPILE} --no-cubin -o /proc/x", "/proc/x", "a folder in which this user may write"),
+    (f"{EXPLAIN} --html={{work}}/empty --bench={{work}}/layer.json", "layer.json", "moec-bench --json"),
+    (f"{EXPLAIN} -o {{work}}/none/x.txt", "x.txt", "expected a folder at", "none"),
+    (f"{EXPLAIN} -o {{work}}/empty", "empty", "expected the path of a file"),
+    (f"{EXPLAIN} --tuned={{work}}/layer.json", "a file that moec tune has written"),
+    (f"{EXPLAIN} --tuned={{work}}/none.json", "none.json", "No such file"),
+    (f"{EXPLAIN} --histogram={{work}}/layer.json", '{"rows": [...]}'),
+    (f"{EXPLAIN} --histogram=zipf:-1", "from 0 to 10", "-1"),
+    (f"{EXPLAIN} --tokens=99999999", "from 1 to 65536", "99999999"),
+    # Packages and weights.
+    ("moec run {work}/none --device=host", "none", "a folder that moec compile has written", "a path where nothing is"),
+    ("moec run {work}/layer.json --device=host", "a folder that moec compile has written", "a file"),
+    ("moec run {work}/model --device=host", "manifest.json", "has a config.json, which moec compile takes"),
+    ("moec run {work}/empty --device=host", "manifest.json", "a folder that moec compile has written"),
+    ("moec run {work}/changed --device=host", "SHA-256", ".cu", "compile the package again"),
+    ("moec run {work}/older --device=host", "format version 6, got 5", "compile the package"),
+    ("moec run {work}/small --device=host --tokens=65", "at most 64 tokens, got 65", "max_tokens of 65 or more"),
+    ("moec run {work}/small --device=host '--tokens=1, 2'", "--tokens", "an integer", "' 2'"),
+    ("moec run {work}/small --device=host --variant=up_to_9", "'up_to_9'", "it has up_to_"),
+    ("moec run {work}/small --device=host --rank=1", "rank 0", "got 1", "all_ranks"),
+    ("moec run {work}/ranks --device=host", "ranks 0 and 1", "`rank`", "got none"),
+    ("moec run {work}/small --device=host --input=y={work}/layer.json", "'y'", "accepted: x, logits"),
+    ("moec run {work}/small --device=host --input=x={work}/layer.json", "layer.json", ".npy file"),
+    ("moec run {work}/small --device=host --weights={work}/none", "none", "a model's folder"),
+    ("moec run {work}/small --device=host --weights={work}/empty", "*.safetensors", "got neither"),
+    ("moec run {work}/small --device=host --weights={work}/layer.json", "a safetensors file"),
+    ("moec run {work}/small --device=host --weights={work}/cut", "data_offsets", "bytes"),
+    ("moec run {work}/small --device=host --weights={work}/model --layer=7", "layer 7", "expected a layer from 0 to 1"),
+    ("moec run {work}/small --device=host --weights={work}/missing", "expert 3, up_proj", "got "),
+    ("moec run {work}/wide --device=host --weights={work}/model", "[64, 64]", "got BF16 [32, 64]"),
+    ("moec run {work}/codes --device=host --weights={work}/model", "f8E4M3FN", "got BF16", "--quantize"),
+    ("moec help compil", "'compil'", "did you mean compile?"),
+    ("moec opt {work}/none.mlir", "none.mlir", "No such file"),
+    ("moec doctor --compile=3", "--compile", "'3'", "no value"),
+    ("moec completion", "SHELL", "bash or zsh"),
+    ("python -m moec bench", "LAYER", "moec bench --help"),
+    ("python -m moec bench {work}/layer.json --tokens=0", "--tokens", "at least 1", "'0'"),
+    ("python -m moec bench {work}/layer.json --tokens=1,x", "--tokens", "at least 1", "x"),
+    ("python -m moec bench {work}/layer.json --token=1", "--token;", "did you mean --tokens?"),
+    ("python -m moec warmup {work}/none.json --arch=sm_90a", "none.json", "config.json"),
+    ("python -m moec warmup {work}/model --arch=sm_90a --layer=9", "layer 9", "from 0 to 1"),
+    ("python -m moec warmup {work}/layer.json --arch=sm_90a --max-tokens=0", "max_tokens", "at least 1", "0"),
+    *((f"moec compile {{work}}/field-{index}.json --arch=sm_90a", *texts) for index, (_, *texts) in enumerate(FIELDS)),
+    *((f"moec explain {{work}}/key-{index}.json --arch=sm_90a", *texts) for index, (_, *texts) in enumerate(KEYS)),
     # Environment variables.
     *((f"MOEC_{name}={word} {command}", f"MOEC_{name}", f"did you mean {right}?")
       for command in (EXPLAIN, COMPILE, f"{TUNE} --tokens=1 --device=host")
@@ -153,6 +256,51 @@ MISTAKES = (
 )
 
 
+def safetensors(tensors):
+    """The bytes of a file of bf16 zeros: shapes by names."""
+    header, end = {}, 0
+    for name, shape in tensors.items():
+        begin, end = end, end + 2 * shape[0] * shape[1]
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(end)
+
+
+def changed(described, changes):
+    return json.dumps({name: value for name, value in (described | changes).items() if value is not None})
+
+
+def prepare(work, build):
+    """The files that rows name: right ones, and each with one mistake."""
+    layer = json.loads(LAYER_TEXT)
+    (work / "layer.json").write_text(LAYER_TEXT)
+    (work / "cut.json").write_text(LAYER_TEXT.replace("\n", " ")[:99])
+    (work / "empty").mkdir()
+    for kind, described, rows in (("field", layer, FIELDS), ("key", CONFIG, KEYS)):
+        for index, (changes, *_) in enumerate(rows):
+            (work / f"{kind}-{index}.json").write_text(changed(described, changes))
+    weights = {f"model.layers.{number}.mlp.experts.{expert}.{name}.weight": shape
+               for number in range(2) for expert in range(4)
+               for name, shape in (("gate_proj", (32, 64)), ("up_proj", (32, 64)), ("down_proj", (64, 32)))}
+    whole = safetensors(weights)
+    lacking = safetensors({name: shape for name, shape in weights.items() if "layers.0.mlp.experts.3.up_proj" not in name})
+    for name, data in (("model", whole), ("cut", whole[:20000]), ("missing", lacking)):
+        (work / name).mkdir()
+        (work / name / "model.safetensors").write_bytes(data)
+    (work / "model" / "config.json").write_text(json.dumps(CONFIG))
+    for name, changes, words in (("small", {}, ()), ("wide", {"intermediate_size": 64}, ()), ("codes", {"quant_config": "fp8_channel"}, ()),
+                                 ("ranks", {}, ("--tp=2", "--all-ranks"))):
+        (work / "input.json").write_text(changed(layer, changes))
+        subprocess.run([build / "bin/moec", "compile", work / "input.json", "--arch=sm_90a", "--no-cubin", "--max-tokens=64", *words,
+                        "-o", work / name], check=True, stdout=subprocess.DEVNULL)
+    for name in ("changed", "older"):
+        shutil.copytree(work / "small", work / name)
+    with next((work / "changed").rglob("*.cu")).open("a") as file:
+        file.write("//\n")
+    manifest = json.loads((work / "older/manifest.json").read_text())
+    (work / "older/manifest.json").write_text(json.dumps(manifest | {"moec_manifest": 5}))
+
+
 def run(row, source, build, work):
     """None, or what is wrong with the answer to a mistake."""
     line, texts = row[0].format(work=work), row[1:]
@@ -186,7 +334,7 @@ def is_built(row, build):
 def main():
     source, work = (pathlib.Path(word).resolve() for word in sys.argv[1:])
     build = pathlib.Path(shutil.which("moec") or "").resolve().parents[1]
-    (work / "layer.json").write_text(LAYER_TEXT)
+    prepare(work, build)
     before = sorted(work.rglob("*"))
     rows = [row for row in MISTAKES if is_built(row, build)]
     if missing := sorted({shlex.split(row[0])[0] for row in MISTAKES if row not in rows}):
@@ -197,7 +345,7 @@ def main():
         wrong.append(f"written: {', '.join(map(str, new))}")
     print(*wrong, sep="\n")
     print(f"{len(rows)} mistakes, {len(wrong)} wrong")
-    sys.exit(1 if wrong or len(rows) < 60 else 0)
+    sys.exit(1 if wrong or len(rows) < 190 else 0)
 
 
 main()

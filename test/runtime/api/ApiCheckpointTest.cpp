@@ -274,7 +274,8 @@ TEST_F(ApiCheckpoint, MissingTensors) {
 }
 
 TEST_F(ApiCheckpoint, WrongLayers) {
-  EXPECT_THAT(open(3), HasSubstr("DIR: expected experts' weights in layer 3"));
+  EXPECT_THAT(open(3),
+              HasSubstr("DIR: layer 3 has no experts' weights; expected "));
   EXPECT_EQ(open(-2), "moec_weights_open: expected a layer >= 0, or -1 for the "
                       "first that has experts, got -2");
   tensors["model.layers.2.mlp.experts.4.up_proj.weight"] =

@@ -63,8 +63,10 @@ TEST(ApiRanks, ALoadNamesItsRank) {
   EXPECT_EQ(load(files, 1), "0");
   EXPECT_EQ(load(files, 2), "16");
   EXPECT_EQ(load(files, 3), "32");
-  EXPECT_EQ(load(files, 4),
-            "package tiny is of ranks 0 to 2, and rank 3 was asked for");
+  EXPECT_EQ(
+      load(files, 4),
+      "package tiny is of ranks 0 to 2: expected `rank` to be one of them, got "
+      "3; a package is for all ranks if it was compiled with all_ranks");
   EXPECT_THAT(load(files, 0), HasSubstr("expected `rank` to be one of them"));
   EXPECT_EQ(load(files, -1), "moec_load_options.rank_plus_one is -1; expected "
                              "0 or 1 + the rank");
@@ -84,13 +86,16 @@ TEST(ApiRanks, ALoadNamesItsRank) {
   }
   files.shares.pop_back();
   EXPECT_EQ(load(files, 1), "0");
-  EXPECT_EQ(load(files, 2),
-            "package tiny is of ranks 0 and 2, and rank 1 was asked for");
+  EXPECT_EQ(
+      load(files, 2),
+      "package tiny is of ranks 0 and 2: expected `rank` to be one of them, "
+      "got 1; a package is for all ranks if it was compiled with all_ranks");
   EXPECT_THAT(load(files, 0), HasSubstr("expected `rank` to be one of them"));
   files.shares[0].manifest.ranks.pop_back();
   EXPECT_EQ(load(files, 0), "0");
   EXPECT_EQ(load(files, 2),
-            "package tiny is of rank 0, and rank 1 was asked for");
+            "package tiny is of rank 0: expected `rank` to be that one, got 1; "
+            "a package is for all ranks if it was compiled with all_ranks");
 }
 
 TEST(ApiRanks, AFolderHoldsAllShares) {

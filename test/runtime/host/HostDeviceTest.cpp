@@ -302,5 +302,5 @@ TEST(HostDevice, refusesWhatTheCallerGetsWrong) {
   Result<void> done = many.run();
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, ErrorCode::TooManyTokens);
-  EXPECT_THAT(done.error().message, HasSubstr("--max-tokens=65"));
+  EXPECT_THAT(done.error().message, HasSubstr("max_tokens of 65 or more"));
 }

@@ -241,8 +241,9 @@ TEST(Arguments, variantsAreChosenByTokens) {
   EXPECT_EQ((*selectVariant(m, t, 9, 132))->name, "large");
   Result<const Variant *> many = selectVariant(m, t, 65, 132);
   EXPECT_EQ(many.error().code, ErrorCode::TooManyTokens);
-  EXPECT_EQ(many.error().message, "expected at most 64 tokens, got 65; compile "
-                                  "with --max-tokens=65 for more");
+  EXPECT_EQ(many.error().message,
+            "expected at most 64 tokens, got 65; compile the "
+            "package with max_tokens of 65 or more");
   EXPECT_EQ(selectVariant(m, t, -1, 132).error().code,
             ErrorCode::InvalidArgument);
 }

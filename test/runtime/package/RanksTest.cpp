@@ -123,11 +123,14 @@ TEST(Ranks, noneIsTakenThatIsNotAskedFor) {
   EXPECT_EQ(problemOf(manifest, std::nullopt),
             "package tiny is of ranks 0 and 1: expected `rank` to be one "
             "of them, got none");
-  EXPECT_EQ(problemOf(manifest, 2),
-            "package tiny is of ranks 0 and 1, and rank 2 was asked for");
+  EXPECT_EQ(
+      problemOf(manifest, 2),
+      "package tiny is of ranks 0 and 1: expected `rank` to be one of them, "
+      "got 2; a package is for all ranks if it was compiled with all_ranks");
   manifest.ranks.erase(manifest.ranks.begin());
   EXPECT_EQ(problemOf(manifest, 0),
-            "package tiny is of rank 1, and rank 0 was asked for");
+            "package tiny is of rank 1: expected `rank` to be that one, got 0; "
+            "a package is for all ranks if it was compiled with all_ranks");
   EXPECT_EQ(problemOf(manifest, std::nullopt), "");
 }
 
@@ -279,8 +282,8 @@ TEST_F(ShareFolder, aRankMustBeNamed) {
               HasSubstr("package tiny is of ranks 0 to 2, with 2 shares of "
                         "several sizes: expected `rank` to be one of them"));
   EXPECT_THAT(problemOfReading(3),
-              HasSubstr("package tiny is of ranks 0 to 2, and rank 3 was asked "
-                        "for"));
+              HasSubstr("package tiny is of ranks 0 to 2: expected `rank` to "
+                        "be one of them, got 3"));
   EXPECT_FALSE(readPackage(folder));
   Result<const PackageFiles *> found = shareOf(shares, std::nullopt);
   ASSERT_FALSE(found);
