@@ -4,11 +4,13 @@
 """Outputs of layers whose sums are exact, on the emulated GPU and on a real one: the bits must be the same.
 
 Inputs and weights are small integers and powers of two, routing is given, the activation is a square. So no sum of a tensor core rounds,
-whatever its order: all engines of a scheme put out the same bits. exact.txt has the SHA-256 of each output on a GPU.
+whatever its order: all engines of a scheme put out the same bits. exact.txt has the SHA-256 of each output on a GPU. Packages of ranks run
+on as many GPUs, each rank with tokens and weights of its own; the SHA-256 is of the outputs of all.
 
 --make=FOLDER makes the packages. --folder=FOLDER --device=cuda --write runs them on this machine's GPU with FOLDER/bin/moec-run and prints
-lines as of exact.txt. Without either, packages are made in --work, run on the emulator and compared: those of GATE, or with --all or
-MOEC_TEST_ALL=1 every one. Tensor cores cut sums as the GPU does; --sums=exact: they do not, and all but int4_w4afp8 is the same.
+lines as of exact.txt; ranks need FOLDER/lib/libmoec-runtime.so and FOLDER/python, too. Without either, packages are made in --work, run
+on the emulator and compared: those of GATE, or with --all or MOEC_TEST_ALL=1 every one. Tensor cores cut sums as the GPU does;
+--sums=exact: they do not, and all but int4_w4afp8 is the same.
 """
 
 import argparse
@@ -23,6 +25,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "conformance"))
@@ -52,8 +55,15 @@ OTHERS = {
     "split": ("fp8_block", SPLIT, ["--engine=wgmma", "--gpu=h100_sxm", "--max-tokens=512"], (3, 40)),
     "slices": ("fp8_block", SLICES, ["--gpu=h100_pcie", "--max-tokens=576"], (513,)),
 }
+# Schemes, words and modes of packages of ranks; tokens of each rank.
+RANKS = 2
+RANK_SHAPE = {**SHAPE, "intermediate_size": 256}
+RANK_SCHEMES = ("bf16", "fp8_block", "int4_w4a16")
+RANK_LAYOUTS = {"ep2": ["--dp=2", "--ep"], "tp2": ["--tp=2", "--sp=2"]}
+MODES = ("one_sided", "gather_scatter")
+RANK_TOKENS = (1, 5, 33, 150)
 # Ends of the names of the packages that run by default, and a scheme that has all of its engines then.
-GATE = ("-any", "-split"), "bf16"
+GATE = ("-any", "-split", "fp8_block-tp2-one_sided", "bf16-ep2-gather_scatter"), "bf16"
 # Seconds for a run.
 LIMIT = 900
 
@@ -147,16 +157,16 @@ def dtype_of(element):
 
 
 def inputs_of(manifest, name, tokens, folder):
-    """Words that give a package its numbers; files are in the folder."""
-    words = []
+    """Files of a package's numbers, {value: path} of weights and of inputs; they are in the folder."""
+    files = {}, {}
     layer = manifest["layer"]
     experts, topk, hidden = layer["num_experts"], layer["top_k"], layer["hidden_size"]
 
     def give(value, dtype, shape, data):
         path = folder / f"{name}-{value}{'' if value in weights else f'-{tokens}'}.npy"
+        files[value not in weights][value] = path
         if not path.exists():
             write_npy(path, dtype, shape, data)
-        words.append(f"--input={value}={path}")
 
     weights = {value["name"]: value for value in manifest["values"] if value["role"] == "stored_weight"}
     for value in weights.values():
@@ -190,79 +200,135 @@ def inputs_of(manifest, name, tokens, folder):
     give("given_ids", "<i4", (tokens, topk), struct.pack(f"<{len(ids)}i", *ids))
     shares = b"".join(powers(-2, 4)[byte % 4] for byte in drawn(f"{name} weights {tokens}", tokens * topk))
     give("given_weights", "<f4", (tokens, topk), shares)
-    return words
+    return files
+
+
+class Case(NamedTuple):
+    """A package, and its token counts."""
+
+    name: str
+    scheme: str
+    shape: dict
+    words: list[str]  # of the compiler
+    counts: tuple[int, ...]
+    numbers: str  # the name by which its numbers are drawn
+    ranks: int = 1
 
 
 def cases(only, every):
-    """(name, scheme, shape, words of the compiler, token counts, name of the numbers) of each package."""
     for case in all_cases():
-        if only in case[0] and (every or case[0].endswith(GATE[0]) or case[1] == GATE[1]):
+        if only in case.name and (every or case.name.endswith(GATE[0]) or (case.scheme == GATE[1] and case.ranks == 1)):
             yield case
 
 
 def all_cases():
     for scheme, engines in SCHEMES.items():
         for engine in ("", *engines):
-            yield (f"{scheme}-{engine or 'any'}", scheme, SHAPE, [*([f"--engine={engine}"] if engine else []), f"--max-tokens={MOST_TOKENS}"],
-                   TOKENS, scheme)
+            yield Case(f"{scheme}-{engine or 'any'}", scheme, SHAPE,
+                       [*([f"--engine={engine}"] if engine else []), f"--max-tokens={MOST_TOKENS}"], TOKENS, scheme)
     for other, (scheme, shape, words, tokens) in OTHERS.items():
         name = f"{scheme}-{other}"
-        yield name, scheme, shape, words, tokens, name
+        yield Case(name, scheme, shape, words, tokens, name)
+    for scheme in RANK_SCHEMES:
+        for layout, words in RANK_LAYOUTS.items():
+            for mode in MODES:
+                yield Case(f"{scheme}-{layout}-{mode}", scheme, RANK_SHAPE,
+                           [*words, "--all-ranks", f"--all-to-all={mode}", f"--max-tokens={RANKS * MOST_TOKENS}"], RANK_TOKENS,
+                           f"{layout}-{scheme}", RANKS)
 
 
 def make(moec, folder, chosen):
     """Makes the packages; what failed."""
     failures = []
-    for name, scheme, shape, words, _, _ in chosen:
-        layer = {"moec_layer": 1, "name": "exact", **shape, "in_dtype": "f16" if scheme == "f16" else "bf16", "routing_method": "custom",
-                 "activation": "relu2", "quant_config": scheme}
+    for case in chosen:
+        layer = {"moec_layer": 1, "name": "exact", **case.shape, "in_dtype": "f16" if case.scheme == "f16" else "bf16",
+                 "routing_method": "custom", "activation": "relu2", "quant_config": case.scheme}
         (folder / "layers").mkdir(parents=True, exist_ok=True)
-        path = folder / "layers" / f"{name}.json"
+        path = folder / "layers" / f"{case.name}.json"
         path.write_text(json.dumps(layer))
-        shutil.rmtree(folder / "packages" / name, ignore_errors=True)
-        done = subprocess.run([moec, "compile", path, "--arch=sm_90a", "--no-cubin", "--no-tuned-store", *words, "-o",
-                               folder / "packages" / name], capture_output=True, text=True)
+        shutil.rmtree(folder / "packages" / case.name, ignore_errors=True)
+        done = subprocess.run([moec, "compile", path, "--arch=sm_90a", "--no-cubin", "--no-tuned-store", *case.words, "-o",
+                               folder / "packages" / case.name], capture_output=True, text=True)
         if done.returncode:
-            failures.append(f"{name}: {done.stderr.strip()}")
+            failures.append(f"{case.name}: {done.stderr.strip()}")
     return failures
 
 
-def run_package(moec_run, device, folder, case, environment_of):
-    """(tokens, SHA-256, or what went wrong) of each run of a package."""
-    name, _, _, _, counts, numbers = case
-    package = folder / "packages" / name
+def run(command, environment):
+    """None, or what went wrong with a command."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, env={**os.environ, **environment})
+    except subprocess.TimeoutExpired:
+        return f"no end after {LIMIT} s"
+    return f"exit {done.returncode}: {done.stderr.strip()[-300:]}" if done.returncode else None
+
+
+def run_one_rank(tools, folder, case, environment):
+    """(tokens, bytes of the output, None or what went wrong) of each run of a package."""
+    package, files = folder / "packages" / case.name, folder / "numbers"
     manifest = json.loads((package / "manifest.json").read_text())
+    for tokens in case.counts:
+        out = files / f"{case.name}-out-{tokens}.npy"
+        words = [f"--input={name}={path}" for given in inputs_of(manifest, case.numbers, tokens, files) for name, path in given.items()]
+        fault = run([tools.moec_run, package, f"--device={tools.device}", f"--tokens={tokens}", *words, f"--output=out={out}"], environment)
+        data = b"" if fault else out.read_bytes()
+        yield tokens, data[10 + struct.unpack("<H", data[8:10])[0]:] if data else data, fault
+
+
+def run_ranks(tools, folder, case, environment):
+    """The same of a package of ranks: outputs in the order of ranks."""
+    package, files = folder / "packages" / case.name, folder / "numbers"
+    manifest = json.loads((package / "manifest.json").read_text())
+    weights, runs = [], []
+    for tokens in case.counts:
+        given = [inputs_of(manifest, f"rank{rank}-{case.numbers}", tokens, files) for rank in range(case.ranks)]
+        weights = [{name: str(path) for name, path in each[0].items()} for each in given]
+        runs.append({"tokens": tokens, "inputs": [{name: str(path) for name, path in each[1].items()} for each in given],
+                     "out": [str(files / f"{case.name}-out-{tokens}-{rank}") for rank in range(case.ranks)]})
+    for path in [path for each in runs for path in each["out"]]:
+        Path(path).unlink(missing_ok=True)
+    table = files / f"{case.name}.json"
+    table.write_text(json.dumps({"weights": weights, "runs": runs}))
+    fault = run([sys.executable, HERE / "rank_runs.py", package, table, *tools.nccl], {**environment, **tools.rank_environment})
+    for each in runs:
+        paths = [Path(path) for path in each["out"]]
+        has_run = all(path.exists() for path in paths)
+        yield each["tokens"], b"".join(path.read_bytes() for path in paths) if has_run else b"", None if has_run else fault or "no output"
+
+
+def run_package(tools, folder, case, environment_of):
+    """(tokens, SHA-256, or what went wrong) of each run of a package."""
+    (folder / "numbers").mkdir(exist_ok=True)
     results = []
-    for tokens in counts:
-        files = folder / "numbers"
-        files.mkdir(exist_ok=True)
-        out = files / f"{name}-out-{tokens}.npy"
-        words = inputs_of(manifest, numbers, tokens, files)
-        try:
-            done = subprocess.run([moec_run, package, f"--device={device}", f"--tokens={tokens}", *words, f"--output=out={out}"],
-                                  capture_output=True, text=True, timeout=LIMIT, env={**os.environ, **environment_of(case)})
-        except subprocess.TimeoutExpired:
-            results.append((tokens, f"no end after {LIMIT} s"))
-            continue
-        if done.returncode:
-            results.append((tokens, f"exit {done.returncode}: {done.stderr.strip()[-300:]}"))
-            continue
-        data = out.read_bytes()
-        rows = data[10 + struct.unpack("<H", data[8:10])[0]:]
+    for tokens, rows, fault in (run_one_rank if case.ranks == 1 else run_ranks)(tools, folder, case, environment_of(case)):
         # Nothing is shown by rows of zeros.
-        if len(set(rows)) < 16:
-            results.append((tokens, "hardly any number is not 0"))
-            continue
-        results.append((tokens, hashlib.sha256(rows).hexdigest()))
+        if not fault and len(set(rows)) < 16:
+            fault = "hardly any number is not 0"
+        results.append((tokens, fault or hashlib.sha256(rows).hexdigest()))
     return results
 
 
-def run_all(moec_run, device, folder, jobs, chosen, environment_of):
+def run_all(tools, folder, jobs, chosen, environment_of):
     """(package, tokens, SHA-256 or fault), in order."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for case, results in zip(chosen, pool.map(lambda one: run_package(moec_run, device, folder, one, environment_of), chosen)):
+        for case, results in zip(chosen, pool.map(lambda one: run_package(tools, folder, one, environment_of), chosen)):
             for tokens, result in results:
-                yield case[0], tokens, result
+                yield case.name, tokens, result
+
+
+class Tools:
+    """The programs that run packages, their device, and variables of the process that runs ranks."""
+
+    def __init__(self, programs, device):
+        self.device, self.moec_run, self.nccl = device, programs / "moec-run", []
+        library = programs.parent / "lib"
+        python = programs.parent / "python"  # as --make's folder has it, else of the sources
+        self.rank_environment = {"MOEC_LIBRARY": str(library / "libmoec-runtime.so"), "PYTHONDONTWRITEBYTECODE": "1",
+                                 "PYTHONPATH": str(python if python.exists() else HERE.parent.parent / "python")}
+        if device == "emulated":
+            emulator = str(library / "libmoec-emulator.so")
+            self.rank_environment |= {"MOEC_CUDA_DRIVER_PATH": emulator, "MOEC_NVRTC_PATH": emulator}
+            self.nccl = [f"--nccl={emulator}"]
 
 
 def recorded():
@@ -309,7 +375,7 @@ def main():
         if failures or arguments.make:
             return 1 if failures else 0
     environment = {"MOEC_CACHE_DIR": str(folder / "cache"), "MOEC_TUNED_STORE": "off"}
-    moec_run = (arguments.bin or folder / "bin") / "moec-run"
+    tools = Tools(arguments.bin or folder / "bin", arguments.device)
 
     def environment_of(_):
         return environment
@@ -322,20 +388,21 @@ def main():
         if real is None:
             print("no NVRTC on this machine; set MOEC_NVRTC_PATH", file=sys.stderr)
             return 77
-        environment |= {"MOEC_NVRTC_PATH": real, "MOEC_WORKER": "off", "MOEC_JOBS": "1"}
+        environment |= {"MOEC_NVRTC_PATH": real, "MOEC_EMULATOR_NVRTC": real, "MOEC_WORKER": "off", "MOEC_JOBS": "1"}
 
         def environment_of(case):
-            words = moec_testing.emulator_settings("sm_90a", case[1], arguments.timing)
-            # A tile is split where there are more SMs than tiles.
-            return {**environment, "MOEC_EMULATOR": f"{words} sums={arguments.sums} sms={132 if case[2] is SPLIT else 8}"}
+            words = moec_testing.emulator_settings("sm_90a", case.scheme, arguments.timing)
+            # A tile is split where there are more SMs than tiles; slices need the SMs of the card that they are for.
+            sms = 132 if case.shape in (SPLIT, SLICES) else 8
+            return {**environment, "MOEC_EMULATOR": f"{words} sums={arguments.sums} sms={sms} devices={case.ranks}"}
 
     name = card() if arguments.device == "cuda" else f"emulator, sums={arguments.sums}"
     known = {} if arguments.write else recorded()
     # Runs of one token whose outputs are 0, nearly all of them, have no line.
     if not arguments.write:
-        chosen = [(*case[:4], tuple(count for count in case[4] if (case[0], count) in known), case[5]) for case in chosen]
+        chosen = [case._replace(counts=tuple(count for count in case.counts if (case.name, count) in known)) for case in chosen]
     count, failures = 0, 0
-    for package, tokens, result in run_all(moec_run, arguments.device, folder, arguments.jobs, chosen, environment_of):
+    for package, tokens, result in run_all(tools, folder, arguments.jobs, chosen, environment_of):
         count += 1
         if arguments.write:
             print(f"{package:24} {tokens:5} {result} {name}", flush=True)
@@ -344,9 +411,9 @@ def main():
             failures += 1
             print(f"FAILED {package}, {tokens} tokens: {result}, expected {known.get((package, tokens), 'no run')}", flush=True)
     for case in chosen:
-        if not case[4]:
+        if not case.counts:
             failures += 1
-            print(f"FAILED {case[0]}: exact.txt has no run of it")
+            print(f"FAILED {case.name}: exact.txt has no run of it")
     print(f"# {count} runs, {failures} failed, {time.monotonic() - started:.0f} s")
     return 1 if failures or not count else 0
 

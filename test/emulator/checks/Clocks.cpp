@@ -23,16 +23,36 @@ static void joinVectors(ClockVector &into, const ClockVector &from) {
     into[i] = std::max(into[i], from[i]);
 }
 
+/// True if `clocks` has all that `other` has.
+static bool covers(const ClockVector &clocks, const ClockVector &other) {
+  const size_t common = std::min(clocks.size(), other.size());
+  bool isBehind = false;
+  for (size_t i = 0; i < common; ++i)
+    isBehind |= clocks[i] < other[i];
+  return !isBehind &&
+         std::all_of(other.begin() + ptrdiff_t(common), other.end(),
+                     [](uint32_t clock) { return clock == 0; });
+}
+
 static void joinOther(Clocks::ClocksByCta &clocks, uint64_t ofCta,
                       const std::shared_ptr<const ClockVector> &from) {
   auto &known = clocks[ofCta];
-  if (!known) {
+  // Equal knowledge is shared: later joins see it by the pointer.
+  if (!known || (known != from && covers(*from, *known))) {
     known = from;
-  } else if (known != from) {
+  } else if (known != from && !covers(*known, *from)) {
     auto joined = std::make_shared<ClockVector>(*known);
     joinVectors(*joined, *from);
     known = std::move(joined);
   }
+}
+
+/// The same of a CTA's own knowledge.
+static void joinOwn(Clocks::ClocksByCta &clocks, uint64_t ofCta,
+                    const ClockVector &from) {
+  auto it = clocks.find(ofCta);
+  if (it == clocks.end() || !covers(*it->second, from))
+    joinOther(clocks, ofCta, std::make_shared<ClockVector>(from));
 }
 
 void Clocks::join(const Clocks &other) {
@@ -42,10 +62,9 @@ void Clocks::join(const Clocks &other) {
     joinVectors(own, other.own);
     joinVectors(proxy, other.proxy);
   } else if (other.cta != 0) {
-    joinOther(others, other.cta, std::make_shared<ClockVector>(other.own));
+    joinOwn(others, other.cta, other.own);
     if (!other.proxy.empty())
-      joinOther(otherProxies, other.cta,
-                std::make_shared<ClockVector>(other.proxy));
+      joinOwn(otherProxies, other.cta, other.proxy);
   }
   for (const auto &[ofCta, known] : other.others)
     if (ofCta == cta)
@@ -57,6 +76,41 @@ void Clocks::join(const Clocks &other) {
       joinVectors(proxy, *known);
     else
       joinOther(otherProxies, ofCta, known);
+}
+
+/// True if the vectors by CTA, and `own` of `cta`, have all of `others`.
+static bool covers(const ClockVector &own, uint64_t cta,
+                   const Clocks::ClocksByCta &clocks,
+                   const Clocks::ClocksByCta &others) {
+  auto mine = clocks.begin();
+  return std::ranges::all_of(others, [&](const auto &other) {
+    const auto &[ofCta, known] = other;
+    if (ofCta == cta)
+      return covers(own, *known);
+    while (mine != clocks.end() && mine->first < ofCta)
+      ++mine;
+    return mine != clocks.end() && mine->first == ofCta &&
+           (mine->second == known || covers(*mine->second, *known));
+  });
+}
+
+bool Clocks::hasAllOf(const Clocks &other) const {
+  for (unsigned gpu = 0; gpu < kMaxGpus; ++gpu)
+    if (launches[gpu] < other.launches[gpu])
+      return false;
+  if (other.cta == cta) {
+    if (!covers(own, other.own) || !covers(proxy, other.proxy))
+      return false;
+  } else if (other.cta != 0) {
+    const auto known = others.find(other.cta);
+    const auto ofProxy = otherProxies.find(other.cta);
+    if (known == others.end() || !covers(*known->second, other.own) ||
+        (!other.proxy.empty() && (ofProxy == otherProxies.end() ||
+                                  !covers(*ofProxy->second, other.proxy))))
+      return false;
+  }
+  return covers(own, cta, others, other.others) &&
+         covers(proxy, cta, otherProxies, other.otherProxies);
 }
 
 static void raiseIn(ClockVector &clocks, uint32_t thread, uint32_t clock) {
@@ -135,6 +189,8 @@ void LaneClocks::release(uint32_t lanes, Clocks &into) {
 
 void LaneClocks::acquire(uint32_t lanes, const Clocks &from) {
   forViews(views, lanes, [&](uint32_t ofView, const ClocksPointer &view) {
+    if (view->hasAllOf(from))
+      return; // as in a loop that waits
     auto joined = std::make_shared<Clocks>(*view);
     joined->join(from);
     replace(ofView, joined);
@@ -196,6 +252,8 @@ void LaneClocks::fence(uint32_t lanes, bool isSystem) {
 
 void LaneClocks::observe(unsigned lane, const Clocks &from, bool isOther) {
   ClocksPointer &seen = (isOther ? observedOther : observed)[lane];
+  if (seen && seen->hasAllOf(from))
+    return;
   auto joined =
       seen ? std::make_shared<Clocks>(*seen) : std::make_shared<Clocks>();
   joined->join(from);

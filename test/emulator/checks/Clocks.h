@@ -47,6 +47,8 @@ struct Clocks {
   LaunchNumbers launches = {}; ///< launches up to these have ended
 
   void join(const Clocks &other);
+  /// True if a join would change nothing.
+  bool hasAllOf(const Clocks &other) const;
   void raise(uint32_t thread, uint32_t clock);
   void raiseProxy(uint32_t thread, uint32_t clock);
   bool knows(uint64_t ofCta, uint32_t thread, uint32_t clock) const;
