@@ -105,7 +105,7 @@ void compiler::addWeightConfig(moe::GroupedMatmulOp matmul,
 }
 
 void compiler::addEngineHeader(std::string_view engine, EmittedKernel &out) {
-  out.text.includes.push_back(fmt::format("moe/mma/{}.cuh", engine));
+  out.text.includes.push_back(fmt::format("moe/matmul/atom/{}.cuh", engine));
 }
 
 std::string compiler::cppType(mlir::Value value) {

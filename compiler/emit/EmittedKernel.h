@@ -67,7 +67,7 @@ std::string nativePolicy(moe::GroupedMatmulOp matmul);
 /// The kernel's name of the element type of a value.
 std::string cppType(mlir::Value value);
 
-/// Includes the header of an engine, moe/mma/<name>.cuh.
+/// Includes the header of an engine, moe/matmul/atom/<name>.cuh.
 void addEngineHeader(std::string_view engine, EmittedKernel &out);
 
 /// Adds Quant, and what a kernel knows of the numbers of codes that it reads.

@@ -8,7 +8,7 @@
 // An engine says which tiles serve a problem, which schedules are legal, which
 // are good, what they need and cost, and how a kernel's Config names them. It
 // is a file that is called as its row of Engines.h, `wgmma.cpp`; what engines
-// of one skeleton share is in Multistage.h and WarpSpecialized.h.
+// with the same roles of warps share is in Multistage.h and WarpSpecialized.h.
 //
 // No engines in this sense are Gemv.h (two kernels of a few tokens, with sizes
 // of their own) and Slices.h (one kernel of a matmul and its combine).
@@ -176,7 +176,7 @@ public:
   whyGroupsApart(const GroupedResult &result) const = 0;
   /// Whether a cluster shares the k of a tile where a run touches so few
   /// experts that there are no more tiles than that (templates'
-  /// skeleton/split.cuh).
+  /// matmul/roles/split.cuh).
   virtual bool maySplit(const MatmulProblem &, const Schedule &,
                         const Hardware &) const {
     return false;

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Mirrors templates/moe/skeleton/gemv.cuh and slab_gemv.cuh; emitted code
+// Mirrors templates/moe/matmul/few_tokens/gemv.cuh and slab_gemv.cuh; emitted code
 // asserts it.
 //
 //===----------------------------------------------------------------------===//

@@ -53,7 +53,7 @@ Multistage::whyGroupsApart(const GroupedResult &result) const {
 }
 
 /// A warp multiplies 16 x 16 blocks, and its tokens in equal parts of 64 or
-/// fewer, each of whole blocks (templates/moe/mma/mma_sync.cuh).
+/// fewer, each of whole blocks (templates/moe/matmul/atom/mma_sync.cuh).
 static std::optional<std::string> whyNoBlocks(const Schedule &s) {
   constexpr int64_t kBlock = 16, kMostOfPart = 64;
   const int64_t m = s.tileM / s.warpsM, n = s.tileN / s.warpsN;

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Every warp of a CTA copies and multiplies; stages of shared memory are filled
-// ahead (templates/moe/skeleton/multistage.cuh).
+// ahead (templates/moe/matmul/loop/multistage.cuh).
 //
 //===----------------------------------------------------------------------===//
 

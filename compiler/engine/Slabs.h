@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Engines that read such weights share these. The sizes mirror
-// templates/moe/quant/slab_stage.cuh.
+// templates/moe/matmul/feed/slab_stage.cuh.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Mirrors templates/moe/skeleton/stationary_layout.cuh; emitted code asserts
+// Mirrors templates/moe/matmul/slices/layout.cuh; emitted code asserts
 // it.
 //
 //===----------------------------------------------------------------------===//

@@ -8,7 +8,7 @@
 // Between the token counts whose partial sums outgrow the L2 and those whose
 // intermediate rows outgrow the shared memory of a GPU, one kernel makes the
 // result in slices of columns and sums a slice while it multiplies the next
-// (templates/moe/skeleton/stationary.cuh).
+// (templates/moe/matmul/slices/stationary.cuh).
 //
 //===----------------------------------------------------------------------===//
 

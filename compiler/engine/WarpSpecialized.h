@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Some warps of a CTA copy and the others multiply, and CTAs stay until no tile
-// is left (templates/moe/skeleton/warp_specialized.cuh).
+// is left (templates/moe/matmul/roles/produce_consume.cuh).
 //
 //===----------------------------------------------------------------------===//
 

@@ -217,7 +217,7 @@ private:
     if (s.tileM % 16 || s.tileM > mostRows)
       return fmt::format("tile m {} is no multiple of 16 up to {}", s.tileM,
                          mostRows);
-    // The skeleton can be instantiated with up to 256; these ran on a GPU.
+    // The templates can be instantiated with up to 256; these ran on a GPU.
     if (s.tileN != 64 && s.tileN != 128 && s.tileN != 256)
       return fmt::format("tile n {}; 64, 128 and 256 are possible", s.tileN);
     if (!s.swap && s.tileN == 256)

@@ -117,7 +117,7 @@ private:
   }
   bool convertsFirst() const override { return true; }
 
-  /// The stage's weights: templates/moe/quant/slab_stage.cuh.
+  /// The stage's weights: templates/moe/matmul/feed/slab_stage.cuh.
   int64_t weightBytes(const MatmulProblem &problem,
                       const Schedule &schedule) const override {
     constexpr int64_t kAlignment = 1024;

@@ -218,7 +218,7 @@ def multiplies(schedule):
     warpgroups = schedule["consumer_warps"] // 4
     if not schedule.get("swap"):
         return tokens // warpgroups // 64 * max(1, weights // 128)
-    # Sizes that skeleton/ring.cuh chooses from.
+    # Sizes that matmul/roles/ring.cuh chooses from.
     sizes = 1 + sum(size < tokens for size in (16, 32, 64, 128, 192))
     return sizes * (weights // warpgroups // 64)
 

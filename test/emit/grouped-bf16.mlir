@@ -7,7 +7,7 @@
 
 // CHECK: ---- sm_90a/{{.*}}gate_up.cu
 // CHECK-NEXT: #include "moe/kernel/grouped_matmul.cuh"
-// CHECK-NEXT: #include "moe/mma/mma_sync.cuh"
+// CHECK-NEXT: #include "moe/matmul/atom/mma_sync.cuh"
 // CHECK: struct Args {
 // CHECK-NEXT: const moe::bf16 *lhs;
 // CHECK-NEXT: long long lhs_row_stride;

@@ -19,7 +19,7 @@
 // GROUPS: schedule #moe.mma_sync_schedule<tile = [16, 64, 128], stages = 4
 
 // CHECK-LABEL: gate_up.cu
-// CHECK: #include "moe/mma/mma_sync.cuh"
+// CHECK: #include "moe/matmul/atom/mma_sync.cuh"
 // CHECK: const moe::i4 *rhs;
 // CHECK: using Mma = moe::mma::MmaSyncSlabs<moe::bf16>;
 // CHECK-LABEL: w13_pack_stored.cu

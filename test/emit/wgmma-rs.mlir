@@ -34,7 +34,7 @@
 // IR: schedule #moe.wgmma_rs_schedule<tile = [16, 128, 64]
 
 // CHECK-LABEL: gate_up.cu
-// CHECK: #include "moe/mma/wgmma_rs.cuh"
+// CHECK: #include "moe/matmul/atom/wgmma_rs.cuh"
 // CHECK: const moe::i4 *rhs;
 // CHECK-NEXT: const moe::bf16 *rhs_scale;
 // CHECK-NEXT: const moe::i8 *rhs_zero_point;

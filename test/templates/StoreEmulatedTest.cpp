@@ -22,7 +22,7 @@
 #include <random>
 #include <vector>
 
-#include "templates/moe/epilogue/store_emulated.cuh"
+#include "templates/moe/matmul/epilogue/store_emulated.cuh"
 
 using namespace moec;
 

@@ -14,7 +14,7 @@
 #pragma once
 
 // It includes the converters as kernels do.
-#include "templates/moe/skeleton/multistage_slabs.cuh"
+#include "templates/moe/matmul/loop/multistage_slabs.cuh"
 
 namespace moe::conversions {
 

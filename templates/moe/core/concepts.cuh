@@ -20,6 +20,15 @@
   static_assert(                                                               \
       requires { typename Type::member; },                                     \
       #Type " lacks the type " #member " (" what ")")
+/// Checks a member function by its name alone.
+#define MOE_REQUIRE_MEMBER(Type, member, what)                                 \
+  static_assert(                                                               \
+      requires { &Type::member; }, #Type " lacks " #member " (" what ")")
+/// Checks a call of a member function.
+#define MOE_REQUIRE_CALL(Type, call, what)                                     \
+  static_assert(                                                               \
+      requires(Type &self) { self.call; },                                     \
+      #Type " lacks " #call " (" what ")")
 
 namespace moe {
 
@@ -87,15 +96,7 @@ template <class N> constexpr bool checkNormalizePolicy() {
   return true;
 }
 
-/// An engine: the fragments and instructions of one warp's share of a tile.
-template <class Mma> constexpr bool checkEngine() {
-  MOE_REQUIRE_TYPE(Mma, Input, "element type of both operands");
-  MOE_REQUIRE_VALUE(Mma, kStepK, "depth of one multiply");
-  MOE_REQUIRE_VALUE(Mma, kPromoted, "whether sums are promoted");
-  return true;
-}
-
-/// Whether the engine wants the skeleton of producers and consumers.
+/// Whether the engine wants roles of producers and consumers.
 template <class Mma>
 inline constexpr bool isWarpSpecialized =
     requires { requires Mma::kWarpSpecialized; };
@@ -108,7 +109,7 @@ inline constexpr bool takesSlabs = requires { requires Mma::kSlabs; };
 ///   kSize            how many
 ///   kRun             this many values from an index that kRun divides are
 ///                    neighbours in a row (columns col(i) .. col(i) + kRun - 1)
-///   kSwapped         rows are weight rows and columns are tokens
+///   kTokensAreColumns  rows are weight rows and columns are tokens
 ///   value(i), row(i), col(i)   inside the CTA's tile
 ///   isGate(i)        col(i) % 16 < 8
 ///   partner(i)       index of the value 8 columns to the right of a gate
@@ -119,15 +120,12 @@ inline constexpr bool takesSlabs = requires { requires Mma::kSlabs; };
 template <class F> constexpr bool checkFragment() {
   MOE_REQUIRE_VALUE(F, kSize, "how many sums a thread holds");
   MOE_REQUIRE_VALUE(F, kRun, "how many neighbours lie in a row");
-  MOE_REQUIRE_VALUE(F, kSwapped, "whether rows are weight rows");
-  static_assert(
-      requires(F f) {
-        f.value(0);
-        f.row(0);
-        f.col(0);
-        F::isGate(0);
-        F::partner(0);
-      }, "F lacks one of value(i), row(i), col(i), isGate(i), partner(i)");
+  MOE_REQUIRE_VALUE(F, kTokensAreColumns, "whether rows are weight rows");
+  MOE_REQUIRE_CALL(F, value(0), "sum i");
+  MOE_REQUIRE_CALL(F, row(0), "its row in the tile");
+  MOE_REQUIRE_CALL(F, col(0), "its column in the tile");
+  MOE_REQUIRE_CALL(F, isGate(0), "whether it is a gate's");
+  MOE_REQUIRE_CALL(F, partner(0), "the index of a gate's up value");
   return true;
 }
 

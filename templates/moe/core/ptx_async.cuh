@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The parts of a warp-specialized skeleton: barriers in shared memory that
+// The parts of warps with roles: barriers in shared memory that
 // count arrivals and bytes, tile copies by the copy engine, named barriers of
 // some warps, and the hand-over of registers between warpgroups. All of sm_90,
 // the last of sm_90a.

@@ -21,11 +21,11 @@
 
 #pragma once
 
+#include "moe/combine/token_columns.cuh"
+#include "moe/combine/weighted_sum.cuh"
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/core/types.cuh"
-#include "moe/epilogue/token_columns.cuh"
-#include "moe/epilogue/weighted_sum.cuh"
 #include "moe/math/expert_norm.cuh"
 
 namespace moe {

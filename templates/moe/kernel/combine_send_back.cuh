@@ -20,9 +20,9 @@
 
 #pragma once
 
+#include "moe/combine/token_sum.cuh"
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
-#include "moe/epilogue/token_sum.cuh"
 #include "moe/exchange/meet.cuh"
 
 namespace moe {

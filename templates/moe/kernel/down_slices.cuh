@@ -31,7 +31,7 @@
 
 #include "moe/core/concepts.cuh"
 #include "moe/math/activation.cuh"
-#include "moe/skeleton/stationary.cuh"
+#include "moe/matmul/slices/stationary.cuh"
 
 namespace moe {
 

@@ -29,10 +29,10 @@
 #include "moe/core/pdl.cuh"
 #include "moe/core/rank.cuh"
 #include "moe/core/types.cuh"
+#include "moe/matmul/few_tokens/gemv.cuh"
+#include "moe/matmul/few_tokens/slab_gemv.cuh"
 #include "moe/quant/stage.cuh"
 #include "moe/routing/few.cuh"
-#include "moe/skeleton/gemv.cuh"
-#include "moe/skeleton/slab_gemv.cuh"
 
 namespace moe {
 

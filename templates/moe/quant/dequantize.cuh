@@ -12,7 +12,8 @@
 // it is multiplied.
 //
 // With scales of sums (quant/code_groups.cuh) a code less 8 becomes an element
-// of 8 bits as it is, 16 codes at a time, and quant/scales.cuh has the scales.
+// of 8 bits as it is, 16 codes at a time, and matmul/feed/scales.cuh has the
+// scales.
 //
 // A Config whose Quant has kDequantizes holds, beside the others:
 //   Scale, type of rhs_scale; kScaleRows, kScaleColumns, weight rows and
@@ -30,7 +31,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/ptx.cuh"
 #include "moe/math/codes.cuh"
-#include "moe/quant/scales.cuh"
+#include "moe/matmul/feed/scales.cuh"
 
 namespace moe {
 

@@ -19,9 +19,9 @@
 #include "moe/core/ptx_pairs.cuh"
 #include "moe/math/codes.cuh"
 #include "moe/math/slabs.cuh"
+#include "moe/matmul/feed/scales.cuh"
+#include "moe/matmul/feed/slab_stage.cuh"
 #include "moe/quant/dequantize.cuh"
-#include "moe/quant/scales.cuh"
-#include "moe/quant/slab_stage.cuh"
 
 namespace moe {
 
@@ -361,7 +361,7 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
   /// Multiplies finished sums by the factors of their rows.
   template <class Fragment>
   __device__ __forceinline__ void scaleSums(Fragment &fragment) const {
-    static_assert(Fragment::kSwapped);
+    static_assert(Fragment::kTokensAreColumns);
 #pragma unroll
     for (int i = 0; i < Fragment::kSize; ++i) {
       const int row = i % 4 / 2, pair = i / (Fragment::kSize / kPairs);

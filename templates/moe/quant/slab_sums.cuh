@@ -16,7 +16,7 @@
 #pragma once
 
 #include "moe/math/code_bytes.cuh"
-#include "moe/quant/scales_swapped.cuh"
+#include "moe/matmul/feed/scales_swapped.cuh"
 #include "moe/quant/slab_codes.cuh"
 
 namespace moe {

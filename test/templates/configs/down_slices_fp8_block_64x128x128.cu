@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // archs: sm_90a
 #include "moe/kernel/down_slices.cuh"
-#include "moe/mma/wgmma.cuh"
+#include "moe/matmul/atom/wgmma.cuh"
 struct Args { const moe::e4m3 * lhs; const int4 * tiles; int * tile_count; moe::TensorMap rhs; const float * lhs_scale; const float * rhs_scale; moe::bf16 * partials; const int * positions; const float * topk_weights; int tokens; moe::bf16 * out; };
 struct Config {
   using Args = ::Args;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // archs: sm_(?!75).*
 #include "moe/kernel/grouped_matmul.cuh"
-#include "moe/mma/mma_sync.cuh"
+#include "moe/matmul/atom/mma_sync.cuh"
 struct Args { const moe::bf16 * lhs; long long lhs_row_stride; const int * rows; const int4 * tiles; const int * tile_count; const moe::bf16 * rhs; moe::bf16 * result; };
 struct Config {
   using Args = ::Args;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // archs: sm_90a
 #include "moe/kernel/grouped_matmul.cuh"
-#include "moe/mma/wgmma_rs.cuh"
+#include "moe/matmul/atom/wgmma_rs.cuh"
 struct Args { const moe::bf16 * lhs; long long lhs_row_stride; const int * rows; int4 * tiles; int * tile_count; const moe::e2m1 * rhs; const moe::ue8m0 * rhs_scale; moe::bf16 * result; };
 struct Config {
   using Args = ::Args;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // archs: sm_90a
 #include "moe/kernel/grouped_matmul.cuh"
-#include "moe/mma/wgmma.cuh"
+#include "moe/matmul/atom/wgmma.cuh"
 struct Args { const moe::f16 * lhs; long long lhs_row_stride; const int * rows; const int4 * tiles; int * tile_count; moe::TensorMap rhs; const moe::f16 * bias; moe::f16 * result; };
 struct Config {
   using Args = ::Args;

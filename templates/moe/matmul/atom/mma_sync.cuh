@@ -1,0 +1,231 @@
+//===- mma_sync.cuh - warp-wide tensor-core engine --------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Engine mma_sync: ldmatrix and mma.m16n8k16 with f32 sums, bf16 or f16, on
+// sm_80 and later; mma.m16n8k32 of i8, whose sums are integers; that of e4m3
+// where the arch has it, elsewhere of exact halves. Tokens fill the 16 rows of
+// an instruction, weight rows its 8 columns, so a gate and its up value (8 rows
+// apart) lie in one thread. Weights that are codes in the order of fragments
+// fill the 16 rows, out of registers, and tokens the 8 columns.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx.cuh"
+#include "moe/core/swizzle.cuh"
+#include "moe/core/types.cuh"
+#include "moe/matmul/accumulator/sums.cuh"
+
+namespace moe::mma {
+
+/// kByGroup: sums of groups along k become f32 and are scaled, one by one.
+/// kNative: the arch multiplies e4m3 (feature fp8_mma_sync of its row).
+template <class Element, bool kByGroup = kSame<Element, e4m3>,
+          bool kNative = false>
+struct MmaSync {
+  using Input = Element;
+  /// 32 bytes, also where a step of e4m3 is two multiplies of halves.
+  static constexpr int kStepK = 32 / int(sizeof(Input));
+  static constexpr bool kPromoted = kByGroup;
+  static_assert(kSame<Input, bf16> || kSame<Input, f16> || kSame<Input, e4m3> ||
+                    kSame<Input, i8>,
+                "engine mma_sync multiplies bf16, f16, e4m3 or i8");
+  static_assert(!kNative || kSame<Input, e4m3>,
+                "a native multiply is one of e4m3");
+
+  /// One warp's share of a tile: operand fragments, sums, and the Fragment that
+  /// an epilogue reads.
+  template <class Schedule>
+  struct Worker : Sums<Schedule::kTileM * Schedule::kTileN /
+                           (Schedule::kWarpsM * Schedule::kWarpsN * 32),
+                       kPromoted, typename SumOf<Input>::Type> {
+    static constexpr int kWarpM = Schedule::kTileM / Schedule::kWarpsM;
+    static constexpr int kWarpN = Schedule::kTileN / Schedule::kWarpsN;
+    static constexpr int kMs = kWarpM / 16;
+    static constexpr int kNs = kWarpN / 8;
+    static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0 &&
+                      kWarpM * Schedule::kWarpsM == Schedule::kTileM &&
+                      kWarpN * Schedule::kWarpsN == Schedule::kTileN,
+                  "a warp's share must be whole 16 x 16 blocks");
+    using Layout = Swizzle<Schedule::kTileK *int(sizeof(Input))>;
+    static constexpr int kRowBytes = Schedule::kTileK * int(sizeof(Input));
+
+    static constexpr int kSize = kMs * kNs * 4;
+    static constexpr int kRun = 2;
+    static constexpr bool kTokensAreColumns = false;
+    static constexpr int kRows = kMs * 2;
+
+    /// The operands of one step along k.
+    struct Operands {
+      unsigned lhs[kMs][4];
+      unsigned rhs[kNs / 2][4];
+    };
+
+    unsigned lhsOffset, rhsOffset; ///< of this lane's matrix row, step 0
+    int firstRow, firstCol;        ///< of this lane's sums
+
+    __device__ __forceinline__ explicit Worker(int thread) {
+      int warp = thread / 32, lane = thread % 32;
+      int warpM = warp / Schedule::kWarpsN * kWarpM;
+      int warpN = warp % Schedule::kWarpsN * kWarpN;
+      lhsOffset = Layout::offset(warpM + lane % 16, lane / 16);
+      rhsOffset =
+          Layout::offset(warpN + lane % 8 + lane / 16 * 8, lane / 8 % 2);
+      firstRow = warpM + lane / 4;
+      firstCol = warpN + lane % 4 * 2;
+    }
+
+    /// Reads the operands of `step` of the tiles at the shared addresses. A
+    /// step is two chunks, so it changes bits of the offset that rows do not.
+    __device__ __forceinline__ void load(Operands &operands, unsigned lhs,
+                                         unsigned rhs, int step) const {
+      unsigned lhsLane = lhs + (lhsOffset ^ unsigned(step * 32));
+      unsigned rhsLane = rhs + (rhsOffset ^ unsigned(step * 32));
+#pragma unroll
+      for (int m = 0; m < kMs; ++m)
+        ptx::loadMatrices(operands.lhs[m], lhsLane + m * 16 * kRowBytes);
+#pragma unroll
+      for (int n = 0; n < kNs / 2; ++n)
+        ptx::loadMatrices(operands.rhs[n], rhsLane + n * 16 * kRowBytes);
+    }
+
+    __device__ __forceinline__ void multiply(const Operands &operands) {
+#pragma unroll
+      for (int m = 0; m < kMs; ++m)
+#pragma unroll
+        for (int column = 0; column < kNs; ++column) {
+          // Back and forth, so that neighbours share an operand register.
+          int n = m % 2 ? kNs - 1 - column : column;
+          auto *block = this->sums + (m * kNs + n) * 4;
+          const unsigned *rhs = operands.rhs[n / 2] + n % 2 * 2;
+          if constexpr (kSame<Input, bf16>)
+            ptx::multiplyBfloat(block, operands.lhs[m], rhs[0], rhs[1]);
+          else if constexpr (kSame<Input, f16>)
+            ptx::multiplyHalf(block, operands.lhs[m], rhs[0], rhs[1]);
+          else if constexpr (kSame<Input, i8>)
+            ptx::multiplyBytes(block, operands.lhs[m], rhs[0], rhs[1]);
+          else
+            ptx::multiplyE4m3<kNative>(block, operands.lhs[m], rhs[0], rhs[1]);
+        }
+    }
+
+    __device__ __forceinline__ int row(int i) const {
+      return firstRow + i / 4 / kNs * 16 + i % 4 / 2 * 8;
+    }
+    __device__ __forceinline__ int col(int i) const {
+      return firstCol + i / 4 % kNs * 8 + i % 2;
+    }
+    static constexpr bool isGate(int i) { return i / 4 % kNs % 2 == 0; }
+    static constexpr int partner(int i) { return i + 4; }
+    __device__ __forceinline__ int heldRow(int slot) const {
+      return firstRow + slot / 2 * 16 + slot % 2 * 8;
+    }
+    __device__ __forceinline__ int firstHeldCol() const { return firstCol; }
+    static constexpr int kColumns = kNs * 2;
+    __device__ __forceinline__ int heldCol(int slot) const {
+      return firstCol + slot / 2 * 8 + slot % 2;
+    }
+    static constexpr int colSlot(int i) { return i / 4 % kNs * 2 + i % 2; }
+    static constexpr int rowSlot(int i) { return i / 4 / kNs * 2 + i % 4 / 2; }
+  };
+};
+
+/// Swapped: a warp converts the codes of its weight rows into registers.
+template <class Element> struct MmaSyncSlabs {
+  using Input = Element;
+  static constexpr int kStepK = 16;
+  static constexpr bool kPromoted = false;
+  /// Weights come as codes in slabs.
+  static constexpr bool kSlabs = true;
+  static_assert(kSame<Input, bf16> || kSame<Input, f16>,
+                "codes become bf16 or f16");
+
+  /// One warp's share of a tile: whole slabs of 16 weight rows by some tokens.
+  template <class Schedule>
+  struct Worker : Sums<Schedule::kTileM * Schedule::kTileN /
+                           (Schedule::kWarpsM * Schedule::kWarpsN * 32),
+                       false> {
+    static constexpr int kWarpM = Schedule::kTileM / Schedule::kWarpsM;
+    static constexpr int kWarpN = Schedule::kTileN / Schedule::kWarpsN;
+    static constexpr int kSlabs = kWarpN / 16;
+    /// Blocks of 8 tokens: all, and those whose operands are read at a time.
+    static constexpr int kBlocks = kWarpM / 8;
+    static constexpr int kParts = ceilDiv(kBlocks, 8);
+    static constexpr int kPartBlocks = kBlocks / kParts;
+    static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0 &&
+                      kPartBlocks * kParts == kBlocks && kPartBlocks % 2 == 0 &&
+                      kWarpM * Schedule::kWarpsM == Schedule::kTileM &&
+                      kWarpN * Schedule::kWarpsN == Schedule::kTileN,
+                  "a warp's share must be whole 16 x 16 blocks");
+    using Layout = Swizzle<Schedule::kTileK *int(sizeof(Input))>;
+    static constexpr int kRowBytes = Schedule::kTileK * int(sizeof(Input));
+
+    static constexpr int kSize = kSlabs * kBlocks * 4;
+    static constexpr int kRun = 2;
+    static constexpr bool kTokensAreColumns = true;
+    static constexpr int kRowAtoms = kSlabs;
+
+    /// Tokens of one step along k.
+    using Operands = unsigned[kPartBlocks / 2][4];
+
+    unsigned offset;        ///< of this lane's token, step 0
+    int firstSlab;          ///< of the tile
+    int firstRow, firstCol; ///< of this lane's sums
+
+    __device__ __forceinline__ explicit Worker(int thread) {
+      int warp = thread / 32, lane = thread % 32;
+      int warpM = warp / Schedule::kWarpsN * kWarpM;
+      int warpN = warp % Schedule::kWarpsN * kWarpN;
+      offset = Layout::offset(warpM + lane % 8 + lane / 16 * 8, lane / 8 % 2);
+      firstSlab = warpN / 16;
+      firstRow = warpN + lane / 4;
+      firstCol = warpM + lane % 4 * 2;
+    }
+
+    /// Reads the tokens of a part of `step` of the tile at a shared address.
+    __device__ __forceinline__ void load(Operands &operands, unsigned tokens,
+                                         int step, int part) const {
+      unsigned from = tokens + (offset ^ unsigned(step * 32)) +
+                      unsigned(part * kPartBlocks * 8 * kRowBytes);
+#pragma unroll
+      for (int i = 0; i < kPartBlocks / 2; ++i)
+        ptx::loadMatrices(operands[i], from + i * 16 * kRowBytes);
+    }
+
+    /// weights: of each slab, of the same step.
+    __device__ __forceinline__ void
+    multiply(const unsigned (&weights)[kSlabs][4], const Operands &operands,
+             int part) {
+#pragma unroll
+      for (int slab = 0; slab < kSlabs; ++slab)
+#pragma unroll
+        for (int i = 0; i < kPartBlocks; ++i) {
+          // Back and forth, so that neighbours share an operand register.
+          int block = slab % 2 ? kPartBlocks - 1 - i : i;
+          float *to =
+              this->sums + (slab * kBlocks + part * kPartBlocks + block) * 4;
+          const unsigned *tokens = operands[block / 2] + block % 2 * 2;
+          if constexpr (kSame<Input, bf16>)
+            ptx::multiplyBfloat(to, weights[slab], tokens[0], tokens[1]);
+          else
+            ptx::multiplyHalf(to, weights[slab], tokens[0], tokens[1]);
+        }
+    }
+
+    __device__ __forceinline__ int row(int i) const {
+      return firstRow + i / 4 / kBlocks * 16 + i % 4 / 2 * 8;
+    }
+    __device__ __forceinline__ int col(int i) const {
+      return firstCol + i / 4 % kBlocks * 8 + i % 2;
+    }
+    static constexpr bool isGate(int i) { return i % 4 < 2; }
+    static constexpr int partner(int i) { return i + 2; }
+  };
+};
+
+} // namespace moe::mma

@@ -1,0 +1,134 @@
+//===- quantize_groups.cuh - swapped sums to e4m3 by groups -----*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The epilogue of a Fragment whose rows are weight rows, where 128 columns of
+// the result share a scale. The CTA computes as many column tiles one after the
+// other as make such a group, and leaves each in shared memory as f32; then all
+// consumers quantize the group's rows from there. Nothing of f32 goes to global
+// memory, and no CTA waits for another.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx_async.cuh"
+#include "moe/core/types.cuh"
+#include "moe/math/scaling.cuh"
+#include "moe/matmul/epilogue/finished.cuh"
+#include "moe/matmul/epilogue/store_chunk.cuh"
+#include "moe/matmul/epilogue/store_swapped.cuh"
+
+namespace moe {
+
+/// The group of a Config in shared memory: a row of 128 f32 for each token.
+template <class Config> struct GroupStaging {
+  static constexpr int kParts = Config::Activation::kGated ? 2 : 1;
+  static constexpr int kTileColumns = Config::Schedule::kTileN / kParts;
+  static constexpr int kColumns = Config::kN / kParts;
+  static constexpr int kGroups = ceilDiv(kColumns, 128);
+  /// Column tiles of a group.
+  static constexpr int kTiles = 128 / kTileColumns;
+  static constexpr int kRowBytes = 128 * 4;
+  static constexpr int kBytes = Config::Schedule::kTileM * kRowBytes;
+  static_assert(128 % kTileColumns == 0,
+                "column tiles must divide a group of 128 columns");
+  static_assert(Config::Mma::kRows == 64,
+                "a warpgroup leaves the columns of 64 weight rows");
+  static_assert(kColumns % 16 == 0, "rows must be whole 16-byte chunks");
+
+  /// The place of a value: lanes that hold neighbouring pairs of tokens write
+  /// to different banks, and 8 neighbouring columns stay together.
+  static __device__ __forceinline__ unsigned offset(int token, int column) {
+    return unsigned(token * kRowBytes + (column ^ token / 2 % 4 * 8) * 4);
+  }
+};
+
+/// Leaves a warpgroup's share of column tile `tile` of the group. firstN: first
+/// weight row of the tile. thread: in the warpgroup. bias, activation: see
+/// storeSwapped.
+template <class Config, class Fragment, class Bias>
+__device__ __forceinline__ void
+stageGroup(const Fragment &fragment, unsigned shared, int thread, int warpgroup,
+           int firstN, int tile, const Bias *bias,
+           const typename Config::Activation &activation) {
+  static_assert(Fragment::kTokensAreColumns,
+                "this epilogue takes tokens as columns");
+  using G = GroupStaging<Config>;
+  using Activation = typename Config::Activation;
+  constexpr bool kGated = Activation::kGated;
+  constexpr int kOwnColumns = Config::Mma::kRows / G::kParts;
+  auto value = finishedOf<Fragment>(
+      activation, SwappedSums<Config, Fragment, Bias>(fragment, firstN, bias));
+  int column = tile * G::kTileColumns + warpgroup * kOwnColumns +
+               thread / 32 * (kOwnColumns / 4) + thread % 32 / 4;
+  // Tokens that are a multiple of 8 apart, or a pair, swizzle alike.
+  int token = fragment.col(0);
+  unsigned places[2] = {shared + G::offset(token, column),
+                        shared + G::offset(token, column + 8)};
+#pragma unroll
+  for (int i = 0; i < Fragment::kSize; ++i) {
+    if (kGated && !Fragment::isGate(i))
+      continue;
+    ptx::storeShared(places[kGated ? 0 : i % 4 / 2] +
+                         unsigned((i / 4 * 8 + i % 2) * G::kRowBytes),
+                     __float_as_uint(value(i)));
+  }
+}
+
+/// Quantizes rows [0, rows) of the group that all consumers have left. thread:
+/// of kThreads consumers. data, scale: of row 0 and the group.
+template <class Config, int kThreads>
+__device__ __forceinline__ void storeGroup(unsigned shared, int thread,
+                                           int rows, int group, e4m3 *data,
+                                           float *scale) {
+  using G = GroupStaging<Config>;
+  constexpr int kAtOnce = kThreads / 16;
+  int lane = thread % 16;
+  int first = lane * 4, second = first + 64;
+  bool hasFirst = G::kColumns % 128 == 0 || group * 128 + first < G::kColumns;
+  bool hasSecond = G::kColumns % 128 == 0 || group * 128 + second < G::kColumns;
+#pragma unroll 2
+  for (int base = 0; base < rows; base += kAtOnce) {
+    int row = base + thread / 16;
+    bool exists = row < rows;
+    unsigned chunks[2][4];
+    ptx::loadShared(shared + G::offset(exists ? row : 0, first), chunks[0]);
+    ptx::loadShared(shared + G::offset(exists ? row : 0, second), chunks[1]);
+    float values[2][4], largest = 0.0f;
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        values[half][i] = __uint_as_float(chunks[half][i]);
+        // Columns that do not exist have no part in the scale.
+        if (half == 0 ? hasFirst : hasSecond)
+          largest = fmaxf(largest, fabsf(values[half][i]));
+      }
+#pragma unroll
+    for (int distance = 8; distance > 0; distance /= 2)
+      largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, distance));
+    float ofGroup = Config::Scaling::scale(largest);
+    quant::Divisor divisor(ofGroup);
+    unsigned codes[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        values[half][i] = divisor.quotient(values[half][i]);
+      codes[half] = packBytes<e4m3>(values[half]);
+    }
+    e4m3 *to = data + (long long)row * G::kColumns;
+    if (exists && hasFirst)
+      *reinterpret_cast<unsigned *>(to + first) = codes[0];
+    if (exists && hasSecond)
+      *reinterpret_cast<unsigned *>(to + second) = codes[1];
+    if (exists && lane == 0)
+      scale[(long long)row * G::kGroups] = ofGroup;
+  }
+}
+
+} // namespace moe

@@ -1,0 +1,64 @@
+//===- store_emulated.cuh - staged rows, emulated ---------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The last step of storeTile where the result becomes what its codes stand for:
+// the tile lies in shared memory as f32 by then, and has whole groups. A thread
+// takes 8 neighbours of a row, and those that share a scale are lanes of a
+// warp, as in kernel quantize, whose bits these are.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx.cuh"
+#include "moe/core/types.cuh"
+#include "moe/matmul/epilogue/store_chunk.cuh"
+#include "moe/quant/lanes.cuh"
+
+namespace moe {
+
+/// Stores rows [0, rows) of the tile that lies at `shared` (S: Staging) and
+/// begins at column firstColumn. data: of row 0, see storeTile. outer: see
+/// inverseOfScale. Called by all threads.
+template <class Config, class S, class Stored>
+__device__ __forceinline__ void storeEmulated(unsigned shared, int rows,
+                                              int firstColumn, Stored *data,
+                                              float outer) {
+  using Scaling = typename Config::Scaling;
+  constexpr int kWide = 8;
+  constexpr int kPerRow = S::kTileColumns / kWide;
+  static_assert(kPerRow % quant::kLanesOfScale<Scaling> == 0,
+                "a tile must hold whole groups of columns");
+  static_assert(S::kColumns % kWide == 0, "rows must be whole pieces of 8");
+  // All lanes go on together, so that those of a group may ask each other.
+#pragma unroll 1
+  for (int base = 0; base < rows * kPerRow; base += Config::kThreads) {
+    int item = base + int(threadIdx.x);
+    int row = item / kPerRow, first = item % kPerRow * kWide;
+    int column = firstColumn + first;
+    bool exists = row < rows &&
+                  (S::kColumns % S::kTileColumns == 0 || column < S::kColumns);
+    // Columns behind the last one count in no group.
+    float values[kWide] = {};
+    if (exists) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        Vector16 vector;
+        ptx::loadShared(
+            shared + unsigned(row * S::kRowBytes + (first + half * 4) * 4),
+            vector.words);
+        unpack<float>(vector, values + half * 4);
+      }
+    }
+    quant::emulate<Scaling>(values, outer);
+    if (exists)
+      *reinterpret_cast<Vector16 *>(data + (long long)row * S::kColumns +
+                                    column) = pack<Stored>(values);
+  }
+}
+
+} // namespace moe

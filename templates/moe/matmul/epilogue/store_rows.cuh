@@ -1,0 +1,146 @@
+//===- store_rows.cuh - sums of token rows to memory ------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The epilogue of a warpgroup's Fragment whose rows are tokens and whose
+// columns are weight rows: add the bias, apply the activation, round, and pass
+// through shared memory, 8 tokens of a warp at a time, so that global stores
+// are whole pieces of a token's row. No warp waits for another.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/concepts.cuh"
+#include "moe/core/ptx_async.cuh"
+#include "moe/core/rank.cuh"
+#include "moe/core/types.cuh"
+#include "moe/matmul/epilogue/finished.cuh"
+#include "moe/matmul/feed/scales.cuh"
+
+namespace moe {
+
+/// Sizes of the staging tiles of a Config, one for each warp.
+template <class Config> struct RowStaging {
+  using Result = typename Config::Result;
+  static constexpr bool kGated = Config::Activation::kGated;
+  static constexpr int kTokens = 8;
+  /// Result columns of a tile and of the whole result.
+  static constexpr int kTileColumns =
+      kGated ? Config::Schedule::kTileN / 2 : Config::Schedule::kTileN;
+  static constexpr int kColumns = kGated ? Config::kN / 2 : Config::kN;
+  /// Columns that are staged at a time: those of 128 weight rows.
+  static constexpr int kParts = ceilDiv(int(Config::Schedule::kTileN), 128);
+  static constexpr int kStagedColumns = kTileColumns / kParts;
+  /// Rows begin in other banks: four lanes write 32 or 16 neighbouring bytes.
+  static constexpr int kRowBytes =
+      kStagedColumns * int(sizeof(Result)) + 8 * int(sizeof(Result));
+  static constexpr int kWarpBytes = kTokens * kRowBytes;
+  static constexpr int kBytes = Config::Schedule::kConsumerWarps * kWarpBytes;
+  static_assert(kColumns * int(sizeof(Result)) % 16 == 0,
+                "result rows must be whole 16-byte chunks");
+};
+
+/// The sums of a Fragment whose rows are tokens, with their bias. Each lane of
+/// a warp reads the biases of every 32nd weight row of the tile, and hands them
+/// over. firstN, bias: see storeRows. Made and called by whole warps.
+template <class Config, class Fragment> struct RowSums {
+  static constexpr int kOfLane = Config::Schedule::kTileN / 32;
+  const Fragment &fragment;
+  float biases[Config::kBias ? kOfLane : 1];
+
+  template <class Bias>
+  __device__ __forceinline__ RowSums(const Fragment &fragment, int lane,
+                                     int firstN, const Bias *bias)
+      : fragment(fragment) {
+    if constexpr (Config::kBias) {
+      constexpr bool kTail = Config::kN % Config::Schedule::kTileN != 0;
+#pragma unroll
+      for (int j = 0; j < kOfLane; ++j) {
+        int n = firstN + lane + j * 32;
+        bool exists = isBias<Config>(bias) && (!kTail || n < Config::kN);
+        biases[j] = exists ? toFloat(bias[storedRow<Config>(n)]) : 0.0f;
+      }
+    }
+  }
+
+  __device__ __forceinline__ float operator()(int i) const {
+    float value = fragment.value(i);
+    if constexpr (Config::kBias) {
+      // The column of the quad's first lane.
+      int column = i % Fragment::kAtomSize / 4 * 8 + i % 2;
+      value += __shfl_sync(0xffffffffu, biases[column / 32],
+                           column % 32 + fragment.firstCol);
+    }
+    return value;
+  }
+};
+
+/// Stores tokens [0, rows) of the tile. shared: RowStaging::kWarpBytes of this
+/// warp's own. lane: in the warp. result: row 0 of the tile, column 0 of the
+/// result. firstN: first weight row of the tile. bias: of the expert (biasOf of
+/// core/rank.cuh), or null without Config::kBias. activation: of the expert.
+/// Called by whole warps.
+template <class Config, class Fragment, class Bias>
+__device__ __forceinline__ void
+storeRows(const Fragment &fragment, unsigned shared, int lane, int rows,
+          int firstN, const Bias *bias, typename Config::Result *result,
+          const typename Config::Activation &activation) {
+  static_assert(checkFragment<Fragment>());
+  static_assert(!Fragment::kTokensAreColumns,
+                "this epilogue takes tokens as rows");
+  using S = RowStaging<Config>;
+  using Result = typename Config::Result;
+  /// Sums of a block of 8 result columns and two rows.
+  constexpr int kBlockSums = S::kGated ? 8 : 4;
+  constexpr int kBlocks = Fragment::kAtomSize / S::kParts / kBlockSums;
+  constexpr bool kTail = Config::kN % Config::Schedule::kTileN != 0;
+
+  auto finished = finishedOf<Fragment>(
+      activation, RowSums<Config, Fragment>(fragment, lane, firstN, bias));
+  unsigned own = shared + unsigned(lane / 4 * S::kRowBytes +
+                                   lane % 4 * 2 * int(sizeof(Result)));
+  constexpr int kChunks = S::kStagedColumns / kPerVector<Result>;
+  constexpr int kRowsAtOnce = 32 / kChunks;
+  int chunkRow = lane / kChunks, chunk = lane % kChunks;
+  int column = (S::kGated ? firstN / 2 : firstN) + chunk * kPerVector<Result>;
+  unsigned from = shared + unsigned(chunkRow * S::kRowBytes + chunk * 16);
+#pragma unroll
+  for (int half = 0; half < Fragment::kSize / Fragment::kAtomSize * 2; ++half) {
+    int first = half / 2 * Fragment::kAtomSize + half % 2 * 2;
+    // The first of 8 rows, that of lane 0.
+    int row = fragment.row(first) - lane / 4;
+    if (row >= rows)
+      break;
+#pragma unroll
+    for (int part = 0; part < S::kParts; ++part) {
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) {
+        int i = first + (part * kBlocks + block) * kBlockSums;
+        unsigned at = own + unsigned(block * 8 * int(sizeof(Result)));
+        if constexpr (sizeof(Result) == 4)
+          ptx::storeSharedPair(at, finished(i), finished(i + 1));
+        else
+          ptx::storeShared(at, packPair<Result>(finished(i), finished(i + 1)));
+      }
+      __syncwarp();
+      int at = column + part * S::kStagedColumns;
+      bool inN = !kTail || at < S::kColumns;
+      Result *to = result + (long long)(row + chunkRow) * S::kColumns + at;
+#pragma unroll
+      for (int token = 0; token < S::kTokens; token += kRowsAtOnce) {
+        Vector16 vector;
+        ptx::loadShared(from + unsigned(token * S::kRowBytes), vector.words);
+        if (inN && row + chunkRow + token < rows)
+          *reinterpret_cast<Vector16 *>(to + (long long)token * S::kColumns) =
+              vector;
+      }
+      __syncwarp();
+    }
+  }
+}
+
+} // namespace moe

@@ -1,0 +1,144 @@
+//===- store_swapped.cuh - sums of swapped operands to memory ---*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The epilogue of a Fragment whose rows are weight rows and whose columns are
+// tokens: add the bias, apply the activation, round, and turn over in shared
+// memory, some tokens at a time, so that global stores are whole 16-byte chunks
+// of a token's row. Each warpgroup stores its own weight rows.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/concepts.cuh"
+#include "moe/core/ptx_async.cuh"
+#include "moe/core/types.cuh"
+#include "moe/matmul/epilogue/finished.cuh"
+#include "moe/matmul/epilogue/store.cuh"
+#include "moe/matmul/epilogue/swapped_sums.cuh"
+
+namespace moe {
+
+/// Sizes of one warpgroup's staging tile of a Config.
+template <class Config> struct SwappedStaging {
+  using Result = typename Config::Result;
+  static constexpr bool kGated = Config::Activation::kGated;
+  static constexpr int kRows = Config::Mma::kRows;
+  /// Result columns of a warpgroup, of a CTA's tile and of the whole result.
+  static constexpr int kOwnColumns = kGated ? kRows / 2 : kRows;
+  static constexpr int kColumns = kGated ? Config::kN / 2 : Config::kN;
+  /// Tokens of two buffers: one fills up while the other is stored.
+  static constexpr int kTokens =
+      minimum(Config::Schedule::kTileM,
+              sizeof(Result) == 4 || kOwnColumns > 64 ? 32 : 64);
+  static constexpr int kPass = kTokens >= 64 ? 32 : 16;
+  /// Weight rows 64 apart (wgmma.cuh) are so many columns apart.
+  static constexpr int kAtoms = kRows / 64;
+  static constexpr int kAtomColumns = kOwnColumns / kAtoms;
+  /// A row and one chunk more, so that rows begin in other banks.
+  static constexpr int kRowBytes = kOwnColumns * int(sizeof(Result)) + 16;
+  static constexpr int kBytes = kTokens * kRowBytes;
+  static_assert(kColumns * int(sizeof(Result)) % 16 == 0,
+                "result rows must be whole 16-byte chunks");
+};
+
+/// Stores tokens [0, rows) of the tile. result: row 0 of the tile, column 0 of
+/// the result. firstN: first weight row of the tile. bias: of the expert, or
+/// null without Config::kBias. Called by a warpgroup; thread: in it; shared:
+/// SwappedStaging::kBytes of its own; barrier: a named barrier of its own;
+/// inverse: see storeChunk; activation: of the expert.
+template <class Config, class Fragment, class Bias, class Stored>
+__device__ __forceinline__ void
+storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
+             int warpgroup, int rows, int firstN, const Bias *bias,
+             Stored *result, float inverse,
+             const typename Config::Activation &activation = {}) {
+  static_assert(checkFragment<Fragment>());
+  static_assert(Fragment::kTokensAreColumns,
+                "this epilogue takes tokens as columns");
+  using S = SwappedStaging<Config>;
+  using Result = typename Config::Result;
+  constexpr int kBlocks = Fragment::kSize / S::kAtoms / 4; ///< of 8 tokens
+  constexpr int kChunks = S::kOwnColumns / kPerVector<Result>;
+  int lane = thread % 32, warp = thread / 32;
+
+  auto finished = finishedOf<Fragment>(
+      activation, SwappedSums<Config, Fragment, Bias>(fragment, firstN, bias));
+  // The begin of this warp's columns in the staging tile, and the chunk that
+  // this thread stores of every kRowsAtOnce-th token.
+  unsigned own =
+      shared + unsigned(warp * (S::kAtomColumns / 4) * int(sizeof(Result)));
+  constexpr int kRowsAtOnce = 128 / kChunks;
+  int storedToken = thread / kChunks, chunk = thread % kChunks;
+  int column = (S::kGated ? firstN / 2 : firstN) + warpgroup * S::kOwnColumns +
+               chunk * kPerVector<Result>;
+  bool inN = Config::kN % Config::Schedule::kTileN == 0 || column < S::kColumns;
+  int left = inN ? rows - storedToken : 0;
+  Stored *to = result + (long long)storedToken * S::kColumns + column;
+  unsigned from = shared + unsigned(storedToken * S::kRowBytes + chunk * 16);
+
+  // Nobody reads the tile before this one any more.
+  ptx::synchronize(barrier, 128);
+#pragma unroll
+  for (int first = 0; first < kBlocks * 8; first += S::kPass) {
+    if (first >= rows)
+      break;
+    unsigned buffer =
+        unsigned(first / S::kPass % 2 * (S::kPass * S::kRowBytes));
+#pragma unroll
+    for (int step = 0; step < S::kPass / 16 * S::kAtoms; ++step) {
+      int j = step / S::kAtoms * 16, atom = step % S::kAtoms;
+      if (first + j >= kBlocks * 8)
+        break;
+      int i = atom * kBlocks * 4 + (first + j) / 2;
+      unsigned columns =
+          own + buffer + unsigned(atom * S::kAtomColumns * int(sizeof(Result)));
+      if constexpr (sizeof(Result) == 4) {
+#pragma unroll
+        for (int v = 0; v < 8; ++v) {
+          if (S::kGated && !Fragment::isGate(i + v))
+            continue;
+          int token = fragment.col(i + v) - first;
+          int row = lane / 4 + v % 4 / 2 * 8;
+          ptx::storeShared(columns + unsigned(token * S::kRowBytes + row * 4),
+                           __float_as_uint(finished(i + v)));
+        }
+      } else if constexpr (S::kGated) {
+        unsigned words[2] = {
+            packPair<Result>(finished(i), finished(i + 1)),
+            packPair<Result>(finished(i + 4), finished(i + 5))};
+        int token = j + lane % 16;
+        ptx::storeTransposed(columns + unsigned(token * S::kRowBytes), words);
+      } else {
+        unsigned words[4] = {
+            packPair<Result>(finished(i), finished(i + 1)),
+            packPair<Result>(finished(i + 2), finished(i + 3)),
+            packPair<Result>(finished(i + 4), finished(i + 5)),
+            packPair<Result>(finished(i + 6), finished(i + 7))};
+        int token = j + lane % 8 + lane / 16 * 8;
+        ptx::storeTransposed(
+            columns + unsigned(token * S::kRowBytes + lane / 8 % 2 * 16),
+            words);
+      }
+    }
+    // All wrote this buffer, and have read the other one.
+    ptx::synchronize(barrier, 128);
+#pragma unroll
+    for (int token = 0; token < S::kPass; token += kRowsAtOnce) {
+      if (first + token < left &&
+          (S::kPass % kRowsAtOnce == 0 || storedToken + token < S::kPass)) {
+        Vector16 vector;
+        ptx::loadShared(from + buffer + unsigned(token * S::kRowBytes),
+                        vector.words);
+        storeChunk<Result>(
+            vector, to + (long long)(first + token) * S::kColumns, inverse);
+      }
+    }
+  }
+}
+
+} // namespace moe

@@ -1,0 +1,69 @@
+//===- scales_slice.cuh - scales of a slice of columns ----------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The scales of a Fragment with swapped operands, whose tokens stay in shared
+// memory. The rows of a stage's weights share one scale. Scales of whole rows
+// and columns are read as scales_swapped.cuh says.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx.cuh"
+#include "moe/core/ptx_async.cuh"
+#include "moe/matmul/feed/scales.cuh"
+#include "moe/matmul/feed/scales_swapped.cuh"
+
+namespace moe {
+
+template <class Config, class Fragment>
+struct SliceScales : SwappedScales<Config, Fragment> {
+  using Layout = ScaleLayout<Config>;
+  float ofWeights = 1.0f;
+
+  __device__
+      __forceinline__ explicit SliceScales(const WeightScales<Config> &weights)
+      : SwappedScales<Config, Fragment>(weights) {}
+
+  /// The lane that gives a stage back for its warp is the one that reads the
+  /// stage's scale. Others get it from there while products are on their way.
+  __device__ __forceinline__ void fetchWeights(unsigned from) {
+    if constexpr (Layout::kByGroup) {
+      if (threadIdx.x % 32 == 0)
+        ofWeights = __uint_as_float(ptx::loadShared(from));
+      ofWeights = __shfl_sync(0xffffffffu, ofWeights, 0);
+    }
+  }
+
+  /// Tokens' scales are read where they are needed, and not out of the ring.
+  static constexpr int kChunk = 4;
+  static constexpr int kChunks = Fragment::kPieceSize / kChunk;
+  static constexpr int kAhead = 0, kReleased = -1;
+  struct OfTokens {
+    float2 pair;
+  };
+  static __device__ __forceinline__ unsigned
+  ofThread(unsigned shared, int piece, const Fragment &fragment) {
+    return shared + unsigned(fragment.firstCol) * 4 +
+           unsigned(piece % Fragment::kPiecesOfAtom * Fragment::kPieceColumns) *
+               4;
+  }
+  __device__ __forceinline__ void fetchTokens(unsigned from, int chunk,
+                                              OfTokens &to) const {
+    if constexpr (Layout::kByGroup)
+      to.pair = ptx::loadSharedPair(from + unsigned(chunk * kChunk * 2) * 4);
+  }
+  __device__ __forceinline__ float ofGroup(const OfTokens &of, int,
+                                           int i) const {
+    if constexpr (Layout::kByGroup)
+      return (i % 2 == 0 ? of.pair.x : of.pair.y) * ofWeights;
+    else
+      return 1.0f;
+  }
+};
+
+} // namespace moe

@@ -1,0 +1,348 @@
+//===- token_loader.cuh - tokens of a stage ---------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The copies of a stage's tokens, and of the scales of the stage's group along
+// k, those of the weights, too. All producers gather rows of lhs with cp.async:
+// a thread copies a 16-byte chunk of every so many rows. The places of a
+// thread's rows stay in its registers. If registers are few, a lane keeps the
+// place of one row, and hands it over each time. Rows that lie one behind the
+// other may come by the copy engine, as boxes of a tensor map, of which one
+// thread asks.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx.cuh"
+#include "moe/core/ptx_async.cuh"
+#include "moe/core/types.cuh"
+#include "moe/matmul/feed/scales_swapped.cuh"
+#include "moe/matmul/roles/produce_consume_layout.cuh"
+#include "moe/matmul/roles/ring.cuh"
+#include "moe/matmul/roles/tile_source.cuh"
+
+namespace moe {
+
+/// The chunk of a pass that a producer thread copies.
+template <class Config> struct TokenChunk {
+  using S = Specialized<Config>;
+  int row = int(threadIdx.x) / S::Layout::kChunks;
+  int chunk = int(threadIdx.x) % S::Layout::kChunks;
+  unsigned destination; ///< in the first stage
+
+  __device__ __forceinline__ explicit TokenChunk(unsigned shared)
+      : destination(shared + S::kWeightBytes + S::Layout::offset(row, chunk)) {}
+};
+
+namespace detail {
+
+/// Every thread has the places of all rows that it copies. Members, as of
+/// HandedRows: beginSteps before the steps of a tile, and advance after each;
+/// place is the place of a pass's row, asked for kBatch passes at a time; copy
+/// copies a pass.
+template <class Config> struct OwnRows {
+  using S = Specialized<Config>;
+  static constexpr int kBatch = S::kPasses;
+  int row; ///< that this thread copies, of each pass
+  unsigned held[S::kPasses];
+  const char *lhs;
+
+  __device__ __forceinline__ OwnRows(const TileSource<Config> &tiles,
+                                     const SlotTile &tile, int row, int chunk,
+                                     unsigned rowChunks)
+      : row(row) {
+#pragma unroll
+    for (int j = 0; j < S::kPasses; ++j) {
+      int r = row + j * S::kRowsPerPass;
+      held[j] =
+          unsigned(tiles.source(tile, r < tile.rows ? r : 0)) * rowChunks +
+          unsigned(chunk);
+    }
+  }
+  __device__ __forceinline__ void beginSteps(const void *all, int first) {
+    lhs = reinterpret_cast<const char *>(all) + first * S::kRowBytes;
+  }
+  __device__ __forceinline__ void advance() { lhs += S::kRowBytes; }
+  __device__ __forceinline__ unsigned place(const SlotTile &, int pass) const {
+    return held[pass];
+  }
+  __device__ __forceinline__ void copy(const void *, const SlotTile &tile,
+                                       unsigned to, unsigned from, int pass,
+                                       int, bool inK) const {
+    int r = row + pass * S::kRowsPerPass;
+    ptx::copy16<true>(to, lhs, from, r < tile.rows && inK);
+  }
+};
+
+/// A lane has the place of one row of its warp of every 32, and two passes'
+/// places are handed over at a time.
+template <class Config> struct HandedRows {
+  using S = Specialized<Config>;
+  static constexpr int kBatch = minimum(S::kPasses, 2);
+  static constexpr int kHeld = ceilDiv(S::kPasses, 8);
+  int row, chunk;
+  unsigned held[kHeld];
+  unsigned rowChunks;
+
+  __device__ __forceinline__ HandedRows(const TileSource<Config> &tiles,
+                                        const SlotTile &tile, int row,
+                                        int chunk, unsigned rowChunks)
+      : row(row), chunk(chunk), rowChunks(rowChunks) {
+    int lane = int(threadIdx.x) % 32;
+    int heldRow =
+        lane / 4 * S::kRowsPerPass + int(threadIdx.x) / 32 * 4 + lane % 4;
+#pragma unroll
+    for (int j = 0; j < kHeld; ++j) {
+      int r = heldRow + j * 8 * S::kRowsPerPass;
+      held[j] = unsigned(tiles.source(tile, r < tile.rows ? r : 0)) * rowChunks;
+    }
+  }
+  __device__ __forceinline__ void beginSteps(const void *, int) {}
+  __device__ __forceinline__ void advance() {}
+  __device__ __forceinline__ unsigned place(const SlotTile &tile,
+                                            int pass) const {
+    if constexpr (Config::kGather)
+      return __shfl_sync(0xffffffffu, held[pass / 8],
+                         pass % 8 * 4 + int(threadIdx.x) % 32 / 8);
+    else
+      return unsigned(tile.firstRow + row + pass * S::kRowsPerPass) * rowChunks;
+  }
+  __device__ __forceinline__ void copy(const void *all, const SlotTile &tile,
+                                       unsigned to, unsigned from, int pass,
+                                       int k, bool inK) const {
+    int r = row + pass * S::kRowsPerPass;
+    ptx::copyBelow(to, all, from + unsigned(k * S::Layout::kChunks + chunk), r,
+                   inK ? tile.rows : 0);
+  }
+};
+
+template <class Config, bool kOwn> struct RowsOfThread {
+  using Type = OwnRows<Config>;
+};
+template <class Config> struct RowsOfThread<Config, false> {
+  using Type = HandedRows<Config>;
+};
+
+/// The copies of a stage's rows by all producers, a 16-byte chunk a thread.
+template <class Config> struct CopiedRows {
+  using Schedule = typename Config::Schedule;
+  using Input = typename Config::Input;
+  using S = Specialized<Config>;
+  using Chunk = TokenChunk<Config>;
+  using Rows =
+      typename RowsOfThread<Config, (Schedule::kProducerRegisters >= 48)>::Type;
+
+  const TileSource<Config> &tiles;
+  const SlotTile &tile;
+  const Chunk &own;
+  Rows rows;
+  int passes; ///< that copy the rows of the tile; at most one more than kPasses
+  /// A divisor of `passes`: the copies end at multiples of it alone.
+  static constexpr int kAlike = Schedule::kTileM % S::kCopiedTokens == 0
+                                    ? S::kCopiedTokens / S::kRowsPerPass
+                                    : 1;
+
+  /// The 16-byte chunks of a row of lhs.
+  static __device__ __forceinline__ unsigned
+  rowChunks(const typename Config::Args &args) {
+    // Else it is a register's, all the time.
+    long long rowStride = args.lhs_row_stride;
+    asm volatile("" : "+l"(rowStride));
+    return unsigned(rowStride / kPerVector<Input>);
+  }
+
+  __device__ __forceinline__ CopiedRows(const TileSource<Config> &tiles,
+                                        const SlotTile &tile, const Chunk &own)
+      : tiles(tiles), tile(tile), own(own),
+        rows(tiles, tile, own.row, own.chunk, rowChunks(tiles.args)) {}
+
+  __device__ __forceinline__ void countPasses() {
+    passes = ceilDiv(tile.rows, S::kCopiedTokens) *
+             (S::kCopiedTokens / S::kRowsPerPass);
+  }
+  __device__ __forceinline__ void beginSteps(int first) {
+    rows.beginSteps(tiles.args.lhs, first);
+  }
+  __device__ __forceinline__ void advance() { rows.advance(); }
+
+  __device__ __forceinline__ void copy(int k, int stage) {
+    bool inK =
+        !S::kTailK ||
+        k * Schedule::kTileK + own.chunk * kPerVector<Input> < Config::kK;
+    unsigned to = own.destination + unsigned(stage * S::kStageBytes);
+#pragma unroll
+    for (int first = 0; first < S::kPasses; first += Rows::kBatch) {
+      if (first % kAlike == 0 && first >= passes)
+        break;
+      unsigned from[Rows::kBatch];
+#pragma unroll
+      for (int i = 0; i < Rows::kBatch; ++i)
+        from[i] = rows.place(tile, first + i);
+#pragma unroll
+      for (int i = 0; i < Rows::kBatch; ++i) {
+        // The last pass of a tile may be the first of its batch: behind it lie
+        // the weights of the next stage.
+        if (first + i >= S::kPasses ||
+            ((first + i) % kAlike == 0 && first + i >= passes))
+          break;
+        rows.copy(tiles.args.lhs, tile,
+                  to + unsigned((first + i) * S::kRowsPerPass * S::kRowBytes),
+                  from[i], first + i, k, inK);
+      }
+    }
+  }
+};
+
+/// The copies of a stage's rows by the copy engine: one thread asks, of a warp
+/// that has no other work. Rows behind those of the tile may come along, which
+/// nobody stores; there are zeros behind the last row and the last column.
+template <class Config> struct MappedRows {
+  using Schedule = typename Config::Schedule;
+  using S = Specialized<Config>;
+  const TileSource<Config> &tiles;
+  const SlotTile &tile;
+
+  __device__ __forceinline__ MappedRows(const TileSource<Config> &tiles,
+                                        const SlotTile &tile,
+                                        const TokenChunk<Config> &)
+      : tiles(tiles), tile(tile) {}
+
+  static __device__ __forceinline__ bool asks() { return threadIdx.x == 64; }
+
+  __device__ __forceinline__ void countPasses() {}
+  __device__ __forceinline__ void beginSteps(int) {
+    // A counter said that the rows are there.
+    if (Config::kAwaited > 0 && asks())
+      ptx::fenceGlobal();
+  }
+  __device__ __forceinline__ void advance() {}
+
+  __device__ __forceinline__ void copy(int k, int stage) {
+    if (!asks())
+      return;
+    unsigned barrier = tiles.barriers.full(stage);
+    unsigned to = tiles.shared + unsigned(stage * S::kStageBytes) +
+                  unsigned(S::kWeightBytes);
+    ptx::expectBytes(barrier, unsigned(ceilDiv(tile.rows, S::kBoxRows) *
+                                       S::kBoxRows * S::kRowBytes));
+#pragma unroll
+    for (int row = 0; row < Schedule::kTileM; row += S::kBoxRows)
+      if (row == 0 || row < tile.rows)
+        ptx::copyRows(to + unsigned(row * S::kRowBytes), &tiles.args.lhs,
+                      k * Schedule::kTileK, tile.firstRow + row, barrier);
+  }
+};
+
+template <class Config, bool kMaps> struct RowLoaderOf {
+  using Type = CopiedRows<Config>;
+};
+template <class Config> struct RowLoaderOf<Config, true> {
+  using Type = MappedRows<Config>;
+};
+
+} // namespace detail
+
+/// The loader of one tile.
+template <class Config> struct TokenLoader {
+  using Schedule = typename Config::Schedule;
+  using S = Specialized<Config>;
+  using Rows = typename detail::RowLoaderOf<Config, mapsRows<Config>>::Type;
+
+  const TileSource<Config> &tiles;
+  const SlotTile &tile;
+  Rows rows;
+  unsigned scaleRow[S::kScaleRows];
+  /// From a token's first scale to that of the next: 0 where all have one.
+  static constexpr int kScaleStride =
+      S::kStagesScales ? ScaleLayout<Config>::kGroups
+      : ScaleLayout<Config>::kLhs == quant::LhsScale::Token ? 1
+                                                            : 0;
+  unsigned weightScale; ///< of the first group, that this thread copies
+  int firstStep;
+
+  __device__ __forceinline__ TokenLoader(const TileSource<Config> &tiles,
+                                         const SlotTile &tile,
+                                         const TokenChunk<Config> &own)
+      : tiles(tiles), tile(tile), rows(tiles, tile, own) {
+    // Thread r copies the scales of row r, and of r + 128.
+    if constexpr (S::kStagesScales || S::kFirstScales)
+#pragma unroll
+      for (int j = 0; j < S::kScaleRows; ++j) {
+        int token = int(threadIdx.x) + j * S::kProducers;
+        scaleRow[j] =
+            kScaleStride == 0
+                ? 0
+                : unsigned(tiles.source(tile, token < tile.rows ? token : 0)) *
+                      unsigned(kScaleStride);
+      }
+    rows.countPasses();
+  }
+  /// The steps of k from `first` on follow, of weight rows from firstN on.
+  __device__ __forceinline__ void beginSteps(int first, int firstN) {
+    rows.beginSteps(first);
+    firstStep = first;
+    if constexpr (S::kStagesScales)
+      weightScale = StageScales<Config>::first(tile.expert, firstN,
+                                               int(weightScaleOfThread() == 1));
+  }
+
+  /// The scale of the weights that this thread copies, if there are so many.
+  /// The threads are of a warp that neither asks the copy engine nor takes
+  /// tiles.
+  static __device__ __forceinline__ unsigned weightScaleOfThread() {
+    return threadIdx.x - 32;
+  }
+
+  /// Begins to copy step k, which arrives at the stage's barrier.
+  __device__ __forceinline__ void copy(int k, int stage) {
+    rows.copy(k, stage);
+    unsigned scales =
+        tiles.shared + S::kScales + unsigned(stage * S::kScaleBytes);
+    if constexpr (S::kStagesScales) {
+      copyScales(k, scales);
+      copyWeightScales(k, scales + unsigned(Schedule::kTileM * 4));
+    } else if constexpr (S::kFirstScales) {
+      if (k == firstStep)
+        copyScales(0, scales);
+    }
+    if constexpr (!mapsRows<Config> || S::kStagesScales || S::kFirstScales)
+      ptx::arriveAfterCopies(tiles.barriers.full(stage));
+    else
+      ptx::arrive(tiles.barriers.full(stage));
+    rows.advance();
+  }
+
+  /// Scales of the tokens. to: the stage's.
+  __device__ __forceinline__ void copyScales(int k, unsigned to) const {
+    // These copies go through the first-level cache, whose lines hold scales
+    // of rows that a predecessor may not have written. The acquire of a
+    // counter drops those lines.
+    static_assert(sizeof(*tiles.args.lhs_scale) == 4,
+                  "a token's scale must be a word, as copies are");
+#pragma unroll
+    for (int j = 0; j < S::kScaleRows; ++j) {
+      int token = int(threadIdx.x) + j * S::kProducers;
+      if (token < Schedule::kTileM)
+        ptx::copySmall<true, 4>(
+            to + tokenScaleOffset<Config::Mma::kTokensAreColumns>(token),
+            tiles.args.lhs_scale + (scaleRow[j] + unsigned(k)),
+            token < tile.rows);
+    }
+  }
+
+  __device__ __forceinline__ void copyWeightScales(int k, unsigned to) const {
+    static_assert(sizeof(*tiles.args.rhs_scale) == 4,
+                  "a scale of weights must be a word, as copies are");
+    unsigned ofWeights = weightScaleOfThread();
+    if (ofWeights < StageScales<Config>::kCount)
+      ptx::copySmall<true, 4>(
+          to + ofWeights * 4,
+          tiles.args.rhs_scale + (weightScale + unsigned(k)), true);
+  }
+};
+
+} // namespace moe

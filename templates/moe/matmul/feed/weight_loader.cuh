@@ -1,0 +1,111 @@
+//===- weight_loader.cuh - weights of a stage -------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The weights of a stage of the ring come by the copy engine, as a box of a
+// tensor map or as blocks in the order of fragments. One thread asks for them.
+// A loader says the bytes of a stage and of a row, and copies. What a box has
+// outside of the weights is zeros; blocks outside of them are not copied.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/concepts.cuh"
+#include "moe/core/ptx_async.cuh"
+#include "moe/core/ptx_grid.cuh"
+#include "moe/matmul/feed/slab_stage.cuh"
+
+namespace moe {
+
+/// Weight rows of the operands' type, of which kTileN by kTileK make a box.
+template <class Config> struct TensorMapWeights {
+  using Schedule = typename Config::Schedule;
+  static constexpr int kRowBytes = Config::Mma::kRowBytes;
+  static constexpr int kBytes = Schedule::kTileN * kRowBytes;
+  const typename Config::Args &args;
+
+  __device__ __forceinline__ void prefetch() const {
+    ptx::prefetchMap(&args.rhs);
+  }
+
+  /// Begins to copy step k of an expert's rows from firstN on. once: nobody
+  /// reads them a second time.
+  __device__ __forceinline__ void copy(unsigned to, int firstN, int k,
+                                       int expert, unsigned barrier,
+                                       bool once = false) const {
+    ptx::arriveExpecting(barrier, kBytes);
+    int x = k * Schedule::kTileK;
+    if (once)
+      ptx::copyTileOnce(to, &args.rhs, x, firstN, expert, barrier);
+    else
+      ptx::copyTile(to, &args.rhs, x, firstN, expert, barrier);
+  }
+};
+
+/// Codes, scales and zero points in blocks of 64 rows, each of which lies in
+/// one piece.
+template <class Config> struct SlabWeights {
+  using Schedule = typename Config::Schedule;
+  using Stage = SlabStage<Config>;
+  using Codes = typename Stage::Codes;
+  static constexpr int kRowBytes = Codes::kBlockBytes / Codes::kRows;
+  static constexpr int kBytes = Stage::kBytes;
+  static_assert(Stage::kBlocksOfK == 1, "a stage must be one block along k");
+  const typename Config::Args &args;
+
+  __device__ __forceinline__ void prefetch() const {}
+
+  __device__ __forceinline__ void copy(unsigned to, int firstN, int k,
+                                       int expert, unsigned barrier,
+                                       bool = false) const {
+    constexpr int kBlocksOfRows = Config::kN / Codes::kRows;
+    constexpr int kSteps = Config::kK / Codes::kColumns;
+    int first = firstN / Codes::kRows;
+    int blocks = Config::kN % Schedule::kTileN == 0
+                     ? Stage::kBlocks
+                     : minimum(Stage::kBlocks, kBlocksOfRows - first);
+    ptx::arriveExpecting(barrier,
+                         unsigned(blocks) *
+                             unsigned(Codes::kBlockBytes + Stage::kScaleBytes +
+                                      Stage::kZeroBytes));
+    long long block = (long long)expert * kBlocksOfRows + first;
+    int group = Stage::firstGroup(k);
+#pragma unroll
+    for (int i = 0; i < Stage::kBlocks; ++i) {
+      if (i >= blocks)
+        break;
+      ptx::copyBulk(to + unsigned(i * Codes::kBlockBytes),
+                    reinterpret_cast<const char *>(args.rhs) +
+                        ((block + i) * kSteps + k) * Codes::kBlockBytes,
+                    Codes::kBlockBytes, barrier);
+      long long numbers = ((block + i) * Stage::kGroups + group) * Codes::kRows;
+      ptx::copyBulk(to + unsigned(Stage::kScales + i * Stage::kScaleBytes),
+                    args.rhs_scale + numbers, Stage::kScaleBytes, barrier);
+      if constexpr (Config::kZeroPoint)
+        ptx::copyBulk(to + unsigned(Stage::kZeros + i * Stage::kZeroBytes),
+                      args.rhs_zero_point + numbers, Stage::kZeroBytes,
+                      barrier);
+    }
+  }
+};
+
+namespace detail {
+template <class Config, bool kSlabs> struct WeightLoaderOf {
+  using Type = TensorMapWeights<Config>;
+};
+template <class Config> struct WeightLoaderOf<Config, true> {
+  using Type = SlabWeights<Config>;
+};
+} // namespace detail
+
+/// The loader of a Config's weights.
+template <class Config>
+using WeightLoader =
+    typename detail::WeightLoaderOf<Config,
+                                    takesSlabs<typename Config::Mma>>::Type;
+
+} // namespace moe

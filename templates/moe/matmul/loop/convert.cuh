@@ -1,0 +1,184 @@
+//===- convert.cuh - weights from codes to registers ------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The main loops of an engine whose weights are codes: a warp converts those of
+// its rows into registers, which the instruction takes as its first operand.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx_wgmma.cuh"
+#include "moe/core/types.cuh"
+#include "moe/matmul/roles/split.cuh"
+
+namespace moe {
+
+/// Weights are converted into registers, 16 columns of 64 rows at a time. Two
+/// sets of registers alternate: one is converted while the other is multiplied.
+/// A stage is given back when the multiplies of the next one have begun.
+struct FromRegisters {
+  /// The steps of a stage. release(): gives the stage before it back.
+  template <bool kLeavesRegisters, class Worker, class Slabs, class Release>
+  static __device__ __forceinline__ void
+  multiply(Worker &worker, const Slabs &slabs, unsigned columns,
+           Release release) {
+    constexpr int kAtoms = Worker::kSize / Worker::kAtomSize;
+    // Multiplies of a group: each takes four registers more.
+    constexpr int kBatch = kLeavesRegisters || Worker::kSize <= 16 ? 2 : 1;
+    unsigned registers[2][kBatch][4];
+#pragma unroll
+    for (int first = 0; first < 4 * kAtoms; first += kBatch) {
+      auto &set = registers[first / kBatch % 2];
+      // The multiplies of this set are done.
+      ptx::waitForMultiplies<1>();
+      if (first == kBatch)
+        release();
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i)
+        slabs[(first + i) % kAtoms].convert((first + i) / kAtoms, set[i]);
+      ptx::beginMultiply();
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i)
+        worker.multiply((first + i) % kAtoms, (first + i) / kAtoms, set[i],
+                        columns);
+      ptx::commitMultiplies();
+    }
+  }
+
+  template <class Worker, class Scales, class Operands, class Ring>
+  static __device__ __forceinline__ void run(Worker &worker, Scales &scales,
+                                             const Operands &operands,
+                                             Ring &ring, SplitSteps steps) {
+    constexpr int kAtoms = Worker::kSize / Worker::kAtomSize;
+    int last = 0;
+    int warp = ptx::threadIndex() % 128 / 32, lane = ptx::threadIndex() % 32;
+#pragma unroll 1
+    for (int k = steps.first; k < steps.end; ++k) {
+      operands.await(ring);
+      typename Scales::Slab slabs[kAtoms];
+#pragma unroll
+      for (int atom = 0; atom < kAtoms; ++atom)
+        slabs[atom] = scales.load(operands.weights(ring.stage),
+                                  operands.block + atom, warp, lane);
+      auto release = [&] {
+        if (k > steps.first)
+          operands.giveBack(last);
+      };
+      multiply<Scales::leavesRegisters()>(
+          worker, slabs, ptx::sameInWarp(operands.columns(k, ring.stage)),
+          release);
+      last = ring.stage;
+      ring.advance();
+    }
+    ptx::waitForMultiplies<0>();
+    worker.finish();
+    operands.giveBack(last);
+  }
+};
+
+/// Converts as FromRegisters does, and adds the sums of each stage to totals.
+/// Other warpgroups fill the tensor cores meanwhile.
+struct PromoteFromRegisters {
+  template <class Worker, class Scales, class Operands, class Ring>
+  static __device__ __forceinline__ void run(Worker &worker, Scales &,
+                                             const Operands &operands,
+                                             Ring &ring, SplitSteps steps) {
+    // Registers are few beside the totals of two pieces.
+    constexpr int kSets = Worker::kPieces > 1 ? 2 : 4;
+    int warp = ptx::threadIndex() % 128 / 32, lane = ptx::threadIndex() % 32;
+#pragma unroll 1
+    for (int k = steps.first; k < steps.end; ++k) {
+      operands.await(ring);
+#pragma unroll
+      for (int piece = 0; piece < Worker::kPieces; ++piece) {
+        auto slab = Scales::load(operands.weights(ring.stage),
+                                 operands.block + piece, warp, lane);
+        unsigned registers[kSets][4];
+#pragma unroll
+        for (int step = 0; step < 4; ++step) {
+          auto &set = registers[step % kSets];
+          // The multiplies of this set are done.
+          if (step >= kSets)
+            ptx::waitForMultiplies<kSets - 1>();
+          slab.convert(step, set);
+          ptx::beginMultiply();
+          worker.multiply(piece, step, set, operands.columns(k, ring.stage));
+          ptx::commitMultiplies();
+        }
+        float scale[2];
+        slab.loadScales(0, scale);
+        ptx::waitForMultiplies<0>();
+        worker.finish();
+        if (piece == Worker::kPieces - 1)
+          operands.giveBack(ring.stage);
+        worker.template add<Worker::kPieceSize>(
+            piece, 0, [&](int i) { return scale[i % 4 / 2]; });
+      }
+      ring.advance();
+    }
+  }
+};
+
+/// Does so with the sums of each step, which has scales of its own. One step
+/// is multiplied while the sums of the one before it are added, where registers
+/// are left.
+struct PromoteSteps {
+  template <class Worker, class Scales, class Operands, class Ring>
+  static __device__ __forceinline__ void run(Worker &worker, Scales &,
+                                             const Operands &operands,
+                                             Ring &ring, SplitSteps steps) {
+    constexpr int kSize = Worker::kPieceSize;
+    constexpr int kSets = kSize <= 32 ? 2 : 1;
+    int warp = ptx::threadIndex() % 128 / 32, lane = ptx::threadIndex() % 32;
+#pragma unroll 1
+    for (int k = steps.first; k < steps.end; ++k) {
+      operands.await(ring);
+#pragma unroll
+      for (int piece = 0; piece < Worker::kPieces; ++piece) {
+        auto slab = Scales::load(operands.weights(ring.stage),
+                                 operands.block + piece, warp, lane);
+        unsigned registers[2][4];
+        float sums[kSets][kSize];
+        float scale[2];
+        auto add = [&](int step) {
+          auto &of = sums[step % kSets];
+#pragma unroll
+          for (int i = 0; i < kSize; ++i)
+            ptx::keep(of[i]);
+          worker.template add<kSize>(of, piece, 0,
+                                     [&](int i) { return scale[i % 4 / 2]; });
+        };
+        slab.convert(0, registers[0]);
+#pragma unroll
+        for (int step = 0; step < 4; ++step) {
+          ptx::beginMultiply();
+          Worker::multiplyStep(sums[step % kSets], step, registers[step % 2],
+                               operands.columns(k, ring.stage));
+          ptx::commitMultiplies();
+          if (kSets == 2 && step > 0) {
+            slab.loadScales(step - 1, scale);
+            ptx::waitForMultiplies<1>();
+            add(step - 1);
+          }
+          if (step < 3)
+            slab.convert(step + 1, registers[(step + 1) % 2]);
+          if (kSets == 1 || step == 3) {
+            slab.loadScales(step, scale);
+            ptx::waitForMultiplies<0>();
+            if (step == 3 && piece == Worker::kPieces - 1)
+              operands.giveBack(ring.stage);
+            add(step);
+          }
+        }
+      }
+      ring.advance();
+    }
+  }
+};
+
+} // namespace moe

@@ -1,0 +1,252 @@
+//===- multistage.cuh - the main loop over a ring of stages -----*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// sums += lhs tile (kTileM x kK) * rhs tile (kTileN x kK)^T for any engine. All
+// threads copy 16-byte chunks of both operands into a ring of kStages stages
+// (cp.async, kStages - 1 in flight), and multiply out of it with the operands
+// of the next step already on their way into registers. Rows that do not exist
+// and chunks behind kK are zeros and are never read.
+//
+// Weights that are codes (dequantize.cuh) are copied as they are, and become a
+// tile of the engine's type, beside the ring, when their stage has arrived. Two
+// such tiles take turns: one is read while a faster warp fills the other.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx.cuh"
+#include "moe/core/swizzle.cuh"
+#include "moe/core/types.cuh"
+#include "moe/matmul/feed/lhs_copier.cuh"
+#include "moe/quant/dequantize.cuh"
+
+namespace moe {
+
+/// Sizes of the ring of a Config.
+template <class Config> struct Ring {
+  using Schedule = typename Config::Schedule;
+  using Input = typename Config::Input;
+  using Weight = typename Config::Weight;
+  static constexpr bool kCodes = dequantizes<Config>;
+  static constexpr int kRowBytes = Schedule::kTileK * int(sizeof(Input));
+  using Layout = Swizzle<kRowBytes>;
+  static constexpr int kLhsBytes = Schedule::kTileM * kRowBytes;
+  /// A weight row of a stage, and of the weight in global memory.
+  static constexpr int kRhsRowBytes =
+      kCodes ? Layout::kChunks * kCodePitch<Weight, Input> : kRowBytes;
+  static constexpr int kRhsPitch = Config::kK * kBits<Weight> / 8;
+  /// The bytes of a tile's weight row along k, in global memory.
+  static constexpr int kRhsTileBytes = Schedule::kTileK * kBits<Weight> / 8;
+  static constexpr int kStageBytes =
+      kLhsBytes + Schedule::kTileN * kRhsRowBytes;
+  /// A tile of weights that were codes; two lie behind the stages.
+  static constexpr int kConvertedBytes =
+      kCodes ? Schedule::kTileN * kRowBytes : 0;
+  static constexpr int kConverted = Schedule::kStages * kStageBytes;
+  static constexpr int kBytes = kConverted + 2 * kConvertedBytes;
+  static constexpr int kSteps = Schedule::kTileK / Config::Mma::kStepK;
+  static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
+  static constexpr bool kTailK = Config::kK % Schedule::kTileK != 0;
+  /// Rows that the CTA copies at a time, one chunk a thread.
+  static constexpr int kRowsPerPass = Config::kThreads / Layout::kChunks;
+  static constexpr int kLhsPasses = ceilDiv(Schedule::kTileM, kRowsPerPass);
+  static constexpr int kRhsPasses = ceilDiv(Schedule::kTileN, kRowsPerPass);
+
+  static constexpr int kStepPairs = kSteps / 2;
+  /// Pairs of steps in one turn of the inner loop: one would cost 2 % of speed,
+  /// more than two cost compile time and gain nothing.
+  static constexpr int kUnroll = minimum(kStepPairs, 2);
+  /// Pairs of steps over which the copies of a stage are spread: all, or at
+  /// once where memory is the limit.
+  static constexpr int kParts = Schedule::kTileM >= 128 ? kStepPairs : 1;
+
+  static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
+  static_assert(kSteps >= 2 && kSteps % 2 == 0,
+                "kTileK must be an even number of steps of the engine");
+  static_assert(Config::kThreads % Layout::kChunks == 0 &&
+                    kRowsPerPass % Layout::kPeriod == 0,
+                "threads must copy whole periods of the swizzle");
+  static_assert(Config::kK % kPerVector<Input> == 0,
+                "rows must be whole 16-byte chunks");
+};
+
+/// The copying half of the loop: where this thread reads and writes.
+template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
+  using R = Ring<Config>;
+  using Base = LhsCopier<Config, R>;
+  using Schedule = typename Config::Schedule;
+  using Input = typename Config::Input;
+  using Base::chunk, Base::copyLhs, Base::destination, Base::inK, Base::lhs,
+      Base::row;
+
+  const char *rhs; ///< next chunk of the first row
+  int rhsRows;     ///< rows of the tile that exist, less `row`
+  unsigned codes;  ///< as `destination`, of weights that are codes
+
+  /// The tile begins at row firstN of the expert's.
+  __device__ __forceinline__ Copier(unsigned shared,
+                                    const typename Config::Args &args,
+                                    int expert, int firstN)
+      : Base(shared) {
+    rhsRows = Config::kN - firstN - row;
+    rhs = reinterpret_cast<const char *>(args.rhs) +
+          ((long long)expert * Config::kN + firstN + row) * R::kRhsPitch +
+          chunk * (R::kRhsTileBytes / R::Layout::kChunks);
+    codes = shared + R::kLhsBytes +
+            unsigned(row * R::kRhsRowBytes +
+                     chunk * (R::kRhsRowBytes / R::Layout::kChunks));
+  }
+
+  /// Whether the tile has the row of pass i of rhs.
+  __device__ __forceinline__ bool inTile(int i) const {
+    return Schedule::kTileN % R::kRowsPerPass == 0 ||
+           row + i * R::kRowsPerPass < Schedule::kTileN;
+  }
+
+  __device__ __forceinline__ void copyRhs(int i, int stage, int tile) {
+    bool exists =
+        Config::kN % Schedule::kTileN == 0 || i * R::kRowsPerPass < rhsRows;
+    exists = exists && inK(tile);
+    if (!inTile(i))
+      return;
+    if constexpr (R::kCodes) {
+      constexpr long long kPassBytes =
+          (long long)R::kRowsPerPass * R::kRhsPitch;
+      ptx::copySmall<Config::kCpAsync,
+                     kCodeBytes<typename Config::Weight, Input>>(
+          codesOf(i, stage), exists ? rhs + i * kPassBytes : rhs, exists);
+    } else {
+      constexpr int kPassChunks =
+          R::kRowsPerPass * (Config::kK / kPerVector<Input>);
+      ptx::copy16<Config::kCpAsync>(
+          destination + unsigned(stage * R::kStageBytes + R::kLhsBytes) +
+              i * R::kRowsPerPass * R::kRowBytes,
+          rhs, unsigned(i) * kPassChunks, exists);
+    }
+  }
+
+  /// The place of pass i of a stage's codes.
+  __device__ __forceinline__ unsigned codesOf(int i, int stage) const {
+    return codes + unsigned(stage * R::kStageBytes) +
+           i * R::kRowsPerPass * R::kRhsRowBytes;
+  }
+
+  /// Converts what this thread copied of a stage, into one of the two tiles.
+  template <class Dequantizer>
+  __device__ __forceinline__ void convert(const Dequantizer &dequantizer,
+                                          int stage, int turn) {
+#pragma unroll
+    for (int i = 0; i < R::kRhsPasses; ++i)
+      if (inTile(i))
+        dequantizer.convert(i, codesOf(i, stage),
+                            destination + R::kConverted +
+                                unsigned(turn * R::kConvertedBytes) +
+                                i * R::kRowsPerPass * R::kRowBytes);
+  }
+
+  __device__ __forceinline__ void copyRhs(int stage, int tile) {
+#pragma unroll
+    for (int i = 0; i < R::kRhsPasses; ++i)
+      copyRhs(i, stage, tile);
+    rhs += R::kRhsTileBytes;
+  }
+
+  /// Part `part` of R::kParts of both operands' passes; the last one goes on to
+  /// the next k tile. `copies` is whether that tile exists.
+  __device__ __forceinline__ void copyPart(int part, int stage, int tile,
+                                           bool copies) {
+    constexpr int kPasses = R::kRhsPasses + R::kLhsPasses;
+    if (copies) {
+#pragma unroll
+      for (int i = 0; i < kPasses; ++i)
+        if (i * R::kParts / kPasses == part) {
+          if (i < R::kRhsPasses)
+            copyRhs(i, stage, tile);
+          else
+            copyLhs(i - R::kRhsPasses, stage, tile);
+        }
+    }
+    if (part == R::kParts - 1) {
+      lhs += R::kRowBytes;
+      rhs += R::kRhsTileBytes;
+    }
+  }
+};
+
+/// The loop, after beginRhs and beginLhs. On return no copy is in flight and
+/// the ring may be reused. A worker may be of a smaller tile: it then reads the
+/// first rows of each stage. scales: of the worker's sums (Scales), read where
+/// the engine's sums are promoted. dequantizer: of this thread's weights
+/// (Dequantizer), read where they are codes.
+template <class Config, class Worker, class Scales, class Dequantizer>
+__device__ __forceinline__ void
+multistage(Copier<Config> &copier, unsigned shared, Worker &worker,
+           Scales &scales, Dequantizer &dequantizer) {
+  using R = Ring<Config>;
+  constexpr int kStages = Config::Schedule::kStages;
+  constexpr bool kPromoted = Config::Mma::kPromoted;
+  /// Tiles of k that are summed before they are promoted.
+  constexpr int kPromoteTiles =
+      maximum(1, Config::Quant::kPromoteK / Config::Schedule::kTileK);
+  static_assert(!kPromoted || kPromoteTiles * Config::Schedule::kTileK ==
+                                  Config::Quant::kPromoteK,
+                "kTileK must divide the length after which sums are promoted");
+  if constexpr (R::kCodes)
+    dequantizer.fetch(0);
+  ptx::waitForCopies<kStages - 2>();
+  if constexpr (R::kCodes)
+    copier.convert(dequantizer, 0, 0);
+  __syncthreads();
+
+  typename Worker::Operands even, odd;
+  int readStage = 0, writeStage = kStages - 1;
+  unsigned lhs = shared;
+  unsigned rhs = R::kCodes ? shared + R::kConverted : shared + R::kLhsBytes;
+  worker.load(even, lhs, rhs, 0);
+#pragma unroll 1
+  for (int tile = 0; tile < R::kTiles; ++tile) {
+    int next = tile + kStages - 1;
+    if constexpr (R::kCodes)
+      dequantizer.fetch(tile + 1);
+    if constexpr (kPromoted)
+      if (tile % kPromoteTiles == 0)
+        scales.fetchGroup(worker, tile / kPromoteTiles);
+#pragma unroll R::kUnroll
+    for (int pair = 0; pair < R::kStepPairs; ++pair) {
+      bool last = pair == R::kStepPairs - 1;
+      worker.load(odd, lhs, rhs, 2 * pair + 1);
+      if (pair < R::kParts)
+        copier.copyPart(pair, writeStage, next, next < R::kTiles);
+      worker.multiply(even);
+      if (last) {
+        // The next stage has arrived, and nobody reads the one before it.
+        ptx::commitCopies();
+        ptx::waitForCopies<kStages - 2>();
+        writeStage = writeStage + 1 == kStages ? 0 : writeStage + 1;
+        readStage = readStage + 1 == kStages ? 0 : readStage + 1;
+        if constexpr (R::kCodes)
+          if (tile + 1 < R::kTiles)
+            copier.convert(dequantizer, readStage, (tile + 1) % 2);
+        __syncthreads();
+        lhs = shared + unsigned(readStage * R::kStageBytes);
+        rhs = R::kCodes ? shared + R::kConverted +
+                              unsigned((tile + 1) % 2 * R::kConvertedBytes)
+                        : lhs + R::kLhsBytes;
+      }
+      worker.load(even, lhs, rhs, last ? 0 : 2 * pair + 2);
+      worker.multiply(odd);
+    }
+    if constexpr (kPromoted)
+      if (tile % kPromoteTiles == kPromoteTiles - 1 || tile == R::kTiles - 1)
+        worker.promote([&](int i) { return scales.ofGroup(i); });
+  }
+  ptx::waitForCopies<0>();
+  __syncthreads();
+}
+
+} // namespace moe

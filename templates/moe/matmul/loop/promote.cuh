@@ -1,0 +1,77 @@
+//===- promote.cuh - sums of a stage, added to totals -----------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The main loop of an engine whose instructions add up one stage. Its sums are
+// multiplied by the scales of that stage and added to totals.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx_wgmma.cuh"
+#include "moe/core/types.cuh"
+#include "moe/matmul/loop/first_scales.cuh"
+#include "moe/matmul/roles/split.cuh"
+
+namespace moe {
+
+/// The sums of each stage are added to totals, a piece at a time. Other
+/// multiplies fill the tensor cores meanwhile: those of another CTA, or those
+/// of the other warpgroup, which begins when most of this one's are done where
+/// tokens are so many that adding takes time.
+struct Promote {
+  template <class Worker, class Scales, class Operands, class Ring>
+  static __device__ __forceinline__ void run(Worker &worker, Scales &scales,
+                                             const Operands &operands,
+                                             Ring &ring, SplitSteps steps) {
+    constexpr bool kTurns = Operands::kTakesTurns && Worker::kPieceSize >= 32;
+    constexpr int kLast = Worker::kPieces - 1;
+    readFirst(scales, operands, ring, steps.first);
+#pragma unroll 1
+    for (int k = steps.first; k < steps.end; ++k) {
+      operands.await(ring);
+#pragma unroll
+      for (int piece = 0; piece <= kLast; ++piece) {
+        if constexpr (kTurns)
+          operands.beginTurn();
+        worker.multiplyPiece(piece, operands.rows(k, ring.stage),
+                             operands.columns(k, ring.stage));
+        if (piece == 0)
+          scales.fetchWeights(operands.weightScales(ring.stage));
+        unsigned ofTokens =
+            Scales::ofThread(operands.scales(k, ring.stage), piece, worker);
+        typename Scales::OfTokens some[Scales::kChunks];
+        if constexpr (Scales::kAhead > 0)
+          scales.fetchTokens(ofTokens, 0, some[0]);
+        if constexpr (kTurns) {
+          // The other one's multiplies queue up behind the last group.
+          ptx::waitForMultiplies<1>();
+          operands.endTurn();
+        }
+        ptx::waitForMultiplies<0>();
+        worker.finish();
+        if (Scales::kReleased < 0 && piece == kLast)
+          operands.giveBack(ring.stage);
+#pragma unroll
+        for (int chunk = 0; chunk < Scales::kChunks; ++chunk) {
+          if (chunk + Scales::kAhead < Scales::kChunks)
+            scales.fetchTokens(ofTokens, chunk + Scales::kAhead,
+                               some[chunk + Scales::kAhead]);
+          // Nobody reads scales of the stage any more, either.
+          if (piece == kLast && chunk == Scales::kReleased)
+            operands.giveBack(ring.stage);
+          worker.template add<Scales::kChunk>(
+              piece, chunk * Scales::kChunk,
+              [&](int i) { return scales.ofGroup(some[chunk], piece, i); });
+        }
+      }
+      ring.advance();
+    }
+  }
+};
+
+} // namespace moe

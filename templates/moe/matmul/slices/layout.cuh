@@ -1,0 +1,96 @@
+//===- layout.cuh - shared memory of slices ---------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The sizes of a CTA that keeps token rows (stationary.cuh): a ring of
+// weight stages, the rows and their scales, whose they are, the pairs of the
+// tokens that the CTA sums, a staging tile a warpgroup, and barriers.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx_async.cuh"
+#include "moe/core/swizzle.cuh"
+#include "moe/core/types.cuh"
+#include "moe/matmul/epilogue/store_swapped.cuh"
+#include "moe/matmul/feed/scales.cuh"
+#include "moe/matmul/feed/weight_loader.cuh"
+
+namespace moe {
+
+/// A Config whose result is one slice.
+template <class Config> struct SliceOf : Config {
+  static constexpr int kN = Config::Schedule::kTileN;
+};
+
+/// The layout of shared memory for a Config.
+template <class Config> struct Stationary {
+  using Schedule = typename Config::Schedule;
+  using Input = typename Config::Input;
+  using Mma = typename Config::Mma;
+  using Layout = Swizzle<Mma::kRowBytes>;
+  using Staging = SwappedStaging<SliceOf<Config>>;
+  static constexpr int kSlice = Schedule::kTileN;
+  static constexpr int kSlices = Config::kN / kSlice;
+  static constexpr int kRowBytes = Mma::kRowBytes;
+  static constexpr int kStageBytes = WeightLoader<Config>::kBytes;
+  static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
+  /// Rows that a CTA keeps, those of an expert from a multiple of 8 on.
+  static constexpr int kRows = Config::kRows;
+  static constexpr int kSegments = kRows / 8;
+  static constexpr int kColumnGroups = kSlice / Mma::kRows;
+  static constexpr int kOthers = 128 * Schedule::kOtherWarpgroups;
+  static constexpr int kConsumers = Config::kThreads - kOthers;
+  /// Warpgroups that share the tiles of 64 columns.
+  static constexpr int kRowParts = kConsumers / 128 / kColumnGroups;
+  static constexpr int kSumWarp = 4;
+  static constexpr int kSumThreads = kOthers - 32 * kSumWarp;
+  static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
+  static constexpr int kGroups =
+      kStagesScales ? ScaleLayout<Config>::kGroups : 0;
+  /// Tokens that a CTA sums.
+  static constexpr int kTokens = Config::kTokens;
+  /// The word of tile_count behind its count and the cursors of both matmuls.
+  static constexpr int kFirstCounter = 3;
+
+  static constexpr int kLhs = Schedule::kStages * kStageBytes;
+  static constexpr int kScales = kLhs + kTiles * kRows * kRowBytes;
+  static constexpr int kSegmentList = kScales + kGroups * kRows * 4;
+  /// Scales of 24 rows more than a tile has are read and not used.
+  static constexpr int kPairList =
+      kSegmentList + maximum((kSegments + 1) * 16, 128);
+  /// A tile is multiplied by up to 24 rows more than it has: behind the last
+  /// row lies nothing that is written meanwhile.
+  static constexpr int kStaging =
+      maximum(kPairList + ceilDiv(kTokens * Config::kPairs, 2) * 16,
+              kScales + 24 * kRowBytes);
+  /// A scale of the weights for each stage.
+  static constexpr int kStageScales =
+      kStaging + kConsumers / 128 * Staging::kBytes;
+  static constexpr int kBarriers =
+      kStageScales + ceilDiv(Schedule::kStages, 4) * 16;
+  static constexpr int kBytes =
+      kBarriers + (2 * Schedule::kStages + 4 * Schedule::kBuffers) * 8;
+
+  static_assert(kSlice == 64 || kSlice == 128, "slices have 64 or 128 columns");
+  static_assert(Config::kN % kSlice == 0, "the result must be whole slices");
+  static_assert(kRows % 8 == 0, "rows come in eights");
+  static_assert(Schedule::kStages >= kTiles,
+                "the ring must hold an expert's weights of a slice");
+  static_assert(kConsumers % 128 == 0 && kRowParts >= 1 &&
+                    kRowParts * kColumnGroups * 128 == kConsumers,
+                "warpgroups that multiply share a slice evenly");
+  static_assert(Schedule::kTileM % 32 == 0, "kTileM must be a multiple of 32");
+  // With fewer at hand, consumers would wait for registers for ever.
+  static_assert(kOthers * Schedule::kProducerRegisters +
+                        kConsumers * Schedule::kConsumerRegisters <=
+                    ptx::registersOfCta(Config::kThreads, Schedule::kCtasPerSm),
+                "more registers than the launch allots");
+  static_assert(kBytes <= 232448, "more shared memory than a CTA can have");
+};
+
+} // namespace moe

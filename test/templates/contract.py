@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Takes each member that matmul/contract.cuh asks of an engine out of an engine that exists, one at a time: the first error of the
+compiler must name it. And an atom that is empty ends in the first of them."""
+
+import pathlib
+import re
+import sys
+
+import compile as nvrtc
+
+FOLDER = pathlib.Path(__file__).resolve().parent / "configs"
+MATMUL = "moe/matmul/"
+WGMMA = ("atom/wgmma.cuh", "accumulator/warpgroup.cuh")
+MMA_SYNC = ("atom/mma_sync.cuh", "accumulator/sums.cuh")
+# A Config, the engine that it gets, and the files of that engine's atom and accumulator. What else the Config needs for its engine is
+# checked later.
+ENGINES = [
+    ("wgmma_tail_f16_64x64x64", "Wgmma<moe::f16>", WGMMA),
+    ("wgmma_fp8_block_groups_64x128x128", "Wgmma<moe::e4m3>", WGMMA),
+    ("wgmma_rs_mxfp4_gate_up_64x128x64", "WgmmaRs<moe::bf16>", ("atom/wgmma_rs.cuh", *WGMMA)),
+    ("gate_up_bf16_16x64x128", "MmaSync<moe::bf16>", MMA_SYNC),
+    ("gate_up_bf16_16x64x128", "MmaSync<moe::bf16, true>", MMA_SYNC),
+    ("gate_up_bf16_16x64x128", "MmaSyncSlabs<moe::bf16>", MMA_SYNC),
+]
+# The feeds are not an engine's. kSlabs tells engines apart: without it an engine is another one.
+OF_OTHERS, TELLING = {"checkWeightFeed"}, {"kSlabs"}
+REQUIRED = re.compile(r"MOE_REQUIRE_(?:VALUE|TYPE|CALL|MEMBER)\(\s*\w+,\s*(?:template )?(\w+)|lacks (?:the type )?(\w+)[(<]")
+FUNCTION = re.compile(r"constexpr bool\s+(\w+)\(\) \{(.*?)\n\}", re.DOTALL)
+
+
+def required(headers):
+    """The members that the contract names, and those of a Fragment."""
+    found = set()
+    for text in (headers[f"{MATMUL}contract.cuh"], headers["moe/core/concepts.cuh"]):
+        for name, body in FUNCTION.findall(text):
+            if name == "checkFragment" or (text is headers[f"{MATMUL}contract.cuh"] and name not in OF_OTHERS):
+                found.update(first or second for first, second in REQUIRED.findall(body))
+    return found - TELLING
+
+
+def main():
+    library = nvrtc.openNvrtc()
+    if library is None:
+        print("no NVRTC on this machine; set MOEC_NVRTC_PATH", file=sys.stderr)
+        return 77
+    headers = nvrtc.templates()
+    members, named, failures = required(headers), set(), []
+    for config, engine, files in ENGINES:
+        text = (FOLDER / f"{config}.cu").read_text(encoding="utf-8")
+        text = re.sub(r"using Mma = [^;]*;", f"using Mma = moe::mma::{engine};", text)
+
+        def first_error(changed):
+            """The first error where some headers are others."""
+            _, log, _, _ = library.compile(text, f"{config}.cu", changed, [*nvrtc.OPTIONS, "-arch=sm_90a", f"-I{nvrtc.TEMPLATES}"])
+            return next((line for line in log.splitlines() if "error" in line), "")
+
+        fits = not first_error({})
+        for member in sorted(members):
+            # Of the engine alone: uses by other parts keep the name.
+            without = {f"{MATMUL}{name}": re.sub(rf"\b{member}\b", f"{member}Gone", headers[f"{MATMUL}{name}"]) for name in files}
+            if all(without[name] == headers[name] for name in without):
+                continue
+            error = first_error(without)
+            if re.search(rf"lacks (the type )?(template )?{member}\b", error):
+                named.add(member)
+            elif error and fits:
+                failures.append(f"{config}, {engine} without {member}: {error}")
+
+        name = engine.split("<")[0]
+        empty = f"#pragma once\nnamespace moe::mma {{ template <class, bool = false, int = 1, int = 0> struct {name} {{}}; }}\n"
+        error = first_error({f"{MATMUL}{files[0]}": empty})
+        if "lacks the type Input" not in error:
+            failures.append(f"{config} with an empty {name}: {error}")
+    failures += [f"no engine shows that {member} is asked for" for member in sorted(members - named)]
+    print("\n".join(failures))
+    print(f"{len(members)} members, {len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
