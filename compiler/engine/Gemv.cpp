@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Mirrors templates/moe/matmul/few_tokens/gemv.cuh and slab_gemv.cuh; emitted code
-// asserts it.
+// Mirrors templates/moe/matmul/few_tokens/gemv.cuh and slab_gemv.cuh; emitted
+// code asserts it.
 //
 //===----------------------------------------------------------------------===//
 

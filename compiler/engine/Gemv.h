@@ -81,8 +81,8 @@ struct GemvProblem : StoredCodes {
 
 struct GemvSchedule {
   int64_t warps = 0, stages = 0, ctasPerSm = 1;
-  /// Weight rows of a unit (matmul/few_tokens/slab_gemv.cuh); 0: the kernel computes dot
-  /// products.
+  /// Weight rows of a unit (matmul/few_tokens/slab_gemv.cuh); 0: the kernel
+  /// computes dot products.
   int64_t unitRows = 0;
   int64_t groupK = 0; ///< columns of a group that it serves; 0: any
   /// A CTA of the layer's other kernel fits beside this one's. Serves one token

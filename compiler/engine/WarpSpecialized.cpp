@@ -217,7 +217,8 @@ int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
   // come with a tile's first stage, which is any of the ring.
   int64_t scales =
       problem.groupScales || !schedule.swap ? schedule.tileM * 4 : 0;
-  // And those of its weights: templates/moe/matmul/feed/scales.cuh, StageScales.
+  // And those of its weights: templates/moe/matmul/feed/scales.cuh,
+  // StageScales.
   constexpr int64_t kWeightScales = 16;
   if (problem.groupScales)
     scales += kWeightScales;

@@ -47,8 +47,9 @@ llvm::ArrayRef<llvm::StringRef> exchangeOperandsOf(moe::StageOpInterface stage);
 bool areOlder(moe::KernelOp kernel, WordList fields);
 
 // The second of two persistent matmuls may begin while the first one ends: on
-// row tiles that it counts as stored (templates/moe/matmul/roles/tile_source.cuh).
-// Both are then live at a time. Overlap.cpp decides it.
+// row tiles that it counts as stored
+// (templates/moe/matmul/roles/tile_source.cuh). Both are then live at a time.
+// Overlap.cpp decides it.
 
 /// How many column tiles of a row tile the launch right before this one counts
 /// before this one may read its rows; 0 where this one waits for all of it.

@@ -19,10 +19,10 @@
 #include <random>
 #include <vector>
 
-#include "templates/moe/matmul/epilogue/store.cuh"
 #include "templates/moe/matmul/atom/mma_sync.cuh"
-#include "templates/moe/quant/weight_only.cuh"
+#include "templates/moe/matmul/epilogue/store.cuh"
 #include "templates/moe/matmul/loop/multistage_slabs.cuh"
+#include "templates/moe/quant/weight_only.cuh"
 
 using namespace moe;
 

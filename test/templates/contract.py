@@ -58,7 +58,7 @@ def main():
 
         fits = not first_error({})
         for member in sorted(members):
-            # Of the engine alone: uses by other parts keep the name.
+            # The engine alone loses the name: other parts keep it.
             without = {f"{MATMUL}{name}": re.sub(rf"\b{member}\b", f"{member}Gone", headers[f"{MATMUL}{name}"]) for name in files}
             if all(without[name] == headers[name] for name in without):
                 continue

@@ -121,7 +121,7 @@ template <class Mma, class Schedule> constexpr bool checkGridEngine() {
   return true;
 }
 
-/// What brings the weights of a stage, for roles/produce_consume.cuh.
+/// A feed brings the weights of a stage to roles/produce_consume.cuh.
 template <class Feed> constexpr bool checkWeightFeed() {
   MOE_REQUIRE_VALUE(Feed, kBytes, "bytes of a stage");
   MOE_REQUIRE_VALUE(Feed, kRowBytes, "bytes of a weight row of a stage");

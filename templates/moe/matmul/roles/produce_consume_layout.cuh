@@ -37,16 +37,16 @@ template <class Config> struct Specialized {
   static constexpr int kWeightBytes = WeightLoader<Config>::kBytes;
   static constexpr int kStageBytes =
       kWeightBytes + Schedule::kTileM * kRowBytes;
-  /// Of a tile: rows and columns of the instructions. Each consuming warpgroup
-  /// has some of the rows, which are weight rows or tokens.
+  /// Rows and columns of a tile, as the instructions have them. Each consuming
+  /// warpgroup has some of the rows, which are weight rows or tokens.
   static constexpr bool kTokensAreColumns = Mma::kTokensAreColumns;
   static constexpr int kRows =
       kTokensAreColumns ? Schedule::kTileN : Schedule::kTileM;
   static constexpr int kColumns =
       kTokensAreColumns ? Schedule::kTileM : Schedule::kTileN;
   static constexpr int kGroups = kRows / Mma::kRows;
-  /// Where they lie in a stage, whose weights are in front of its tokens, and
-  /// the bytes of a row.
+  /// The place of the rows and of the columns in a stage, whose weights are in
+  /// front of its tokens, and the bytes of a row.
   static constexpr int kRowsOffset = kTokensAreColumns ? 0 : kWeightBytes;
   static constexpr int kColumnsOffset = kTokensAreColumns ? kWeightBytes : 0;
   static constexpr int kRowPitch =
