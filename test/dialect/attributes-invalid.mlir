@@ -205,86 +205,6 @@ module attributes {a = #moe.nothing<>} {}
 
 // -----
 
-// expected-error@+1 {{unknown engine 'wmma'; known: wgmma, wgmma_rs, mma_sync, simt, gemv}}
-module attributes {a = #moe.wmma_schedule<tile = [16, 64, 64]>} {}
-
-// -----
-
-// expected-error@+1 {{field 'tile' is missing}}
-module attributes {a = #moe.mma_sync_schedule<warps = [1, 4]>} {}
-
-// -----
-
-// expected-error@+1 {{'tile' must have 3 numbers, got 2}}
-module attributes {a = #moe.simt_schedule<tile = [16, 64], warps = [1, 4]>} {}
-
-// -----
-
-// expected-error@+1 {{'tile' must be positive, got 0}}
-module attributes {a = #moe.simt_schedule<tile = [16, 0, 64], warps = [1, 4]>} {}
-
-// -----
-
-// expected-error@+1 {{'ctas_per_sm' must be at most 32, got 288230376151711744}}
-module attributes {a = #moe.wgmma_schedule<tile = [64, 128, 64], stages = 4, group = 1, swap, producer_warps = 4, consumer_warps = 8, registers = [56, 224], ctas_per_sm = 288230376151711744>} {}
-
-// -----
-
-// expected-error@+1 {{'warps' must be at most 32, got 1152921504606846976}}
-module attributes {a = #moe.mma_sync_schedule<tile = [16, 64, 64], warps = [1152921504606846976, 4]>} {}
-
-// -----
-
-// expected-error@+1 {{'stages' must be at least 0, got -1}}
-module attributes {a = #moe.simt_schedule<tile = [16, 64, 64], stages = -1, warps = [1, 4]>} {}
-
-// -----
-
-// expected-error@+1 {{'threads' must be a multiple of 32 up to 1024, got 100}}
-module attributes {a = #moe.block_schedule<threads = 100>} {}
-
-// -----
-
-// expected-error@+1 {{unknown field 'threads'; known fields: tile, stages, warps, group, ctas_per_sm, programmatic, source}}
-module attributes {a = #moe.simt_schedule<tile = [16, 64, 64], threads = 128, warps = [2, 4]>} {}
-
-// -----
-
-// expected-error@+1 {{roles must be whole warpgroups of 4 warps, got 4 and 0}}
-module attributes {a = #moe.wgmma_schedule<tile = [64, 128, 64], stages = 4, group = 1, swap, producer_warps = 4, registers = [56, 224]>} {}
-
-// -----
-
-// expected-error@+1 {{'threads' must be a multiple of 32 up to 1024, got 1152}}
-module attributes {a = #moe.wgmma_schedule<tile = [64, 128, 64], stages = 4, group = 1, swap, producer_warps = 4, consumer_warps = 32, registers = [24, 24]>} {}
-
-// -----
-
-// expected-error@+1 {{unknown field 'swap'; known fields: tile, stages, warps, group, ctas_per_sm, programmatic, source}}
-module attributes {a = #moe.mma_sync_schedule<tile = [64, 64, 64], warps = [1, 4], swap>} {}
-
-// -----
-
-// expected-error@+1 {{unknown field 'warps'; known fields: tile, stages, group, swap, producer_warps, consumer_warps, registers, ctas_per_sm, cluster, programmatic, source}}
-module attributes {a = #moe.wgmma_schedule<tile = [64, 128, 64], warps = [1, 4]>} {}
-
-// -----
-
-// expected-error@+1 {{roles must be whole warpgroups of 4 warps, got 2 and 8}}
-module attributes {a = #moe.wgmma_schedule<tile = [64, 128, 64], stages = 4, group = 1, swap, producer_warps = 2, consumer_warps = 8, registers = [56, 224]>} {}
-
-// -----
-
-// expected-error@+1 {{field 'registers' is missing}}
-module attributes {a = #moe.wgmma_schedule<tile = [64, 128, 64], stages = 4, group = 1, swap, producer_warps = 4, consumer_warps = 8>} {}
-
-// -----
-
-// expected-error@+1 {{unknown source 'guessed'; known: tuned, modelled, default}}
-module attributes {a = #moe.simt_schedule<tile = [16, 64, 64], warps = [1, 4], source = guessed>} {}
-
-// -----
-
 // expected-error@+1 {{region of 't' must have 0 <= first <= last, got 2 and 1}}
 module attributes {a = #moe.region<"t", offset = "0", bytes = "16", first = 2, last = 1>} {}
 
@@ -360,11 +280,6 @@ module attributes {a = #moe.report<backend = grouped, engine = mma_sync, realiza
 
 // -----
 
-// expected-error@+1 {{a schedule of slices needs 'block_tokens', 'block_rows' and 'buffers', got 0, 512 and 2}}
-module attributes {a = #moe.slices_schedule<tile = [64, 128, 128], stages = 4, block_rows = 512, buffers = 2, producer_warps = 4, consumer_warps = 8, registers = [56, 224]>} {}
-
-// -----
-
 // expected-error@+1 {{'softcap' must be positive, got 0.000000e+00; no cap is said by leaving it away}}
 module attributes {a = #moe.routing<sigmoid, softcap = 0.0>} {}
 
@@ -382,3 +297,133 @@ module attributes {a = #moe.routing<sigmoid_renorm, epsilon = 1.0e39>} {}
 
 // expected-error@+1 {{'sinks' must not be negative, got -1}}
 module attributes {a = #moe.routing<sigmoid_sinks, sinks = -1>} {}
+
+// -----
+
+// expected-error@+1 {{'group' sizes must be positive, or -1 for the whole extent, got -2}}
+module attributes {a = #moe.descriptor<i4, group = [-1, -2], scale = f32>} {}
+
+// -----
+
+// expected-error@+1 {{'dynamic', 'second_scale' and 'zero_point' need a 'scale'}}
+module attributes {a = #moe.descriptor<f16, second_scale = f32>} {}
+
+// -----
+
+// expected-error@+1 {{'dynamic', 'second_scale' and 'zero_point' need a 'scale'}}
+module attributes {a = #moe.descriptor<i4, zero_point = i4>} {}
+
+// -----
+
+// expected-error@+1 {{'scale_rule' is of dynamic scales of f8E8M0FNU}}
+module attributes {a = #moe.descriptor<f4E2M1FN, group = [1, 32], scale = f8E8M0FNU, scale_rule = even>} {}
+
+// -----
+
+// expected-error@+1 {{'scoring' and 'renormalize' belong to routing 'auto'; method 'default' says both}}
+module attributes {a = #moe.routing<default, scoring = softmax>} {}
+
+// -----
+
+// expected-error@+1 {{'top_groups' must be between 1 and 'groups', got 0 of 4}}
+module attributes {a = #moe.routing<default, groups = 4>} {}
+
+// -----
+
+// expected-error@+1 {{'top_groups' must be between 1 and 'groups', got 1 of 0}}
+module attributes {a = #moe.routing<default, top_groups = 1>} {}
+
+// -----
+
+// expected-error@+1 {{'top_groups' must be between 1 and 'groups', got -2 of -1}}
+module attributes {a = #moe.routing<default, groups = -1, top_groups = -2>} {}
+
+// -----
+
+// expected-error@+1 {{'top_groups' must be between 1 and 'groups', got -1 of 4}}
+module attributes {a = #moe.routing<default, groups = 4, top_groups = -1>} {}
+
+// -----
+
+// expected-error@+1 {{'per_expert' says that all numbers come with the experts, got one of the layer as well}}
+module attributes {a = #moe.activation<swigluoai, alpha = 1.5, per_expert>} {}
+
+// -----
+
+// expected-error@+1 {{'per_expert' says that all numbers come with the experts, got one of the layer as well}}
+module attributes {a = #moe.activation<swigluoai, beta = 1.0, per_expert>} {}
+
+// -----
+
+// expected-error@+1 {{'per_expert' says that all numbers come with the experts, got one of the layer as well}}
+module attributes {a = #moe.activation<swigluoai, linear_beta = 1.0, per_expert>} {}
+
+// -----
+
+// expected-error@+1 {{'tp_rank' must be between 0 and 1, got -1}}
+module attributes {a = #moe.parallel<tp = 2, tp_rank = -1>} {}
+
+// -----
+
+// expected-error@+1 {{'pcp' must be at least 1, got 0}}
+module attributes {a = #moe.parallel<pcp = 0>} {}
+
+// -----
+
+// expected-error@+1 {{'dp_rank' must be between 0 and 3, got 4}}
+module attributes {a = #moe.parallel<dp = 4, dp_rank = 4>} {}
+
+// -----
+
+// expected-error@+1 {{'sp' must be at least 1, got 0}}
+module attributes {a = #moe.parallel<sp = 0>} {}
+
+// -----
+
+// expected-error@+1 {{'rank' must be between 0 and 3 (dp * pcp * tp ranks), got -1}}
+module attributes {a = #moe.parallel<tp = 2, dp = 2, rank = -1>} {}
+
+// -----
+
+// expected-error@+1 {{'rank' is 1, but the ranks of dp, pcp and tp flatten to 2}}
+module attributes {a = #moe.parallel<tp = 2, pcp = 2, pcp_rank = 1, rank = 1>} {}
+
+// -----
+
+// expected-error@+1 {{'rank' is 7, but the ranks of dp, pcp and tp flatten to 4}}
+module attributes {a = #moe.parallel<tp = 2, pcp = 2, dp = 2, dp_rank = 1, rank = 7>} {}
+
+// -----
+
+// expected-error@+1 {{'stored' is of weights that are not packed, which have no other field but 'padded'}}
+module attributes {a = #moe.layout<order = fragment, tile = [64, 16], stored = gptq>} {}
+
+// -----
+
+// expected-error@+1 {{region of 't' must have 0 <= first <= last, got -1 and 1}}
+module attributes {a = #moe.region<"t", offset = "0", bytes = "16", first = -1, last = 1>} {}
+
+// -----
+
+// expected-error@+1 {{a region needs a value's name, 'offset' and 'bytes'}}
+module attributes {a = #moe.region<"t", offset = "", bytes = "1", first = 0, last = 1>} {}
+
+// -----
+
+// expected-error@+1 {{a region needs a value's name, 'offset' and 'bytes'}}
+module attributes {a = #moe.region<"t", offset = "0", bytes = "", first = 0, last = 1>} {}
+
+// -----
+
+// expected-error@+1 {{'code' must be lower-case words joined by '_', got '{'}}
+module attributes {a = #moe.candidate<backend = grouped, code = "{", reason = "x">} {}
+
+// -----
+
+// expected-error@+1 {{'code' must be lower-case words joined by '_', got ':'}}
+module attributes {a = #moe.candidate<backend = grouped, code = ":", reason = "x">} {}
+
+// -----
+
+// expected-error@+1 {{unknown engine 'wmma'; known: wgmma, wgmma_rs, mma_sync, simt, gemv}}
+module attributes {a = #moe.report<backend = grouped, engine = wmma>} {}

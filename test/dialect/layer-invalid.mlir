@@ -268,3 +268,64 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type
 
 // expected-error@+1 {{'moe.layer' op 'constant_experts' must not be negative, got -1}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, constant_experts = -1}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'num_shared_experts' must not be negative, got -1}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, num_shared_experts = -1}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'shared_intermediate' must not be negative, got -1}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, shared_intermediate = -1}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'redundant_experts' must not be negative, got -1}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, redundant_experts = -1}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'latent_hidden' must not be negative, got -1}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, latent_hidden = -1}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'local_intermediate' must be between 1 and the 32 of the layer, got 0}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 0, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op local experts -1 + i * 1, 2 of them, do not lie in the 8 experts}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = -1, local_experts = 2, w2_bias = true}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op local experts 0 + i * 1, -1 of them, do not lie in the 8 experts}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = -1, w2_bias = true}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op local experts 0 + i * 0, 2 of them, do not lie in the 8 experts}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 32, local_begin = 0, local_experts = 2, w2_bias = true, local_stride = 0}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'weights_type' needs a scheme that quantizes both weights, got #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <bf16>, w2 = <i8, group = [1, -1], scale = f32>>}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <bf16>, w2 = <i8, group = [1, -1], scale = f32>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_type = bf16}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'ranks' must be some of 0 to 3 (dp * pcp * tp ranks), ascending}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 4>, ranks = array<i64: -1, 1>}
+
+// -----
+
+// Nothing is refused at the limits.
+moe.layer @l0 {experts = 2, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default, groups = 2, top_groups = 2>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, zero_experts = 0, shared_intermediate = 0}
+moe.layer @l1 {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = f16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <f32>, a2 = <f32>, w1 = <f32>, w2 = <f32>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.layer @l2 {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<a1 = <f16>, a2 = <f16>, w1 = <f16>, w2 = <f16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.layer @l3 {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<ep, tp = 4, rank = 1>, local_intermediate = 32, local_begin = 8, local_experts = 0, w2_bias = true}
+moe.layer @l4 {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 1, local_begin = 0, local_experts = 8, w2_bias = true}
+moe.layer @l5 {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_channel>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_type = f32}
+moe.layer @l6 {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_channel>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_type = f16}
