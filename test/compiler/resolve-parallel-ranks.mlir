@@ -422,3 +422,8 @@ moe.layer @mori {experts = 8, top_k = 2, hidden = 256, intermediate = 96, input_
 // CHECK-LABEL: moe.layer @deferred {
 // CHECK: moe.communication = {deferred, reduce = 4 : i64}
 moe.layer @deferred {experts = 8, top_k = 2, hidden = 256, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 4, rank = 3>, skip_final_all_reduce}
+
+// Without an all-reduce there is none to leave to the caller.
+// CHECK-LABEL: moe.layer @nothing_deferred {
+// CHECK: moe.communication = {gather = 2 : i64, scatter = 2 : i64}
+moe.layer @nothing_deferred {experts = 8, top_k = 2, hidden = 256, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2>, skip_final_all_reduce}
