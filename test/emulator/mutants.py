@@ -31,8 +31,12 @@ TOKENS, OPTIONS = "7,33", ["--routing=skewed", "--seed=5"]
 # Packages take so many tokens, if the fault needs no more: fewer kernels are compiled.
 MOST_TOKENS = 64
 FEW_TOKENS = 8
-# SMs of the layer whose tiles are split where they are fewer than these.
-MANY_SMS = {"split": 132}
+# SMs of the layer whose tiles are split where they are fewer than these, and of the one whose slices are of as many CTAs.
+MANY_SMS = {"split": 132, "slices": 114}
+# Layers that are smaller here: their changes, and the most tokens. Packages for the card of slices have wide tiles for smaller weights.
+SMALLER = {"slices": (cases.SANITIZED_SLICES, 576)}
+SMALLER |= {f"wide_large_{kind}": ({"num_experts": 4, "experts_per_token": 2, "hidden_dim": 656, "intermediate_size": 400, "has_bias": False}, 600)
+            for kind in ("block", "channel")}
 # Seconds that a run may take before it counts as hanging.
 LIMIT = 300
 TIMED_OUT = 124
@@ -142,6 +146,9 @@ def main():
     work.mkdir(parents=True, exist_ok=True)
     # The emulated GPU has few SMs: as few experts give each of them tiles in turn.
     cases.MUTANT_EXPERTS, cases.MUTANT_GPU["sm_90a"] = {}, [f"--gpu={maker.SLICED_GPU}"]
+    for name, (changes, most) in SMALLER.items():
+        scheme, engine, _, _ = cases.MUTANT_LAYERS[name]
+        cases.MUTANT_LAYERS[name] = scheme, engine, changes, most
     words = options.only.split(",")
     every = options.all or options.only or testing.runs_all()
     chosen = [one for one in mutants.load_mutants() if one.kind == "template" and "NotEmulated" not in one.fields and

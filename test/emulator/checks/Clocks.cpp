@@ -250,17 +250,31 @@ void LaneClocks::fence(uint32_t lanes, bool isSystem) {
   });
 }
 
-void LaneClocks::observe(unsigned lane, const Clocks &from, bool isOther) {
-  ClocksPointer &seen = (isOther ? observedOther : observed)[lane];
-  if (seen && seen->hasAllOf(from))
-    return;
-  auto joined =
-      seen ? std::make_shared<Clocks>(*seen) : std::make_shared<Clocks>();
-  joined->join(from);
-  seen = std::move(joined);
+void LaneClocks::joinOnce(Joined &last, ClocksPointer &view, const Clocks &from,
+                          uint64_t version) {
+  if (last.from != &from || last.version != version || last.before != view) {
+    last = {view, view, &from, version};
+    if (!view || !view->hasAllOf(from)) {
+      auto joined =
+          view ? std::make_shared<Clocks>(*view) : std::make_shared<Clocks>();
+      joined->join(from);
+      last.after = std::move(joined);
+    }
+  }
+  view = last.after;
+}
+
+void LaneClocks::acquire(unsigned lane, const Clocks &from, uint64_t version) {
+  joinOnce(acquired, views[lane], from, version);
+}
+
+void LaneClocks::observe(unsigned lane, const Clocks &from, uint64_t version,
+                         bool isOther) {
+  joinOnce(seen, (isOther ? observedOther : observed)[lane], from, version);
 }
 
 void SyncVariables::release(uint64_t address, const Release &what, bool kept) {
+  ++changes;
   std::vector<Release> &releases = variables[address];
   if (!kept)
     releases.clear();

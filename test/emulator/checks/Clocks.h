@@ -72,6 +72,8 @@ public:
   void release(uint32_t lanes, Clocks &into);
   /// `lanes` learn what `from` knows.
   void acquire(uint32_t lanes, const Clocks &from);
+  /// The same of one lane. `version` is another one where `from` has changed.
+  void acquire(unsigned lane, const Clocks &from, uint64_t version);
   /// The same, where `from` has all that the lanes know.
   void replace(uint32_t lanes, const ClocksPointer &from);
   /// The asynchronous proxy learns what `lanes` know and did.
@@ -88,13 +90,25 @@ public:
   }
   /// A relaxed read: a fence makes an acquire of it; one of system scope if
   /// another GPU wrote (`isOther`).
-  void observe(unsigned lane, const Clocks &from, bool isOther);
+  void observe(unsigned lane, const Clocks &from, uint64_t version,
+               bool isOther);
 
 private:
+  /// The newest join: lanes that read one word, and loops that wait, make the
+  /// same again.
+  struct Joined {
+    ClocksPointer before, after;
+    const Clocks *from = nullptr;
+    uint64_t version = 0;
+  };
+  static void joinOnce(Joined &last, ClocksPointer &view, const Clocks &from,
+                       uint64_t version);
+
   unsigned firstThread = 0;
   std::array<ClocksPointer, kLanes> views, fences, systemFences;
   std::array<ClocksPointer, kLanes> observed, observedOther;
   std::array<uint32_t, kLanes> clocks = {};
+  Joined acquired, seen;
 };
 
 /// Knowledge that was released to places in memory by atomic and other strong
@@ -110,11 +124,20 @@ public:
   };
   /// A strong write: `kept` if it is atomic, so that earlier releases stay.
   void release(uint64_t address, const Release &what, bool kept);
-  void forget(uint64_t address) { variables.erase(address); }
+  void forget(uint64_t address) {
+    ++changes;
+    variables.erase(address);
+  }
   const std::vector<Release> &find(uint64_t address) const;
-  void clear() { variables.clear(); }
+  void clear() {
+    ++changes;
+    variables.clear();
+  }
+  /// Another number after each change.
+  uint64_t version() const { return changes; }
 
 private:
+  uint64_t changes = 0;
   std::unordered_map<uint64_t, std::vector<Release>> variables;
 };
 

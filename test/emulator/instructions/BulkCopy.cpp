@@ -473,20 +473,24 @@ void moec::emulator::addBulkCopyRows(Rows &rows) {
   const std::string shared = "shared::cluster|shared::cta";
   const std::string tensor = "cp.async.bulk.tensor.1d|2d|3d|4d|5d.",
                     gather = "cp.async.bulk.tensor.2d.",
-                    group = "?cta_group::1|cta_group::2.",
+                    groups = "cta_group::1|cta_group::2",
                     hint = ".L2::cache_hint", many = ".multicast::cluster";
   auto add = [&](const std::string &name, const std::string &operands,
-                 Inst::Execute execute) {
-    rows.push_back({name, operands, execute, noteLoad});
-    rows.push_back({name + hint, operands + " s8", execute, noteLoad});
-    rows.push_back({name + many, operands + " s2", execute, noteLoad});
+                 Inst::Execute execute, const std::string &behind = "") {
+    rows.push_back({name + behind, operands, execute, noteLoad});
+    rows.push_back({name + behind + hint, operands + " s8", execute, noteLoad});
+    rows.push_back({name + many + behind, operands + " s2", execute, noteLoad});
     rows.push_back(
-        {name + many + hint, operands + " s2 s8", execute, noteLoad});
+        {name + many + behind + hint, operands + " s2 s8", execute, noteLoad});
+  };
+  // The manual has the group behind the mbarrier, public kernels in front.
+  auto addTile = [&](const std::string &begin, const std::string &end) {
+    add(begin + "?" + groups + "." + shared + end, "m t m", loadTile);
+    add(begin + shared + end, "m t m", loadTile, "." + groups);
   };
   add("cp.async.bulk." + shared + ".global" + barrier, "m m s4 m", loadBulk);
-  add(tensor + group + shared + ".global.?tile" + barrier, "m t m", loadTile);
-  add(gather + group + shared + ".global.tile::gather4" + barrier, "m t m",
-      loadTile);
+  addTile(tensor, ".global.?tile" + barrier);
+  addTile(gather, ".global.tile::gather4" + barrier);
   rows.insert(rows.end(),
               {{"cp.async.bulk.global.shared::cta.bulk_group.?L2::cache_hint",
                 "m m s4 [s8]", storeBulk, noteStore},

@@ -50,15 +50,16 @@ void moec::emulator::noteStrongRead(Warp &warp, const Inst &inst, unsigned lane,
   if (!device.settings.checkRaces)
     return;
   const unsigned gpu = warp.cta.grid.launch.gpu;
+  const uint64_t version = device.syncVariables.version();
   for (const SyncVariables::Release &released :
        device.syncVariables.find(keyOf(warp, inst, address))) {
     const bool isOther = released.gpu != gpu;
     if (isOther && !(released.isSystem && inst.isSystem))
       continue;
     if (inst.order == Order::Acquire || inst.order == Order::AcquireRelease)
-      warp.clocks.acquire(1u << lane, released.clocks);
+      warp.clocks.acquire(lane, released.clocks, version);
     else
-      warp.clocks.observe(lane, released.clocks, isOther);
+      warp.clocks.observe(lane, released.clocks, version, isOther);
   }
 }
 

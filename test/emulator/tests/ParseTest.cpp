@@ -50,6 +50,130 @@ TEST_F(Parse, TakesWhatKernelsHave) {
   EXPECT_GT(count, 400u);
 }
 
+/// Null, or why the emulator does not take an instruction.
+static std::string faultOf(const std::string &instruction) {
+  try {
+    parsePtx(R"(.version 9.0
+.target sm_100a
+.address_size 64
+.extern .shared .align 128 .b8 memory[];
+.visible .entry k(.param .align 64 .b8 k_param_0[4096])
+{
+.reg .pred %p<4>; .reg .b16 %rs<8>; .reg .b32 %r<40>; .reg .b64 %rd<8>;
+.reg .f32 %f<40>;
+)" + instruction +
+             ";\nret;\n}\n");
+  } catch (const PtxError &error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(Parse, TakesFormsOfTensorMemory) {
+  for (const std::string group : {"cta_group::1", "cta_group::2"}) {
+    std::vector<std::string> forms = {
+        "tcgen05.alloc.GROUP.sync.aligned.shared::cta.b32 [%r1], %r2",
+        "tcgen05.dealloc.GROUP.sync.aligned.b32 %r1, 64",
+        "tcgen05.relinquish_alloc_permit.GROUP.sync.aligned",
+        "tcgen05.commit.GROUP.mbarrier::arrive::one.b64 [%r1]",
+        "tcgen05.commit.GROUP.mbarrier::arrive::one.shared::cluster."
+        "multicast::cluster.b64 [%r1], %rs1",
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::"
+        "complete_tx::bytes.GROUP [%r1], [%rd1, {%r2, %r3}], [%r4]",
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile::gather4."
+        "mbarrier::complete_tx::bytes.GROUP [%r1], [%rd1, {%r2, %r3, %r4, %r5, "
+        "%r6}], [%r7]",
+    };
+    forms.push_back("cp.async.bulk.tensor.2d.GROUP.shared::cluster.global."
+                    "mbarrier::complete_tx::bytes.multicast::cluster "
+                    "[%r1], [%rd1, {%r2, %r3}], [%r4], %rs1");
+    for (const char *kind : {"f16", "tf32", "f8f6f4", "i8"})
+      for (const char *a : {"%rd1", "[%r2]"})
+        forms.push_back(std::string("tcgen05.mma.GROUP.kind::") + kind +
+                        " [%r1], " + a + ", %rd2, %r3, %p1");
+    for (const char *kind :
+         {"mxf8f6f4.block_scale", "mxf8f6f4.block_scale.block32",
+          "mxf8f6f4.block_scale.scale_vec::1X", "mxf4.block_scale",
+          "mxf4.block_scale.block32", "mxf4.block_scale.scale_vec::2X",
+          "mxf4nvf4.block_scale.block16", "mxf4nvf4.block_scale.block32",
+          "mxf4nvf4.block_scale.scale_vec::2X",
+          "mxf4nvf4.block_scale.scale_vec::4X"})
+      forms.push_back(std::string("tcgen05.mma.GROUP.kind::") + kind +
+                      " [%r1], %rd1, %rd2, %r3, [%r4], [%r5], %p1");
+    for (const char *shape :
+         {"128x256b", "128x128b", "4x256b", "64x128b.warpx2::02_13",
+          "64x128b.warpx2::01_23", "32x128b.warpx4"})
+      for (const char *format : {"", ".b8x16.b4x16_p64", ".b8x16.b6x16_p32"})
+        forms.push_back(std::string("tcgen05.cp.GROUP.") + shape + format +
+                        " [%r1], %rd1");
+    for (std::string form : forms) {
+      form.replace(form.find("GROUP"), 5, group);
+      EXPECT_EQ(faultOf(form), "") << form;
+    }
+  }
+  for (const char *form :
+       {"tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r1, %r2}, [%r3]",
+        "tcgen05.ld.sync.aligned.16x64b.x1.pack::16b.b32 {%r1}, [%r3]",
+        "tcgen05.ld.sync.aligned.16x128b.x1.b32 {%r1, %r2}, [%r3]",
+        "tcgen05.ld.sync.aligned.16x256b.x1.b32 {%r1, %r2, %r3, %r4}, [%r5]",
+        "tcgen05.ld.sync.aligned.16x32bx2.x1.b32 {%r1}, [%r3], 16",
+        "tcgen05.st.sync.aligned.32x32b.x2.b32 [%r3], {%r1, %r2}",
+        "tcgen05.st.sync.aligned.16x256b.x1.b32 [%r5], {%r1, %r2, %r3, %r4}",
+        "tcgen05.wait::ld.sync.aligned", "tcgen05.wait::st.sync.aligned",
+        "tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync",
+        "ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b4x16_p64 {%r1, %r2, %r3, "
+        "%r4}, [%r5]",
+        "ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b6x16_p32 {%r1}, [%r5]",
+        "setmaxnreg.inc.sync.aligned.u32 216"})
+    EXPECT_EQ(faultOf(form), "") << form;
+}
+
+TEST_F(Parse, TakesScaledFormsOfMmaSync) {
+  const std::string
+      operands =
+          " {%f0, %f1, %f2, %f3}, {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%f0, %f1, "
+          "%f2, %f3}",
+      scales = ", {%r6}, {%rs0, %rs1}, {%r7}, {%rs2, %rs3}";
+  for (const char *form :
+       {"m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::4X.f32.e2m1."
+        "e2m1.f32.ue4m3",
+        "m16n8k64.row.col.kind::mxf4nvf4.block_scale.scale_vec::2X.f32.e2m1."
+        "e2m1.f32.ue8m0",
+        "m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1."
+        "f32.ue8m0",
+        "m16n8k64.row.col.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0"})
+    EXPECT_EQ(
+        faultOf(std::string("mma.sync.aligned.") + form + operands + scales),
+        "")
+        << form;
+  for (const std::string a : {"e4m3", "e5m2", "e3m2", "e2m3", "e2m1"})
+    for (const std::string b : {"e4m3", "e5m2", "e3m2", "e2m3", "e2m1"}) {
+      const std::string types = "f32." + a + "." + b + ".f32",
+                        shape = "mma.sync.aligned.m16n8k32.row.col.kind::";
+      EXPECT_EQ(faultOf(shape + "f8f6f4." + types + operands), "") << types;
+      for (const char *scale : {"", "scale_vec::1X."})
+        EXPECT_EQ(faultOf(shape + "mxf8f6f4.block_scale." + scale + types +
+                          ".ue8m0" + operands + scales),
+                  "")
+            << types;
+    }
+}
+
+TEST_F(Parse, NamesFormsOfTensorMemoryThatAreNotCovered) {
+  for (const char *form :
+       {"tcgen05.mma.ws.cta_group::1.kind::f16 [%r1], %rd1, %rd2, %r3, %p1",
+        "tcgen05.mma.sp.cta_group::1.kind::f16 [%r1], %rd1, %rd2, [%r2], %r3, "
+        "%p1",
+        "tcgen05.shift.cta_group::1.down [%r1]",
+        "tcgen05.ld.red.sync.aligned.32x32b.x2.min.u32 {%r1, %r2}, %r4, [%r3]",
+        "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_"
+        "tx::bytes.b128 [%r1], [%r2]",
+        "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8 {%r1, %r2}, [%r3]"}) {
+    const std::string name(form, std::string_view(form).find(' '));
+    EXPECT_THAT(faultOf(form), HasSubstr("'" + name + "' is not covered"));
+  }
+}
+
 TEST_F(Parse, RefusesModifiersThatNoRowHas) {
   for (const char *body :
        {"add.rq.f32 %f0, %f1, %f2;", "add.f32.rn %f0, %f1, %f2;",
