@@ -1,0 +1,111 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Each option of a call is a field of the struct that the library gets, and absent ones are its zeros."""
+
+import contextlib
+import ctypes
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from conftest import ARCH, SMALL
+from support import random_value
+
+import moec
+from moec import _abi
+
+STRUCTS = ("LoadOptions", "LayerOptions", "UnpackOptions", "CommOptions", "RunOptions")
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """Calls a function and returns the fields that are not zero of the struct that it made last."""
+    made: list[ctypes.Structure] = []
+
+    def recorded(base: Any) -> Any:
+        class Recorded(base):  # type: ignore[misc]
+            def __init__(self, **fields: Any) -> None:
+                super().__init__(**fields)
+                made.append(self)
+
+        return Recorded
+
+    for name in STRUCTS:
+        monkeypatch.setattr(_abi, name, recorded(getattr(_abi, name)))
+
+    def call(function: Callable[..., Any], *arguments: Any, **options: Any) -> dict[str, Any]:
+        made.clear()
+        # The struct is made before the library refuses what is not here.
+        with contextlib.suppress(moec.MoecError):
+            function(*arguments, **options)
+        (last,) = made
+        fields = [field[0] for field in type(last).__mro__[1]._fields_]  # type: ignore[attr-defined]
+        return {name: value for name in fields if (value := getattr(last, name)) and name != "struct_size"}
+
+    return call
+
+
+def test_load(given: Any, tmp_path: pathlib.Path) -> None:
+    files = moec.compile(SMALL, arch=ARCH, max_tokens=4)
+    assert int(_abi.DeviceKind.CUDA) == 0
+    device = {"device": int(_abi.DeviceKind.HOST)}
+    assert given(moec.load, files, device="host") == device
+    for options, fields in (
+        ({"strict": True}, {"strict": 1}),
+        ({"jobs": 3}, {"jobs": 3}),
+        ({"cache_dir": tmp_path}, {"cache_dir": bytes(tmp_path)}),
+        ({"arch": ARCH}, {"arch": ARCH.encode()}),
+        ({"rank": 0}, {"rank_plus_one": 1}),
+        ({"rank": 6}, {"rank_plus_one": 7}),
+        ({"nvrtc_path": tmp_path}, {"nvrtc_path": bytes(tmp_path)}),
+    ):
+        assert given(moec.load, files, device="host", **options) == device | fields
+    strict = {"strict": True, "nvrtc_path": "/none"}
+    common = {"strict": 1, "nvrtc_path": b"/none"}
+    assert given(moec.load, files, prebuild=True, **strict) == common | {"prebuild": 1}
+    for place, number in (("cuda", {}), ("cuda:0", {"ordinal_plus_one": 1}), ("cuda:3", {"ordinal_plus_one": 4})):
+        assert given(moec.load, files, device=place, **strict) == common | number
+    device = {"device": int(_abi.DeviceKind.EMULATED)}
+    assert given(moec.load, files, device="emulated", **strict) == common | device
+
+
+def test_layers_and_runs(given: Any, package: Any, make_layer: Any) -> None:
+    layer, weights = make_layer(package)
+    packed = {name: value.copy() for name, value in weights.items()}
+    made = given(package.layer, packed)
+    assert made.pop("scratch")
+    assert made == {"scratch_bytes": package.pack_scratch_bytes}
+    made = given(package.layer, packed, already_packed=True)
+    assert (made["already_packed"], "scratch_bytes" in made) == (1, False)
+    # The host device writes to the host in any case.
+    assert given(layer.unpack) == given(layer.unpack, host=True) == {"to_host": 1}
+    x, logits = (random_value(package, name, 3) for name in ("x", "logits"))
+    assert given(layer, x, logits) == {}
+    assert given(layer, x, logits, overlap_previous=True) == {"overlap_previous": 1}
+    name = package.variants[-1].name
+    assert given(layer, x, logits, variant=name) == {"variant": name.encode()}
+
+
+def test_communicators(given: Any) -> None:
+    def gather(mine: bytes) -> list[bytes]:
+        return [mine, mine]
+
+    def of(**options: Any) -> dict[str, Any]:
+        made = given(moec.Communicator.from_callbacks, gather, 1, 2, **options)
+        assert made.pop("all_gather")
+        return dict(made)
+
+    assert of() == {"ranks": 2, "rank": 1}
+    assert of(device="cuda:2", timeout_ms=70) == {"ranks": 2, "rank": 1, "ordinal_plus_one": 3, "timeout_ms": 70}
+    assert of(window=lambda count: [count, count]).pop("window")
+    made = given(moec.Communicator, bytes(128), 2, 4, device="cuda:1", timeout_ms=5, nccl_path="/none/nccl", nccl_windows=True)
+    assert made.pop("unique_id")
+    assert made == {
+        "ranks": 4,
+        "rank": 2,
+        "ordinal_plus_one": 2,
+        "timeout_ms": 5,
+        "nccl_path": b"/none/nccl",
+        "nccl_windows": 1,
+    }
