@@ -297,6 +297,12 @@ void CommandLine::addExplain() {
       ->add_option("--bench", options.bench,
                    "a result of moec-bench --json, for the page")
       ->needs(page);
+  explain
+      ->add_option("--compare", options.compared,
+                   "results of moec explain --json, whose times the page shows "
+                   "in the chart of this one's")
+      ->delimiter(',')
+      ->needs(page);
 }
 
 void CommandLine::addTune() {

@@ -32,7 +32,9 @@ struct CommandOptions {
   bool brief = false;          ///< explain leaves details out
   std::string html;            ///< explain writes a page here; "" = none
   std::string bench;           ///< measured times for the page; "" = none
-  std::string cases;           ///< a file whose lines are cases; "" = one input
+  /// Reports of `moec explain --json` whose times the page shows, too.
+  std::vector<std::string> compared;
+  std::string cases; ///< a file whose lines are cases; "" = one input
   /// Receives what would go to standard output, unless null.
   std::string *printed = nullptr;
 };

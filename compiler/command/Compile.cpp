@@ -13,6 +13,7 @@
 #include "compiler/html/Page.h"
 #include "compiler/import/Formats.h"
 #include "compiler/import/Import.h"
+#include "compiler/plan/Choices.h"
 #include "dialect/Moe.h"
 #include "dialect/catalog/Gpus.h"
 #include "runtime/package/Ranks.h"
@@ -20,6 +21,7 @@
 #include "runtime/support/Clock.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Interrupt.h"
+#include "runtime/support/Json.h"
 #include "runtime/support/StagedFolder.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -28,6 +30,8 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
+#include <filesystem>
+#include <span>
 #include <unistd.h>
 
 using namespace moec;
@@ -257,9 +261,62 @@ static std::string readableText(const nlohmann::ordered_json &report,
   return options.brief || isShown ? wrapped(text, kColumns) : text;
 }
 
+/// The report of a file that `moec explain --json` has written.
+static Result<nlohmann::ordered_json> readReportFile(const std::string &path) {
+  constexpr size_t kMostBytes = size_t(64) << 20;
+  const std::string text = TRY(readFile(path, kMostBytes));
+  nlohmann::json root = TRY(
+      parseJsonObject(text, path, ErrorCode::InvalidArgument, {kMostBytes}));
+  if (!root.contains("moec_explain"))
+    return invalidArgument("{}: expected a result of moec explain --json "
+                           "(moec_explain: 1), got a file without moec_explain",
+                           path);
+  return nlohmann::ordered_json(root);
+}
+
+/// Adds the reports of other files and of further GPUs.
+static Result<void> addCompared(nlohmann::ordered_json &report,
+                                const CommandOptions &options,
+                                std::span<const std::string> gpus,
+                                mlir::MLIRContext &context) {
+  nlohmann::ordered_json compared = nlohmann::ordered_json::array();
+  for (const std::string &gpu : gpus) {
+    CommandOptions other = options;
+    other.compile.gpu = gpu;
+    TRY(resolveTargets(other.compile));
+    Input input(context);
+    TRY(input.readFile(other.input, other.import));
+    TRY(checkTarget(input, Phase::Scheduled, other.compile));
+    compared.push_back(
+        {{"name", other.compile.gpu},
+         {"report", TRY(input.explain(other.compile, other.explain))}});
+  }
+  for (const std::string &path : options.compared)
+    compared.push_back({{"name", std::filesystem::path(path).stem().string()},
+                        {"report", TRY(readReportFile(path))}});
+  if (!compared.empty())
+    report["compared"] = std::move(compared);
+  return {};
+}
+
 Result<void> moec::compiler::runExplain(const CommandOptions &asked,
                                         mlir::MLIRContext &context) {
   CommandOptions options = asked;
+  // The first of several GPUs has the report; the page compares the others.
+  std::vector<std::string> gpus = splitWords(options.compile.gpu);
+  if (gpus.size() > 1 && options.html.empty())
+    return invalidArgument("--gpu: expected one GPU, got {}; several are "
+                           "compared on a page (--html=FILE)",
+                           gpus.size());
+  if (gpus.size() > 1 && options.input == "-")
+    return invalidArgument("--gpu: expected one GPU with standard input, got "
+                           "{}",
+                           gpus.size());
+  const CommandOptions each = options;
+  if (!gpus.empty()) {
+    options.compile.gpu = gpus.front();
+    gpus.erase(gpus.begin());
+  }
   TRY(resolveTargets(options.compile));
   if (!options.html.empty() && options.html == options.output)
     return invalidArgument("expected two files, got {} for both --html and -o",
@@ -279,8 +336,11 @@ Result<void> moec::compiler::runExplain(const CommandOptions &asked,
                     std::nullopt, options.html));
     return report.takeError();
   }
-  if (!options.html.empty())
-    TRY(writePage(*report, bench, options.html));
+  if (!options.html.empty()) {
+    nlohmann::ordered_json shown = *report;
+    TRY(addCompared(shown, each, gpus, context));
+    TRY(writePage(shown, bench, options.html));
+  }
   return writeOutput(options, options.output,
                      options.json ? report->dump(2) + "\n"
                                   : readableText(*report, options));

@@ -72,21 +72,32 @@ double ExpertRows::most() const {
   return std::min(std::max(highest, std::min(rows(), 1.0)), double(numTokens));
 }
 
-ExpertRows::Tiles ExpertRows::tiles(int64_t tileRows, int64_t step,
-                                    bool alike) const {
+ExpertRows::Tiles ExpertRows::tilesOf(const ExpertGroup &group,
+                                      int64_t tileRows, int64_t step,
+                                      bool alike) const {
   const auto ceilDiv = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   Tiles sum;
-  for (const ExpertGroup &group : groups)
-    forEachCount(numTokens, group.chance, [&](int64_t rows, double chance) {
-      if (rows == 0)
-        return;
-      const int64_t tiles = ceilDiv(rows, tileRows);
-      const int64_t each =
-          alike ? ceilDiv(ceilDiv(rows, tiles), step) * step : tileRows;
-      const int64_t last = std::max<int64_t>(rows - (tiles - 1) * each, 0);
-      sum.count += group.experts * chance * double(tiles);
-      sum.rows += group.experts * chance *
-                  double((tiles - 1) * each + ceilDiv(last, step) * step);
-    });
+  forEachCount(numTokens, group.chance, [&](int64_t rows, double chance) {
+    if (rows == 0)
+      return;
+    const int64_t tiles = ceilDiv(rows, tileRows);
+    const int64_t each =
+        alike ? ceilDiv(ceilDiv(rows, tiles), step) * step : tileRows;
+    const int64_t last = std::max<int64_t>(rows - (tiles - 1) * each, 0);
+    sum.count += group.experts * chance * double(tiles);
+    sum.rows += group.experts * chance *
+                double((tiles - 1) * each + ceilDiv(last, step) * step);
+  });
+  return sum;
+}
+
+ExpertRows::Tiles ExpertRows::tiles(int64_t tileRows, int64_t step,
+                                    bool alike) const {
+  Tiles sum;
+  for (const ExpertGroup &group : groups) {
+    const Tiles of = tilesOf(group, tileRows, step, alike);
+    sum.count += of.count;
+    sum.rows += of.rows;
+  }
   return sum;
 }

@@ -77,7 +77,12 @@ static ordered_json predictionJson(const Prediction &made) {
                        {"rows", rounded(made.rows)},
                        {"most_rows", rounded(made.mostRows)},
                        {"padding", rounded(made.padding)},
+                       {"experts", ordered_json::array()},
                        {"kernels", ordered_json::array()}};
+  for (const auto &[experts, rows, tileRows] : made.experts)
+    json["experts"].push_back({{"experts", std::round(experts * 1e6) / 1e6},
+                               {"rows", rounded(rows)},
+                               {"tile_rows", rounded(tileRows)}});
   for (const auto &[name, cost] : made.kernels) {
     json["kernels"].push_back({{"kernel", name},
                                {"microseconds", rounded(cost.seconds * kMicro)},

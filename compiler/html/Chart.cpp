@@ -20,8 +20,7 @@ using namespace moec::compiler::html;
 namespace {
 
 constexpr double kHeight = 380;
-constexpr double kLeft = 74, kRight = 18, kTop = 14, kBottom = 46;
-constexpr double kNarrowWidth = 330, kNarrowLeft = 58;
+constexpr double kRight = 18, kTop = 14, kBottom = 46;
 
 /// One axis, from its least to its greatest value.
 struct Axis {
@@ -164,12 +163,9 @@ std::string moec::compiler::html::drawChart(const Chart &chart) {
     return "";
   xAxis.widen(1.2);
   yAxis.widen(1.4);
-  // A phone shows the narrow picture; page.css hides the other.
-  const std::string pictures =
-      "<div class=\"wide\">" +
-      drawPicture(chart, xAxis, yAxis, kFigureWidth, kLeft) +
-      "</div><div class=\"narrow\">" +
-      drawPicture(chart, xAxis, yAxis, kNarrowWidth, kNarrowLeft) + "</div>";
+  const std::string pictures = bothWidths([&](double width, double left) {
+    return drawPicture(chart, xAxis, yAxis, width, left);
+  });
   return figure(pictures, chart.title + ": " + chart.yLabel, "chart") +
          legend(chart);
 }

@@ -9,6 +9,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 using namespace moec::compiler;
 
 std::string html::escaped(std::string_view text) {
@@ -59,11 +61,19 @@ std::string html::table(const std::vector<std::string> &heads,
                         std::string_view label, bool stacks) {
   if (rows.empty())
     return "";
+  // A column that says nothing is left out.
+  const auto isEmpty = [&](size_t column) {
+    return std::ranges::all_of(rows, [&](const std::vector<Cell> &row) {
+      return column >= row.size() || row[column].text.empty();
+    });
+  };
   std::string out =
       fmt::format("<div class=\"scroll\" role=\"region\" tabindex=\"0\" "
                   "aria-label=\"{}\"><table{}><thead><tr>",
                   escaped(label), stacks ? " class=\"stack\"" : "");
   for (size_t i = 0; i < heads.size(); ++i) {
+    if (isEmpty(i))
+      continue;
     const bool isNumber =
         i < rows.front().size() && rows.front()[i].cls == "number";
     out += fmt::format("<th scope=\"col\"{}>{}</th>",
@@ -72,7 +82,10 @@ std::string html::table(const std::vector<std::string> &heads,
   out += "</tr></thead><tbody>\n";
   for (const std::vector<Cell> &row : rows) {
     out += "<tr>";
-    for (const Cell &cell : row) {
+    for (size_t i = 0; i < row.size(); ++i) {
+      const Cell &cell = row[i];
+      if (isEmpty(i))
+        continue;
       out += cell.cls.empty() ? "<td>"
                               : fmt::format("<td class=\"{}\">", cell.cls);
       if (!cell.swatch.empty())
@@ -162,4 +175,12 @@ std::string html::figure(std::string_view svg, std::string_view caption,
       "<figure class=\"{}\"><figcaption>{}</figcaption>\n<div class=\"scroll\" "
       "role=\"region\" tabindex=\"0\" aria-label=\"{}\">{}</div></figure>\n",
       cls, escaped(caption), escaped(caption), svg);
+}
+
+std::string html::bothWidths(
+    const std::function<std::string(double width, double left)> &draw) {
+  constexpr double kLeft = 74, kNarrowLeft = 58;
+  return "<div class=\"wide\">" + draw(kFigureWidth, kLeft) +
+         "</div><div class=\"narrow\">" + draw(kNarrowWidth, kNarrowLeft) +
+         "</div>";
 }

@@ -14,6 +14,7 @@
 #ifndef MOEC_COMPILER_HTML_MARKUP_H
 #define MOEC_COMPILER_HTML_MARKUP_H
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,8 +41,9 @@ std::string table(const std::vector<std::string> &heads,
                   const std::vector<std::vector<Cell>> &rows,
                   std::string_view label, bool stacks = false);
 
-/// Width of a figure, and of a letter of its labels [px].
-inline constexpr double kFigureWidth = 880, kLetterWidth = 6.7;
+/// Width of a figure, of one on a phone, and of a letter of its labels [px].
+inline constexpr double kFigureWidth = 880, kNarrowWidth = 330,
+                        kLetterWidth = 6.7;
 
 /// An SVG of fixed size.
 class Svg {
@@ -73,6 +75,11 @@ public:
 private:
   std::string out;
 };
+
+/// A picture for wide screens and one for a phone, of which page.css shows one.
+/// `draw` gets the width, and the room at the left for labels [px].
+std::string
+bothWidths(const std::function<std::string(double width, double left)> &draw);
 
 /// A picture with its caption, in a box of its own that scrolls.
 std::string figure(std::string_view svg, std::string_view caption,

@@ -206,6 +206,13 @@ std::string targetFacts(const Target &target) {
   for (const auto &[tokens, bytes] : target.workspaces)
     facts.add("workspace, " + countedText(tokens, "token", "tokens"),
               sizeText(bytes));
+  // Memory of a rank without its inputs and outputs.
+  if (target.weightBytes > 0 && !target.workspaces.empty()) {
+    const auto &[tokens, bytes] = target.workspaces.back();
+    if (bytes < kMaxCount - target.weightBytes)
+      facts.add("memory, " + countedText(tokens, "token", "tokens"),
+                sizeText(target.weightBytes + bytes));
+  }
   return facts.finish();
 }
 

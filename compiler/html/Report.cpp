@@ -159,6 +159,15 @@ Prediction predictionOf(JsonReader &reader) {
   prediction.touchedExperts = readNonNegative(reader, "touched_experts");
   prediction.mostRows = readNonNegative(reader, "most_rows");
   prediction.padding = readNonNegative(reader, "padding");
+  forEach(reader, "experts", [&](JsonReader &row) {
+    prediction.experts.push_back({readNonNegative(row, "experts"),
+                                  readNonNegative(row, "rows"),
+                                  readNonNegative(row, "tile_rows")});
+  });
+  std::stable_sort(prediction.experts.begin(), prediction.experts.end(),
+                   [](const html::ExpertGroup &a, const html::ExpertGroup &b) {
+                     return a.rows > b.rows;
+                   });
   forEach(reader, "kernels", [&](JsonReader &row) {
     prediction.kernels.push_back({row.text("kernel"), textOf(row, "bound"),
                                   readNonNegative(row, "microseconds"),
@@ -321,6 +330,18 @@ Result<Report> html::readReport(std::string_view text) {
   forEach(reader, "targets", [&](JsonReader &target) {
     report.targets.push_back(targetOf(target));
   });
+  forEach(reader, "compared", [&](JsonReader &row) {
+    Compared other;
+    other.name = row.text("name");
+    if (std::optional<JsonReader> of = row.object("report")) {
+      if (std::optional<JsonReader> layer = of->object("layer"))
+        *other.layer = layer->value();
+      forEach(*of, "targets", [&](JsonReader &target) {
+        other.targets.push_back(targetOf(target));
+      });
+    }
+    report.compared.push_back(std::move(other));
+  });
   if (errors.first)
     return *errors.first;
   return report;
@@ -337,14 +358,14 @@ std::string html::shortName(std::string_view kernel, const Target &target) {
   return std::string(best);
 }
 
-double html::matmulRate(const Report &report, const Target &target) {
+double html::matmulRate(const nlohmann::json &layer, const Target &target) {
   if (!target.hardware)
     return 0;
   const auto rateOf = [&](const char *operand) {
     const auto found = target.hardware->rates.find(operand);
     return found == target.hardware->rates.end() ? 0.0 : found->second;
   };
-  const auto [activation, weight] = operandsOf(*report.layer);
+  const auto [activation, weight] = operandsOf(layer);
   double rate = 0;
   // Converted and emulated operands are multiplied as 16 bits.
   if (target.realization.empty() || target.realization == "native") {

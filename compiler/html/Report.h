@@ -74,10 +74,17 @@ struct KernelPrediction {
   double microseconds = 0, bytes = 0, flops = 0;
 };
 
+/// Experts that are chosen equally often; rows of one of them, on average.
+struct ExpertGroup {
+  double experts = 0, rows = 0;
+  double tileRows = 0; ///< that tiles of the first matmul have for these
+};
+
 struct Prediction {
   int64_t tokens = 0;
   double microseconds = 0;
   double touchedExperts = 0, mostRows = 0, padding = 0;
+  std::vector<ExpertGroup> experts; ///< the most chosen first; may be absent
   std::vector<KernelPrediction> kernels;
 };
 
@@ -111,6 +118,13 @@ struct Target {
   std::vector<std::pair<int64_t, int64_t>> workspaces; ///< tokens, bytes
 };
 
+/// Another report whose times stand beside this one's.
+struct Compared {
+  std::string name; ///< that the caller gave
+  BoxedJson layer;
+  std::vector<Target> targets;
+};
+
 struct Report {
   std::string name, scheme, message;
   bool served = false;
@@ -118,6 +132,7 @@ struct Report {
   std::vector<int64_t> ranks; ///< that the package is for
   BoxedJson layer;            ///< an object; empty of a layer that is refused
   std::vector<Target> targets;
+  std::vector<Compared> compared;
 };
 
 /// Errors name the field: what was expected, and what came.
@@ -128,7 +143,7 @@ Result<Report> readReport(std::string_view text);
 std::string shortName(std::string_view kernel, const Target &target);
 
 /// The TFLOP/s that bound the layer's matmuls; 0 where none is known.
-double matmulRate(const Report &report, const Target &target);
+double matmulRate(const nlohmann::json &layer, const Target &target);
 
 } // namespace moec::compiler::html
 

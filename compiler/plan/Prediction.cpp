@@ -159,6 +159,10 @@ Prediction compiler::predict(moe::VariantOp variant, const ExpertRows &ofRouted,
   made.tokens = ofRouted.tokens();
   made.touchedExperts = ofRouted.touched();
   made.rows = ofRouted.rows(), made.mostRows = ofRouted.most();
+  for (const ExpertGroup &group : ofRouted.ofGroups()) {
+    const double rows = group.chance * double(made.tokens);
+    made.experts.push_back({group.experts, rows, rows});
+  }
   // A row of each token that this rank brings.
   int64_t own = made.tokens;
   for (auto gather : variant.getBody().getOps<moe::CollectiveOp>())
@@ -182,11 +186,18 @@ Prediction compiler::predict(moe::VariantOp variant, const ExpertRows &ofRouted,
       const MatmulProblem problem = *tiledProblem(kernel);
       const Schedule schedule = scheduleOf(*kernel.getSchedule());
       cost = estimate(problem, schedule, hardware, rows);
-      const ExpertRows::Tiles tiles = rows.tiles(
-          schedule.tileM, findEngine(schedule.engine)->rowStep(schedule),
-          problem.alikeTiles);
-      if (problem.first && tiles.rows > 0 && !isShared)
+      const int64_t step = findEngine(schedule.engine)->rowStep(schedule);
+      const ExpertRows::Tiles tiles =
+          rows.tiles(schedule.tileM, step, problem.alikeTiles);
+      if (problem.first && tiles.rows > 0 && !isShared) {
         made.padding = 1 - rows.rows() / tiles.rows;
+        for (size_t i = 0; i < made.experts.size(); ++i)
+          if (const ExpertGroup &group = rows.ofGroups()[i]; group.experts > 0)
+            made.experts[i].tileRows =
+                rows.tilesOf(group, schedule.tileM, step, problem.alikeTiles)
+                    .rows /
+                group.experts;
+      }
     } else if (findStage<moe::DispatchOp>(kernel) ||
                findStage<moe::SendBackOp>(kernel)) {
       cost = costOfExchange(kernel, rows, hardware);

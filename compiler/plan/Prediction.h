@@ -28,6 +28,12 @@ struct KernelPrediction {
   Cost cost;
 };
 
+/// Experts that are chosen equally often. Rows are means of one expert.
+struct ExpertGroupRows {
+  double experts = 0, rows = 0;
+  double tileRows = 0; ///< of the first matmul; `rows` if it has no tiles
+};
+
 struct Prediction {
   int64_t tokens = 0;
   double seconds = 0;
@@ -36,6 +42,7 @@ struct Prediction {
   double mostRows = 0;       ///< of an expert
   /// Rows of tiles behind an expert's end, over all rows of tiles.
   double padding = 0;
+  std::vector<ExpertGroupRows> experts;
   std::vector<KernelPrediction> kernels;
 };
 

@@ -120,11 +120,22 @@ class Report:
             lines += [f"    {kernel_line(kernel)}" for kernel in variant["kernels"]]
         return lines
 
-    def to_html(self, bench: Mapping[str, Any] | str | os.PathLike[str] | None = None) -> str:
+    def to_html(
+        self,
+        bench: Mapping[str, Any] | str | os.PathLike[str] | None = None,
+        *,
+        compare: "Mapping[str, Report] | None" = None,
+    ) -> str:
         """The page of `moec explain --html`: kernels, workspace, times, refusals. It needs no network.
 
         bench: the result of `moec-bench --json`, as a dict or a file, of packages of this layer.
+        compare: reports by names, of other GPUs or schedules say, whose times stand in the chart of this one's.
         """
+        for name, other in (compare or {}).items():
+            if not isinstance(other, Report):
+                raise TypeError(f"compare: expected reports of moec.explain(), got {type(other).__name__} for {name!r}")
+        compared = [{"name": str(name), "report": other.data} for name, other in (compare or {}).items()]
+        shown = Report(self.data | {"compared": compared}) if compared else self
         given: str | None
         if isinstance(bench, (str, os.PathLike)):
             try:
@@ -138,7 +149,7 @@ class Report:
         else:
             raise TypeError(f"bench: expected a dict or a path, got {type(bench).__name__}")
         return library().text(
-            "explain_html", _c.text(self.to_json(), "report"), None if given is None else _c.text(given, "bench")
+            "explain_html", _c.text(shown.to_json(), "report"), None if given is None else _c.text(given, "bench")
         )
 
     def _repr_html_(self) -> str:

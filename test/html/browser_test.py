@@ -63,7 +63,9 @@ CONTRAST = """(() => {
   for (const node of document.querySelectorAll('h1, h2, h3, p, dt, dd, td, th, li, summary, span, figcaption, a'))
     if (node.textContent.trim()) take(node.textContent.slice(0, 40), getComputedStyle(node).color, behind(node));
   for (const text of document.querySelectorAll('svg[role=img] text')) {
-    const box = text.getBoundingClientRect(), x = (box.left + box.right) / 2, y = (box.top + box.bottom) / 2;
+    const box = text.getBoundingClientRect();
+    if (!box.width) continue; // the other width's picture
+    const x = (box.left + box.right) / 2, y = (box.top + box.bottom) / 2;
     let back = behind(text.ownerSVGElement);
     for (const rect of text.ownerSVGElement.querySelectorAll('rect')) {
       const area = rect.getBoundingClientRect();
@@ -156,7 +158,7 @@ class BrowserTest(unittest.TestCase):
                          sum(len(kernel["stages"]) for variant in variants for kernel in variant["kernels"]))
         self.assertEqual(self.count("figure.map svg"), mapped)
         self.assertEqual(self.count("figure.map .region"), sum(len(variant["buffers"]) for variant in variants))
-        self.assertEqual(self.count("figure.strip .region"), len(variants))
+        self.assertEqual(self.count("figure.strip .wide .region"), len(variants))
         # A wide and a narrow picture of times and of the roofline.
         self.assertEqual(self.count("figure.chart svg"), 4)
         self.assertEqual(self.count("td.no"), len(target["refused"]))
@@ -179,8 +181,50 @@ class BrowserTest(unittest.TestCase):
             # The last of them ran other kernels.
             self.assertEqual(self.count("figure.chart .s-measured .mark"), 4 * cells)
             self.assertEqual(self.count("figure.chart .s-measured .hollow"), 4)
-            self.assertEqual(self.count("figure.bars .region"), sum(
+            self.assertEqual(self.count("figure.bars .wide .region"), sum(
                 len(row["kernels"]) for variant in report["targets"][0]["variants"] for row in variant["predictions"]))
+
+    def test_compared(self):
+        """Two GPUs of one arch and two schedules in one chart."""
+        config = ROOT / "examples/models/qwen3-30b-a3b.json"
+        path, other = self.path("compared"), pathlib.Path(self.folder.name) / "mma_sync.json"
+        report = moec.explain(config, arch="sm_90a", gpu="h100_sxm", max_tokens=65536)
+        forced = moec.explain(config, arch="sm_90a", gpu="h100_sxm", engine="mma_sync", max_tokens=65536)
+        other.write_text(forced.to_json())
+        self.assertEqual(moec_page(path, str(config), "--gpu=h100,h200", f"--compare={other}"), 0)
+        self.look("compared", path)
+        self.assertEqual(self.count("#targets figure.chart svg"), 2)
+        self.assertEqual(self.count("#targets .legend li"), 3)
+        points = sum(len(variant["predictions"]) for variant in report.targets[0]["variants"])
+        self.assertEqual(self.count("#targets .wide .mark"), 3 * points)
+        text = self.browser.value("document.querySelector('#targets').textContent")
+        self.assertIn("mma_sync (sm_90a, h100_sxm): ", text)
+        # The ratio of the table is that of the predictions.
+        times = {name: {row["tokens"]: row["microseconds"] for variant in of.targets[0]["variants"] for row in variant["predictions"]}
+                 for name, of in (("first", report), ("other", forced))}
+        ratio = f"{times['other'][8] / times['first'][8]:.2f}"
+        row = "[...document.querySelectorAll('#targets tbody tr')].find(row => row.cells[0].textContent == '8')"
+        self.assertEqual(self.browser.value(f"[...{row}.cells].at(-1).textContent"), ratio)
+        self.assertGreater(self.count("#targets td.reason"), 2)
+        h200 = moec.explain(config, arch="sm_90a", gpu="h200_sxm", max_tokens=65536)
+        page = report.to_html(compare={"h200_sxm": h200, "mma_sync": forced})
+        for sentence in ("sm_90a, h200_sxm: ", "mma_sync (sm_90a, h100_sxm): "):
+            self.assertIn(f'<p class="headline">{sentence}', page)
+
+    def test_rows_of_experts(self):
+        config = ROOT / "examples/models/qwen3-30b-a3b.json"
+        for histogram, groups in (("uniform", 1), ("zipf:1.2", 128), ("used:0.5", 2)):
+            report = moec.explain(config, arch="sm_90a", gpu="h100_sxm", histogram=histogram, max_tokens=65536)
+            name = f"rows-{histogram.replace(':', '-')}"
+            self.look(name, self.written(name, report.to_html()))
+            shown = [row for variant in report.targets[0]["variants"] for row in variant["predictions"] if row["tokens"] in (8, 512, 8192)]
+            self.assertEqual([len(row["experts"]) for row in shown], [groups] * 3)
+            for cls in ("solid", "padding"):
+                self.assertEqual(self.count(f"figure.rows .wide .{cls}"), 3 * groups)
+            for row in shown:
+                self.assertAlmostEqual(sum(each["experts"] * each["rows"] for each in row["experts"]) / row["rows"], 1, 2)
+                tiles = sum(each["experts"] * each["tile_rows"] for each in row["experts"])
+                self.assertAlmostEqual(1 - row["rows"] / tiles, row["padding"], 2)
 
     def test_paper(self):
         report = fixture.with_times(moec.explain(ROOT / "examples/models/gpt-oss-20b.json", arch="sm_90a", gpu="h100_sxm").data)

@@ -12,8 +12,9 @@ Links to files must lead somewhere.
 
 A document's commands run one after another in one empty folder that holds links to examples/ and test/ of the tree and
 to the build folder as build/, with the build's programs in PATH. Counts are compared: how many kernels, variants or bytes
-there are. Digests, decimals, times and places of a worst element count as equal to any other, blanks do not count, and a
-line '...' stands for any lines. A command whose block shows no output only has to succeed; '# exit status N' after a command's output demands another status."""
+there are. Decimals, such as errors and sizes, are compared to 5 %. Digests, times, percentages and places of a worst element
+count as equal to any other, blanks do not count, and a line '...' stands for any lines. A command whose block shows no output
+only has to succeed; '# exit status N' after a command's output demands another status."""
 
 import json
 import os
@@ -43,13 +44,21 @@ def blocks(lines):
             content.append(line)
 
 
+DECIMAL = re.compile(r"[-+]?\d+(?:\.\d+(?:e[-+]?\d+)?|e[-+]?\d+)")
+
+
 def normal(line):
-    """A line without what may differ from run to run."""
+    """A line without what may differ from run to run, and its decimals."""
     line = re.sub(r"\b(?=\d*[a-f])[0-9a-f]{8,}\b", "N", line)
-    line = re.sub(r"[-+]?\d+(\.\d+(e[-+]?\d+)?|e[-+]?\d+)", "N", line)
-    line = re.sub(r"\b\d+(?=\s?(?:ns|us|ms|s|%)(?!\w))", "N", line)
+    line = re.sub(r"\b\d+(?:\.\d+)?(?=\s?(?:ns|us|ms|s|%)(?!\w))", "N", line)
     line = re.sub(r"\b(token|column) \d+", r"\1 N", line)
-    return " ".join(line.split())
+    return " ".join(DECIMAL.sub("N", line).split()), [float(each) for each in DECIMAL.findall(line)]
+
+
+def same(shown, printed):
+    """Whether two lines are equal but for what may differ; decimals may by 5 %."""
+    (text, numbers), (other, others) = normal(shown), normal(printed)
+    return text == other and all(abs(a - b) <= 0.05 * abs(b) for a, b in zip(numbers, others))
 
 
 def matches(shown, printed):
@@ -58,7 +67,7 @@ def matches(shown, printed):
         return not printed
     if shown[0].strip() == "...":
         return any(matches(shown[1:], printed[i:]) for i in range(len(printed) + 1))
-    return bool(printed) and normal(shown[0]) == normal(printed[0]) and matches(shown[1:], printed[1:])
+    return bool(printed) and same(shown[0], printed[0]) and matches(shown[1:], printed[1:])
 
 
 def commands(content, start):

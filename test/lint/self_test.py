@@ -517,8 +517,12 @@ class Markdown(LintTest):
     def test_counts_are_compared(self):
         tree = self.console("$ echo 5 variants, 18 kernels\n5 variants, 20 kernels\n")
         self.red("markdown.py", tree, "README.md:2: what it prints is not what is shown", "--build=@ROOT@/build")
-        same = "$ echo 5 kernels in 3.25 s, 1e-3, 40%, token 7, key 1f2e3d4c\n5 kernels in 4.5 s, 2e-3, 41%, token 9, key 0badf00d\n"
+        same = "$ echo 5 kernels in 3.25 s, 1e-3, 40%, token 7, key 1f2e3d4c\n5 kernels in 4.5 s, 1.02e-3, 41%, token 9, key 0badf00d\n"
         self.green("markdown.py", self.console(same), "--build=@ROOT@/build")
+
+    def test_decimals_are_compared(self):
+        tree = self.console("$ echo error 0.00165\nerror 0.00185\n")
+        self.red("markdown.py", tree, "README.md:2: what it prints is not what is shown", "--build=@ROOT@/build")
 
     def test_broken_link(self):
         self.red("markdown.py", {"docs/a.md": "see [b](b.md)\n"}, "docs/a.md:1: the link b.md leads nowhere")

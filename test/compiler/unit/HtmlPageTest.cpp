@@ -43,11 +43,11 @@ TEST(HtmlPage, ShowsAllOfAReport) {
         "in place of w13", "rows * 2",
         "t: 4.0 KiB at offset 0 B, launches 1 to 2"})
     EXPECT_THAT(page, HasSubstr(part));
-  // Strip, two charts, shares, timeline, graph and workspace; a chart has a
-  // wide and a narrow picture.
+  // Strip, two charts, shares, timeline, graph and workspace; all but the last
+  // two have a wide and a narrow picture.
   EXPECT_EQ(countOf(page, "<figure"), 7u);
-  EXPECT_EQ(countOf(page, "role=\"img\""), 9u);
-  EXPECT_EQ(countOf(page, "<desc>"), 9u);
+  EXPECT_EQ(countOf(page, "role=\"img\""), 12u);
+  EXPECT_EQ(countOf(page, "<desc>"), 12u);
 }
 
 TEST(HtmlPage, TheHeadSaysRankRoutingAndWhatRan) {
@@ -100,6 +100,48 @@ TEST(HtmlPage, TwoTargetsAreInOneChart) {
   EXPECT_THAT(page, HasSubstr("Time of the layer on each target"));
   EXPECT_THAT(page, HasSubstr("sm_90a, h100_sxm</li>"));
   EXPECT_THAT(page, HasSubstr("sm_80, a100_sxm</li>"));
+}
+
+TEST(HtmlPage, ComparesReports) {
+  json report = smallReport();
+  json other = report;
+  other["targets"][0]["gpu"] = "h200_sxm";
+  json &first = other["targets"][0]["variants"][0]["predictions"][0];
+  first["microseconds"] = 2 * first["microseconds"].get<double>();
+  report["compared"] = {{{"name", "h200_sxm"}, {"report", other}},
+                        {{"name", "mine"}, {"report", smallReport()}}};
+  const std::string page = pageOf(report);
+  EXPECT_THAT(page, HasSubstr("sm_90a, h200_sxm</li>"));
+  EXPECT_THAT(page, HasSubstr("mine (sm_90a, h100_sxm)</li>"));
+  EXPECT_THAT(page, HasSubstr("sm_90a, h200_sxm: "));
+  EXPECT_THAT(page, HasSubstr("mine (sm_90a, h100_sxm): 1.00 x the time of "
+                              "sm_90a, h100_sxm."));
+  report["compared"][1]["name"] = 3;
+  EXPECT_EQ(pageOf(report), "the report: compared[1].name: expected a string, "
+                            "got the number 3");
+  report["compared"] = {{{"name", "h200_sxm"}, {"report", {{"targets", 1}}}}};
+  EXPECT_THAT(pageOf(report), HasSubstr("compared[0].report.targets: expected "
+                                        "an array of objects"));
+}
+
+TEST(HtmlPage, RowsOfExperts) {
+  json report = smallReport();
+  json &prediction = report["targets"][0]["variants"][0]["predictions"][0];
+  EXPECT_THAT(pageOf(report), Not(HasSubstr("Rows of experts:")));
+  prediction["experts"] = json::parse(R"json([
+    {"experts": 6, "rows": 2, "tile_rows": 16},
+    {"experts": 2, "rows": 24, "tile_rows": 32}])json");
+  const std::string page = pageOf(report);
+  EXPECT_EQ(countOf(page, "class=\"solid\""), 4u);
+  EXPECT_EQ(countOf(page, "class=\"padding\""), 4u);
+  // The most chosen experts come first: 24 of 32, then 2 of 16 rows.
+  EXPECT_THAT(page, HasSubstr("2 experts: 24 rows each, 32 with padding"));
+  const size_t cells = page.find(">32</td><td class=\"number\">25 %</td>");
+  EXPECT_NE(cells, std::string::npos);
+  EXPECT_LT(cells, page.find(">16</td><td class=\"number\">88 %</td>"));
+  prediction["experts"][0]["rows"] = -1;
+  EXPECT_THAT(pageOf(report),
+              HasSubstr("experts[0].rows: expected a number of 0 or more"));
 }
 
 TEST(HtmlPage, IsTheSameForTheSameReport) {
