@@ -15,7 +15,7 @@ from support import random_value
 import moec
 from moec import _abi
 
-STRUCTS = ("LoadOptions", "LayerOptions", "UnpackOptions", "CommOptions", "RunOptions")
+STRUCTS = ("LoadOptions", "LayerOptions", "UnpackOptions", "CommOptions", "RunOptions", "WeightsOptions")
 
 
 @pytest.fixture
@@ -85,6 +85,16 @@ def test_layers_and_runs(given: Any, package: Any, make_layer: Any) -> None:
     assert given(layer, x, logits, overlap_previous=True) == {"overlap_previous": 1}
     name = package.variants[-1].name
     assert given(layer, x, logits, variant=name) == {"variant": name.encode()}
+
+
+def test_checkpoints(given: Any, package: Any) -> None:
+    checkpoint: Any = object.__new__(moec.Checkpoint)
+    checkpoint.handle = None
+    assert given(checkpoint.load, package) == {}
+    assert given(checkpoint.load, package, quantize=True) == {"quantize": 1}
+    assert given(checkpoint.load, package, no_shared_experts=True) == {"no_shared_experts": 1}
+    made = given(checkpoint.load, package, ignored=["input_scale", "g_idx"])
+    assert (made["num_ignored"], made["ignored"][:2]) == (2, [b"input_scale", b"g_idx"])
 
 
 def test_communicators(given: Any) -> None:
