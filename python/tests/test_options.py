@@ -50,7 +50,7 @@ def test_load(given: Any, tmp_path: pathlib.Path) -> None:
     files = moec.compile(SMALL, arch=ARCH, max_tokens=4)
     assert int(_abi.DeviceKind.CUDA) == 0
     device = {"device": int(_abi.DeviceKind.HOST)}
-    assert given(moec.load, files, device="host") == device
+    assert given(moec.load, files, device="host") == given(moec.load, files, device="cpu") == device
     for options, fields in (
         ({"strict": True}, {"strict": 1}),
         ({"jobs": 3}, {"jobs": 3}),
@@ -68,6 +68,13 @@ def test_load(given: Any, tmp_path: pathlib.Path) -> None:
         assert given(moec.load, files, device=place, **strict) == common | number
     device = {"device": int(_abi.DeviceKind.EMULATED)}
     assert given(moec.load, files, device="emulated", **strict) == common | device
+
+
+@pytest.mark.parametrize("device", ["cpu:0", "host:1", "cuda:", "cuda:x", "cuda:1:2", "cuda:-1", "gpu", "xpu:1", ""])
+def test_wrong_devices(device: str) -> None:
+    files = moec.compile(SMALL, arch=ARCH, max_tokens=4)
+    with pytest.raises(moec.InvalidArgument, match="device: expected 'cuda', 'cuda:N', 'host' or"):
+        moec.load(files, device=device)
 
 
 def test_layers_and_runs(given: Any, package: Any, make_layer: Any) -> None:

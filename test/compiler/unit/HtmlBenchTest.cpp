@@ -10,6 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "compiler/html/Report.h"
 #include "test/compiler/unit/HtmlTesting.h"
 
 #include <gmock/gmock.h>
@@ -110,6 +111,92 @@ TEST(HtmlBench, OthersPackagesArePassedBy) {
   EXPECT_THAT(
       pageOf(smallReport(), bench),
       AllOf(HasSubstr("measured at 8 tokens: 10.0 µs"), Not(HasSubstr("777"))));
+}
+
+TEST(HtmlBench, EveryCellOfEveryPackageIsShown) {
+  json bench = smallBench();
+  json other = bench["packages"][0];
+  other["cells"][0]["tokens"] = 2;
+  other["cells"][0]["us"] = 4;
+  json cell = other["cells"][0];
+  cell["tokens"] = 64;
+  cell["us"] = 30;
+  bench["packages"][0]["cells"].push_back(cell);
+  bench["packages"].push_back(other);
+  for (const char *words :
+       {"measured at 2 tokens: 4.00 µs", "measured at 8 tokens: 10.0 µs",
+        "measured at 64 tokens: 30.0 µs"})
+    EXPECT_THAT(pageOf(smallReport(), bench), HasSubstr(words));
+  // A field that the bench's layer lacks is a difference, too.
+  bench["packages"][0]["layer"].erase("hidden_size");
+  bench["packages"][1]["layer"]["hidden_size"] = 1;
+  EXPECT_EQ(pageOf(smallReport(), bench),
+            "b.json: expected times of layer small, got small (hidden_size "
+            "nothing where the report has 2048); small (hidden_size 1 where "
+            "the report has 2048)");
+}
+
+TEST(HtmlBench, KernelsAreThoseOfTheirVariant) {
+  json report = smallReport();
+  json &variants = report["targets"][0]["variants"];
+  json few = variants[0];
+  few["name"] = "up_to_4";
+  few["tokens"] = {1, 4};
+  few.erase("predictions");
+  for (json &kernel : few["kernels"])
+    kernel["entry"] = "moec_few";
+  variants[0]["tokens"] = {5, 64};
+  variants.insert(variants.begin(), few);
+  EXPECT_THAT(pageOf(report, smallBench()), Not(HasSubstr("other kernels")));
+  json bench = smallBench();
+  json &kernels = bench["packages"][0]["cells"][0]["kernels"];
+  kernels.erase(1);
+  EXPECT_THAT(pageOf(report, bench), HasSubstr("other kernels ran"));
+  // A variant that is gone.
+  bench = smallBench();
+  bench["packages"][0]["cells"][0]["variant"] = "up_to_32";
+  EXPECT_THAT(pageOf(report, bench), HasSubstr("other kernels ran"));
+}
+
+TEST(HtmlReport, KernelsAreShownWithoutTheirVariant) {
+  Target target;
+  for (const char *name : {"a", "up_to_64", "up_to_6", "a_b"})
+    target.variants.emplace_back().name = name;
+  for (const auto &[kernel, wanted] : {std::pair("up_to_64_gate_up", "gate_up"),
+                                       {"up_to_6_down", "down"},
+                                       {"up_to_64", "up_to_64"},
+                                       {"up_to_64_", "up_to_64_"},
+                                       {"up_to_64xdown", "up_to_64xdown"},
+                                       {"route", "route"},
+                                       {"a_b_c", "c"},
+                                       {"a_c", "c"}})
+    EXPECT_EQ(shortName(kernel, target), wanted) << kernel;
+}
+
+TEST(HtmlReport, TheRateIsThatOfWhatIsMultiplied) {
+  const auto rateOf = [](const char *activation, const char *weight,
+                         const char *realization) {
+    json report = smallReport();
+    report["layer"]["quant"]["a1"]["element_type"] = activation;
+    report["layer"]["quant"]["w1"]["element_type"] = weight;
+    report["targets"][0]["realization"] = realization;
+    const auto read = readReport(report.dump());
+    EXPECT_TRUE(read) << read.error().message;
+    return matmulRate(*read, read->targets[0]);
+  };
+  EXPECT_EQ(rateOf("f8E4M3FN", "f8E4M3FN", "native"), 1979);
+  EXPECT_EQ(rateOf("i8", "i8", "native"), 1979);
+  EXPECT_EQ(rateOf("i8", "i8", ""), 1979);
+  EXPECT_EQ(rateOf("f8E4M3FN", "f4E2M1FN", "native"), 989);
+  EXPECT_EQ(rateOf("bf16", "f8E4M3FN", "native"), 989);
+  EXPECT_EQ(rateOf("f8E4M3FN", "f8E4M3FN", "dequantized"), 989);
+  json report = smallReport();
+  report["targets"][0]["hardware"]["tensor_tflops"].erase("8_bit");
+  auto read = readReport(report.dump());
+  EXPECT_EQ(matmulRate(*read, read->targets[0]), 989);
+  report["targets"][0].erase("hardware");
+  read = readReport(report.dump());
+  EXPECT_EQ(matmulRate(*read, read->targets[0]), 0);
 }
 
 TEST(HtmlBench, WhatIsNoResultIsAnError) {

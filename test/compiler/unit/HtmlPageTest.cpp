@@ -89,6 +89,141 @@ TEST(HtmlPage, TheHeadSaysRankRoutingAndWhatRan) {
   EXPECT_FALSE(makePage(report.dump(), std::nullopt));
 }
 
+TEST(HtmlPage, SaysHowATargetWasChosen) {
+  json report = smallReport();
+  json &target = report["targets"][0];
+  target["degraded"] = "grouped";
+  target["emulated_since"] = "sm_100";
+  target["choices"] = {
+      {"engine", {{"value", "wgmma"}, {"by", "option"}}},
+      {"exclude", {{"value", "gemv"}, {"by", "MOEC_EXCLUDE"}}}};
+  target["weights"].push_back({{"name", "b2"}, {"role", "stored"}});
+  json &kernels = target["variants"][0]["kernels"];
+  kernels[1]["apart"] = "its rows are not there yet";
+  kernels[0]["measured_by"] = "one row";
+  kernels[1]["measured_beside"] = "9 to 12";
+  for (const char *part :
+       {"Emulated since sm_100.", "Degraded from grouped.",
+        "engine: wgmma, by option", "exclude: gemv, by MOEC_EXCLUDE",
+        "<dt>weights</dt><dd>1.0 MiB</dd>",
+        "<dt>workspace, 1 token</dt><dd>256 B</dd>",
+        "<dt>operands</dt><dd>native</dd>",
+        "up_to_64_down is a launch of its own: its rows are not there yet",
+        "tuned: one row", "default; measured for other tokens: 9 to 12"})
+    EXPECT_THAT(pageOf(report), HasSubstr(part));
+  // Every row, and a kernel of two variants once.
+  target["refused"].push_back({{"backend", "unfused"},
+                               {"engine", "simt"},
+                               {"code", "engine_missing"},
+                               {"reason", "it is last"}});
+  target["summary"]["at"].push_back(
+      {{"tokens", 64}, {"workspace_bytes", 2048}});
+  json large = target["variants"][0];
+  large["name"] = "up_to_128";
+  large["tokens"] = {65, 128};
+  target["variants"].push_back(large);
+  const std::string both = pageOf(report);
+  for (const char *part :
+       {"it is last", "another was asked", "1 to 64 tokens", "65 to 128 tokens",
+        "<dt>workspace, 64 tokens</dt><dd>2.0 KiB</dd>",
+        "<td class=\"number\">1.0 MiB</td><td>in place of w13</td>",
+        "<td class=\"number\"></td><td></td>",
+        "<td class=\"reason\">tile 64x128x64, 4 pipeline stages, warps 4+8"})
+    EXPECT_THAT(both, HasSubstr(part));
+  EXPECT_EQ(countOf(both, "</span>up_to_64_down</td>"), 1u);
+  for (const auto &[realization, words] :
+       {std::pair("dequantized", "Operands are dequantized, exactly, before"),
+        std::pair("emulated", "Activations are emulated: quantized and"),
+        std::pair("weight_only", "Another layer: activations are not")}) {
+    EXPECT_THAT(pageOf(report), Not(HasSubstr(words)));
+    target["realization"] = realization;
+    EXPECT_THAT(pageOf(report), HasSubstr(words));
+  }
+  const auto candidate = [](const char *realization, const char *state) {
+    return json{{"realization", realization},
+                {"computed", "w8a8"},
+                {"backend", "grouped"},
+                {"engine", "simt"},
+                {"state", state},
+                {"code", "no_code"},
+                {"reason", "no reason"}};
+  };
+  EXPECT_THAT(pageOf(report), HasSubstr("<h3>Candidates</h3>"));
+  target["realizations"] = {candidate("native", "chosen"),
+                            candidate("emulated", "refused"),
+                            candidate("weight_only", "open")};
+  const std::string page = pageOf(report);
+  EXPECT_THAT(page, HasSubstr("<h3>Candidates, the best first</h3>"));
+  EXPECT_EQ(countOf(page, ">would serve</"), 1u);
+  EXPECT_EQ(countOf(page, ">chosen</"), 1u);
+  EXPECT_EQ(countOf(page, ">refused</"), 1u);
+}
+
+TEST(HtmlPage, AKernelsColorIsOfItsWork) {
+  using Words = std::vector<std::string>;
+  for (const auto &[stages, wanted] :
+       {std::pair(Words{"route"}, "w-route"),
+        std::pair(Words{"permute"}, "w-route"),
+        std::pair(Words{"batch"}, "w-route"),
+        std::pair(Words{"pair_rows"}, "w-route"),
+        std::pair(Words{"shared_rows"}, "w-route"),
+        std::pair(Words{"quantize"}, "w-quantize"),
+        std::pair(Words{"dequantize"}, "w-quantize"),
+        std::pair(Words{"amax"}, "w-quantize"),
+        std::pair(Words{"grouped_matmul", "activate"}, "w-gate-up"),
+        std::pair(Words{"grouped_matmul", "combine"}, "w-down"),
+        std::pair(Words{"combine"}, "w-combine"),
+        std::pair(Words{"combine_normed"}, "w-combine"),
+        std::pair(Words{"combine_constants"}, "w-combine"),
+        std::pair(Words{"count"}, "w-other")}) {
+    json report = smallReport();
+    report["targets"][0]["variants"][0]["kernels"][0]["stages"] = stages;
+    EXPECT_THAT(pageOf(report), HasSubstr(std::string(wanted) +
+                                          "\"></span>up_to_64_gate_up</td>"))
+        << stages[0];
+  }
+}
+
+TEST(HtmlPage, ARankSaysWhatItHolds) {
+  json report = smallReport();
+  json &layer = report["layer"];
+  const auto has = [&](const char *words) {
+    EXPECT_THAT(pageOf(report), HasSubstr(words)) << layer["local_experts"];
+  };
+  layer["n_shared_experts"] = 1;
+  layer["local_experts"] = {{"begin", 2}, {"count", 3}, {"stride", 1}};
+  has("<dd>experts 2 to 3</dd>");
+  layer["shared_apart"] = true;
+  has("<dd>experts 2 to 4</dd>");
+  // Numbers of another file may be any.
+  for (const json &local :
+       {json{{"begin", -1}, {"count", 3}, {"stride", 1}},
+        json{{"begin", 1 << 21}, {"count", 3}},
+        json{{"begin", 0}, {"count", 3}, {"stride", 0}},
+        json{{"begin", 0}, {"count", 3}, {"stride", 1 << 21}}}) {
+    layer["local_experts"] = local;
+    has("<dt>experts of the rank</dt><dd>3</dd>");
+  }
+  layer["local_experts"] = {{"begin", 0}, {"count", 8}, {"stride", 1}};
+  EXPECT_THAT(pageOf(report), Not(HasSubstr("experts of the rank")));
+  layer["local_experts"]["count"] = 0;
+  EXPECT_THAT(pageOf(report), Not(HasSubstr("experts of the rank")));
+  // One size of three is enough to make ranks.
+  for (const char *size : {"dp_size", "pcp_size", "tp_size"}) {
+    report["ranks"] = {1};
+    layer["parallel"] = {{size, 4}};
+    has("<dt>rank</dt><dd>1 of 4</dd>");
+  }
+  layer["parallel"] = {{"dp_size", 2}, {"pcp_size", 3}, {"tp_size", 4}};
+  has("<dt>rank</dt><dd>1 of 24</dd>");
+  layer["parallel"] = {{"tp_size", 1}};
+  EXPECT_THAT(pageOf(report), Not(HasSubstr("<dt>rank</dt>")));
+  layer["intermediate_size_per_partition"] = 96;
+  has("<dt>intermediate</dt><dd>96</dd>");
+  layer.erase("intermediate_size_per_partition");
+  has("<dt>intermediate</dt><dd>96</dd>");
+}
+
 TEST(HtmlPage, TwoTargetsAreInOneChart) {
   json report = smallReport();
   EXPECT_THAT(pageOf(report), Not(HasSubstr("Time of the layer on each")));
