@@ -133,7 +133,7 @@ def test_closing_while_others_run(package: Any, make_layer: Any) -> None:
     layer.close()
     for thread in threads:
         thread.join()
-    assert ends == ["the layer was closed"] * 3
+    assert ends == ["the layer was closed; Package.layer() makes another"] * 3
 
 
 def test_a_context_serves_one_run_at_a_time(package: Any, make_layer: Any) -> None:

@@ -84,7 +84,8 @@ CUT = re.compile(
 # (name, scheme, how the checkpoint is damaged, options, what is said; DIR is the folder)
 REFUSALS = [
     ("type", "int8_w8a16", replace(GATE, kind="bfloat16", data=bytes(64 * 96 * 2)), [],
-     f"DIR: tensor '{GATE}': expected i8 [64, 96] for value 'w13' of layer 'type', got BF16 [64, 96] [refused]"),
+     f"DIR: tensor '{GATE}': expected i8 [64, 96] for value 'w13' of layer 'type', got BF16 [64, 96]; --quantize quantizes the weights of a float "
+     "checkpoint [refused]"),
     ("shape", "int8_w8a16", replace(GATE, shape=[96, 64]), [],
      f"DIR: tensor '{GATE}': expected i8 [64, 96] for value 'w13' of layer 'shape', got I8 [96, 64] [refused]"),
     ("too-large", "int8_w8a16", replace(SCALE, kind="float32", data=layers.struct.pack("<64f", *[0.1] * 63, 3.4e38)), [],
