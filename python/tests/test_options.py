@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import ARCH, SMALL
 from support import random_value
@@ -15,12 +16,12 @@ from support import random_value
 import moec
 from moec import _abi
 
-STRUCTS = ("LoadOptions", "LayerOptions", "UnpackOptions", "CommOptions", "RunOptions", "WeightsOptions")
+STRUCTS = ("LoadOptions", "LayerOptions", "UnpackOptions", "CommOptions", "ContextOptions", "RunOptions", "WeightsOptions")
 
 
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
-    """Calls a function and returns the fields that are not zero of the struct that it made last."""
+    """Calls a function and returns the fields that are not zero of the struct that it made first."""
     made: list[ctypes.Structure] = []
 
     def recorded(base: Any) -> Any:
@@ -39,9 +40,9 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
         # The struct is made before the library refuses what is not here.
         with contextlib.suppress(moec.MoecError):
             function(*arguments, **options)
-        (last,) = made
-        fields = [field[0] for field in type(last).__mro__[1]._fields_]  # type: ignore[attr-defined]
-        return {name: value for name in fields if (value := getattr(last, name)) and name != "struct_size"}
+        first = made[0]
+        fields = [field[0] for field in type(first).__mro__[1]._fields_]  # type: ignore[attr-defined]
+        return {name: value for name in fields if (value := getattr(first, name)) and name != "struct_size"}
 
     return call
 
@@ -92,6 +93,36 @@ def test_layers_and_runs(given: Any, package: Any, make_layer: Any) -> None:
     assert given(layer, x, logits, overlap_previous=True) == {"overlap_previous": 1}
     name = package.variants[-1].name
     assert given(layer, x, logits, variant=name) == {"variant": name.encode()}
+
+
+def test_contexts(given: Any, package: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = np.zeros(64, np.uint8)
+    assert package.state_bytes == 0
+    assert given(package.context, 4) == given(package.context, 4, state=state) == {}
+    monkeypatch.setattr(type(package), "state_bytes", 48)
+    assert given(package.context, 4) == {}
+    assert given(package.context, 4, state=state) == {"state": state.ctypes.data, "state_bytes": 64}
+    end = moec.Communicator.threads(2)[1]
+    assert given(package.context, 4, comm=end) == {"comm": end.handle._as_parameter_.value}
+    # So does a context that a run makes for itself, or a capture.
+    assert given(package.take_context, 0, 4, end) == {"comm": end.handle._as_parameter_.value}
+    monkeypatch.setattr(package, "reserved", None)
+    assert given(package.reserve, 4, comm=end) == {"comm": end.handle._as_parameter_.value}
+
+
+def test_contexts_of_runs_are_kept() -> None:
+    package = moec.load(moec.compile(SMALL, arch=ARCH, max_tokens=50), device="host")
+    # Powers of two, up to what the package takes.
+    for tokens, most in ((0, 1), (1, 1), (2, 2), (5, 8), (32, 32), (33, 50), (50, 50)):
+        assert package.take_context(7, tokens).max_tokens == most
+    first = package.take_context(7, 8)
+    package.give_context(7, first)
+    assert package.take_context(8, 8) is not first
+    assert package.take_context(7, 8) is first
+    package.give_context(7, first)
+    # A larger one takes its place.
+    assert package.take_context(7, 9) is not first
+    assert package.take_context(7, 8) is not first
 
 
 def test_checkpoints(given: Any, package: Any) -> None:
