@@ -390,3 +390,24 @@ TEST(Candidates, IllegalRolesSayWhy) {
   EXPECT_EQ(whyIllegal(p, roles(256, 1), h100()),
             "tile m 256 is no multiple of 16 up to 192");
 }
+
+TEST(Schedules, EachNumberMustBePositive) {
+  const MatmulProblem p = gateUp(1, 64, 16);
+  const Schedule good = roles(16);
+  EXPECT_EQ(whyIllegal(p, good, h100()), std::nullopt);
+  for (int64_t Schedule::*member :
+       {&Schedule::tileM, &Schedule::tileN, &Schedule::tileK, &Schedule::stages,
+        &Schedule::groupM, &Schedule::ctasPerSm})
+    for (const int64_t number : {0, -16}) {
+      Schedule s = good;
+      s.*member = number;
+      EXPECT_EQ(whyIllegal(p, s, h100()),
+                "tile, stages, group and CTAs must be positive");
+    }
+  Schedule grouped = good;
+  grouped.groupM = 1024;
+  EXPECT_EQ(whyIllegal(p, grouped, h100()), std::nullopt);
+  grouped.groupM = 1025;
+  EXPECT_EQ(whyIllegal(p, grouped, h100()),
+            "a group of 1025 m tiles; up to 1024 are possible");
+}

@@ -119,6 +119,33 @@ TEST(Tuned, RowsOfOtherGpusDoNotServe) {
   EXPECT_FALSE(findTuned(*rows, problem(), {"mma_sync"}, other));
 }
 
+TEST(Tuned, RowsOfOtherProblemsDoNotServe) {
+  auto rows = parseTuned(file(row("32", "1.0")), "t.json");
+  ASSERT_TRUE(rows);
+  const MatmulProblem same = problem();
+  EXPECT_TRUE(isOfProblem(rows->front(), same, "h100_sxm"));
+  using Change = void (*)(MatmulProblem &);
+  for (const Change change : std::initializer_list<Change>{
+           [](MatmulProblem &p) { p.n *= 2; },
+           [](MatmulProblem &p) { p.k *= 2; },
+           [](MatmulProblem &p) { p.localExperts = 64; },
+           [](MatmulProblem &p) { p.pairs = 4; },
+           [](MatmulProblem &p) { p.elementType = "f16"; },
+           [](MatmulProblem &p) { p.gated = !p.gated; },
+           [](MatmulProblem &p) { p.gather = !p.gather; }}) {
+    MatmulProblem other = same;
+    change(other);
+    EXPECT_FALSE(isOfProblem(rows->front(), other, "h100_sxm"));
+  }
+  TunedRow named = rows->front();
+  named.scheme = "bf16";
+  MatmulProblem scheme = same;
+  scheme.scheme = "bf16";
+  EXPECT_TRUE(isOfProblem(named, scheme, "h100_sxm"));
+  EXPECT_TRUE(isOfProblem(rows->front(), scheme, "h100_sxm"));
+  EXPECT_FALSE(isOfProblem(named, same, "h100_sxm"));
+}
+
 /// A row of version 2 of one of the layer's matmuls.
 static std::string rangeRow(
     const std::string &tokens, const std::string &tile, bool first = true,
