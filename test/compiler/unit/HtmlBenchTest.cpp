@@ -182,7 +182,7 @@ TEST(HtmlReport, TheRateIsThatOfWhatIsMultiplied) {
     report["targets"][0]["realization"] = realization;
     const auto read = readReport(report.dump());
     EXPECT_TRUE(read) << read.error().message;
-    return matmulRate(*read, read->targets[0]);
+    return matmulRate(*read->layer, read->targets[0]);
   };
   EXPECT_EQ(rateOf("f8E4M3FN", "f8E4M3FN", "native"), 1979);
   EXPECT_EQ(rateOf("i8", "i8", "native"), 1979);
@@ -193,10 +193,10 @@ TEST(HtmlReport, TheRateIsThatOfWhatIsMultiplied) {
   json report = smallReport();
   report["targets"][0]["hardware"]["tensor_tflops"].erase("8_bit");
   auto read = readReport(report.dump());
-  EXPECT_EQ(matmulRate(*read, read->targets[0]), 989);
+  EXPECT_EQ(matmulRate(*read->layer, read->targets[0]), 989);
   report["targets"][0].erase("hardware");
   read = readReport(report.dump());
-  EXPECT_EQ(matmulRate(*read, read->targets[0]), 0);
+  EXPECT_EQ(matmulRate(*read->layer, read->targets[0]), 0);
 }
 
 TEST(HtmlBench, WhatIsNoResultIsAnError) {
