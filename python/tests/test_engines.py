@@ -98,6 +98,50 @@ def test_realizations(engine: Any) -> None:
     assert takes(quantized, "weight_only")
 
 
+def test_devices_and_schemes_that_are_taken(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from moec.integrations import _plan
+    from moec.integrations._engine import Refused
+    from moec.integrations._schemes import Scheme
+
+    choice = engine.plugin.Choice
+    all_of_them, forced, named = choice(), choice(force=True), choice(schemes=frozenset(["nvfp4"]))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    assert _plan.device_of("cuda", all_of_them) == torch.device("cuda:3")
+    assert _plan.device_of("cuda:1", all_of_them) == torch.device("cuda:1")
+    for explicit in (forced, named):
+        assert _plan.device_of("cpu", explicit) == torch.device("cpu")
+    with pytest.raises(Refused, match="the processor, on which moec runs for tests alone"):
+        _plan.device_of("cpu", all_of_them)
+    with pytest.raises(Refused, match="the device meta; moec takes GPUs of NVIDIA"):
+        _plan.device_of("meta", forced)
+    with monkeypatch.context() as changed:
+        changed.setattr(torch.version, "hip", "6.4")
+        with pytest.raises(Refused, match="moec takes GPUs of NVIDIA"):
+            _plan.device_of("cuda:0", forced)
+
+    nvfp4, other = Scheme("nvfp4", {}, {}), Scheme("fp8_block", {}, {})
+    for chosen in (all_of_them, forced):
+        _plan.check_named(other, chosen, engine.plugin.ENGINE)
+    _plan.check_named(nvfp4, named, engine.plugin.ENGINE)
+    with pytest.raises(Refused, match=f"scheme fp8_block, which {engine.variable} does not name"):
+        _plan.check_named(other, named, engine.plugin.ENGINE)
+
+    # GPUs that multiply 4-bit floats do so; others leave activations as they are.
+    for capability, realizations in (((9, 0), ["weight_only"]), ((10, 0), []), ((12, 1), [])):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, made=capability: made)
+        assert _plan.allowed(torch.device("cuda:0")) == realizations
+        assert _plan.allowed(torch.device("cpu")) == ["weight_only"]
+
+    answer = types.SimpleNamespace(ok=True, realization=("emulated",), reasons=())
+    assert _plan.realization_of(answer, nvfp4, forced) == _plan.realization_of(answer, nvfp4, named) == "emulated"
+    with pytest.raises(Refused, match="scheme nvfp4, which moec computes emulated on this GPU"):
+        _plan.realization_of(answer, nvfp4, all_of_them)
+    none = types.SimpleNamespace(ok=False, realization=(), reasons=("too wide", "too long"))
+    with pytest.raises(Refused, match="moec has no kernels: too wide$"):
+        _plan.realization_of(none, nvfp4, forced)
+
+
 def test_the_plug_ins_allow_weight_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """NVFP4 of W4A4 is computed without quantized activations, unless MOEC_EXCLUDE forbids it."""
     torch = pytest.importorskip("torch", reason="torch is not installed")

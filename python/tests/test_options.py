@@ -1,9 +1,10 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Each option of a call is a field of the struct that the library gets, and absent ones are its zeros."""
+"""Each option of a call reaches the library: in a struct, whose other fields are zeros, or in its JSON."""
 
 import contextlib
 import ctypes
+import json
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ from conftest import ARCH, SMALL
 from support import random_value
 
 import moec
-from moec import _abi
+from moec import _abi, compiler
 
 STRUCTS = ("LoadOptions", "LayerOptions", "UnpackOptions", "CommOptions", "ContextOptions", "RunOptions", "WeightsOptions")
 
@@ -157,3 +158,53 @@ def test_communicators(given: Any) -> None:
         "nccl_path": b"/none/nccl",
         "nccl_windows": 1,
     }
+
+
+class Configuration:
+    """As transformers has them: one inside of another."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.fields = fields
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.fields
+
+
+class TorchType:
+    def __str__(self) -> str:
+        return "torch.bfloat16"
+
+
+def test_sources_that_json_cannot_say() -> None:
+    text = compiler.text_of(
+        Configuration(dtype=TorchType(), text=Configuration(layers=np.int64(3), scale=np.float32(2.5)), flag=np.bool_(True))
+    )
+    assert json.loads(text) == {"dtype": "bfloat16", "text": {"layers": 3, "scale": 2.5}, "flag": True}
+    for wrong in ({"a": object()}, {"a": [b"b"]}):
+        with pytest.raises(TypeError, match="source: expected what JSON can say, got (object|bytes)"):
+            compiler.text_of(wrong)
+    for value, where in (
+        ({"a": {"b": [1.0, float("nan")]}}, r"source\.a\.b\[1\]: expected a finite number, got nan"),
+        ({"a": [{"c": float("-inf")}]}, r"source\.a\[0\]\.c: expected a finite number, got -inf"),
+    ):
+        with pytest.raises(moec.InvalidArgument, match=where):
+            compiler.text_of(value)
+
+
+def test_paths_in_messages_are_short() -> None:
+    for length, shown in ((200, "n" * 199 + r"\x00"), (201, "n" * 200 + "...")):
+        with pytest.raises(moec.InvalidArgument) as caught:
+            compiler.text_of("n" * (length - 1) + "\0")
+        assert str(caught.value) == f"source: expected a path without NUL, got '{shown}'"
+
+
+def test_options_of_a_compilation(tmp_path: pathlib.Path) -> None:
+    given = {"arch": (ARCH, "sm_80"), "cache_dir": tmp_path / "cache", "tuned": tmp_path / "rows.json", "tp": None, "ep": True}
+    _, made = compiler.request_of(SMALL, given)
+    assert {name: made[name] for name in ("arch", "cache_dir", "tuned", "ep")} == {
+        "arch": [ARCH, "sm_80"],
+        "cache_dir": str(tmp_path / "cache"),
+        "tuned": str(tmp_path / "rows.json"),
+        "ep": True,
+    }
+    assert "tp" not in made
