@@ -31,6 +31,7 @@
 
 #include "moe/core/concepts.cuh"
 #include "moe/math/activation.cuh"
+#include "moe/matmul/contract.cuh"
 #include "moe/matmul/slices/stationary.cuh"
 
 namespace moe {
