@@ -15,7 +15,7 @@ from conftest import ARCH, SMALL
 from support import random_value
 
 import moec
-from moec import _abi, compiler
+from moec import _abi, _memory, compiler, report
 
 STRUCTS = ("LoadOptions", "LayerOptions", "UnpackOptions", "CommOptions", "ContextOptions", "RunOptions", "WeightsOptions")
 
@@ -109,6 +109,20 @@ def test_contexts(given: Any, package: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert given(package.take_context, 0, 4, end) == {"comm": end.handle._as_parameter_.value}
     monkeypatch.setattr(package, "reserved", None)
     assert given(package.reserve, 4, comm=end) == {"comm": end.handle._as_parameter_.value}
+
+
+def test_memory_of_contexts(package: Any) -> None:
+    needed = package.workspace_bytes(4)
+    shape = (2, 1, needed // 8)
+    assert needed % 8 == 0
+    assert _memory.bytes_of(package, np.zeros(shape, np.float32), "workspace")[1] == needed
+    with pytest.raises(moec.WorkspaceTooSmall, match=f"workspace: runs of 4 tokens need {needed} bytes, and {needed - 1} were"):
+        package.context(4, workspace=np.zeros(needed - 1, np.uint8))
+    fixed = np.zeros(needed, np.uint8)
+    fixed.flags.writeable = False
+    for wrong in (fixed, np.zeros(2 * needed, np.uint8)[::2]):
+        with pytest.raises(moec.InvalidArgument, match="workspace: expected a contiguous array that may be written"):
+            package.context(4, workspace=wrong)
 
 
 def test_contexts_of_runs_are_kept() -> None:
@@ -208,3 +222,31 @@ def test_options_of_a_compilation(tmp_path: pathlib.Path) -> None:
         "ep": True,
     }
     assert "tp" not in made
+
+
+def test_lines_of_reports() -> None:
+    for count, text in (
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1536, "1.5 KiB"),
+        (1 << 20, "1.0 MiB"),
+        (1 << 41, "2048.0 GiB"),
+    ):
+        assert report.size(count) == text
+    kernel: dict[str, Any] = {"stages": ["route", "permute"]}
+    assert report.kernel_line(kernel) == "route+permute"
+    kernel |= {"engine": "simt"}
+    assert report.kernel_line(kernel) == "route+permute simt"
+    kernel |= {"tile": [16, 64, 32]}
+    assert report.kernel_line(kernel) == "route+permute, simt tile 16x64x32"
+    kernel |= {"schedule_source": "tuned"}
+    assert report.kernel_line(kernel) == "route+permute, simt, tile 16x64x32 (tuned)"
+    made = moec.explain(SMALL, arch=[ARCH, "sm_80"], max_tokens=4)
+    assert repr(made) == f"<moec.Report of small for {ARCH}, sm_80>"
+    lines = str(made).splitlines()
+    assert lines[0] == "layer small: 8 experts, 2 a token, hidden 128, intermediate 96, scheme bf16"
+    assert [line for line in lines if line.startswith("target")] == [f"target {ARCH}", "target sm_80"]
+    refused = moec.explain(SMALL | {"hidden_dim": 100}, arch=ARCH, max_tokens=4)
+    assert repr(refused) == "<moec.Report: not served>"
+    assert str(refused).startswith("not served: ")
