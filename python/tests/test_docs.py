@@ -52,6 +52,11 @@ def matches(shown: list[str], printed: list[str]) -> bool:
     return bool(printed) and shown[0] == printed[0] and matches(shown[1:], printed[1:])
 
 
+def test_no_page_is_left_out() -> None:
+    pages = {path.relative_to(SOURCE).as_posix() for path in (SOURCE / "docs").rglob("*.md")} | {"README.md", "python/README.md"}
+    assert {page for page in pages if "\n```python" in (SOURCE / page).read_text()} == set(PAGES)
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_examples(page: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = examples(page)
