@@ -116,7 +116,8 @@ def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor", [{
     ::llvm::StringRef getRule() const;
     /// The same with scales of other groups.
     DescriptorAttr withGroup(::llvm::ArrayRef<int64_t> group) const;
-    /// What kernels read for a scale: f32 for powers of two, else as it is.
+    /// The type that kernels read for a scale: f32 for powers of two, else as
+    /// it is.
     ::mlir::Type getScaleAsRead() const;
   }];
 }

@@ -19,8 +19,8 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::moe;
 
-/// What every layer has, in the order in which it is printed; the options
-/// follow by their names.
+/// Attributes of every layer, in the order of printing; the options follow by
+/// their names.
 static constexpr StringRef kLeading[] = {
     "experts",    "top_k",       "hidden",      "intermediate",
     "input_type", "output_type", "logits_type", "quant",
@@ -236,7 +236,7 @@ static LogicalResult verifyRanks(LayerOp op) {
   return success();
 }
 
-/// What moe-resolve-parallel wrote must be what `parallel` says.
+/// Fails unless what moe-resolve-parallel wrote is what `parallel` says.
 static LogicalResult verifyLocal(LayerOp op) {
   const int given = bool(op.getLocalIntermediate()) + bool(op.getLocalBegin()) +
                     bool(op.getLocalExperts()) + bool(op.getW2Bias());

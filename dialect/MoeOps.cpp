@@ -34,8 +34,8 @@ static ParseResult parseBody(OpAsmParser &parser, Region &body,
   return success();
 }
 
-/// Of an operation that is isolated from above. Its names are its own: none
-/// outside means a value in it.
+/// Parses the body of an operation that is isolated from above. Its names are
+/// its own: none outside means a value in it.
 static ParseResult parseIsolatedBody(OpAsmParser &parser, Region &body) {
   return parseBody(parser, body, /*isolated=*/true);
 }

@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace moec::moe;
 using namespace moec::moe::detail;
 
-/// Of the columns of each expert's weight.
+/// Checks an order of the columns of each expert's weight.
 static ParseResult verifyOrder(Operation *op, StringRef name, Value order) {
   if (expectRank(op, name, order, 2))
     return failure();

@@ -96,7 +96,8 @@ def Moe_QuantizeWeightsOp : Moe_ValueOp<"quantize_weights", [Pure]> {
     /// Null where there are none.
     ::mlir::Value getSecondScale() { return getDescriptor().getSecondScale() ? ::mlir::Value(getScales()[1]) : ::mlir::Value(); }
     ::mlir::Value getZeroPoint() { return getDescriptor().getZeroPoint() ? ::mlir::Value(getScales().back()) : ::mlir::Value(); }
-    /// Of a result, by its number: "", "_scale", "_second_scale", "_zero_point".
+    /// The suffix of a result, by its number: "", "_scale", "_second_scale",
+    /// "_zero_point".
     ::llvm::StringRef getSuffix(unsigned result);
     /// The types of the scales that the descriptor asks for.
     static ::llvm::SmallVector<::mlir::Type> scaleTypes(DescriptorAttr descriptor, int64_t parts, ::mlir::RankedTensorType source);

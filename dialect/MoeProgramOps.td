@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What holds stages (level 2) and what stages become (level 3).
+// The ops that hold stages (level 2) and that stages become (level 3).
 //
 //===----------------------------------------------------------------------===//
 

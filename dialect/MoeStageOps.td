@@ -240,15 +240,16 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     attr-dict `:` functional-type(operands, results)
   }];
   let members = [{
-    /// Of the layer's two: the one that gathers, or whose result is activated.
+    /// Whether it is the first of the layer's two: it gathers, or its result is
+    /// activated.
     bool isFirst();
-    /// Of the weight: experts, rows (n) and columns (k).
+    /// The weight's experts, rows (n) and columns (k).
     int64_t getNumExperts();
     int64_t getN();
     int64_t getK();
-    /// Of the weight's layout; 0 where gate and up rows are not interleaved.
+    /// The weight's interleave; 0 where gate and up rows are not interleaved.
     int64_t getInterleave();
-    /// Of the weight as stored, and of its scales and bias.
+    /// The order in the weight as stored, and in its scales and bias.
     ::llvm::StringRef getGateUpOrder() { return getGateUp().value_or("gate_first"); }
     /// Whether the weight, its scales and zero points are in the order of
     /// fragments.

@@ -28,7 +28,7 @@ static ParseResult verifyIds(RouteOp op, StringRef name, Value value,
   return expect(op, name, value, shape);
 }
 
-/// What depends on the number of experts, which the logits say.
+/// Checks what depends on the number of experts, which the logits say.
 static ParseResult verifyLogits(RouteOp op) {
   const Value logits = op.getLogits();
   if (expectRank(op, "logits", logits, 2) ||

@@ -27,7 +27,7 @@ std::string_view compiler::cppElementType(std::string_view elementType) {
   return row ? row->cpp : std::string_view();
 }
 
-/// Of the C++ type; moe::TensorMap is declared alignas(64).
+/// The alignment of the C++ type; moe::TensorMap is declared alignas(64).
 static int64_t alignmentOf(const ArgumentField &field) {
   return field.kind == ArgumentField::Kind::TensorMap ? 64 : field.bytes();
 }

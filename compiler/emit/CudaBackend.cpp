@@ -102,7 +102,7 @@ Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
         std::move(pack),
         mlir::cast<mlir::RankedTensorType>(of.getType()).getDimSize(0));
   };
-  // What weights are packed by comes first.
+  // The orders by which weights are packed come first.
   for (auto op : program.getBody().getOps<moe::PackOrderOp>())
     add(emitPackOrder(op), op.getIndex());
   for (auto op : program.getBody().getOps<moe::QuantizeWeightsOp>())

@@ -316,7 +316,7 @@ void compiler::describeLayer(moe::ProgramOp program, Manifest &manifest) {
   manifest.name = wholeLayerOf(layer);
   manifest.ranks = rankFacts(layer);
   *manifest.layer = layerJson(layer);
-  // Of emulated activations: what codes become.
+  // The type that codes of emulated activations become.
   program.walk([&](moe::GroupedMatmulOp matmul) {
     if (matmul.getRealization() == moe::Realization::Emulated)
       manifest.layer["compute_type"] = elementTypeName(layer.getComputeType());

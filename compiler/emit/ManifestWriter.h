@@ -5,9 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the manifest says besides kernels: the values that callers see, the
-// workspace, the variants with their launches and regions, and the resolver's
-// report.
+// The manifest besides kernels: the values that callers see, the workspace, the
+// variants with their launches and regions, and the resolver's report.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the layout of a stored weight, of its scales or zero points means in
+// A stored layout of a weight, its scales or its zero points as it lies in
 // memory: the value that the caller gives, and the numbers of the kernel that
 // packs it.
 //
@@ -53,12 +53,12 @@ StoredWeight storedWeight(moe::LayerOp layer, llvm::StringRef input,
 /// The value that a pack reads.
 StoredWeight sourceValue(moe::PackOp pack);
 
-/// Of what a pack reads; nothing where kernels could read it so.
+/// The stored form of what a pack reads; none where kernels read it as it is.
 std::optional<StoredWeight> storedWeight(moe::PackOp pack);
 
 /// Bytes of one expert of a weight.
 int64_t packedBytes(mlir::RankedTensorType weight);
-/// Of one as packed, and whether they fit where it is stored.
+/// Bytes of an expert as packed, and whether they fit where it is stored.
 int64_t packedBytesOfExpert(moe::PackOp pack);
 bool packsInPlace(moe::PackOp pack);
 

@@ -118,7 +118,7 @@ moe::QuantAttr LayerBuilder::quant(const QuantDescription &description,
     const bool ofCodes = row && row->policy == catalog::kCodeGroups;
     if (!named || (row->policy != catalog::kWeightOnly && !ofCodes))
       return named;
-    // What is multiplied as 16 bits may be of either type.
+    // Operands of 16 bits may be of either type.
     const Type half =
         inputType == "f16" && !ofCodes ? elementType(inputType) : Type();
     return moe::QuantAttr::getSpelled(
@@ -231,7 +231,7 @@ void LayerBuilder::setField(OperationState &state, const LayerField &row,
 
 LogicalResult LayerBuilder::build(LayerDescription layer, ModuleOp module) {
   RoutingDescription route = layer.routing;
-  // Where the scale goes to the output it is the layer's, not the routing's.
+  // A scale of the output is the layer's, not the routing's.
   const bool scaleOnOutput = layer.routedScaleOnOutput && route.scale;
   layer.routedScaleOnOutput = scaleOnOutput;
   if (scaleOnOutput)

@@ -546,7 +546,7 @@ constexpr ModelFamily kFamilies[] = {
 };
 
 constexpr WordList kIrrelevantKeys =
-    // Of attention and positions.
+    // Attention and positions.
     "rope_scaling attn_scale floor_scale query_pre_attn_scalar index_topk "
     "index_topk_blocks num_kv_shared_layers attn_output_gate "
     "attention_output_gate use_head_wise_attn_gate mla_use_output_gate "
@@ -555,7 +555,7 @@ constexpr WordList kIrrelevantKeys =
     "gated_norm_rank attention_value_scale kda_safe_gate "
     "projector_hidden_act residual_gate_temperature log_scaling_alpha "
     "log_scaling_n_floor loop_gate_rank "
-    // Of training and of running.
+    // Training and running.
     "output_router_logits router_aux_loss_coef router_z_loss_coef "
     "router_jitter_noise input_jitter_noise aux_loss_alpha seq_aux "
     "moe_aux_loss_coef mtp_loss_scaling_factor ep_size quantization_config "

@@ -47,7 +47,7 @@ template <typename T> struct Key {
   bool isFixed = false;
 };
 
-/// What required(), orElse() and orNone() make, of which any Key can be made.
+/// The results of required(), orElse() and orNone(); each converts to any Key.
 struct RequiredKey {
   WordList names;
   template <typename T> constexpr operator Key<T>() const {
@@ -137,7 +137,7 @@ struct FamilyRouting {
 
 struct FamilyActivation {
   Key<std::string_view> function = orElse("hidden_act", "silu");
-  /// What the family calls so whatever the key says, which is then ignored.
+  /// The family's value, whatever the key says; the key is then ignored.
   std::string_view whatever = {};
   bool gated = true;
   Key<Number> alpha = always(Number()), beta = always(Number());
@@ -169,8 +169,8 @@ struct FamilyShared {
 /// in SparseLayers.cpp.
 struct SparseKey {
   std::string_view key = {};
-  /// Where it is absent, and no list says the type of each layer; none: then
-  /// it says nothing, or is an error where it is `needed`.
+  /// The value where the key is absent and no list says the type of each layer.
+  /// None: an absent key says nothing, or is an error where it is `needed`.
   std::optional<int64_t> absent = {};
   bool needed = false;
 };
@@ -178,7 +178,7 @@ struct SparseKey {
 /// A key whose other values would make a layer that moec does not know.
 struct FixedKey {
   std::string_view key = {};
-  /// What the class has where it is absent, as JSON text; it is accepted.
+  /// The class's value where the key is absent, as JSON text; it is accepted.
   std::string_view absent = {};
   std::string_view accepted = {};  ///< as messages say it
   std::string_view otherwise = {}; ///< what another value would mean

@@ -24,17 +24,17 @@ namespace moec::compiler {
 inline constexpr int64_t kMostInputBytes = int64_t(64) << 20;
 inline constexpr int64_t kMostIrBytes = int64_t(16) << 20;
 inline constexpr int64_t kMostIrLines = 200000;
-/// Of brackets of all kinds. What moec prints has 10.
+/// The deepest nesting of brackets of all kinds. moec prints 10 at most.
 inline constexpr int64_t kMostIrDepth = 64;
 
 /// The whole input; "-" is standard input. One that is larger, or never ends,
 /// is refused.
 Result<std::string> readInput(const std::string &path);
 
-/// What --emit may have printed: bounded, in moec's own form. An alias may
-/// stand for another and so nest without a bracket; operations in MLIR's
-/// generic form and regions with several blocks are read by code that leaves
-/// freed memory in use where they are wrong.
+/// Checks that a text may be one that --emit printed: bounded, and in moec's
+/// own form. An alias may stand for another and so nest without a bracket;
+/// operations in MLIR's generic form and regions with several blocks are read
+/// by code that leaves freed memory in use where they are wrong.
 Result<void> checkIrText(std::string_view text, std::string_view name);
 
 /// Whether the first word of a text, behind comments, is one that IR begins

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What every importer fills in and BuildLayer.cpp turns into one moe.layer.
-// Plain data without IR, so that the readers of foreign bytes are tested (and
-// fuzzed) without MLIR. Members have the IR's names, whatever an input calls
-// them. Catalog names are words; "" means absent.
+// The description of a layer that every importer fills in, and that
+// BuildLayer.cpp turns into one moe.layer. Plain data without IR, so that the
+// readers of foreign bytes are tested (and fuzzed) without MLIR. Members have
+// the IR's names, whatever an input calls them. Catalog names are words; ""
+// means absent.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +43,8 @@ struct DescriptorDescription {
 
 struct QuantDescription {
   std::string scheme; ///< a name of the scheme table; "" if spelled out
-  /// Of the scheme's weights along k, -1 for all of it; 0: as the scheme says.
+  /// Weights along k that share a scale, -1 for all of k; 0: as the scheme
+  /// says.
   int64_t groupSize = 0;
   DescriptorDescription a1, a2, w1, w2; ///< used when `scheme` is ""
   bool scalesSwizzled = false;
@@ -104,7 +106,7 @@ struct ParallelDescription {
 /// moec's words and what the input calls the same.
 using Words = std::map<std::string, std::string, std::less<>>;
 
-/// Where a layer comes from: what an importer read of a model, and what it took
+/// The origin of a layer: what an importer read of a model, and what it assumed
 /// because the input does not say it. It changes nothing of the layer.
 struct LayerOrigin {
   /// A key as the input has it, and its value for this layer as JSON text.

@@ -236,7 +236,7 @@ void readActivation(JsonReader &reader, ActivationDescription &activation) {
                     "a number above 0, or no field for no limit");
 }
 
-/// Of one expert a token the sigmoid is either its weight, or is divided by
+/// With one expert a token, the sigmoid is either its weight, or is divided by
 /// itself, or multiplies the input. vLLM's get_routing_method_type has meant
 /// Llama4 by it (top_k == 1, whatever renormalize says), and SigmoidRenorm or
 /// Sigmoid, as renormalize says.

@@ -110,7 +110,7 @@ bool takeLayer(Words &words, const LayerModules &layer, bool &isOfLayer) {
     isOfLayer = true;
     return *number == layer.layer;
   }
-  // What stands before all layers.
+  // The words in front of all layers.
   constexpr std::string_view kModels[] = {"model",       "language_model",
                                           "text_model",  "backbone",
                                           "transformer", "decoder"};

@@ -66,7 +66,7 @@ private:
   bool gated;
 };
 
-/// What an entry of a list of modules says of a layer.
+/// The meaning of an entry of a list of modules for one layer.
 struct ModuleMeaning {
   explicit ModuleMeaning(const LayerModules &layer) : routed(layer) {}
 

@@ -228,7 +228,7 @@ void moec::compiler::refuseSuspicious(JsonReader &quant,
                                       const QuantizationContext &context) {
   quant.nameStrayKeys();
   for (const auto &[key, value] : quant.value().items()) {
-    // What a cache of keys and values is made of is nobody's business here.
+    // The format of a cache of keys and values does not matter here.
     if (!hasPartOf(key, kSuspicious) || key.starts_with("kv_cache") ||
         saysNothing(value) || quant.wasAsked(key) ||
         kIrrelevantQuantKeys.contains(key) || context.ignores(key))
@@ -309,7 +309,7 @@ void readGptq(JsonReader &quant, const QuantizationContext &context,
               ExpertQuantization &result) {
   if (const std::optional<json> changed = readDynamic(quant, context, result))
     return readChangedGptq(quant, *changed, context, result);
-  // What is stored is named by a format, not by the bits.
+  // The stored form is named by a format, not by the bits.
   const std::string format = readWord(quant, "format", "gptq gptq_v2", "gptq");
   result.storedLayout =
       readWord(quant, "checkpoint_format", "gptq gptq_v2", format);

@@ -54,8 +54,9 @@ constexpr QuarkRow kQuarkRows[] = {
      "fp4 per_group 16 dynamic, fp8_e4m3 per_tensor", "nvfp4"},
 };
 
-/// What Quark says of one tensor: the type, what shares a scale, the type of
-/// that where it is no float, then "dynamic" and "asymmetric" where they apply.
+/// Quark's description of one tensor: the type, what shares a scale, the type
+/// of that where it is no float, then "dynamic" and "asymmetric" where they
+/// apply.
 std::string readQuarkSpec(JsonReader &spec, bool ofWeights) {
   std::string text = spec.text("dtype");
   const std::string shared =
@@ -94,7 +95,8 @@ std::string readQuarkSpec(JsonReader &spec, bool ofWeights) {
   return text;
 }
 
-/// Of weights or input_tensors; a list has the scales of scales behind them.
+/// Reads the description of weights or input_tensors; a list has the scales of
+/// scales behind them.
 std::string readQuarkTensor(JsonReader &config, std::string_view key) {
   const json *value = config.find(key);
   if (!value)
@@ -174,7 +176,8 @@ quarkConfigOfExperts(JsonReader &quant, const QuantizationContext &context) {
 
 std::string moec::compiler::readQuark(JsonReader &quant,
                                       const QuantizationContext &context) {
-  // What folds into weights needs no word; a rotation of activations does.
+  // A transform that folds into weights needs no word; a rotation of
+  // activations does.
   expectNothing(quant, "layer_type_quant_config",
                 "none: modules are told apart by layer_quant_config");
   refuseRotations(quant);

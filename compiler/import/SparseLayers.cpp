@@ -21,8 +21,8 @@ using nlohmann::json;
 
 namespace {
 
-/// What a key says: why a layer has no experts ("" if it may have some), and
-/// the value as it concerns one layer.
+/// A key's value: why a layer has no experts ("" if it may have some), and the
+/// value as it concerns one layer.
 struct Reading {
   std::function<std::string(int64_t layer)> whyDense;
   std::function<json(int64_t layer)> value;
@@ -34,7 +34,7 @@ struct SparseConfig {
   std::span<const SparseKey> keys;
   int64_t layers;
 
-  /// Of a key that the caller knows to be there or to have a default.
+  /// The integer of a key that is there or has a default.
   int64_t integer(std::string_view key, int64_t min, int64_t max) {
     const auto it = config.value().find(std::string(key));
     if (it != config.value().end())
@@ -107,7 +107,7 @@ Reading everyPeriod(SparseConfig &from, std::string_view key) {
       fmt::format(" and expert_layer_offset {}", offset));
 }
 
-/// Of expert_layer_period, which reads it.
+/// expert_layer_period reads it.
 Reading ofAnother(SparseConfig &from, std::string_view key) {
   return {[](int64_t) { return std::string(); },
           same(from.integer(key, 0, kMaxLayers))};

@@ -27,12 +27,12 @@ namespace moec::compiler {
 
 inline constexpr int64_t kMaxLayers = 1 << 16;
 
-/// What lists of layer types call a layer whose ids come from a table.
+/// The name in lists of layer types of a layer whose ids come from a table.
 inline constexpr std::string_view kHashLayer = "hash_moe";
 
 struct SparseLayer {
   int64_t index = 0;
-  /// What a list of layer types calls it; "" without one.
+  /// Its name in a list of layer types; "" without one.
   std::string type;
 };
 

@@ -155,13 +155,14 @@ std::string moec::compiler::readName(JsonReader &reader, std::string_view key,
     if (std::ranges::find(names, name) != names.end())
       return name;
   }
-  // Those that begin with the word come first: "fp8" is no scheme, but six are.
+  // Schemes that begin with the word come first: "fp8" is none, but six begin
+  // so.
   const std::string word = field->is_string() ? field->get<std::string>() : "";
   std::vector<std::string_view> sorted(names.begin(), names.end());
   std::ranges::stable_partition(sorted, [&](std::string_view name) {
     return !word.empty() && name.starts_with(word);
   });
-  // What papers and other programs call it.
+  // Names of papers and other programs.
   constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
       {"swiglu", "silu"}, {"geglu", "gelu"}};
   std::string_view meant = nearestOf(word, names);
@@ -298,7 +299,7 @@ static Result<void> applyOptions(LayerDescription &layer,
     return refused("--weights-dtype={}: scheme {} quantizes no weights; "
                    "accepted: --scheme=NAME of one that does",
                    *options.weightsDtype, layer.quant.scheme);
-  // What nobody quantizes is what comes.
+  // Activations that nobody quantizes are as they come.
   for (DescriptorDescription *part :
        {&layer.quant.a1, &layer.quant.a2, &layer.quant.w1, &layer.quant.w2})
     if (spelledOut && part->element.empty())

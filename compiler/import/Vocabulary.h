@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What the importers share: element types as PyTorch and vLLM spell them, the
-// options of the command line laid over a description, and the checks that
-// hold for every layer whatever file it came from. No IR.
+// The importers share: element types as PyTorch and vLLM spell them, the
+// options of the command line laid over a description, and the checks that hold
+// for every layer whatever file it came from. No IR.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@
 
 namespace moec::compiler {
 
-/// Of Phi-3.5: how near to the best a logit must be, twice this, relatively.
+/// Phi-3.5 keeps logits that are within twice this of the best, relatively.
 inline constexpr double kSparsemixerJitter = 0.01;
 
 /// "bfloat16", "torch.bfloat16", "bf16" -> "bf16"; "" if unknown.

@@ -35,7 +35,7 @@ using namespace moec;
 using namespace moec::compiler;
 
 namespace {
-/// What a layer becomes, in a module of its own.
+/// The program that a layer becomes, in a module of its own.
 struct Derived {
   OwningOpRef<ModuleOp> module;
   moe::ProgramOp program() { return *module->getOps<moe::ProgramOp>().begin(); }
@@ -239,7 +239,7 @@ struct CheckProgram : compiler::impl::CheckProgramPassBase<CheckProgram> {
     if (!program.isResolved())
       return program.emitError() << "no backend is chosen; run "
                                     "moe-choose-backend first";
-    // What was asked for when it was compiled the report says.
+    // The report says what was asked for at compile time.
     const moe::ReportAttr report = program.getReportAttr();
     const Choices choices = report ? choicesOf(report) : Choices();
     Derived stages = derive(program, choices, Phase::Stages);

@@ -211,7 +211,7 @@ void checkConstantExperts(moe::LayerOp layer, Refuse refuse) {
                                          "; accepted: one of the two");
 }
 
-/// What one option asks of the others.
+/// One option's demands on the others.
 void checkTogether(moe::LayerOp layer, Refuse refuse) {
   const auto cannot = [&](const Twine &reason) {
     refuse("option_not_supported", reason);
@@ -361,7 +361,7 @@ void checkSinks(moe::LayerOp layer, Refuse refuse,
                             "follow them; accepted: one of the two"));
 }
 
-/// What a row of the catalog takes besides its name.
+/// The parameters of a catalog row.
 void checkParameters(moe::LayerOp layer, Refuse refuse) {
   const moe::RoutingAttr routing = layer.getRouting();
   const moe::ActivationAttr activation = layer.getActivation();

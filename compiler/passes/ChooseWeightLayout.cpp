@@ -44,7 +44,7 @@ moe::ActivateOp gatedReader(moe::GroupedMatmulOp matmul) {
   return {};
 }
 
-/// What matmuls read for a weight or its scales.
+/// The element type that matmuls read for a weight or its scales.
 Type elementAsRead(Value weight) {
   const Type element =
       cast<RankedTensorType>(weight.getType()).getElementType();
@@ -234,7 +234,7 @@ LogicalResult pack(moe::ProgramOp program) {
   for (auto order : program.getBody().getOps<moe::PackOrderOp>())
     builder.setInsertionPointAfter(order);
   for (BlockArgument weight : program.getBody().getArguments()) {
-    // What is packed already stays.
+    // A weight that is packed already stays.
     if (llvm::any_of(weight.getUsers(),
                      llvm::IsaPred<moe::PackOp, moe::PackOrderOp,
                                    moe::QuantizeWeightsOp>))

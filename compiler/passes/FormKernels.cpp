@@ -80,8 +80,8 @@ static StringRef fieldName(OpOperand &operand, const StageGroup &group) {
 
 /// The name of a result in the argument block of a kernel.
 static StringRef fieldName(OpResult result, const StageGroup &group) {
-  // Where every kernel routes for itself, the results of routing are written
-  // for the caller alone.
+  // If every kernel routes for itself, the results of routing are written for
+  // the caller alone.
   if (group.kind->routesItself)
     if (const StringRef name = optionalName(result); !name.empty())
       return name;

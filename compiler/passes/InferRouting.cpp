@@ -81,7 +81,7 @@ void infer(moe::LayerOp layer) {
   }
   const catalog::RoutingMethod *row =
       catalog::find(catalog::kRoutingMethods, method);
-  // What a method cannot do without needs no saying.
+  // A method's needs are not said.
   const bool bias = routing.getBias() || row->needs.contains("bias");
   if (row->needs.contains("weight_on_input"))
     layer.setApplyRouterWeightOnInput(true);

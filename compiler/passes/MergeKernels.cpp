@@ -142,7 +142,7 @@ struct MergeKernels : compiler::impl::MergeKernelsPassBase<MergeKernels> {
       sources[equal->first].append(its);
       for (moe::LaunchOp launch : uses)
         launch.setKernel(equal->first.getSymName());
-      // What was measured says more.
+      // A measured schedule says more.
       if (kernel.getScheduleAttr() &&
           kernel.getScheduleAttr().getSource() == "tuned") {
         equal->first.setScheduleAttr(kernel.getScheduleAttr());

@@ -126,7 +126,7 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
       if (!launch && !isa<moe::CollectiveOp>(op))
         return op.emitError() << "expected launches only, got a stage; run "
                                  "moe-form-kernels first";
-      // What a launch reads while the next one already runs outlives that one.
+      // Values that a launch reads while the next one runs outlive that one.
       auto next = dyn_cast_or_null<moe::LaunchOp>(op.getNextNode());
       int64_t last = index + (next && awaitedColumnTiles(next) > 0);
       for (Value operand : op.getOperands()) {

@@ -35,7 +35,7 @@ struct Transport {
 
 constexpr StringLiteral kGatherScatter = "allgather_reducescatter";
 
-/// What earlier versions of vLLM called a transport, and what became of it.
+/// A transport's name in earlier versions of vLLM, and what became of it.
 struct FormerTransport {
   StringRef name;
   StringRef successor;       ///< that does the same; "" if there is none
@@ -106,7 +106,7 @@ LogicalResult resolveCommunication(moe::LayerOp layer) {
                             "unknown all_to_all '" + name +
                                 "'; accepted: " + known);
   }
-  // What is the default anyway needs no saying.
+  // The default is not said.
   if (name == kGatherScatter)
     layer.removeAllToAllAttr();
   else

@@ -18,7 +18,7 @@
 
 namespace moec::catalog {
 
-/// What an activation applies to its gate, or to its one input.
+/// The function that an activation applies to its gate, or to its one input.
 struct ActivationFunction {
   std::string_view name;
   /// The C++ type without parameters; "" if the function always has some.

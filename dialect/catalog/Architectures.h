@@ -26,8 +26,8 @@ namespace moec::catalog {
 struct Architecture {
   std::string_view name; ///< as -arch= takes it
   int major, minor;
-  /// Where its cubins run: "major" (same major, minor not smaller), "family"
-  /// (the family of an `f` arch), "exact" (an `a` arch: itself alone).
+  /// The GPUs that run its cubins: "major" (same major, minor not smaller),
+  /// "family" (the family of an `f` arch), "exact" (an `a` arch: itself alone).
   std::string_view compatibility;
   int sharedPerBlock; ///< the most that a kernel may ask for, dynamic + static
   int sharedPerSm;

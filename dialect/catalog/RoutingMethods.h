@@ -125,8 +125,8 @@ constexpr bool areRoutingMethodsWhole() {
 }
 static_assert(areRoutingMethodsWhole());
 
-/// What an importer that knows a scoring function and flags, but no method,
-/// writes instead of a method; moe-infer-routing replaces it.
+/// Stands for a method where an importer knows a scoring function and flags
+/// alone; moe-infer-routing replaces it.
 inline constexpr std::string_view kAutoRouting = "auto";
 
 } // namespace moec::catalog

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Where the elements of an expert's w13 and w2, of their scales and of their
-// zero points lie in memory before they are packed. What stands here is all
-// that anyone knows about a layout.
+// The places in memory of the elements of an expert's w13 and w2, of their
+// scales and of their zero points, before they are packed. What stands here is
+// all that anyone knows about a layout.
 //
 //===----------------------------------------------------------------------===//
 
@@ -72,7 +72,8 @@ constexpr std::string_view withoutShared(std::string_view input) {
                                           : input;
 }
 
-/// Of an input of the layer, by its name: "w13", "w2_zero_point".
+/// The stored tensor of an input of the layer, by its name: "w13",
+/// "w2_zero_point".
 constexpr StoredTensor storedTensor(const StoredLayout &layout,
                                     std::string_view input) {
   input = withoutShared(input);

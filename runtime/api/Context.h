@@ -65,7 +65,7 @@ private:
                            const Symbols &symbols);
   /// A layer without its routing bias runs with given ids only.
   Result<void> checkRouting(const Layer &layer) const;
-  /// What a run writes shares no memory with what it reads, but for `out`.
+  /// Fails where a run would write memory that it reads, but for `out`.
   Result<void> checkOverlaps(const Symbols &symbols) const;
   Result<void> checkMemory(const Layer &layer, const Variant &variant,
                            const Symbols &symbols) const;

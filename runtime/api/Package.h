@@ -41,7 +41,7 @@ struct LoadOptions {
   std::string nvrtcPath;       ///< "": as findNvrtc() searches
 };
 
-/// What a load did, in milliseconds; the JSON is for moec-run and engines.
+/// The steps of a load, in milliseconds; the JSON is for moec-run and engines.
 struct LoadReport {
   double read = 0;       ///< folder to PackageFiles, hashes verified
   double driverOpen = 0; ///< dlopen of libcuda, once a process

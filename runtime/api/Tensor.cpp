@@ -57,7 +57,7 @@ bool mayBeBytes(const ElementType &type) {
   return type.bits < 8 || type.name == "f8E8M0FNU";
 }
 
-/// What a shape counts, where that is not plain.
+/// The unit of a shape, where that is not plain.
 std::string unitOf(const ElementType &type, bool areBytes) {
   if (areBytes)
     return " bytes";

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What a caller says of its memory, and the check against the manifest's value.
-// Kernels read memory as the manifest describes it and cannot see a mistake.
-// So every extent and every stride is compared before an address is taken.
+// A caller's description of its memory, and the check against the manifest's
+// value. Kernels read memory as the manifest describes it and cannot see a
+// mistake. So every extent and every stride is compared before an address is
+// taken.
 //
 //===----------------------------------------------------------------------===//
 

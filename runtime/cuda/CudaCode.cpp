@@ -282,7 +282,7 @@ CudaCode::load(const Manifest &manifest, const Target &target,
   for (size_t i = 0; i < target.variants.size(); ++i) {
     const Variant &variant = target.variants[i];
     auto steps = code->resolve(variant.launches);
-    // What some GPUs alone take, another variant serves, too.
+    // Another variant serves what only some GPUs take.
     if (!steps && variant.minSms > 0 &&
         steps.error().code == ErrorCode::DeviceLimit) {
       code->unfit[i] = steps.error().message;

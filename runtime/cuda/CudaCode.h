@@ -102,7 +102,7 @@ public:
                       std::byte *block, cuda::CUstream stream,
                       bool overlap) const;
 
-  /// What the driver says of a kernel, by index into Target::kernels.
+  /// The driver's numbers of a kernel, by index into Target::kernels.
   struct Resources {
     int registers = 0; ///< of a thread
     int localBytes = 0;

@@ -73,8 +73,8 @@ struct CUexecAffinityParam {
   unsigned smCount = 0;
 };
 
-/// What a context may use of a device; of SMs, their number stands first. As
-/// large as a later driver may want.
+/// The part of a device that a context may use; of SMs, their number stands
+/// first. As large as a later driver may want.
 struct CUdevResource {
   int type = 0;
   unsigned char padding[92] = {};

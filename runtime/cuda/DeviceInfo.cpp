@@ -56,7 +56,7 @@ Result<DeviceInfo> moec::runtime::readDeviceInfo(const CudaDriver &driver,
 int64_t moec::runtime::smsOfContext(const CudaDriver &driver, CUcontext context,
                                     int64_t smsOfDevice) {
   int64_t sms = smsOfDevice;
-  // What a driver does not know or the device does not have limits nothing.
+  // An affinity that the driver or the device does not have limits nothing.
   CUexecAffinityParam affinity;
   if (driver.ctxGetExecAffinity &&
       driver.ctxGetExecAffinity(&affinity, kAffinitySmCount) == kSuccess &&

@@ -28,7 +28,7 @@ namespace {
 constexpr std::array<const char *, 4> kNumbers = {"alpha", "beta",
                                                   "linear_beta", "limit"};
 
-/// What a layer says nothing of; a limit of 0 is none.
+/// The numbers that a layer does not give; a limit of 0 is none.
 struct Defaults {
   static constexpr float kAlpha = 1, kBeta = 0, kLinearBeta = 0, kLimit = 0;
 };

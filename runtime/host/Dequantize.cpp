@@ -33,7 +33,7 @@ Result<void> stages::dequantize(KernelRun &run) {
         groupRows, groupColumns);
   RowCount count = TRY(countRows(run));
   int64_t columns = TRY(run.columnsOf("input"));
-  // What the grid lacks stays as it was.
+  // Elements beyond the grid stay as they were.
   const int64_t covered = run.ctas() * run.kernel.threads * kWidth;
   const int64_t rows = std::min(count.rows, (covered + columns - 1) / columns);
   const int64_t group = groupColumns == -1 ? columns : groupColumns;

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Where no engine multiplies the codes of activations, these are quantized and
-// dequantized at once.
+// Activations whose codes no engine multiplies are quantized and dequantized at
+// once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,8 @@
 
 namespace moec::host {
 
-/// What a stage's `emulates`, `scale_rule` and `second_per_row` say.
+/// The emulation that a stage's `emulates`, `scale_rule` and `second_per_row`
+/// say.
 class Emulation {
 public:
   static Result<Emulation> read(const KernelRun &run);

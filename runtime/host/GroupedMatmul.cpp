@@ -37,8 +37,8 @@ static float dot(const float *a, const float *b, int64_t count) {
   return sums[0];
 }
 
-/// What codes are less, where there is no zero point: integers of 4 bits have
-/// no sign.
+/// The number to subtract from codes without a zero point: integers of 4 bits
+/// have no sign.
 static float middleOf(Storage storage) {
   return storage == Storage::I4 ? 8 : 0;
 }
@@ -48,7 +48,7 @@ namespace {
 /// The scales of both operands, or of the weight alone: which lies where.
 struct Scales {
   View lhs, rhs, second, zeroPoint;
-  /// Of both operands; of the weight alone.
+  /// Scales of both operands are given; of the weight alone.
   bool given = false, ofWeights = false;
   bool twoDimensions = false;
   int64_t lhsRows = 0, lhsColumns = 0; ///< that share a scale

@@ -113,7 +113,7 @@ bool KernelRun::hasAttribute(const std::string &attribute) const {
   return stage->attributes->contains(attribute);
 }
 
-/// What does not fit 64 bits is more than there is of anything.
+/// A product that does not fit 64 bits is more than there is of anything.
 static int64_t multiply(int64_t a, int64_t b) {
   int64_t product = 0;
   return __builtin_mul_overflow(a, b, &product)
@@ -199,8 +199,8 @@ Result<View> KernelRun::view(const std::string &name,
   if (address == 0)
     return view;
 
-  // Where the kernel is told the element type or the row stride of this run,
-  // take it from there as the kernel does.
+  // A kernel that is told the element type or the row stride of this run takes
+  // it from there, and so does this.
   view.storage = storageOf(value->elementTypes.front());
   view.rowStride = TRY(rowStride(*value, symbols));
   if (value->shape.size() != 2)

@@ -224,8 +224,8 @@ Result<RowCount> countRows(KernelRun &run);
 Result<View> readOrder(KernelRun &run, int64_t first, int64_t count,
                        int64_t columns);
 
-/// Where gate and up rows stand: `interleave` of each in turn as packed (0: as
-/// stored), and as stored one behind the other or in turn.
+/// The places of gate and up rows: `interleave` of each in turn as packed (0:
+/// as stored), and as stored one behind the other or in turn.
 struct RowOrder {
   int64_t size = 0; ///< gate and up together
   int64_t interleave = 0;
@@ -234,8 +234,7 @@ struct RowOrder {
 
   struct Row {
     int64_t stored = 0;
-    /// Of what is kept for all gates and for all ups: which of the two, and the
-    /// number in it.
+    /// The part, gates or ups, and the number in it.
     int64_t part = 0, index = 0;
     int64_t packed = 0;
   };

@@ -107,7 +107,7 @@ Result<View> moec::host::readOrder(KernelRun &run, int64_t first, int64_t count,
   return order;
 }
 
-/// Where each sorted row goes: to its pair where the stage has `rows`.
+/// The place of each sorted row: to its pair where the stage has `rows`.
 static Result<std::vector<int64_t>> readPlaces(KernelRun &run, int64_t rows) {
   View pairs = TRY(run.operand("rows", 1, rows));
   std::vector<int64_t> places(static_cast<size_t>(rows));

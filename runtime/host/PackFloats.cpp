@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Of weights that are stored as floats: pack_scales makes a number of each
-// group (the scale of scales, the scale or the zero point), pack_codes the
+// Stages of weights that are stored as floats: pack_scales makes a number of
+// each group (the scale of scales, the scale or the zero point), pack_codes the
 // codes by these, in the order that kernels read.
 //
 //===----------------------------------------------------------------------===//

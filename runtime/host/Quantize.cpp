@@ -32,7 +32,7 @@ namespace {
 /// Threads of a kernel that share a group of columns.
 constexpr int64_t kLanesPerGroup = 16;
 
-/// Those that share a row: at most 16 columns each, up to 256 threads.
+/// Threads that share a row: at most 16 columns each, up to 256 threads.
 int64_t threadsPerRow(int64_t columns) {
   int64_t threads = 32;
   while (threads < 256 && threads * 16 < columns)
@@ -217,7 +217,7 @@ static Result<void> runEmulated(KernelRun &run) {
   Emulation emulation = TRY(Emulation::read(run));
   RowCount count = TRY(countRows(run));
   int64_t columns = TRY(run.columnsOf("input"));
-  // What the grid lacks stays as it was.
+  // Rows beyond the grid stay as they were.
   const int64_t ctas = quantizingCtas(run, count.rows);
   const int64_t unit = emulation.unit();
   const int64_t units = (columns + unit - 1) / unit;
@@ -279,7 +279,7 @@ Result<void> stages::quantize(KernelRun &run) {
   int64_t group = groupColumns < 1 ? columns : groupColumns;
   int64_t groups = (columns + group - 1) / group;
   int64_t rows = count.rows;
-  // What the grid lacks is not quantized.
+  // Rows beyond the grid are not quantized.
   int64_t ctas = quantizingCtas(run, rows);
   int64_t threads = run.kernel.threads;
   if (ofTensor)

@@ -184,7 +184,7 @@ private:
     }
     std::vector<bool> isOut;
     if (method.groups > 0) {
-      // Of the groups: worth their best key, with a bias their two best.
+      // A group is worth its best key, with a bias its two best.
       std::vector<uint32_t> worth(method.groups);
       for (int64_t g = 0; g < method.groups; ++g) {
         std::vector<uint32_t> own(keys.begin() + g * method.groupSize(),
@@ -219,7 +219,7 @@ private:
     }
   }
 
-  /// What the k-th of a sparse mixer is worth: its share of those that are left
+  /// The weight of the k-th of a sparse mixer: its share of those that are left
   /// and near it.
   float share(const std::vector<float> &logits, const int32_t *ids, int64_t k) {
     const float best = logits[ids[k]];

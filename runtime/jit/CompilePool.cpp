@@ -117,7 +117,7 @@ Result<std::string> moec::runtime::compileKernelToPtx(const PackageFiles &files,
 // How many at once
 //===----------------------------------------------------------------------===//
 
-/// What one compilation of a large kernel may need, generously.
+/// The memory that one compilation of a large kernel may need, generously.
 static constexpr int64_t kBytesPerCompile = int64_t(400) << 20;
 
 /// MemAvailable of /proc/meminfo in bytes; nullopt where there is none.

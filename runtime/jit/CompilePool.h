@@ -38,8 +38,8 @@ struct CompileSettings {
   /// Make PTX for the emulator in place of cubins. Cubins of a package do not
   /// serve it.
   bool ptx = false;
-  /// Of waits inside of kernels, in milliseconds; 0: none. Cubins of a package
-  /// have none, so that others are compiled.
+  /// The deadline of waits inside of kernels, in milliseconds; 0: none. Cubins
+  /// of a package have none, so that others are compiled.
   int64_t spinDeadline = 0;
 };
 
@@ -50,7 +50,7 @@ struct CompiledKernel {
   double compileMilliseconds = 0;
 };
 
-/// What happened, for reports.
+/// The numbers of a compilation, for reports.
 struct CompileSummary : CompilersUsed {
   double compileMilliseconds = 0; ///< wall time of the whole step
   int jobs = 1;

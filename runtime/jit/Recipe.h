@@ -49,7 +49,7 @@ struct Recipe {
   std::string key() const;
 };
 
-/// What a compilation gives.
+/// The result of a compilation.
 struct Cubin {
   std::string bytes;
   std::string log; ///< NVRTC's, "" when it had nothing to say

@@ -142,8 +142,8 @@ Result<BoundValue> moec::bindValue(const Value &value, const Symbols &symbols,
                                 fmt::join(value.elementTypes, " or "),
                                 elementType));
   int64_t own = TRY(rowStride(value, symbols));
-  // What comes in several types is read element by element: each needs its own
-  // size.
+  // A value that comes in several types is read element by element: each needs
+  // its own size.
   const int64_t alignment =
       value.elementTypes.size() > 1
           ? std::min(value.alignment, (type->bits + 7) / 8)

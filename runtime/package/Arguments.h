@@ -74,7 +74,7 @@ size_t valueCount(const Manifest &manifest, const Target &target);
 const Value &valueAt(const Manifest &manifest, const Target &target,
                      size_t index);
 
-/// What the fields of an argument block are filled from.
+/// The sources of the fields of an argument block.
 struct ArgumentSources {
   std::span<const BoundValue> values; ///< by valueIndex
   Symbols symbols;                    ///< with `experts` in a pack step

@@ -9,8 +9,8 @@
 // size and what others call them. Everything else about a type (its rounding,
 // its largest value) belongs to those who compute with it.
 //
-// Where a caller chooses the type at each run, a kernel is told the code of it:
-// the number of its row. Generated kernels assert that the templates' codes
+// If a caller chooses the type at each run, a kernel is told its code: the
+// number of its row. Generated kernels assert that the templates' codes
 // (moe::ElementCode) are these.
 //
 //===----------------------------------------------------------------------===//

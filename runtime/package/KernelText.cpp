@@ -113,8 +113,8 @@ private:
     return std::string_view(text).substr(at, end - at);
   }
 
-  /// What follows a `#`, which may be a directive or make a string of a macro's
-  /// parameter.
+  /// Checks the text behind a `#`, which may be a directive or make a string of
+  /// a macro's parameter.
   Result<void> checkDirective(size_t at) {
     size_t begin = skipBlanks(at + 1);
     std::string_view word = wordAt(begin);

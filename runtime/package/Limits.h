@@ -19,8 +19,8 @@
 
 namespace moec {
 
-/// What an operand of a matmul stays below: its pieces of 16 bytes are counted
-/// in 32 bits.
+/// The bound of an operand of a matmul, in bytes: its pieces of 16 bytes are
+/// counted in 32 bits.
 inline constexpr int64_t kOperandBytes = int64_t(16) << 32;
 
 /// Pairs of a token and an expert at most: below 2^31, also when they are

@@ -188,7 +188,7 @@ struct Launch {
   std::optional<Collective> collective;
 };
 
-/// Where a workspace value lies during the launches that need it.
+/// The place of a workspace value during the launches that need it.
 struct Region {
   std::string value;
   Expression offset; ///< a multiple of the value's alignment

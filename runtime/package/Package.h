@@ -34,7 +34,7 @@ struct PackageFiles {
 
 inline constexpr std::string_view kManifestFile = "manifest.json";
 
-/// Where a header that kernels include as `name` lies in the package:
+/// The place in the package of a header that kernels include as `name`:
 /// "include/<name>", so that `-I include` serves tools.
 std::string headerPath(std::string_view name);
 
@@ -87,7 +87,7 @@ writeShares(Shares shares, const std::string &folder,
 Result<const Target *> selectTarget(const Manifest &manifest,
                                     int64_t computeMajor, int64_t computeMinor);
 
-/// What a device can do, as cuDeviceGetAttribute says.
+/// The limits of a device, as cuDeviceGetAttribute says.
 struct DeviceLimits {
   std::string name; ///< for messages
   int64_t computeMajor = 0, computeMinor = 0;

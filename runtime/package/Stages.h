@@ -102,7 +102,8 @@ inline constexpr StageKind kStageKinds[] = {
                    "block_rows:integer pairs:integer~ emulates:string~ "
                    "scale_rule:string~ "
                    "second_per_row:boolean~"},
-    // What codes of x stand for; a second scale of all or of each row.
+    // The numbers that codes of x stand for; a second scale of all or of each
+    // row.
     {.op = "dequantize",
      .operands = "input scale second_scale? expert_num_tokens?",
      .results = "data",
@@ -212,9 +213,9 @@ inline constexpr StageKind kStageKinds[] = {
      .operands = "source",
      .results = "destination",
      .attributes = "columns:integer group:integer"},
-    // Of weights that are stored as floats. number: second_scale, scale or
-    // zero_point, of each group; -1 stands for the whole extent of one of the
-    // parts, whose rows alternate or follow each other.
+    // Numbers of weights that are stored as floats. number: second_scale, scale
+    // or zero_point, of each group; -1 stands for the whole extent of one of
+    // the parts, whose rows alternate or follow each other.
     {.op = "pack_scales",
      .operands = "source scale? second_scale?",
      .results = "destination",

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What ManifestJson.cpp cannot see: names that resolve, sizes that fit, roles
-// that make sense. ValidateKernels.cpp looks at kernels, argument blocks,
+// Checks what ManifestJson.cpp cannot see: names that resolve, sizes that fit,
+// roles that make sense. ValidateKernels.cpp looks at kernels, argument blocks,
 // stages and tensor maps; ValidateVariants.cpp at launches, workspace, pack and
 // state. Runs at load and before a package is written.
 //

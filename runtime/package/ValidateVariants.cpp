@@ -324,7 +324,7 @@ Result<void> Checker::checkPack(const std::string &path, const Target &target,
                 pack.result);
   if (pack.from.empty())
     return fail(path + ".from", "expected at least one stored weight");
-  // What follows the first may be what an earlier entry has made of it.
+  // Values behind the first may be results of earlier entries.
   for (size_t i = 0; i < pack.from.size(); ++i)
     if (roleOf(pack.from[i]) != ValueRole::StoredWeight &&
         (i == 0 || !made.contains(pack.from[i])))

@@ -66,7 +66,7 @@ Result<Descriptor> openRegularAt(const Descriptor &folder,
                                  const std::string &path,
                                  const std::string &shown);
 
-/// What is left to read of a regular file; more than `mostBytes` are an error.
+/// Reads the rest of a regular file; more than `mostBytes` are an error.
 Result<std::string> readAll(const Descriptor &file, uint64_t mostBytes,
                             const std::string &shown);
 

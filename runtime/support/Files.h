@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// What packages, the cache and dumps need of a file system: whole files, writes
-// that are there wholly or not at all, folders that appear by one rename. Every
+// Packages, the cache and dumps need of a file system: whole files, writes that
+// are there wholly or not at all, folders that appear by one rename. Every
 // error has code FileSystem and says what was tried, the path and the system's
 // reason ("No space left on device" among them).
 //

@@ -78,7 +78,7 @@ std::string reasonOf(std::string_view message) {
         next == std::string_view::npos ? "" : token.substr(next);
     token = token.substr(0, next);
     token.remove_suffix(token.ends_with('\'') ? 1 : 0);
-    // What is wrong stands at the token's end.
+    // The fault stands at the token's end.
     constexpr size_t kTail = 24;
     bool cut = token.size() > kTail;
     if (cut)
@@ -146,7 +146,7 @@ public:
 
   bool parse_error(size_t position, const std::string &token,
                    const nlohmann::detail::exception &error) override {
-    // Of the two kinds, the other is a number beyond the range of doubles.
+    // The other of the two kinds is a number beyond the range of doubles.
     constexpr int kOutOfRange = 406;
     if (error.id == kOutOfRange)
       return failRange(token);

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Where flock does not work, nothing is taken for abandoned.
+// No folder is taken for abandoned if flock does not work.
 //
 //===----------------------------------------------------------------------===//
 

@@ -23,7 +23,7 @@ using namespace moec::weights;
 
 namespace {
 
-/// What is loaded in one go: of gates and ups, of downs, or of the router.
+/// The part that is loaded in one go: gates and ups, downs, or the router.
 Part takerOf(Part part) {
   return part == Part::Down || part == Part::Routing ? part : Part::Gate;
 }
@@ -240,7 +240,7 @@ std::string WeightLoader::schemeOfScales(const Found &found) const {
   return "quant_config of the checkpoint's scheme";
 }
 
-/// What would take a tensor of this kind.
+/// The value that would take a tensor of this kind.
 std::string WeightLoader::takerFor(const Found &found, bool quantize) const {
   const TensorRole &role = found.parsed.role;
   const bool isOfCodes =
@@ -299,7 +299,7 @@ Error WeightLoader::untaken(std::string_view name, std::string_view what,
                  checkpoint.path(), name, what, shape.name, accepted, leftOut);
 }
 
-/// Of a role that no value takes: whether it may be left out.
+/// Fails unless a role that no value takes may be left out.
 Result<void> WeightLoader::checkUntaken(const Found &found, bool quantize) {
   const TensorRole &role = found.parsed.role;
   const std::string &codes = takerOf(role.part) == Part::Down

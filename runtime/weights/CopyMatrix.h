@@ -61,12 +61,12 @@ enum class NumberRule {
   PositiveScale ///< finite and above 0; does not become 0
 };
 
-/// Of a type as safetensors spells it to a manifest's element type; `packed`:
-/// elements may hold several codes.
+/// The conversion of a type as safetensors spells it to a manifest's element
+/// type; `packed`: elements may hold several codes.
 Conversion conversionOf(std::string_view type, std::string_view element,
                         bool packed);
 
-/// Of a type as safetensors spells it.
+/// The storage of a type as safetensors spells it.
 host::Storage storageOfType(std::string_view type);
 
 /// Both have as many rows and columns. `inverse`: what is stored is one over

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Where a checkpoint has gates and ups apart each has its g_idx; they multiply
+// Gates and ups that a checkpoint stores apart have a g_idx each; they multiply
 // the same x, and must agree. A layer without group_index takes those alone
 // that say nothing new.
 //
@@ -21,7 +21,7 @@
 using namespace moec;
 using namespace moec::weights;
 
-/// What is wrong with the groups of one expert's columns, or "".
+/// The fault of the groups of one expert's columns, or "".
 static std::string problemOf(std::span<const int32_t> index, int64_t group) {
   const auto columns = int64_t(index.size());
   const int64_t groups = (columns + group - 1) / group;

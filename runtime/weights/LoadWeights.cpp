@@ -238,7 +238,7 @@ Result<void> WeightLoader::loadInputScales(const Wanted &wanted,
   return {};
 }
 
-/// What belongs to the layer, not to an expert.
+/// Loads what belongs to the layer, not to an expert.
 Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
                                        std::span<std::byte> to) const {
   const auto it = tensors.find({false, kAllExperts, Part::Routing, kind});

@@ -83,7 +83,7 @@ private:
     std::string name;
     TensorName parsed;
   };
-  /// What is copied to where.
+  /// A copy: from where, and to where.
   struct Piece;
   /// An expert's rows and columns in a tensor.
   struct Source {
@@ -131,7 +131,7 @@ private:
                    const Wanted &wanted) const;
   /// Verifies scales of activations that no value takes.
   Result<void> checkLeftOutScale(const Found &found) const;
-  /// Of the checkpoint, or made of it.
+  /// A tensor of the checkpoint, or one made of it.
   Result<const StoredTensor *> tensorOf(const Found &found) const;
   Result<void> loadExperts(const Wanted &wanted, std::span<std::byte> to,
                            const ExpertRange &range) const;

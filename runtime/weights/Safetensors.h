@@ -80,8 +80,8 @@ public:
   const std::map<std::string, std::string, std::less<>> &names() const {
     return files;
   }
-  /// Of the files that are open: that each tensor whose name `isAsked` wants is
-  /// known by that name, and in that file.
+  /// Checks that each tensor whose name `isAsked` wants is known by that name
+  /// in the open files, and in that file.
   Result<void>
   checkNames(const std::function<bool(std::string_view)> &isAsked) const;
   /// Opens the tensor's file if it is not open yet.

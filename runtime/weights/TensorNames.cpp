@@ -98,7 +98,8 @@ constexpr LayerWord kLayerWords[] = {
     {"tid2eid", "", Kind::HashTable},
 };
 
-/// What a router's linear layer has. Its product, the logits, is an input.
+/// The tensors of a router's linear layer. Its product, the logits, is an
+/// input.
 constexpr std::string_view kOfRouter[] = {"weight",
                                           "bias",
                                           "weight_scale",
@@ -116,7 +117,7 @@ constexpr std::string_view kOfRouter[] = {"weight",
                                           "g_idx",
                                           "weight_g_idx",
                                           "scale"};
-/// What of an expert says nothing that a layer does not say.
+/// A tensor of an expert that says nothing that a layer does not say.
 struct IrrelevantWord {
   std::string_view word, reason;
 };
@@ -314,7 +315,7 @@ std::optional<LayerWords> readLayer(std::string_view name) {
   return std::nullopt;
 }
 
-/// Of the words behind the layer's number.
+/// The place that the words behind the layer's number say.
 std::optional<Place> placeOf(Words words) {
   for (size_t i = 0; i + 1 < words.size(); ++i) {
     if (isOne(words[i], kShared))

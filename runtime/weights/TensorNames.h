@@ -53,7 +53,7 @@ enum class Kind {
 
 inline constexpr int64_t kAllExperts = -1;
 
-/// What a tensor is; tensors of one name's words are one role.
+/// The role of a tensor; tensors of one name's words are one role.
 struct TensorRole {
   bool shared = false;          ///< of a shared expert
   int64_t expert = kAllExperts; ///< or all in one tensor
@@ -91,7 +91,7 @@ std::optional<TensorName> readTensorName(std::string_view name);
 /// expert's number; role.expert tells kAllExperts from the rest.
 std::vector<std::string> namesOf(const TensorRole &role);
 
-/// Where in an MoE layer a tensor stands whose role is not known.
+/// The place in an MoE layer of a tensor whose role is not known.
 enum class Place {
   Experts,
   SharedExperts,

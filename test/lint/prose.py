@@ -9,9 +9,6 @@
 
 A sentence of a document has at most 35 words. Code blocks are skipped. A table's cell and a list's item are texts of their
 own. A code span is one word, and so is a list of code spans.
-
-prose_allowed.txt holds the number of findings of each file that is not mended yet. A file has exactly that many. --fix writes the list
-anew. It refuses when the total would grow.
 """
 
 import io
@@ -22,9 +19,8 @@ import tokenize
 from lintlib import CPP, Finding, main, read_lines
 
 MOST_WORDS = 35
-# Tablegen, `moec list` and bench/run/summarize.py print these.
-GENERATED = ("docs/generated/", "bench/results/2")
-ALLOWED = "test/lint/prose_allowed.txt"
+# Tablegen, `moec list`, bench/run/summarize.py and counters_note.py print these.
+GENERATED = ("docs/generated/", "bench/results/2", "bench/notes/counters-")
 
 FENCE = re.compile(r"^\s*(```+)")
 ITEM = re.compile(r"^\s*(?:[-*●○]|\d+\.)\s+")
@@ -153,40 +149,10 @@ def look(root, path):
     return () if path.startswith(GENERATED) else check_document(root, path)
 
 
-def read_allowed(root):
-    """{path: count} of the list; a line is 'count path'."""
-    file = root / ALLOWED
-    lines = file.read_text().splitlines() if file.exists() else []
-    rows = (line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
-    return {path: int(count) for count, path in rows}
-
-
-def write_allowed(root, found):
-    head = "# Findings of prose.py that are not mended yet, by file; prose.py --fix lowers the counts.\n"
-    (root / ALLOWED).write_text(head + "".join(f"{len(each)} {path}\n" for path, each in sorted(found.items())))
-
-
-def check(root, files, options):
-    allowed = read_allowed(root)
-    found = {path: findings for path in files if (findings := list(look(root, path)))}
-    if options.fix:
-        total, before = sum(map(len, found.values())), sum(allowed.values())
-        if total > before:
-            yield Finding(ALLOWED, 1, f"it would grow from {before} to {total}: mend what is new")
-        else:
-            write_allowed(root, found)
-        return
-    for path, findings in found.items():
-        if len(findings) > allowed.get(path, 0):
-            yield from findings
-    for path, count in sorted(allowed.items()):
-        if len(found.get(path, ())) != count:
-            yield Finding(ALLOWED, 1, f"{path} has {len(found.get(path, ()))} findings, not {count}; test/lint/prose.py --fix")
-
-
-def add_options(parser):
-    parser.add_argument("--fix", action="store_true", help="write prose_allowed.txt anew")
+def check(root, files):
+    for path in files:
+        yield from look(root, path)
 
 
 if __name__ == "__main__":
-    sys.exit(main(check, add_options))
+    sys.exit(main(check))

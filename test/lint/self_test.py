@@ -273,18 +273,6 @@ class Prose(LintTest):
         }
         self.green("prose.py", tree)
 
-    def test_allowed(self):
-        source = "// What it is.\nint x;\n// Of it.\n"
-        tree = {"runtime/A.h": source, "test/lint/prose_allowed.txt": "2 runtime/A.h\n"}
-        self.green("prose.py", tree)
-        self.red("prose.py", dict(tree, **{"runtime/A.h": source * 2}), "runtime/A.h:1: a comment begins with 'What'")
-        self.red("prose.py", dict(tree, **{"runtime/A.h": "// What\n"}), "runtime/A.h has 1 findings, not 2")
-
-    def test_list_does_not_grow(self):
-        tree = {"runtime/A.h": "// What\n\n// Of\n", "test/lint/prose_allowed.txt": "1 runtime/A.h\n"}
-        self.red("prose.py", tree, "it would grow from 1 to 2", "--fix")
-        self.green("prose.py", dict(tree, **{"runtime/A.h": "// What\n"}), "--fix")
-
 
 class Layering(LintTest):
     def test_runtime_that_knows_the_compiler(self):
