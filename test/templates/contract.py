@@ -13,7 +13,7 @@ import compile as nvrtc
 FOLDER = pathlib.Path(__file__).resolve().parent / "configs"
 MATMUL = "moe/matmul/"
 WGMMA = ("atom/wgmma.cuh", "accumulator/warpgroup.cuh")
-MMA_SYNC = ("atom/mma_sync.cuh", "accumulator/sums.cuh")
+MMA_SYNC = ("atom/mma_sync.cuh", "accumulator/warp.cuh", "accumulator/sums.cuh")
 # A Config, the engine that it gets, and the files of that engine's atom and accumulator. What else the Config needs for its engine is
 # checked later.
 ENGINES = [
@@ -50,6 +50,8 @@ def main():
     for config, engine, files in ENGINES:
         text = (FOLDER / f"{config}.cu").read_text(encoding="utf-8")
         text = re.sub(r"using Mma = [^;]*;", f"using Mma = moe::mma::{engine};", text)
+        if engine.endswith("true>"):  # sums that are promoted have scales
+            text = text.replace("moe::quant::None", "moe::quant::Fp8Block")
 
         def first_error(changed):
             """The first error where some headers are others."""

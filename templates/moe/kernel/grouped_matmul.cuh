@@ -43,6 +43,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/types.cuh"
 #include "moe/matmul/contract.cuh"
+#include "moe/matmul/feed/scales.cuh"
 #include "moe/matmul/feed/weight_loader.cuh"
 #include "moe/matmul/roles/grid.cuh"
 #include "moe/matmul/roles/produce_consume.cuh"
@@ -100,7 +101,8 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
     static_assert(Config::kThreads ==
                       32 * Schedule::kWarpsM * Schedule::kWarpsN,
                   "kThreads must be 32 * kWarpsM * kWarpsN");
-    static_assert(checkGridEngine<typename Config::Mma, Schedule>());
+    static_assert(checkGridEngine<typename Config::Mma, Schedule,
+                                  ScaleLayout<Config>::kScaled>());
   }
   static_assert(kSame<typename Config::Input, typename Config::Mma::Input> &&
                     (kSame<typename Config::Input, typename Config::Weight> ||

@@ -88,8 +88,24 @@ template <class Mma, int kTokens> constexpr bool checkWarpgroupEngine() {
   return true;
 }
 
-/// An engine whose warps form a grid, for roles/grid.cuh.
-template <class Mma, class Schedule> constexpr bool checkGridEngine() {
+/// The sums of a thread whose tokens are rows, where they have scales: the
+/// thread's different rows and columns (feed/scales.cuh).
+template <class Sums> constexpr bool checkScaledFragment() {
+  MOE_REQUIRE_VALUE(Sums, kWarpN, "weight rows of a warp");
+  MOE_REQUIRE_VALUE(Sums, kRows, "different rows of a thread's sums");
+  MOE_REQUIRE_VALUE(Sums, kColumns, "different columns");
+  MOE_REQUIRE_CALL(Sums, heldRow(0), "each of the rows");
+  MOE_REQUIRE_CALL(Sums, heldCol(0), "each of the columns");
+  MOE_REQUIRE_CALL(Sums, firstHeldCol(), "the first column");
+  MOE_REQUIRE_CALL(Sums, rowSlot(0), "which of the rows sum i is in");
+  MOE_REQUIRE_CALL(Sums, colSlot(0), "which of the columns");
+  return true;
+}
+
+/// An engine whose warps form a grid, for roles/grid.cuh. kScaled: its sums
+/// have scales.
+template <class Mma, class Schedule, bool kScaled>
+constexpr bool checkGridEngine() {
   static_assert(
       requires { typename Mma::template Worker<Schedule>; },
       "Mma lacks the type Worker<Schedule> (sums of a warp, its operands, and "
@@ -110,6 +126,8 @@ template <class Mma, class Schedule> constexpr bool checkGridEngine() {
           worker.load(operands, 0u, 0u, 0);
         }, "Worker lacks load(operands, lhs, rhs, step) (reads the operands of "
            "a step out of shared memory)");
+    if constexpr (kScaled)
+      static_assert(checkScaledFragment<Worker>());
     static_assert(
         requires(Worker &worker, const Operands &operands) {
           worker.multiply(operands);

@@ -19,7 +19,7 @@
 #include "moe/core/ptx.cuh"
 #include "moe/core/swizzle.cuh"
 #include "moe/core/types.cuh"
-#include "moe/matmul/accumulator/sums.cuh"
+#include "moe/matmul/accumulator/warp.cuh"
 
 namespace moe::mma {
 
@@ -38,46 +38,29 @@ struct MmaSync {
   static_assert(!kNative || kSame<Input, e4m3>,
                 "a native multiply is one of e4m3");
 
-  /// One warp's share of a tile: operand fragments, sums, and the Fragment that
-  /// an epilogue reads.
+  /// One warp's share of a tile: the operands of a step, and the multiplies
+  /// that add to its sums.
   template <class Schedule>
-  struct Worker : Sums<Schedule::kTileM * Schedule::kTileN /
-                           (Schedule::kWarpsM * Schedule::kWarpsN * 32),
-                       kPromoted, typename SumOf<Input>::Type> {
-    static constexpr int kWarpM = Schedule::kTileM / Schedule::kWarpsM;
-    static constexpr int kWarpN = Schedule::kTileN / Schedule::kWarpsN;
-    static constexpr int kMs = kWarpM / 16;
-    static constexpr int kNs = kWarpN / 8;
-    static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0 &&
-                      kWarpM * Schedule::kWarpsM == Schedule::kTileM &&
-                      kWarpN * Schedule::kWarpsN == Schedule::kTileN,
-                  "a warp's share must be whole 16 x 16 blocks");
+  struct Worker : WarpSums<Schedule, kPromoted, typename SumOf<Input>::Type> {
+    using Base = WarpSums<Schedule, kPromoted, typename SumOf<Input>::Type>;
+    using Share = WarpShare<Schedule>;
     using Layout = Swizzle<Schedule::kTileK *int(sizeof(Input))>;
     static constexpr int kRowBytes = Schedule::kTileK * int(sizeof(Input));
 
-    static constexpr int kSize = kMs * kNs * 4;
-    static constexpr int kRun = 2;
-    static constexpr bool kTokensAreColumns = false;
-    static constexpr int kRows = kMs * 2;
-
     /// The operands of one step along k.
     struct Operands {
-      unsigned lhs[kMs][4];
-      unsigned rhs[kNs / 2][4];
+      unsigned lhs[Base::kMs][4];
+      unsigned rhs[Base::kNs / 2][4];
     };
 
     unsigned lhsOffset, rhsOffset; ///< of this lane's matrix row, step 0
-    int firstRow, firstCol;        ///< of this lane's sums
 
     __device__ __forceinline__ explicit Worker(int thread) {
       int warp = thread / 32, lane = thread % 32;
-      int warpM = warp / Schedule::kWarpsN * kWarpM;
-      int warpN = warp % Schedule::kWarpsN * kWarpN;
-      lhsOffset = Layout::offset(warpM + lane % 16, lane / 16);
-      rhsOffset =
-          Layout::offset(warpN + lane % 8 + lane / 16 * 8, lane / 8 % 2);
-      firstRow = warpM + lane / 4;
-      firstCol = warpN + lane % 4 * 2;
+      int m = Share::firstM(warp), n = Share::firstN(warp);
+      lhsOffset = Layout::offset(m + lane % 16, lane / 16);
+      rhsOffset = Layout::offset(n + lane % 8 + lane / 16 * 8, lane / 8 % 2);
+      this->place(m, n, lane);
     }
 
     /// Reads the operands of `step` of the tiles at the shared addresses. A
@@ -87,21 +70,21 @@ struct MmaSync {
       unsigned lhsLane = lhs + (lhsOffset ^ unsigned(step * 32));
       unsigned rhsLane = rhs + (rhsOffset ^ unsigned(step * 32));
 #pragma unroll
-      for (int m = 0; m < kMs; ++m)
+      for (int m = 0; m < Base::kMs; ++m)
         ptx::loadMatrices(operands.lhs[m], lhsLane + m * 16 * kRowBytes);
 #pragma unroll
-      for (int n = 0; n < kNs / 2; ++n)
+      for (int n = 0; n < Base::kNs / 2; ++n)
         ptx::loadMatrices(operands.rhs[n], rhsLane + n * 16 * kRowBytes);
     }
 
     __device__ __forceinline__ void multiply(const Operands &operands) {
 #pragma unroll
-      for (int m = 0; m < kMs; ++m)
+      for (int m = 0; m < Base::kMs; ++m)
 #pragma unroll
-        for (int column = 0; column < kNs; ++column) {
+        for (int column = 0; column < Base::kNs; ++column) {
           // Back and forth, so that neighbours share an operand register.
-          int n = m % 2 ? kNs - 1 - column : column;
-          auto *block = this->sums + (m * kNs + n) * 4;
+          int n = m % 2 ? Base::kNs - 1 - column : column;
+          auto *block = this->block(m, n);
           const unsigned *rhs = operands.rhs[n / 2] + n % 2 * 2;
           if constexpr (kSame<Input, bf16>)
             ptx::multiplyBfloat(block, operands.lhs[m], rhs[0], rhs[1]);
@@ -113,25 +96,6 @@ struct MmaSync {
             ptx::multiplyE4m3<kNative>(block, operands.lhs[m], rhs[0], rhs[1]);
         }
     }
-
-    __device__ __forceinline__ int row(int i) const {
-      return firstRow + i / 4 / kNs * 16 + i % 4 / 2 * 8;
-    }
-    __device__ __forceinline__ int col(int i) const {
-      return firstCol + i / 4 % kNs * 8 + i % 2;
-    }
-    static constexpr bool isGate(int i) { return i / 4 % kNs % 2 == 0; }
-    static constexpr int partner(int i) { return i + 4; }
-    __device__ __forceinline__ int heldRow(int slot) const {
-      return firstRow + slot / 2 * 16 + slot % 2 * 8;
-    }
-    __device__ __forceinline__ int firstHeldCol() const { return firstCol; }
-    static constexpr int kColumns = kNs * 2;
-    __device__ __forceinline__ int heldCol(int slot) const {
-      return firstCol + slot / 2 * 8 + slot % 2;
-    }
-    static constexpr int colSlot(int i) { return i / 4 % kNs * 2 + i % 2; }
-    static constexpr int rowSlot(int i) { return i / 4 / kNs * 2 + i % 4 / 2; }
   };
 };
 
@@ -146,45 +110,29 @@ template <class Element> struct MmaSyncSlabs {
                 "codes become bf16 or f16");
 
   /// One warp's share of a tile: whole slabs of 16 weight rows by some tokens.
-  template <class Schedule>
-  struct Worker : Sums<Schedule::kTileM * Schedule::kTileN /
-                           (Schedule::kWarpsM * Schedule::kWarpsN * 32),
-                       false> {
-    static constexpr int kWarpM = Schedule::kTileM / Schedule::kWarpsM;
-    static constexpr int kWarpN = Schedule::kTileN / Schedule::kWarpsN;
-    static constexpr int kSlabs = kWarpN / 16;
-    /// Blocks of 8 tokens: all, and those whose operands are read at a time.
-    static constexpr int kBlocks = kWarpM / 8;
-    static constexpr int kParts = ceilDiv(kBlocks, 8);
-    static constexpr int kPartBlocks = kBlocks / kParts;
-    static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0 &&
-                      kPartBlocks * kParts == kBlocks && kPartBlocks % 2 == 0 &&
-                      kWarpM * Schedule::kWarpsM == Schedule::kTileM &&
-                      kWarpN * Schedule::kWarpsN == Schedule::kTileN,
-                  "a warp's share must be whole 16 x 16 blocks");
+  template <class Schedule> struct Worker : WarpSlabSums<Schedule> {
+    using Base = WarpSlabSums<Schedule>;
+    using Share = WarpShare<Schedule>;
+    /// Blocks of 8 tokens whose operands are read at a time.
+    static constexpr int kParts = ceilDiv(Base::kBlocks, 8);
+    static constexpr int kPartBlocks = Base::kBlocks / kParts;
+    static_assert(kPartBlocks * kParts == Base::kBlocks && kPartBlocks % 2 == 0,
+                  "equal parts of whole pairs of blocks share the tokens");
     using Layout = Swizzle<Schedule::kTileK *int(sizeof(Input))>;
     static constexpr int kRowBytes = Schedule::kTileK * int(sizeof(Input));
-
-    static constexpr int kSize = kSlabs * kBlocks * 4;
-    static constexpr int kRun = 2;
-    static constexpr bool kTokensAreColumns = true;
-    static constexpr int kRowAtoms = kSlabs;
 
     /// Tokens of one step along k.
     using Operands = unsigned[kPartBlocks / 2][4];
 
-    unsigned offset;        ///< of this lane's token, step 0
-    int firstSlab;          ///< of the tile
-    int firstRow, firstCol; ///< of this lane's sums
+    unsigned offset; ///< of this lane's token, step 0
+    int firstSlab;   ///< of the tile
 
     __device__ __forceinline__ explicit Worker(int thread) {
       int warp = thread / 32, lane = thread % 32;
-      int warpM = warp / Schedule::kWarpsN * kWarpM;
-      int warpN = warp % Schedule::kWarpsN * kWarpN;
-      offset = Layout::offset(warpM + lane % 8 + lane / 16 * 8, lane / 8 % 2);
-      firstSlab = warpN / 16;
-      firstRow = warpN + lane / 4;
-      firstCol = warpM + lane % 4 * 2;
+      int m = Share::firstM(warp), n = Share::firstN(warp);
+      offset = Layout::offset(m + lane % 8 + lane / 16 * 8, lane / 8 % 2);
+      firstSlab = n / 16;
+      this->place(m, n, lane);
     }
 
     /// Reads the tokens of a part of `step` of the tile at a shared address.
@@ -199,16 +147,15 @@ template <class Element> struct MmaSyncSlabs {
 
     /// weights: of each slab, of the same step.
     __device__ __forceinline__ void
-    multiply(const unsigned (&weights)[kSlabs][4], const Operands &operands,
-             int part) {
+    multiply(const unsigned (&weights)[Base::kSlabs][4],
+             const Operands &operands, int part) {
 #pragma unroll
-      for (int slab = 0; slab < kSlabs; ++slab)
+      for (int slab = 0; slab < Base::kSlabs; ++slab)
 #pragma unroll
         for (int i = 0; i < kPartBlocks; ++i) {
           // Back and forth, so that neighbours share an operand register.
           int block = slab % 2 ? kPartBlocks - 1 - i : i;
-          float *to =
-              this->sums + (slab * kBlocks + part * kPartBlocks + block) * 4;
+          float *to = this->block(slab, part * kPartBlocks + block);
           const unsigned *tokens = operands[block / 2] + block % 2 * 2;
           if constexpr (kSame<Input, bf16>)
             ptx::multiplyBfloat(to, weights[slab], tokens[0], tokens[1]);
@@ -216,15 +163,6 @@ template <class Element> struct MmaSyncSlabs {
             ptx::multiplyHalf(to, weights[slab], tokens[0], tokens[1]);
         }
     }
-
-    __device__ __forceinline__ int row(int i) const {
-      return firstRow + i / 4 / kBlocks * 16 + i % 4 / 2 * 8;
-    }
-    __device__ __forceinline__ int col(int i) const {
-      return firstCol + i / 4 % kBlocks * 8 + i % 2;
-    }
-    static constexpr bool isGate(int i) { return i % 4 < 2; }
-    static constexpr int partner(int i) { return i + 2; }
   };
 };
 

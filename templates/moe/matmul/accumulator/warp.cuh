@@ -1,0 +1,123 @@
+//===- warp.cuh - sums of a warp in registers -------------------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The sums of one warp's share of a tile, in the layout of mma.m16n8: a thread
+// has two neighbours of every 8 columns, in two rows of every 16, 8 rows apart.
+// They are the accumulators of the engine mma_sync, and the Fragments that its
+// epilogue reads (core/concepts.cuh).
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/types.cuh"
+#include "moe/matmul/accumulator/sums.cuh"
+
+namespace moe::mma {
+
+/// Sums of a thread of the warps of a Schedule.
+template <class Schedule>
+inline constexpr int kSumsOfThread =
+    Schedule::kTileM * Schedule::kTileN /
+    (Schedule::kWarpsM * Schedule::kWarpsN * 32);
+
+/// The share of a warp is a grid cell of the tile.
+template <class Schedule> struct WarpShare {
+  static constexpr int kWarpM = Schedule::kTileM / Schedule::kWarpsM;
+  static constexpr int kWarpN = Schedule::kTileN / Schedule::kWarpsN;
+  static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0 &&
+                    kWarpM * Schedule::kWarpsM == Schedule::kTileM &&
+                    kWarpN * Schedule::kWarpsN == Schedule::kTileN,
+                "a warp's share must be whole 16 x 16 blocks");
+  /// The first token and weight row of a warp.
+  static __device__ __forceinline__ int firstM(int warp) {
+    return warp / Schedule::kWarpsN * kWarpM;
+  }
+  static __device__ __forceinline__ int firstN(int warp) {
+    return warp % Schedule::kWarpsN * kWarpN;
+  }
+};
+
+/// Rows are tokens, and columns weight rows: kMs by kNs blocks of 16 by 8.
+template <class Schedule, bool kPromoted, class Sum>
+struct WarpSums : Sums<kSumsOfThread<Schedule>, kPromoted, Sum> {
+  using Share = WarpShare<Schedule>;
+  static constexpr int kMs = Share::kWarpM / 16;
+  static constexpr int kNs = Share::kWarpN / 8;
+  static constexpr int kSize = kMs * kNs * 4;
+  static constexpr int kRun = 2;
+  static constexpr bool kTokensAreColumns = false;
+  static constexpr int kRows = kMs * 2;
+  static constexpr int kColumns = kNs * 2;
+  static constexpr int kWarpN = Share::kWarpN;
+
+  int firstRow, firstCol; ///< of this lane's sums
+
+  /// m, n: the first token and weight row of the warp.
+  __device__ __forceinline__ void place(int m, int n, int lane) {
+    firstRow = m + lane / 4;
+    firstCol = n + lane % 4 * 2;
+  }
+
+  /// The sums of one block.
+  __device__ __forceinline__ Sum *block(int m, int n) {
+    return this->sums + (m * kNs + n) * 4;
+  }
+  __device__ __forceinline__ int row(int i) const {
+    return firstRow + i / 4 / kNs * 16 + i % 4 / 2 * 8;
+  }
+  __device__ __forceinline__ int col(int i) const {
+    return firstCol + i / 4 % kNs * 8 + i % 2;
+  }
+  static constexpr bool isGate(int i) { return i / 4 % kNs % 2 == 0; }
+  static constexpr int partner(int i) { return i + 4; }
+  __device__ __forceinline__ int heldRow(int slot) const {
+    return firstRow + slot / 2 * 16 + slot % 2 * 8;
+  }
+  __device__ __forceinline__ int firstHeldCol() const { return firstCol; }
+  __device__ __forceinline__ int heldCol(int slot) const {
+    return firstCol + slot / 2 * 8 + slot % 2;
+  }
+  static constexpr int colSlot(int i) { return i / 4 % kNs * 2 + i % 2; }
+  static constexpr int rowSlot(int i) { return i / 4 / kNs * 2 + i % 4 / 2; }
+};
+
+/// Rows are weight rows, and columns tokens: slabs of 16 weight rows by blocks
+/// of 8 tokens.
+template <class Schedule>
+struct WarpSlabSums : Sums<kSumsOfThread<Schedule>, false> {
+  using Share = WarpShare<Schedule>;
+  static constexpr int kSlabs = Share::kWarpN / 16;
+  static constexpr int kBlocks = Share::kWarpM / 8;
+  static constexpr int kSize = kSlabs * kBlocks * 4;
+  static constexpr int kRun = 2;
+  static constexpr bool kTokensAreColumns = true;
+  static constexpr int kRowAtoms = kSlabs;
+
+  int firstRow, firstCol; ///< of this lane's sums
+
+  /// m, n: the first token and weight row of the warp.
+  __device__ __forceinline__ void place(int m, int n, int lane) {
+    firstRow = n + lane / 4;
+    firstCol = m + lane % 4 * 2;
+  }
+
+  /// The sums of one slab by one block.
+  __device__ __forceinline__ float *block(int slab, int tokens) {
+    return this->sums + (slab * kBlocks + tokens) * 4;
+  }
+  __device__ __forceinline__ int row(int i) const {
+    return firstRow + i / 4 / kBlocks * 16 + i % 4 / 2 * 8;
+  }
+  __device__ __forceinline__ int col(int i) const {
+    return firstCol + i / 4 % kBlocks * 8 + i % 2;
+  }
+  static constexpr bool isGate(int i) { return i % 4 < 2; }
+  static constexpr int partner(int i) { return i + 2; }
+};
+
+} // namespace moe::mma
