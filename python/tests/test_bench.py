@@ -65,6 +65,14 @@ def moec_fails(job: Job, pipe: Any) -> None:
     pipe.send("AcceleratorError: CUDA error: an illegal memory access was encountered")
 
 
+def ends_before_any(job: Job, pipe: Any) -> None:
+    os._exit(7)
+
+
+def cannot_begin(job: Job, pipe: Any) -> None:
+    pipe.send("OutOfMemoryError: the weights do not fit")
+
+
 def names(rows: list[Row]) -> list[tuple[str, int, bool]]:
     return [(row.system, row.tokens, row.us is not None) for row in rows]
 
@@ -91,6 +99,12 @@ def test_a_system_that_hangs_is_left_out() -> None:
 def test_an_error_of_moec_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="illegal memory access"):
         list(rows_of(job("good"), 60, moec_fails))
+
+
+@pytest.mark.parametrize(("target", "told"), [(ends_before_any, "ended with status 7"), (cannot_begin, "the weights do not fit")])
+def test_a_process_that_begins_with_no_system_is_an_error(target: Any, told: str) -> None:
+    with pytest.raises(RuntimeError, match=told):
+        list(rows_of(job("good"), 60, target))
 
 
 def result(*rows: Row) -> Result:

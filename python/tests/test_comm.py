@@ -23,8 +23,10 @@ LAYER = {**SMALL, "in_dtype": "f32", "quant_config": "f32"}
 TOKENS = 5
 
 
-def compile_ranks(layer: dict[str, Any] = LAYER, all_to_all: str = "gather_scatter", **parallel: Any) -> Any:
-    return moec.compile(layer, arch=ARCH, max_tokens=64, all_ranks=True, all_to_all=all_to_all, **parallel)
+def compile_ranks(
+    layer: dict[str, Any] = LAYER, all_to_all: str = "gather_scatter", max_tokens: int = 64, **parallel: Any
+) -> Any:
+    return moec.compile(layer, arch=ARCH, max_tokens=max_tokens, all_ranks=True, all_to_all=all_to_all, **parallel)
 
 
 @pytest.mark.parametrize("size", [0, -1, 4097, 2**31 - 1])
@@ -409,6 +411,7 @@ def test_another_thread_ends_a_wait_in_a_window(whole: Any) -> None:
         ({"in_dtype": "bf16", "quant_config": "bf16"}, 'input_type "f32", and rank 1 has input_type "bf16"'),
         ({"routing_method": "default"}, "routing "),
         ({"name": "another"}, "package small, and rank 1 has package another"),
+        ({"max_tokens": 128}, "max_tokens 64, and rank 1 has max_tokens 128"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -416,7 +419,9 @@ def test_other_packages_of_peers(other: dict[str, Any], told: str) -> None:
     ends = moec.Communicator.threads(2, timeout_ms=5000)
 
     def work(rank: int) -> None:
-        files = compile_ranks({**LAYER, **(other if rank else {})}, dp=2, ep=True)
+        changed = other if rank else {}
+        layer = {**LAYER, **{name: value for name, value in changed.items() if name != "max_tokens"}}
+        files = compile_ranks(layer, max_tokens=changed.get("max_tokens", 64), dp=2, ep=True)
         moec.load(files, device="host", rank=rank).context(TOKENS, comm=ends[rank])
 
     first, second = on_threads(2, work)

@@ -116,6 +116,11 @@ moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type
 // -----
 
 // expected-error@+1 {{'moe.layer' op 'ranks' must be some of 0 to 3 (dp * pcp * tp ranks), ascending}}
+moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, ep>, ranks = array<i64: 0, 1, 1>}
+
+// -----
+
+// expected-error@+1 {{'moe.layer' op 'ranks' must be some of 0 to 3 (dp * pcp * tp ranks), ascending}}
 moe.layer @l {experts = 8, top_k = 2, hidden = 64, intermediate = 32, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, ep>, ranks = array<i64: 0, 4>}
 
 // -----
