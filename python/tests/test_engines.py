@@ -156,6 +156,16 @@ def test_the_plug_ins_allow_weight_only(monkeypatch: pytest.MonkeyPatch) -> None
     assert _plan.kernels_of(source, torch.device("cpu"), 64).realization == ("emulated",)
 
 
+def test_one_scale_of_activations_covers_the_largest() -> None:
+    """Whether experts store it or its inverse."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from moec.integrations._schemes import inverse_of_largest_for, largest_for
+
+    stored = torch.tensor([4.0, 16.0])
+    assert largest_for(3)(stored).tolist() == [16.0] * 3
+    assert inverse_of_largest_for(3)(stored).tolist() == [0.25] * 3
+
+
 @pytest.mark.parametrize(
     ("config", "reason"),
     [

@@ -13,6 +13,7 @@
 
 #include "runtime/support/Env.h"
 #include "runtime/support/Files.h"
+#include "runtime/support/Interrupt.h"
 #include "runtime/support/Log.h"
 #include "runtime/support/Progress.h"
 #include "runtime/support/Sha256.h"
@@ -297,6 +298,16 @@ TEST(Progress, partsOfAStepAreQuiet) {
   }
   EXPECT_EQ(heard, 4);
   setProgressSink({});
+}
+
+TEST(Interrupt, AnIgnoredSignalStaysIgnored) {
+  auto *handler = ::signal(SIGHUP, SIG_IGN);
+  {
+    const SignalsInterrupt signals;
+    ::raise(SIGHUP);
+    EXPECT_FALSE(isInterrupted());
+  }
+  ::signal(SIGHUP, handler);
 }
 
 TEST(Log, handsMessagesToTheSink) {
