@@ -459,7 +459,8 @@ TEST(Collectives, ARunNeedsTheRanksThatItIsOf) {
   EXPECT_EQ(tooMany.error().code, ErrorCode::TooManyTokens);
   EXPECT_EQ(tooMany.error().message,
             "package layer takes at most 32 tokens of each of 2 ranks, 64 "
-            "together, and 33 were given");
+            "together, and 33 were given; compile the package with max_tokens "
+            "of 66 or more");
 }
 
 } // namespace

@@ -324,7 +324,7 @@ class Tools:
         library = programs.parent / "lib"
         python = programs.parent / "python"  # as --make's folder has it, else of the sources
         self.rank_environment = {"MOEC_LIBRARY": str(library / "libmoec-runtime.so"), "PYTHONDONTWRITEBYTECODE": "1",
-                                 "PYTHONPATH": str(python if python.exists() else HERE.parent.parent / "python")}
+                                 "PYTHONPATH": str(python if (python / "moec").exists() else HERE.parent.parent / "python")}
         if device == "emulated":
             emulator = str(library / "libmoec-emulator.so")
             self.rank_environment |= {"MOEC_CUDA_DRIVER_PATH": emulator, "MOEC_NVRTC_PATH": emulator}
