@@ -51,7 +51,7 @@ public:
   /// an expert have as many rows each, but for the last one; else all but the
   /// last one are full.
   Tiles tiles(int64_t tileRows, int64_t step, bool alike) const;
-  /// The same of one group of experts.
+  /// The tiles of one group of experts.
   Tiles tilesOf(const ExpertGroup &group, int64_t tileRows, int64_t step,
                 bool alike) const;
   const std::vector<ExpertGroup> &ofGroups() const { return groups; }

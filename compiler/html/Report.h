@@ -118,7 +118,7 @@ struct Target {
   std::vector<std::pair<int64_t, int64_t>> workspaces; ///< tokens, bytes
 };
 
-/// Another report whose times stand beside this one's.
+/// A second report, whose times the page compares with this one's.
 struct Compared {
   std::string name; ///< that the caller gave
   BoxedJson layer;

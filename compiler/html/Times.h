@@ -30,7 +30,7 @@ struct LayerPrediction {
   double bytes = 0, flops = 0;
 };
 
-/// A cell of the bench that may stand beside predictions.
+/// A measured cell that the page compares with predictions.
 struct Measured {
   const BenchPackage *package = nullptr;
   const Measurement *cell = nullptr;

@@ -51,7 +51,7 @@ Result<OwningOpRef<ModuleOp>> parseModule(std::string_view text,
     return refused("{}: expected a config.json, a layer JSON or a .mlir file, "
                    "got an empty text",
                    name);
-  // MLIR's message about a text of another kind helps nobody.
+  // MLIR's message about a text of another kind does not help.
   if (!looksLikeIr(text))
     return refused("{}: expected JSON (a config.json or a layer JSON) or a "
                    ".mlir file with a moe.layer, got a text that is neither{}",

@@ -299,7 +299,7 @@ static Result<void> applyOptions(LayerDescription &layer,
     return refused("--weights-dtype={}: scheme {} quantizes no weights; "
                    "accepted: --scheme=NAME of one that does",
                    *options.weightsDtype, layer.quant.scheme);
-  // Activations that nobody quantizes are as they come.
+  // Activations that are not quantized keep the type of x.
   for (DescriptorDescription *part :
        {&layer.quant.a1, &layer.quant.a2, &layer.quant.w1, &layer.quant.w2})
     if (spelledOut && part->element.empty())

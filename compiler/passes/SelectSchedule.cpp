@@ -183,7 +183,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
         kernel, attributeOf(&getContext(), s, isProgrammatic(program), split));
   }
 
-  /// Fails unless the members that were not judged follow from those that were.
+  /// Fails unless the schedule is the wanted one.
   static LogicalResult compare(moe::KernelOp kernel, moe::ScheduleAttr wanted) {
     if (kernel.getScheduleAttr() == wanted)
       return success();

@@ -152,7 +152,7 @@ def test_calls(given: Given, number: int, monkeypatch: pytest.MonkeyPatch) -> No
         call(given)
     message = str(caught.value)
     assert all(text in message for text in texts), message
-    # Options are those of Python.
+    # Messages name the options of Python.
     assert " --" not in message, message
     assert len(message) < 700, message
 

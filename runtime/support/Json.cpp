@@ -78,7 +78,7 @@ std::string reasonOf(std::string_view message) {
         next == std::string_view::npos ? "" : token.substr(next);
     token = token.substr(0, next);
     token.remove_suffix(token.ends_with('\'') ? 1 : 0);
-    // The fault stands at the token's end.
+    // The fault is at the token's end.
     constexpr size_t kTail = 24;
     bool cut = token.size() > kTail;
     if (cut)

@@ -315,7 +315,7 @@ std::optional<LayerWords> readLayer(std::string_view name) {
   return std::nullopt;
 }
 
-/// The place that the words behind the layer's number say.
+/// Returns the place that the words after the layer's number name.
 std::optional<Place> placeOf(Words words) {
   for (size_t i = 0; i + 1 < words.size(); ++i) {
     if (isOne(words[i], kShared))

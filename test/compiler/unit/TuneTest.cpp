@@ -266,7 +266,8 @@ TEST(Tune, NewRowsTakeTheirTokenCountsFromOthers) {
   EXPECT_EQ(ranges(), "1-4 16-32 6-9 ");
   add({rowFor(30, 50, 4)});
   EXPECT_EQ(ranges(), "1-4 16-29 6-9 30-50 ");
-  // One that was measured with its last token count keeps what lies behind.
+  // A row that was measured with its last token count keeps the counts above
+  // it.
   const std::string behind = folder.path + "/store/behind.json";
   TunedRow late = rowFor(60, 90, 5);
   late.tokens = 90;
