@@ -18,6 +18,7 @@
 #include <atomic>
 #include <cctype>
 #include <cerrno>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -19,7 +19,7 @@
 #include "runtime/support/Progress.h"
 #include "runtime/weights/NumberRules.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

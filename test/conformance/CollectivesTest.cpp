@@ -17,6 +17,8 @@
 #include "runtime/host/RankGroup.h"
 #include "test/conformance/RankRuns.h"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <random>
 #include <thread>

@@ -57,6 +57,8 @@ TEST(Arguments, packsEveryKind) {
 
   Result<ArgumentPacker> packer = ArgumentPacker::create(m, t, k);
   ASSERT_TRUE(packer) << packer.error().message;
+  for (size_t i = 0; i < valueCount(m, t); ++i)
+    EXPECT_EQ(valueIndex(m, t, valueAt(m, t, i).name), i);
   std::vector<BoundValue> values(valueCount(m, t));
   values[valueIndex(m, t, "x")] = {0x1000, 24, 2};
   values[valueIndex(m, t, "given_ids")] = {0, 0, 3};

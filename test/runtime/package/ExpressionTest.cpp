@@ -70,6 +70,7 @@ TEST(Expression, simplifiesWhenBuilt) {
   EXPECT_EQ((tokens * 2 + 1).text(), "tokens * 2 + 1");
   EXPECT_EQ(((tokens + 1) * 2).text(), "(tokens + 1) * 2");
   EXPECT_EQ((tokens - (tokens - 1)).text(), "tokens - (tokens - 1)");
+  EXPECT_EQ((tokens - tokens * 2).text(), "tokens - tokens * 2");
   EXPECT_EQ(ceilDiv(tokens, 4).text(), "ceildiv(tokens, 4)");
   EXPECT_EQ((tokens * 2).constant(), std::nullopt);
   EXPECT_EQ(Expression(3).constant(), 3);

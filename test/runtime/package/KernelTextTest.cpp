@@ -87,6 +87,8 @@ TEST(KernelText, refusesWhatOpensAFile) {
       {"#define CAT(b) 1MOE_##b\n", "'##' in a #define alone"},
       {"#define X MOE_\\\n1\nMOE_a##b\n", "'##' in a #define alone"},
       {"MOE_a##b\n", "'##' in a #define alone"},
+      {"#if C(MOE_a, b) MOE_a##b\n", "'##' in a #define alone"},
+      {"#undef MOE_a##b\n", "'##' in a #define alone"},
       {"#define C(MOE_a, b, define) #define X MOE_a##b\n",
        "'##' in a #define alone"},
       {"/*\n#define X(q) */ #define C(MOE_a, b) MOE_a##b\n", "no comment on"},

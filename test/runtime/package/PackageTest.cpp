@@ -327,6 +327,7 @@ TEST(Targets, theClosestServes) {
   EXPECT_EQ(chosen({"sm_80", "sm_86"}, 8, 0), "sm_80");
   EXPECT_EQ(chosen({"sm_90", "sm_90a"}, 9, 0), "sm_90a");
   EXPECT_EQ(chosen({"sm_100f", "sm_100"}, 10, 3), "sm_100f");
+  EXPECT_EQ(chosen({"sm_100", "sm_100f"}, 10, 3), "sm_100f");
   EXPECT_EQ(chosen({"sm_100f", "sm_103"}, 10, 3), "sm_103");
   EXPECT_EQ(chosen({"sm_100", "sm_100f", "sm_100a"}, 10, 0), "sm_100a");
   EXPECT_EQ(chosen({"sm_100a", "sm_80"}, 10, 3),
@@ -399,12 +400,25 @@ TEST(Targets, devicesAreCheckedForWhatKernelsNeed) {
                 t.variants[0].launches[1].grid.ctas[0] = Expression(133);
               }),
               HasSubstr("needs 133 CTAs at once, 132 SMs hold 132"));
+  // Variants of more SMs than the device has are not chosen on it.
+  const auto problemOfMinSms = [&](int64_t minSms) {
+    return problem([&](Kernel &k, Target &t, DeviceLimits &) {
+      k.cooperative = true;
+      t.variants[0].minSms = minSms;
+      t.variants[0].launches[1].grid.ctas[0] = Expression(133);
+    });
+  };
+  EXPECT_THAT(problemOfMinSms(132), HasSubstr("needs 133 CTAs at once"));
+  EXPECT_EQ(problemOfMinSms(133), "");
   EXPECT_THAT(
       problem([](Kernel &, Target &, DeviceLimits &d) { d.computeMajor = 8; }),
       HasSubstr("programmatic launches"));
   EXPECT_THAT(
       problem([](Kernel &, Target &, DeviceLimits &d) { d.maxGrid[0] = 63; }),
       HasSubstr("the device allows 63"));
+  EXPECT_EQ(
+      problem([](Kernel &, Target &, DeviceLimits &d) { d.maxGrid[0] = 64; }),
+      "");
   for (const size_t i : {1, 2})
     EXPECT_THAT(
         problem([&](Kernel &, Target &, DeviceLimits &d) { d.maxGrid[i] = 0; }),
