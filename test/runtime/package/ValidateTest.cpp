@@ -287,6 +287,48 @@ TEST(Validate, theGoodOnesPass) {
   }
 }
 
+/// The largest numbers that are taken; the rows above have what is one more.
+TEST(Validate, limitsAreAccepted) {
+  const std::vector<std::pair<const char *, decltype(Row::change)>> limits = {
+      {"name", CHANGE(m.name = std::string(160, 'a'))},
+      {"path of a file",
+       CHANGE(m.files[std::string(1024, 'a')] = std::string(64, '0'))},
+      {"alignment", CHANGE(m.values[0].alignment = 256)},
+      {"threads", CHANGE(t.kernels[0].threads = 1024)},
+      {"shared_bytes", CHANGE(t.kernels[0].sharedBytes = 232448)},
+      {"min_ctas_per_sm", CHANGE(t.kernels[0].minCtasPerSm = 16)},
+      {"cluster",
+       CHANGE(t.kernels[8].cluster = {16, 1, 1};
+              for (Variant &variant : t.variants) for (Launch &launch : variant
+                                                           .launches) {
+                if (launch.grid.persistent)
+                  launch.grid.tiles = kTokens * 16;
+              })},
+      {"experts", CHANGE(t.kernels[3].stages[0].attributes["experts"] = 65536)},
+      {"n", CHANGE(t.kernels[3].stages[0].attributes["n"] = 2147483647)},
+      {"rhs_group_rows",
+       CHANGE(t.kernels[3].stages[0].attributes["rhs_group_rows"] = -1)},
+      {"box", CHANGE(t.tensorMaps[0].box[1] = 256)},
+      {"element_strides", CHANGE(t.tensorMaps[0].elementStrides[1] = 8)},
+      {"min_sms",
+       CHANGE(t.variants.insert(t.variants.begin(), Variant(t.variants[0]));
+              t.variants[0].name = "many"; t.variants[0].minSms = 1024)},
+      {"grid in x",
+       CHANGE(t.variants[0].launches[1].grid.ctas[0] = 2147483647)},
+      {"grid in y", CHANGE(t.variants[0].launches[1].grid.ctas[1] = 65535)},
+      {"grid in z", CHANGE(t.variants[0].launches[1].grid.ctas[2] = 65535)},
+      {"ctas_per_sm", CHANGE(t.variants[1].launches[4].grid.ctasPerSm = 2)},
+      {"experts_per_step", CHANGE(t.pack[0].expertsPerStep = 4)},
+      {"state_bytes", CHANGE(t.stateBytes = 272)},
+  };
+  for (const auto &[name, change] : limits) {
+    Manifest manifest = richManifest();
+    change(manifest, manifest.targets[0]);
+    Result<void> valid = validate(manifest);
+    EXPECT_TRUE(valid) << name << ": " << valid.error().message;
+  }
+}
+
 TEST(Validate, everyWrongEntryIsNamed) { expectFailures(rows()); }
 
 TEST(Validate, olderArchsHaveNoClustersTmaOrProgrammaticLaunch) {
