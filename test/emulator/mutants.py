@@ -38,7 +38,7 @@ SMALLER = {"slices": ({**cases.conformance.NO_METHOD, "routing_method": "renorma
 SMALLER |= {f"wide_large_{kind}": ({"num_experts": 4, "experts_per_token": 2, "hidden_dim": 656, "intermediate_size": 400, "has_bias": False}, 600)
             for kind in ("block", "channel")}
 # Seconds that a run may take before it counts as hanging.
-LIMIT = 300
+LIMIT = 1500
 TIMED_OUT = 124
 # Faults that run by default: of each skeleton and of the order of threads, those first that a GPU shows only sometimes.
 GATE = (
