@@ -14,6 +14,7 @@
 #ifndef MOEC_DIALECT_FIELDPARSER_H
 #define MOEC_DIALECT_FIELDPARSER_H
 
+#include "dialect/Schedules.h"
 #include "dialect/catalog/Catalog.h"
 
 #include "mlir/IR/Builders.h"
@@ -24,10 +25,13 @@
 
 #include <concepts>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <variant>
+#include <vector>
 
 namespace moec::moe {
 
@@ -103,18 +107,35 @@ class FieldParser {
 public:
   explicit FieldParser(mlir::AsmParser &parser) : parser(parser) {}
 
-  /// The functions that members() of schedules call. The printer alone reads
-  /// `absent`.
-  void word(const char *name, std::string &value, llvm::StringRef /*absent*/) {
+  /// The functions that members() of schedules call. What does not stand is
+  /// absent.
+  void word(const char *name, std::string &value, llvm::StringRef absent) {
+    value = absent;
     add(name, value);
   }
-  void integer(const char *name, int64_t &value, int64_t /*absent*/) {
+  void integer(const char *name, int64_t &value, int64_t absent) {
+    value = absent;
     add(name, value);
   }
-  void integers(const char *name, llvm::SmallVectorImpl<int64_t> &values) {
-    add(name, values);
+  /// So many numbers, which must stand.
+  void integers(const char *name, std::initializer_list<int64_t *> values) {
+    rows.push_back({Field(name).required(), false, false,
+                    [this, name, values = std::vector<int64_t *>(values)] {
+                      return read(name, values);
+                    }});
   }
-  void flag(const char *name, bool &value) { add(name, value); }
+  void list(const char *name, std::vector<int64_t> &values) {
+    rows.push_back({name, false, false, [this, &values] {
+                      return parser.parseCommaSeparatedList(
+                          mlir::AsmParser::Delimiter::Square, [&] {
+                            return parser.parseInteger(values.emplace_back());
+                          });
+                    }});
+  }
+  void flag(const char *name, bool &value) {
+    value = false;
+    add(name, value);
+  }
 
   template <typename T> void add(const Field &field, T &value) {
     rows.push_back({field, std::is_same_v<T, bool>, false,
@@ -210,6 +231,19 @@ private:
         mlir::AsmParser::Delimiter::Square,
         [&] { return read(field, values.emplace_back()); });
   }
+  mlir::ParseResult read(const char *name,
+                         const std::vector<int64_t *> &values) {
+    llvm::SmallVector<int64_t> numbers;
+    if (read(Field(name), numbers))
+      return mlir::failure();
+    if (numbers.size() != values.size())
+      return parser.emitError(parser.getNameLoc())
+             << "'" << name << "' must have " << values.size()
+             << " numbers, got " << numbers.size();
+    for (auto [to, number] : llvm::zip(values, numbers))
+      *to = number;
+    return mlir::success();
+  }
   /// An attribute of one kind, without its mnemonic.
   template <std::derived_from<mlir::Attribute> T>
   mlir::ParseResult read(const Field &, T &value) {
@@ -224,17 +258,6 @@ private:
 class FieldPrinter {
 public:
   explicit FieldPrinter(mlir::AsmPrinter &printer) : printer(printer) {}
-
-  void word(const char *name, llvm::StringRef value, llvm::StringRef absent) {
-    add({name, absent}, value);
-  }
-  void integer(const char *name, int64_t value, int64_t absent) {
-    add({name, absent}, value);
-  }
-  void integers(const char *name, llvm::ArrayRef<int64_t> values) {
-    add(name, values);
-  }
-  void flag(const char *name, bool value) { add(name, value); }
 
   template <typename T> void add(const Field &field, const T &value) {
     if (!field.name.empty() && !field.isRequired && isDefault(field, value))
@@ -351,11 +374,24 @@ mlir::Attribute parseSchedule(mlir::AsmParser &parser,
   return parser.getChecked<A>(parser.getContext(), values);
 }
 
-template <typename Fields>
-void printSchedule(mlir::AsmPrinter &printer, Fields values) {
+template <typename A>
+void printSchedule(mlir::AsmPrinter &printer, A schedule) {
   printer << '<';
   FieldPrinter fields(printer);
-  members(fields, values);
+  for (const Member &member : schedule.getMembers()) {
+    const auto print = [&](const auto &value) {
+      using T = std::remove_cvref_t<decltype(value)>;
+      const Field field = Field(member.name.data()).required();
+      if constexpr (std::is_same_v<T, std::string>)
+        fields.add(field, llvm::StringRef(value));
+      else if constexpr (std::is_same_v<T, std::vector<int64_t>>)
+        fields.add(field, llvm::ArrayRef<int64_t>(value));
+      else
+        fields.add(field, value);
+    };
+    if (!member.isAbsent)
+      std::visit(print, member.value);
+  }
   printer << '>';
 }
 

@@ -34,6 +34,7 @@
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <concepts>
 #include <optional>
 #include <string>
 
@@ -116,6 +117,26 @@ struct Parallel {
 };
 
 } // namespace moec::moe
+
+namespace moec {
+/// Hashes the members of a schedule, for MLIR's storage.
+template <typename S>
+  requires std::derived_from<S, KernelSchedule>
+llvm::hash_code hash_value(const S &schedule) {
+  const auto hashOf = [](const auto &value) {
+    if constexpr (std::is_same_v<decltype(value), const std::vector<int64_t> &>)
+      return llvm::hash_combine_range(value.begin(), value.end());
+    else
+      return llvm::hash_code(llvm::hash_value(value));
+  };
+  llvm::hash_code code = 0;
+  if constexpr (std::is_base_of_v<Schedule, S>)
+    code = llvm::hash_value(schedule.engine);
+  for (const Member &member : membersOf(schedule))
+    code = llvm::hash_combine(code, std::visit(hashOf, member.value));
+  return code;
+}
+} // namespace moec
 
 // Generated code names parameters that it does not use.
 #pragma GCC diagnostic push

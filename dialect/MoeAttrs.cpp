@@ -59,17 +59,20 @@ Attribute MoeDialect::parseAttribute(DialectAsmParser &parser,
                          << "'; known: " << catalog::names(catalog::kEngines);
     return {};
   }
-  return engine->warpSpecialized ? RolesScheduleAttr::parse(parser, name)
-                                 : WarpsScheduleAttr::parse(parser, name);
+  Schedule schedule;
+  schedule.engine = name.str();
+  if (engine->warpSpecialized)
+    schedule.warps = WarpRoles();
+  return parseSchedule<MatmulScheduleAttr>(parser, schedule);
 }
 
 void MoeDialect::printAttribute(Attribute attribute,
                                 DialectAsmPrinter &printer) const {
   if (succeeded(generatedAttributePrinter(attribute, printer)))
     return;
-  printer << cast<ScheduleAttr>(attribute).getEngine() << kSchedule;
-  TypeSwitch<Attribute>(attribute).Case<WarpsScheduleAttr, RolesScheduleAttr>(
-      [&](auto schedule) { schedule.print(printer); });
+  auto schedule = cast<MatmulScheduleAttr>(attribute);
+  printer << schedule.getEngine() << kSchedule;
+  printSchedule(printer, schedule);
 }
 
 //===----------------------------------------------------------------------===//

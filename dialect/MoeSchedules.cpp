@@ -17,45 +17,40 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::moe;
 
-namespace {
-/// Finds the first member that is out of its bounds.
-struct FieldBounds {
-  EmitError emitError;
-  bool failed = false;
+/// The most that a member may be, and the least.
+static std::pair<int64_t, int64_t> boundsOf(StringRef name, bool isList) {
+  constexpr int64_t kMany = (int64_t(1) << 31) - 1, kTile = 1 << 16;
+  constexpr int64_t kWarps = 32;
+  if (isList)
+    return {1, name == "warps" ? kWarps : kTile};
+  if (name == "ctas_per_sm")
+    return {1, kWarps};
+  return {0, name.ends_with("_warps") ? kWarps : kMany};
+}
 
-  void check(StringRef name, int64_t value, int64_t least, int64_t most) {
-    if (failed || (value >= least && value <= most))
-      return;
-    failed = true;
-    emitError() << "'" << name << "' must be at "
-                << (value < least ? "least " : "most ")
-                << (value < least ? least : most) << ", got " << value;
+/// Fails, as those below do, by a result that is true on failure: unless each
+/// member is in its bounds.
+static ParseResult verifyBounds(EmitError emitError,
+                                const std::vector<Member> &members) {
+  for (const auto &[name, value, isAbsent] : members) {
+    if (name == "source" &&
+        verifyOneOf(emitError, {"tuned", "modelled", "default"},
+                    std::get<std::string>(value), name))
+      return failure();
+    const auto *list = std::get_if<std::vector<int64_t>>(&value);
+    const auto *number = std::get_if<int64_t>(&value);
+    const auto [least, most] = boundsOf(name, list);
+    for (const int64_t one : list     ? ArrayRef<int64_t>(*list)
+                             : number ? ArrayRef<int64_t>(*number)
+                                      : ArrayRef<int64_t>())
+      if (list && one <= 0)
+        return emitError() << "'" << name << "' must be positive, got " << one;
+      else if (one < least || one > most)
+        return emitError() << "'" << name << "' must be at "
+                           << (one < least ? "least " : "most ")
+                           << (one < least ? least : most) << ", got " << one;
   }
-  void integer(StringRef name, int64_t value, int64_t) {
-    constexpr int64_t kMany = (int64_t(1) << 31) - 1, kWarps = 32;
-    const bool ofWarps = name.ends_with("_warps") || name == "ctas_per_sm";
-    check(name, value, name == "ctas_per_sm", ofWarps ? kWarps : kMany);
-  }
-  void integers(StringRef name, ArrayRef<int64_t> values) {
-    constexpr int64_t kTile = 1 << 16, kWarps = 32;
-    for (int64_t value : values)
-      check(name, value, 1, name == "warps" ? kWarps : kTile);
-  }
-  void word(StringRef name, StringRef value, StringRef) {
-    failed = failed || verifyOneOf(emitError, {"tuned", "modelled", "default"},
-                                   value, name);
-  }
-  void flag(StringRef, bool) {}
-};
-} // namespace
-
-/// Fails, as those below do, by a result that is true on failure: unless the
-/// list holds so many positive numbers.
-static ParseResult verifyList(EmitError emitError, StringRef name,
-                              ArrayRef<int64_t> values, size_t count) {
-  if (values.empty())
-    return emitError() << "field '" << name << "' is missing";
-  return verifyPositiveList(emitError, name, values, count);
+  return success();
 }
 
 static ParseResult verifyThreads(EmitError emitError, int64_t threads) {
@@ -65,40 +60,29 @@ static ParseResult verifyThreads(EmitError emitError, int64_t threads) {
                      << threads;
 }
 
-static ParseResult verifyRoles(EmitError emitError, const Roles &roles) {
-  if (verifyList(emitError, "registers", roles.registers, 2))
+template <typename S>
+static ParseResult verifySchedule(EmitError emitError, const S &schedule) {
+  if (verifyBounds(emitError, membersOf(schedule)))
     return failure();
-  const int64_t warps[] = {roles.producerWarps, roles.consumerWarps};
-  if (warps[0] < 4 || warps[1] < 4 || warps[0] % 4 || warps[1] % 4)
-    return emitError() << "roles must be whole warpgroups of 4 warps, got "
-                       << warps[0] << " and " << warps[1];
-  return verifyThreads(emitError, roles.threads());
+  if constexpr (std::is_base_of_v<Schedule, S>)
+    if (schedule.hasRoles()) {
+      const int64_t producers = schedule.roles().producerWarps;
+      const int64_t consumers = schedule.roles().consumerWarps;
+      if (producers < 4 || consumers < 4 || producers % 4 || consumers % 4)
+        return emitError() << "roles must be whole warpgroups of 4 warps, got "
+                           << producers << " and " << consumers;
+    }
+  return verifyThreads(emitError, threadsOf(schedule));
 }
 
-template <typename Fields>
-static ParseResult verifyBounds(EmitError emitError, Fields s) {
-  FieldBounds bounds{emitError};
-  members(bounds, s);
-  return success(!bounds.failed);
-}
-
-LogicalResult WarpsScheduleAttr::verify(EmitError emitError, WarpsSchedule s) {
-  return failure(verifyList(emitError, "tile", s.tile, 3) ||
-                 verifyList(emitError, "warps", s.warps, 2) ||
-                 verifyBounds(emitError, s) ||
-                 verifyThreads(emitError, 32 * s.warps[0] * s.warps[1]));
-}
-
-LogicalResult RolesScheduleAttr::verify(EmitError emitError, RolesSchedule s) {
-  return failure(verifyList(emitError, "tile", s.tile, 3) ||
-                 verifyPositiveList(emitError, "cluster", s.cluster, 3) ||
-                 verifyBounds(emitError, s) || verifyRoles(emitError, s));
+LogicalResult MatmulScheduleAttr::verify(EmitError emitError, Schedule s) {
+  return failure(verifyPositiveList(emitError, "cluster", s.cluster, 3) ||
+                 verifySchedule(emitError, s));
 }
 
 LogicalResult SlicesScheduleAttr::verify(EmitError emitError,
                                          SlicesSchedule s) {
-  if (verifyList(emitError, "tile", s.tile, 3) || verifyBounds(emitError, s) ||
-      verifyRoles(emitError, s))
+  if (verifySchedule(emitError, s))
     return failure();
   if (s.blockTokens && s.blockRows && s.buffers)
     return success();
@@ -109,18 +93,15 @@ LogicalResult SlicesScheduleAttr::verify(EmitError emitError,
 }
 
 LogicalResult GemvScheduleAttr::verify(EmitError emitError, GemvSchedule s) {
-  return failure(verifyBounds(emitError, s) ||
-                 verifyThreads(emitError, s.threads));
+  return verifySchedule(emitError, s);
 }
 
 LogicalResult BlockScheduleAttr::verify(EmitError emitError, BlockSchedule s) {
   return failure(verifyPositiveList(emitError, "cluster", s.cluster, 3) ||
-                 verifyBounds(emitError, s) ||
-                 verifyThreads(emitError, s.threads));
+                 verifySchedule(emitError, s));
 }
 
 LogicalResult CombineScheduleAttr::verify(EmitError emitError,
                                           CombineSchedule s) {
-  return failure(verifyBounds(emitError, s) ||
-                 verifyThreads(emitError, s.threads));
+  return verifySchedule(emitError, s);
 }

@@ -25,115 +25,65 @@ def Moe_ScheduleAttr : AttrInterface<"ScheduleAttr"> {
     schedule that stands in a module, whoever wrote it. `moe.kernel` shows one.
   }];
   let methods = [
-    InterfaceMethod<"A row of Engines.h.",
-      "::llvm::StringRef", "getEngine", (ins), "", "return \"simt\";">,
-    InterfaceMethod<"Threads of a CTA.", "int64_t", "getThreads">,
-    InterfaceMethod<"Whether it may start before its predecessor has finished.",
-      "bool", "getProgrammatic">,
-    InterfaceMethod<"Tile of a matmul: rows of tokens, weight rows, k; empty elsewhere.",
-      "::llvm::ArrayRef<int64_t>", "getTile", (ins), "", "return {};">,
-    InterfaceMethod<"Stages of shared memory that are filled ahead; 0: none.",
-      "int64_t", "getStages", (ins), "", "return 0;">,
-    InterfaceMethod<"M tiles that share a traversal of n.",
-      "int64_t", "getGroup", (ins), "", "return 1;">,
-    InterfaceMethod<"Tokens of one CTA; 0: that is not fixed.",
-      "int64_t", "getBlockTokens", (ins), "", "return 0;">,
-    InterfaceMethod<"CTAs of a multiprocessor at least, as __launch_bounds__ says.",
-      "int64_t", "getCtasPerSm", (ins), "", "return 1;">,
+    InterfaceMethod<"A row of Engines.h.", "::llvm::StringRef", "getEngine", (ins), "",
+      "return $_attr.getFields().engine;">,
+    InterfaceMethod<"Threads of a CTA.", "int64_t", "getThreads", (ins), "",
+      "return threadsOf($_attr.getFields());">,
+    InterfaceMethod<"Whether it may start before its predecessor has finished.", "bool", "getProgrammatic", (ins), "",
+      "return $_attr.getFields().programmatic;">,
+    InterfaceMethod<"What says how warps multiply tiles; null where none do.",
+      "const ::moec::Schedule *", "getMatmul", (ins), "", "return nullptr;">,
+    InterfaceMethod<"Stages of shared memory that are filled ahead; 0: none.", "int64_t", "getStages", (ins), "",
+      "return $_attr.getFields().stages;">,
+    InterfaceMethod<"Tokens of one CTA; 0: that is not fixed.", "int64_t", "getBlockTokens", (ins), "",
+      "return $_attr.getFields().blockTokens;">,
+    InterfaceMethod<"CTAs of a multiprocessor at least, as __launch_bounds__ says.", "int64_t", "getCtasPerSm", (ins), "",
+      "return $_attr.getFields().ctasPerSm;">,
     InterfaceMethod<"The same, with the CTAs of the next kernel that find room beside them.",
       "int64_t", "getResidentCtas", (ins), "", "return $_attr.getCtasPerSm();">,
     InterfaceMethod<"CTAs of a cluster in x, y and z; empty without clusters.",
-      "::llvm::ArrayRef<int64_t>", "getCluster", (ins), "", "return {};">,
-    InterfaceMethod<"Roles of the warps; null where all do the same.",
-      "const ::moec::moe::Roles *", "getRoles", (ins), "", "return nullptr;">,
-    InterfaceMethod<"Whether weight rows are on the M side of the instruction.",
-      "bool", "getSwap", (ins), "", "return false;">,
-    InterfaceMethod<"Whether there are as many CTAs as the GPU holds.",
-      "bool", "getPersistent", (ins), "", "return false;">,
-    InterfaceMethod<"Whether it has a grid-wide wait.",
-      "bool", "getCooperative", (ins), "", "return false;">,
-    InterfaceMethod<"tuned, modelled or default.",
-      "::llvm::StringRef", "getSource", (ins), "", "return \"default\";">,
+      "::llvm::ArrayRef<int64_t>", "getCluster", (ins), "", "return $_attr.getFields().cluster;">,
+    InterfaceMethod<"Whether there are as many CTAs as the GPU holds.", "bool", "getPersistent", (ins), "",
+      "return $_attr.getFields().isPersistent();">,
+    InterfaceMethod<"Whether it has a grid-wide wait.", "bool", "getCooperative", (ins), "",
+      "return $_attr.getFields().isCooperative();">,
+    InterfaceMethod<"tuned, modelled or default.", "::llvm::StringRef", "getSource", (ins), "",
+      "return $_attr.getFields().source;">,
     InterfaceMethod<"The same, wherever it is from.",
-      "::mlir::Attribute", "withoutSource", (ins), "", "return $_attr;">
+      "::mlir::Attribute", "withoutSource", (ins), "", "return $_attr;">,
+    InterfaceMethod<"All that it says.", "::std::vector<::moec::Member>", "getMembers", (ins), "",
+      "return membersOf($_attr.getFields());">
   ];
-  let extraSharedClassDeclaration = [{
-    int64_t getTileM() const { return $_attr.getTile().empty() ? 0 : $_attr.getTile()[0]; }
-    int64_t getTileN() const { return $_attr.getTile().empty() ? 0 : $_attr.getTile()[1]; }
-    int64_t getTileK() const { return $_attr.getTile().empty() ? 0 : $_attr.getTile()[2]; }
-  }];
 }
 
-class Moe_ScheduleDef<string name> : AttrDef<Moe_Dialect, name # "Schedule", [Moe_ScheduleAttr]> {
+class Moe_ScheduleDef<string name, string fields> : AttrDef<Moe_Dialect, name # "Schedule", [Moe_ScheduleAttr]> {
   let parameters = (ins
-    AttrParameter<"::moec::moe::" # name # "Schedule", "its members (Schedules.h)",
-                  "const ::moec::moe::" # name # "Schedule &">:$fields
+    AttrParameter<"::moec::" # fields, "its members (Schedules.h)", "const ::moec::" # fields # " &">:$fields
   );
   let genVerifyDecl = 1;
-  code common = "using Fields = ::moec::moe::" # name # "Schedule;\n" # [{
-    bool getProgrammatic() const { return getFields().programmatic; }
-  }];
-  code printed = [{
-void $cppClass::print(::mlir::AsmPrinter &printer) const {
-  printSchedule(printer, getFields());
-}
-}];
+  let extraClassDeclaration = "using Fields = ::moec::" # fields # ";";
 }
 
-class Moe_MatmulScheduleDef<string name> : Moe_ScheduleDef<name> {
-  let attrName = "moe." # !tolower(name) # "_schedule";
-  code ofMatmul = common # [{
-    ::llvm::StringRef getEngine() const { return getFields().engine; }
-    ::llvm::ArrayRef<int64_t> getTile() const { return getFields().tile; }
-    int64_t getStages() const { return getFields().stages; }
-    int64_t getGroup() const { return getFields().group; }
-    int64_t getCtasPerSm() const { return getFields().ctasPerSm; }
-    ::llvm::StringRef getSource() const { return getFields().source; }
-    ::mlir::Attribute withoutSource() const {
-      auto fields = getFields();
-      fields.source = "default";
-      return get(getContext(), fields);
-    }
-    /// Behind the mnemonic, which says the engine.
-    static ::mlir::Attribute parse(::mlir::AsmParser &parser, ::llvm::StringRef engine);
-    void print(::mlir::AsmPrinter &printer) const;
-  }];
-  let extraClassDefinition = printed # [{
-::mlir::Attribute $cppClass::parse(::mlir::AsmParser &parser, ::llvm::StringRef engine) {
-  Fields fields;
-  fields.engine = engine.str();
-  return parseSchedule<$cppClass>(parser, fields);
-}
-}];
-}
-
-def Moe_WarpsScheduleAttr : Moe_MatmulScheduleDef<"Warps"> {
-  let summary = "how every warp of a matmul copies and multiplies";
+def Moe_MatmulScheduleAttr : Moe_ScheduleDef<"Matmul", "Schedule"> {
+  let attrName = "moe.matmul_schedule";
+  let summary = "how warps copy and multiply the tiles of a matmul";
   let description = [{
-    The mnemonic is `<engine>_schedule`, of an engine without roles.
+    The mnemonic is `<engine>_schedule`. All engines have
 
     * `tile = [m, n, k]`: m counts token rows, n weight rows;
-    * `stages`, `warps = [m, n]`, `group` (m tiles that share a traversal of n);
+    * `stages`, `group` (m tiles that share a traversal of n);
     * `ctas_per_sm` (at least, as __launch_bounds__ says), `programmatic` (may
       start before its predecessor has finished);
     * `source`: `tuned`, `modelled` or `default`.
+
+    Where every warp copies and multiplies there are `warps = [m, n]`.
 
     ```mlir
     #decode = #moe.mma_sync_schedule<tile = [16, 64, 64], stages = 4, warps = [1, 4], group = 8, ctas_per_sm = 2, programmatic, source = modelled>
     module attributes {moe.example = #decode} {}
     ```
-  }];
-  let extraClassDeclaration = ofMatmul # [{
-    int64_t getThreads() const { return 32 * getFields().warps[0] * getFields().warps[1]; }
-    ::llvm::ArrayRef<int64_t> getWarps() const { return getFields().warps; }
-  }];
-}
 
-def Moe_RolesScheduleAttr : Moe_MatmulScheduleDef<"Roles"> {
-  let summary = "how warps of a matmul share copying and multiplying";
-  let description = [{
-    The mnemonic is `<engine>_schedule`, of an engine whose warps have roles.
-    Its kernels are persistent. Besides members that warps without roles have:
+    Kernels whose warps have roles are persistent. They have
 
     * `producer_warps`, `consumer_warps` and the `registers` of a thread of
       each. A warpgroup of 4 consuming warps takes 64 or 128 weight rows with
@@ -146,21 +96,26 @@ def Moe_RolesScheduleAttr : Moe_MatmulScheduleDef<"Roles"> {
     module attributes {moe.example = #roles} {}
     ```
   }];
-  let extraClassDeclaration = ofMatmul # [{
-    int64_t getThreads() const { return getFields().threads(); }
-    ::llvm::ArrayRef<int64_t> getCluster() const { return getFields().cluster; }
-    const ::moec::moe::Roles *getRoles() const { return &getFields(); }
-    bool getSwap() const { return getFields().swap; }
-    bool getPersistent() const { return true; }
+  let extraClassDeclaration = [{
+    using Fields = ::moec::Schedule;
+    const ::moec::Schedule *getMatmul() const { return &getFields(); }
+    ::mlir::Attribute withoutSource() const {
+      Fields fields = getFields();
+      fields.source = "default";
+      return get(getContext(), fields);
+    }
   }];
 }
 
-class Moe_NamedScheduleDef<string name, string attrMnemonic> : Moe_ScheduleDef<name> {
+class Moe_NamedScheduleDef<string name, string attrMnemonic> : Moe_ScheduleDef<name, name # "Schedule"> {
   let mnemonic = attrMnemonic # "_schedule";
   let hasCustomAssemblyFormat = 1;
-  let extraClassDefinition = printed # [{
+  let extraClassDefinition = [{
 ::mlir::Attribute $cppClass::parse(::mlir::AsmParser &parser, ::mlir::Type) {
   return parseSchedule<$cppClass>(parser, {});
+}
+void $cppClass::print(::mlir::AsmPrinter &printer) const {
+  printSchedule(printer, *this);
 }
 }];
 }
@@ -179,18 +134,9 @@ def Moe_SlicesScheduleAttr : Moe_NamedScheduleDef<"Slices", "slices"> {
     module attributes {moe.example = #slices} {}
     ```
   }];
-  let extraClassDeclaration = common # [{
-    ::llvm::StringRef getEngine() const { return "wgmma"; }
-    int64_t getThreads() const { return getFields().threads(); }
-    ::llvm::ArrayRef<int64_t> getTile() const { return getFields().tile; }
-    int64_t getStages() const { return getFields().stages; }
-    int64_t getBlockTokens() const { return getFields().blockTokens; }
-    int64_t getBlockRows() const { return getFields().blockRows; }
-    int64_t getBuffers() const { return getFields().buffers; }
-    const ::moec::moe::Roles *getRoles() const { return &getFields(); }
-    bool getSwap() const { return true; }
-    bool getPersistent() const { return true; }
-    bool getCooperative() const { return true; }
+  let extraClassDeclaration = [{
+    using Fields = ::moec::SlicesSchedule;
+    const ::moec::Schedule *getMatmul() const { return &getFields(); }
   }];
 }
 
@@ -208,14 +154,9 @@ def Moe_GemvScheduleAttr : Moe_NamedScheduleDef<"Gemv", "gemv"> {
     module attributes {moe.example = #gemv} {}
     ```
   }];
-  let extraClassDeclaration = common # [{
-    ::llvm::StringRef getEngine() const { return "gemv"; }
-    int64_t getThreads() const { return getFields().threads; }
-    int64_t getCtasPerSm() const { return getFields().ctasPerSm; }
-    int64_t getResidentCtas() const { return getCtasPerSm() * (getFields().besideNext ? 2 : 1); }
-    int64_t getStages() const { return getFields().stages; }
-    int64_t getBlockTokens() const { return getFields().blockTokens; }
-    bool getPersistent() const { return true; }
+  let extraClassDeclaration = [{
+    using Fields = ::moec::GemvSchedule;
+    int64_t getResidentCtas() const { return getFields().ctasPerSm * (getFields().besideNext ? 2 : 1); }
   }];
 }
 
@@ -230,11 +171,6 @@ def Moe_BlockScheduleAttr : Moe_NamedScheduleDef<"Block", "block"> {
     module attributes {moe.example = #route} {}
     ```
   }];
-  let extraClassDeclaration = common # [{
-    int64_t getThreads() const { return getFields().threads; }
-    int64_t getBlockTokens() const { return getFields().blockTokens; }
-    ::llvm::ArrayRef<int64_t> getCluster() const { return getFields().cluster; }
-  }];
 }
 
 def Moe_CombineScheduleAttr : Moe_NamedScheduleDef<"Combine", "combine"> {
@@ -246,10 +182,6 @@ def Moe_CombineScheduleAttr : Moe_NamedScheduleDef<"Combine", "combine"> {
     #combine = #moe.combine_schedule<columns = 512, threads = 64, programmatic>
     module attributes {moe.example = #combine} {}
     ```
-  }];
-  let extraClassDeclaration = common # [{
-    int64_t getThreads() const { return getFields().threads; }
-    int64_t getColumns() const { return getFields().columns; }
   }];
 }
 

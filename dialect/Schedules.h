@@ -1,128 +1,169 @@
-//===- Schedules.h - members of schedules -----------------------*- C++ -*-===//
+//===- Schedules.h - how kernels do their work ------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A schedule's attribute holds one of these structs. members() lists what is
-// parsed, printed, hashed and bounded; what follows from other members is none.
+// One struct for the schedules of each way to build a kernel. Engines reckon
+// with them, and attributes store them (MoeSchedules.td). members() lists what
+// is parsed, printed, hashed, bounded, reported and measured; what follows from
+// other members is none. No IR.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOEC_DIALECT_SCHEDULES_H
 #define MOEC_DIALECT_SCHEDULES_H
 
-#include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/Hashing.h"
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringRef.h"
-
+#include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <variant>
+#include <vector>
 
-namespace moec::moe {
+namespace moec {
 
-/// The schedule of a grouped matmul. An engine, a row of Engines.h, multiplies.
-struct MatmulSchedule {
-  std::string engine;
-  llvm::SmallVector<int64_t, 3> tile; ///< m, n, k
-  int64_t stages = 0;
-  int64_t group = 0; ///< m tiles that share a traversal of n
-  int64_t ctasPerSm = 1;
-  bool programmatic = false;
-  std::string source = "default"; ///< tuned, modelled or default
-  bool operator==(const MatmulSchedule &) const = default;
+/// The answers of a schedule that has no members of these names.
+struct KernelSchedule {
+  static constexpr std::string_view engine = "simt", source = "default";
+  static constexpr int64_t stages = 0, blockTokens = 0, ctasPerSm = 1;
+  static constexpr std::array<int64_t, 0> cluster = {};
+  /// There are as many CTAs as the GPU holds.
+  static constexpr bool isPersistent() { return false; }
+  /// The kernel has a grid-wide wait.
+  static constexpr bool isCooperative() { return false; }
+
+  bool programmatic = false; ///< may start before its predecessor has finished
+  bool operator==(const KernelSchedule &) const = default;
 };
 
-/// The schedule of an engine whose warps all copy and multiply.
-struct WarpsSchedule : MatmulSchedule {
-  llvm::SmallVector<int64_t, 2> warps; ///< m, n
-  bool operator==(const WarpsSchedule &) const = default;
+/// Every warp of a CTA copies and multiplies.
+struct WarpGrid {
+  int64_t m = 1, n = 4;
+  int64_t threads() const { return 32 * m * n; }
+  bool operator==(const WarpGrid &) const = default;
 };
 
-/// The roles of warps: some copy, and the others multiply.
-struct Roles {
+/// Some warps of a CTA copy, and the others multiply.
+struct WarpRoles {
   int64_t producerWarps = 0, consumerWarps = 0;
-  llvm::SmallVector<int64_t, 2> registers; ///< of producers, of consumers
+  int64_t producerRegisters = 0, consumerRegisters = 0; ///< of a thread
+  /// Weight rows are the rows of an instruction, and tokens its columns; else
+  /// the other way round.
+  bool swap = true;
   int64_t threads() const { return 32 * (producerWarps + consumerWarps); }
-  bool operator==(const Roles &) const = default;
+  bool operator==(const WarpRoles &) const = default;
 };
 
-struct RolesSchedule : MatmulSchedule, Roles {
-  bool swap = false;
-  llvm::SmallVector<int64_t, 3> cluster; ///< x, y, z
-  bool operator==(const RolesSchedule &) const = default;
+/// The schedule of a grouped matmul.
+struct Schedule : KernelSchedule {
+  std::string engine = "mma_sync"; ///< a row of Engines.h
+  int64_t tileM = 16, tileN = 64, tileK = 64;
+  int64_t stages = 2;
+  int64_t groupM = 8; ///< m tiles that share the traversal of n
+  int64_t ctasPerSm = 1;
+  std::variant<WarpGrid, WarpRoles> warps; ///< as the engine has them
+  std::vector<int64_t> cluster;            ///< x, y, z; empty: none
+  std::string source = "default";          ///< tuned, modelled or default
+
+  bool hasRoles() const { return std::holds_alternative<WarpRoles>(warps); }
+  WarpGrid &grid() { return std::get<WarpGrid>(warps); }
+  const WarpGrid &grid() const { return std::get<WarpGrid>(warps); }
+  WarpRoles &roles() { return std::get<WarpRoles>(warps); }
+  const WarpRoles &roles() const { return std::get<WarpRoles>(warps); }
+  bool isPersistent() const { return hasRoles(); }
+  int64_t threads() const {
+    return std::visit([](const auto &w) { return w.threads(); }, warps);
+  }
+  bool operator==(const Schedule &) const = default;
 };
 
-/// The schedule of one kernel for the second matmul and combine.
-struct SlicesSchedule : Roles {
-  llvm::SmallVector<int64_t, 3> tile; ///< m, n, k
-  int64_t stages = 0;
-  int64_t blockTokens = 0, blockRows = 0, buffers = 0;
-  bool programmatic = false;
+/// The schedule of one kernel for the second matmul and combine, whose matmul
+/// is one of wgmma.
+struct SlicesSchedule : Schedule {
+  SlicesSchedule() {
+    engine = "wgmma", groupM = 1;
+    warps = WarpRoles();
+  }
+  int64_t blockTokens = 0; ///< that a CTA sums
+  int64_t blockRows = 0;   ///< of lhs that a CTA keeps
+  int64_t buffers = 0;     ///< slices in memory at a time
+  static constexpr bool isCooperative() { return true; }
   bool operator==(const SlicesSchedule &) const = default;
 };
 
 /// The schedule of either kernel of the few-token path.
-struct GemvSchedule {
+struct GemvSchedule : KernelSchedule {
+  static constexpr std::string_view engine = "gemv";
   int64_t stages = 0, blockTokens = 0, threads = 0, ctasPerSm = 1;
   int64_t unitRows = 0;    ///< weight rows of a unit; 0: no fragments
   bool besideNext = false; ///< leaves half of a multiprocessor to the next
-  bool programmatic = false;
+  static constexpr bool isPersistent() { return true; }
   bool operator==(const GemvSchedule &) const = default;
 };
 
 /// The schedule of a kernel without a matmul, except combine.
-struct BlockSchedule {
+struct BlockSchedule : KernelSchedule {
   int64_t blockTokens = 0, threads = 0;
-  llvm::SmallVector<int64_t, 3> cluster; ///< x, y, z
-  bool programmatic = false;
+  std::vector<int64_t> cluster; ///< x, y, z; empty: none
   bool operator==(const BlockSchedule &) const = default;
 };
 
-struct CombineSchedule {
+struct CombineSchedule : KernelSchedule {
   int64_t columns = 0, threads = 0;
-  bool programmatic = false;
   bool operator==(const CombineSchedule &) const = default;
 };
 
-template <typename Fields> void members(Fields &fields, WarpsSchedule &s) {
-  fields.integers("tile", s.tile);
-  fields.integer("stages", s.stages, 0);
-  fields.integers("warps", s.warps);
-  fields.integer("group", s.group, 0);
-  fields.integer("ctas_per_sm", s.ctasPerSm, 1);
-  fields.flag("programmatic", s.programmatic);
-  fields.word("source", s.source, "default");
+/// Threads of a CTA.
+template <typename S> int64_t threadsOf(const S &schedule) {
+  if constexpr (std::is_base_of_v<Schedule, S>)
+    return schedule.threads();
+  else
+    return schedule.threads;
 }
 
-template <typename Fields> void members(Fields &fields, Roles &s) {
-  fields.integer("producer_warps", s.producerWarps, 0);
-  fields.integer("consumer_warps", s.consumerWarps, 0);
-  fields.integers("registers", s.registers);
+template <typename Fields> void members(Fields &fields, WarpRoles &roles) {
+  fields.integer("producer_warps", roles.producerWarps, 0);
+  fields.integer("consumer_warps", roles.consumerWarps, 0);
+  fields.integers("registers",
+                  {&roles.producerRegisters, &roles.consumerRegisters});
 }
 
-template <typename Fields> void members(Fields &fields, RolesSchedule &s) {
-  fields.integers("tile", s.tile);
+/// The members that a measurement chooses and a Config holds. CTAs of a
+/// multiprocessor follow from the registers of a grid's threads.
+template <typename Fields> void chosenMembers(Fields &fields, Schedule &s) {
+  fields.integers("tile", {&s.tileM, &s.tileN, &s.tileK});
   fields.integer("stages", s.stages, 0);
-  fields.integer("group", s.group, 0);
-  fields.flag("swap", s.swap);
-  members(fields, static_cast<Roles &>(s));
+  if (!s.hasRoles())
+    fields.integers("warps", {&s.grid().m, &s.grid().n});
+  fields.integer("group", s.groupM, 0);
+  if (!s.hasRoles())
+    return;
+  fields.flag("swap", s.roles().swap);
+  members(fields, s.roles());
   fields.integer("ctas_per_sm", s.ctasPerSm, 1);
-  fields.integers("cluster", s.cluster);
+}
+
+template <typename Fields> void members(Fields &fields, Schedule &s) {
+  chosenMembers(fields, s);
+  if (s.hasRoles())
+    fields.list("cluster", s.cluster);
+  else
+    fields.integer("ctas_per_sm", s.ctasPerSm, 1);
   fields.flag("programmatic", s.programmatic);
   fields.word("source", s.source, "default");
 }
 
 template <typename Fields> void members(Fields &fields, SlicesSchedule &s) {
-  fields.integers("tile", s.tile);
+  fields.integers("tile", {&s.tileM, &s.tileN, &s.tileK});
   fields.integer("stages", s.stages, 0);
   fields.integer("block_tokens", s.blockTokens, 0);
   fields.integer("block_rows", s.blockRows, 0);
   fields.integer("buffers", s.buffers, 0);
-  members(fields, static_cast<Roles &>(s));
+  members(fields, s.roles());
   fields.flag("programmatic", s.programmatic);
 }
 
@@ -139,7 +180,7 @@ template <typename Fields> void members(Fields &fields, GemvSchedule &s) {
 template <typename Fields> void members(Fields &fields, BlockSchedule &s) {
   fields.integer("block_tokens", s.blockTokens, 0);
   fields.integer("threads", s.threads, 0);
-  fields.integers("cluster", s.cluster);
+  fields.list("cluster", s.cluster);
   fields.flag("programmatic", s.programmatic);
 }
 
@@ -149,32 +190,44 @@ template <typename Fields> void members(Fields &fields, CombineSchedule &s) {
   fields.flag("programmatic", s.programmatic);
 }
 
-/// Hashes members, for MLIR's storage.
-struct FieldHasher {
-  llvm::hash_code code = 0;
-  void add(llvm::hash_code more) { code = llvm::hash_combine(code, more); }
-  void word(llvm::StringRef, llvm::StringRef value, llvm::StringRef) {
-    add(llvm::hash_value(value));
-  }
-  void integer(llvm::StringRef, int64_t value, int64_t) {
-    add(llvm::hash_value(value));
-  }
-  void integers(llvm::StringRef, llvm::ArrayRef<int64_t> values) {
-    add(llvm::hash_value(values));
-  }
-  void flag(llvm::StringRef, bool value) { add(llvm::hash_value(value)); }
+/// A member and its value.
+struct Member {
+  std::string_view name;
+  std::variant<bool, int64_t, std::vector<int64_t>, std::string> value;
+  bool isAbsent = false; ///< it has the value that it has where none stands
+  bool operator==(const Member &) const = default;
 };
 
-template <typename S>
-  requires requires(FieldHasher &hasher, S &s) { members(hasher, s); }
-llvm::hash_code hash_value(S s) {
-  FieldHasher hasher;
-  if constexpr (std::is_base_of_v<MatmulSchedule, S>)
-    hasher.word("engine", s.engine, "");
-  members(hasher, s);
-  return hasher.code;
+/// Collects the members of a schedule.
+struct MemberList {
+  std::vector<Member> all;
+  void word(const char *name, const std::string &value,
+            std::string_view absent) {
+    all.push_back({name, value, value == absent});
+  }
+  void integer(const char *name, int64_t value, int64_t absent) {
+    all.push_back({name, value, value == absent});
+  }
+  void integers(const char *name, std::initializer_list<int64_t *> values) {
+    std::vector<int64_t> copied;
+    for (const int64_t *value : values)
+      copied.push_back(*value);
+    all.push_back({name, copied, false});
+  }
+  void list(const char *name, const std::vector<int64_t> &values) {
+    all.push_back({name, values, values.empty()});
+  }
+  void flag(const char *name, bool value) {
+    all.push_back({name, value, !value});
+  }
+};
+
+template <typename S> std::vector<Member> membersOf(S schedule) {
+  MemberList list;
+  members(list, schedule);
+  return list.all;
 }
 
-} // namespace moec::moe
+} // namespace moec
 
 #endif // MOEC_DIALECT_SCHEDULES_H

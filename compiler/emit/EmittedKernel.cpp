@@ -193,7 +193,7 @@ void compiler::addWeightMap(moe::GroupedMatmulOp matmul,
          {Expression(int64_t(matmul.getK())),
           Expression(int64_t(matmul.getN())),
           Expression(int64_t(matmul.getNumExperts()))},
-         {schedule.getTileK(), schedule.getTileN(), 1}, out);
+         {schedule.getMatmul()->tileK, schedule.getMatmul()->tileN, 1}, out);
 }
 
 void compiler::addRowMap(moe::GroupedMatmulOp matmul,
@@ -201,7 +201,7 @@ void compiler::addRowMap(moe::GroupedMatmulOp matmul,
                          EmittedKernel &out) {
   addMap("lhs", std::move(rows), matmul.getLhs(),
          {Expression(int64_t(matmul.getK())), Expression::symbol("rows")},
-         {schedule.getTileK(), Engine::kBoxRows}, out);
+         {schedule.getMatmul()->tileK, Engine::kBoxRows}, out);
 }
 
 void compiler::addRowOrder(Stage &stage, int64_t interleave,

@@ -15,7 +15,6 @@
 #include "compiler/engine/Engine.h"
 #include "compiler/plan/KernelFacts.h"
 #include "compiler/plan/ProgramValues.h"
-#include "compiler/plan/Schedules.h"
 #include "compiler/plan/Window.h"
 #include "dialect/catalog/Engines.h"
 #include "dialect/catalog/Schemes.h"
@@ -265,7 +264,7 @@ void Emitter::emitMatmul() {
   const Engine &engine = *findEngine(schedule.getEngine());
   const bool mapsRows =
       !matmul.isFirst() && !gather &&
-      engine.mapsRows(problemOf(kernel), scheduleOf(schedule));
+      engine.mapsRows(problemOf(kernel), *schedule.getMatmul());
   for (mlir::OpOperand &operand : matmul->getOpOperands()) {
     const StringRef name = matmul.getOperandName(operand.getOperandNumber());
     if (name == "rhs" && engine.isPersistent() && !matmul.readsFragments())
@@ -301,12 +300,14 @@ void Emitter::emitMatmul() {
                        ofIntegers &&
                        matmul.getRhsDescriptorAttr().getGroup()[1] > 0;
   addEngineHeader(engine.row.name, out);
-  engine.addConfig(
-      {cppType(matmul.getLhs()), matmul.getFast(), byGroup,
-       catalog::choosesNative(&engine.row, elementTypeOf(matmul.getLhs()),
+  config.type("Mma",
+              engine.mma({cppType(matmul.getLhs()), matmul.getFast(), byGroup,
+                          catalog::choosesNative(
+                              &engine.row, elementTypeOf(matmul.getLhs()),
                               program.getTarget().getArchRow().features),
-       matmul.readsFragments()},
-      scheduleOf(schedule), config);
+                          matmul.readsFragments()},
+                         *schedule.getMatmul()));
+  addSchedule(*schedule.getMatmul(), config);
   if (plan.getCursor())
     config.number("kCursor", plan.getCursor());
   if (engine.isPersistent()) {

@@ -17,6 +17,7 @@
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Regions.h"
+#include "compiler/plan/Tuned.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
 
@@ -142,31 +143,19 @@ static json scheduleJson(moe::KernelOp kernel) {
                {"threads", s.getThreads()},
                {"ctas_per_sm", s.getCtasPerSm()},
                {"source", s.getSource().str()}};
-  if (!s.getTile().empty()) {
-    made["tile"] = std::vector<int64_t>(s.getTile());
-    made["group"] = s.getGroup();
+  constexpr WordList kReported =
+      "tile stages warps producer_warps consumer_warps registers buffers "
+      "block_rows block_tokens cluster";
+  for (const Member &member : s.getMembers())
+    if (kReported.contains(member.name) && !member.isAbsent)
+      made[std::string(member.name)] = memberJson(member);
+  if (const Schedule *matmul = s.getMatmul()) {
+    made["group"] = matmul->groupM;
+    if (matmul->hasRoles())
+      made["swap"] = matmul->roles().swap;
   }
-  if (s.getStages())
-    made["stages"] = s.getStages();
   if (s.getPersistent())
     made["persistent"] = true;
-  if (auto warps = mlir::dyn_cast<moe::WarpsScheduleAttr>(s))
-    made["warps"] = std::vector<int64_t>(warps.getWarps());
-  if (const moe::Roles *roles = s.getRoles()) {
-    made["producer_warps"] = roles->producerWarps;
-    made["consumer_warps"] = roles->consumerWarps;
-    made["registers"] =
-        std::vector<int64_t>(roles->registers.begin(), roles->registers.end());
-    made["swap"] = s.getSwap();
-  }
-  if (auto slices = mlir::dyn_cast<moe::SlicesScheduleAttr>(s)) {
-    made["buffers"] = slices.getBuffers();
-    made["block_rows"] = slices.getBlockRows();
-  }
-  if (s.getBlockTokens())
-    made["block_tokens"] = s.getBlockTokens();
-  if (!s.getCluster().empty())
-    made["cluster"] = std::vector<int64_t>(s.getCluster());
   if (auto combine = findStage<moe::CombineOp>(kernel);
       combine && !kernel.getRow().routesItself)
     made["partials"] = elementTypeOf(combine.getPartials());

@@ -15,7 +15,6 @@
 #include "compiler/engine/Slices.h"
 #include "compiler/plan/Liveness.h"
 #include "compiler/plan/ProgramValues.h"
-#include "compiler/plan/Schedules.h"
 #include "dialect/catalog/Engines.h"
 
 #include <fmt/core.h>
@@ -34,7 +33,7 @@ void compiler::emitSlices(moe::KernelOp kernel,
   auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
   auto combine = findStage<moe::CombineOp>(kernel);
   auto schedule = mlir::cast<moe::SlicesScheduleAttr>(kernel.getScheduleAttr());
-  const Schedule numbers = scheduleOf(schedule);
+  const SlicesSchedule &numbers = schedule.getFields();
   const auto pointer = [&](StringRef field, StringRef type,
                            bool written = false) {
     out.text.arguments.pointer(field, type, boundTo(field), written);
@@ -70,11 +69,15 @@ void compiler::emitSlices(moe::KernelOp kernel,
   config.type("Mma",
               fmt::format("{}<{}>", findEngine(numbers.engine)->row.policy,
                           cppType(matmul.getLhs())));
-  openSchedule(numbers, config);
+  config.open("Schedule");
+  config.number("kTileM", numbers.tileM);
+  config.number("kTileN", numbers.tileN);
+  config.number("kTileK", numbers.tileK);
+  config.number("kStages", numbers.stages);
   config.number("kBuffers", numbers.buffers);
-  config.number("kOtherWarpgroups", numbers.producerWarps / 4);
-  config.number("kProducerRegisters", numbers.producerRegisters);
-  config.number("kConsumerRegisters", numbers.consumerRegisters);
+  config.number("kOtherWarpgroups", numbers.roles().producerWarps / 4);
+  config.number("kProducerRegisters", numbers.roles().producerRegisters);
+  config.number("kConsumerRegisters", numbers.roles().consumerRegisters);
   config.number("kCtasPerSm", numbers.ctasPerSm);
   config.close();
   config.number("kN", matmul.getN());

@@ -14,6 +14,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cctype>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -132,15 +133,51 @@ int64_t compiler::occupancy(const MatmulProblem &problem,
 }
 
 std::string compiler::describe(const Schedule &s) {
+  std::string warps;
+  if (s.hasRoles())
+    warps =
+        fmt::format("{}+{}{}", s.roles().producerWarps, s.roles().consumerWarps,
+                    s.roles().swap ? "" : " of tokens");
+  else
+    warps = fmt::format("{}x{}", s.grid().m, s.grid().n);
   return fmt::format("{} {}x{}x{} stages {} warps {}", s.engine, s.tileM,
-                     s.tileN, s.tileK, s.stages,
-                     findEngine(s.engine)->warps(s));
+                     s.tileN, s.tileK, s.stages, warps);
 }
 
-void compiler::openSchedule(const Schedule &schedule, ConfigPrinter &config) {
+/// The names of a member's numbers in a Config: "kStages" of "stages".
+static std::vector<std::string> configNames(std::string_view member) {
+  if (member == "tile")
+    return {"kTileM", "kTileN", "kTileK"};
+  if (member == "warps")
+    return {"kWarpsM", "kWarpsN"};
+  if (member == "registers")
+    return {"kProducerRegisters", "kConsumerRegisters"};
+  if (member == "group")
+    return {"kGroupM"};
+  std::string name = "k";
+  bool begins = true;
+  for (const char c : member) {
+    if (c != '_')
+      name += begins ? char(std::toupper(c)) : c;
+    begins = c == '_';
+  }
+  return {name};
+}
+
+void compiler::addSchedule(const Schedule &schedule, ConfigPrinter &config) {
   config.open("Schedule");
-  config.number("kTileM", schedule.tileM);
-  config.number("kTileN", schedule.tileN);
-  config.number("kTileK", schedule.tileK);
-  config.number("kStages", schedule.stages);
+  MemberList list;
+  Schedule copy = schedule;
+  chosenMembers(list, copy);
+  for (const auto &[member, value, isAbsent] : list.all) {
+    const std::vector<std::string> names = configNames(member);
+    if (const auto *number = std::get_if<int64_t>(&value))
+      config.number(names.front(), *number);
+    else if (const auto *numbers = std::get_if<std::vector<int64_t>>(&value))
+      for (size_t i = 0; i < names.size(); ++i)
+        config.number(names[i], (*numbers)[i]);
+  }
+  if (schedule.isPersistent())
+    config.flag("kPersistent", true);
+  config.close();
 }

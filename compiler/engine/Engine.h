@@ -23,16 +23,10 @@
 #include "compiler/engine/Problem.h"
 #include "dialect/catalog/Engines.h"
 
-#include <nlohmann/json_fwd.hpp>
-
 #include <limits>
 #include <optional>
 #include <span>
 #include <vector>
-
-namespace moec {
-class JsonReader;
-}
 
 namespace moec::compiler {
 
@@ -213,16 +207,9 @@ public:
   /// Warps convert a stage's weights before they multiply it.
   virtual bool convertsFirst() const { return false; }
 
-  /// "1x4" or "4+8", for messages.
-  virtual std::string warps(const Schedule &schedule) const = 0;
-  /// Reads the members of a row of tuned/ but for engine, tile, stages, group.
-  virtual void read(JsonReader &row, Schedule &schedule) const = 0;
-  /// Adds what read() takes.
-  virtual void write(const Schedule &schedule,
-                     nlohmann::ordered_json &row) const = 0;
-  /// Adds `Mma` and `Schedule`.
-  virtual void addConfig(const MmaOperands &operands, const Schedule &schedule,
-                         ConfigPrinter &config) const = 0;
+  /// `Mma` of a Config.
+  virtual std::string mma(const MmaOperands &operands,
+                          const Schedule &schedule) const = 0;
 };
 
 /// All, as Engines.h orders them.
@@ -266,8 +253,8 @@ int64_t occupancy(const MatmulProblem &problem, const Schedule &schedule,
 /// are "warps 4+8", and "warps 4+8 of tokens" where operands are not swapped.
 std::string describe(const Schedule &schedule);
 
-/// Opens the nested struct of a Config with the tile and the stages.
-void openSchedule(const Schedule &schedule, ConfigPrinter &config);
+/// Adds the nested struct of a Config.
+void addSchedule(const Schedule &schedule, ConfigPrinter &config);
 
 /// The engines themselves: Engines.inc lists the files.
 namespace engines {

@@ -34,11 +34,23 @@ static constexpr Measured kMeasured = {"bench/notes/gemv-h100.md",
 
 static constexpr Measured kBeside = {"bench/notes/gemv-h100.md", "2026-11-27"};
 
+namespace {
+struct Row {
+  int64_t warps, stages, ctasPerSm = 1;
+  int64_t unitRows = 0; ///< see GemvSchedule
+  int64_t groupK = 0;   ///< columns of a group that it serves; 0: any
+  /// A CTA of the layer's other kernel fits beside this one's. Serves one token
+  /// and first weights of at most so many bytes, second ones of half of that.
+  int64_t besideUpTo = 0;
+  Measured measured = {};
+};
+} // namespace
+
 /// Best first, for a kernel with two weight rows a result; one with a single
 /// row has twice the stages. Less on its way is slower than the kernels for
 /// more tokens, but where the second kernel routes and asks for its weights
 /// while the first one still multiplies.
-static constexpr GemvSchedule kGemvSchedules[] = {
+static constexpr Row kRows[] = {
     {.warps = 16, .stages = 4, .besideUpTo = 8 << 20, .measured = kBeside},
     {.warps = 16, .stages = 6, .measured = kMeasured},
     {.warps = 16, .stages = 4, .measured = kMeasured},
@@ -49,7 +61,7 @@ static constexpr Measured kUnits = {"bench/notes/weight-only-h200.md",
 
 /// Schedules of codes in the order of fragments. The first that serves is
 /// taken.
-static constexpr GemvSchedule kSlabSchedules[] = {
+static constexpr Row kFragmentRows[] = {
     {.warps = 4,
      .stages = 2,
      .ctasPerSm = 4,
@@ -91,7 +103,7 @@ static int64_t slabRingBytes(const GemvProblem &problem,
       stepGroups(problem, schedule) * rows * problem.numberBytes +
       tileRows * (2 * columns + 16);
   const int64_t sums = rows * (problem.first ? tileRows : problem.tokens) * 4;
-  return schedule.warps * (schedule.stages * slot + 2 * sums);
+  return schedule.threads / 32 * (schedule.stages * slot + 2 * sums);
 }
 
 int64_t compiler::sharedBytes(const GemvProblem &problem,
@@ -106,7 +118,8 @@ int64_t compiler::sharedBytes(const GemvProblem &problem,
   operand = (operand + kLineBytes - 1) / kLineBytes * kLineBytes;
   // A weight row of a step: 16 bytes of each lane, and a scale.
   int64_t row = problem.scaled ? 640 : 512;
-  return operand + schedule.warps * schedule.stages * problem.parts * row;
+  return operand +
+         schedule.threads / 32 * schedule.stages * problem.parts * row;
 }
 
 int64_t compiler::launchBytes(int64_t sharedBytes, int64_t ctasPerSm,
@@ -118,52 +131,54 @@ int64_t compiler::launchBytes(int64_t sharedBytes, int64_t ctasPerSm,
 }
 
 /// Two CTAs of such a schedule fit a multiprocessor. bytes: of shared memory.
-static bool servesBeside(const GemvProblem &problem,
-                         const GemvSchedule &schedule, int64_t bytes,
-                         const Hardware &hardware) {
+static bool servesBeside(const GemvProblem &problem, const Row &row,
+                         int64_t bytes, const Hardware &hardware) {
   const int64_t first = problem.weightBytes * (problem.first ? 1 : 2);
   return problem.tokens == 1 && problem.elementBytes == 1 && first > 0 &&
-         first <= schedule.besideUpTo &&
+         first <= row.besideUpTo &&
          2 * (bytes + kReservedPerCta) <= hardware.sharedPerSm &&
-         2 * schedule.threads() <= hardware.threadsPerSm;
+         2 * 32 * row.warps <= hardware.threadsPerSm;
 }
 
-/// Returns true if the schedule serves. Units of 64 rows need enough units to
-/// fill all multiprocessors. 16 warps serve a second kernel that has at most
-/// one unit for each multiprocessor.
-static bool servesSlabs(const GemvProblem &problem,
+/// Returns true if the schedule of the row serves. Units of 64 rows need enough
+/// units to fill all multiprocessors. 16 warps serve a second kernel that has
+/// at most one unit for each multiprocessor.
+static bool servesSlabs(const GemvProblem &problem, const Row &row,
                         const GemvSchedule &schedule,
                         const Hardware &hardware) {
   constexpr int64_t kLaneBytes = 16, kLanes = 32;
-  const int64_t units = problem.n / schedule.unitRows;
-  if (schedule.unitRows > kSlabRows)
+  const int64_t units = problem.n / row.unitRows;
+  if (row.unitRows > kSlabRows)
     return problem.first && problem.codeBits == 4 &&
-           (schedule.groupK == 0 || schedule.groupK == problem.groupK) &&
+           (row.groupK == 0 || row.groupK == problem.groupK) &&
            units * problem.pairs / problem.tokens >= hardware.sms &&
-           stepGroups(problem, schedule) * schedule.unitRows *
-                   problem.numberBytes <=
+           stepGroups(problem, schedule) * row.unitRows * problem.numberBytes <=
                kLanes * kLaneBytes;
-  return schedule.warps <= 8 ||
+  return row.warps <= 8 ||
          (!problem.first && problem.codeBits == 4 && units <= hardware.sms);
 }
 
 std::optional<GemvSchedule> compiler::gemvSchedule(const GemvProblem &problem,
                                                    const Hardware &hardware) {
   const bool isSlabs = problem.codeBits > 0;
-  for (GemvSchedule schedule :
-       isSlabs ? std::span<const GemvSchedule>(kSlabSchedules)
-               : std::span<const GemvSchedule>(kGemvSchedules)) {
-    schedule.stages *= problem.parts == 1 && !isSlabs ? 2 : 1;
-    if (isSlabs && !servesSlabs(problem, schedule, hardware))
+  for (const Row &row : isSlabs ? std::span<const Row>(kFragmentRows)
+                                : std::span<const Row>(kRows)) {
+    GemvSchedule schedule;
+    schedule.stages = row.stages * (problem.parts == 1 && !isSlabs ? 2 : 1);
+    schedule.blockTokens = problem.tokens;
+    schedule.threads = 32 * row.warps;
+    schedule.ctasPerSm = row.ctasPerSm;
+    schedule.unitRows = row.unitRows;
+    schedule.besideNext = row.besideUpTo > 0;
+    if (isSlabs && !servesSlabs(problem, row, schedule, hardware))
       continue;
     const int64_t bytes = sharedBytes(problem, schedule) + staticBytes(problem);
-    if (schedule.isBeside() &&
-        !servesBeside(problem, schedule, bytes, hardware))
+    if (schedule.besideNext && !servesBeside(problem, row, bytes, hardware))
       continue;
     if (bytes <= hardware.sharedPerBlock &&
         schedule.ctasPerSm * (bytes + kReservedPerCta) <=
             hardware.sharedPerSm &&
-        schedule.ctasPerSm * schedule.threads() <= hardware.threadsPerSm)
+        schedule.ctasPerSm * schedule.threads <= hardware.threadsPerSm)
       return schedule;
   }
   return std::nullopt;

@@ -79,20 +79,6 @@ struct GemvProblem : StoredCodes {
   double storedBytes = 0; ///< of an expert, as they are read; 0: not known
 };
 
-struct GemvSchedule {
-  int64_t warps = 0, stages = 0, ctasPerSm = 1;
-  /// Weight rows of a unit (matmul/few_tokens/slab_gemv.cuh); 0: the kernel
-  /// computes dot products.
-  int64_t unitRows = 0;
-  int64_t groupK = 0; ///< columns of a group that it serves; 0: any
-  /// A CTA of the layer's other kernel fits beside this one's. Serves one token
-  /// and first weights of at most so many bytes, second ones of half of that.
-  int64_t besideUpTo = 0;
-  Measured measured = {};
-  int64_t threads() const { return 32 * warps; }
-  bool isBeside() const { return besideUpTo > 0; }
-};
-
 /// Dynamic shared memory; what the kernel's sharedBytes() says.
 int64_t sharedBytes(const GemvProblem &problem, const GemvSchedule &schedule);
 /// Dynamic shared memory that a launch asks for: so much that a multiprocessor

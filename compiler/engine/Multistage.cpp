@@ -14,10 +14,8 @@
 
 #include "compiler/engine/CostModel.h"
 #include "compiler/engine/Slabs.h"
-#include "runtime/support/JsonReader.h"
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -56,7 +54,7 @@ Multistage::whyGroupsApart(const GroupedResult &result) const {
 /// fewer, each of whole blocks (templates/moe/matmul/atom/mma_sync.cuh).
 static std::optional<std::string> whyNoBlocks(const Schedule &s) {
   constexpr int64_t kBlock = 16, kMostOfPart = 64;
-  const int64_t m = s.tileM / s.warpsM, n = s.tileN / s.warpsN;
+  const int64_t m = s.tileM / s.grid().m, n = s.tileN / s.grid().n;
   const int64_t parts = (m + kMostOfPart - 1) / kMostOfPart;
   if (m % (parts * kBlock) == 0 && n % kBlock == 0)
     return std::nullopt;
@@ -86,13 +84,14 @@ std::optional<std::string> Multistage::whyIllegal(const MatmulProblem &problem,
                          "other",
                          s.tileK, problem.groupK);
   }
+  const WarpGrid &warps = s.grid();
   const Granularity grain = granularity(problem);
-  if (s.warpsM < 1 || s.warpsN < 1)
+  if (warps.m < 1 || warps.n < 1)
     return "warps must be positive";
-  if (s.tileM % (s.warpsM * grain.m) || s.tileN % (s.warpsN * grain.n))
+  if (s.tileM % (warps.m * grain.m) || s.tileN % (warps.n * grain.n))
     return fmt::format("a warp's tile of {}x{} over {}x{} warps is no multiple "
                        "of {}x{}",
-                       s.tileM, s.tileN, s.warpsM, s.warpsN, grain.m, grain.n);
+                       s.tileM, s.tileN, warps.m, warps.n, grain.m, grain.n);
   if (problem.inFragments)
     if (auto reason = whyNoBlocks(s))
       return reason;
@@ -142,7 +141,7 @@ std::vector<Schedule> Multistage::candidates(const MatmulProblem &problem,
           s.engine = row.name;
           s.tileM = problem.tileRows, s.tileN = tileN, s.tileK = tileK;
           s.stages = stages;
-          s.warpsM = warpsM, s.warpsN = warpsN;
+          s.warps = WarpGrid{warpsM, warpsN};
           s.source = "modelled";
           if (compiler::whyIllegal(problem, s, hardware))
             continue;
@@ -194,8 +193,8 @@ int64_t Multistage::registers(const MatmulProblem &problem,
   if (problem.codeBits > 0 && !problem.inFragments)
     addresses += 64;
   int64_t estimate = accumulators + addresses +
-                     fragments(problem, schedule.tileM / schedule.warpsM,
-                               schedule.tileN / schedule.warpsN);
+                     fragments(problem, schedule.tileM / schedule.grid().m,
+                               schedule.tileN / schedule.grid().n);
   return std::min<int64_t>((estimate + 7) / 8 * 8, 255);
 }
 
@@ -214,12 +213,13 @@ EngineCost Multistage::cost(const MatmulProblem &problem, const Schedule &s,
                             const MatmulWork &work) const {
   const double tilesPerSm = std::ceil(work.tilesOfSm);
   const double resident = work.resident;
-  double warpM = double(s.tileM) / double(s.warpsM);
-  double warpN = double(s.tileN) / double(s.warpsN);
+  double warpM = double(s.tileM) / double(s.grid().m);
+  double warpN = double(s.tileN) / double(s.grid().n);
   // Each k tile ends in a barrier, which other CTAs hide.
   double barrier =
       1.0 + 24.0 / (double(s.tileK) * warpM * warpN / 64.0) / resident;
-  double filled = std::min(1.0, resident * double(s.warpsM * s.warpsN) / 8.0);
+  double filled =
+      std::min(1.0, resident * double(s.grid().m * s.grid().n) / 8.0);
   double tileFlops =
       2.0 * double(s.tileM) * double(s.tileN) * double(problem.k);
   // Alone on its SM a CTA leaves it idle at its ends; neighbours fill in.
@@ -229,33 +229,12 @@ EngineCost Multistage::cost(const MatmulProblem &problem, const Schedule &s,
           kRampSeconds + tilesPerSm * kTileSeconds / (resident * resident)};
 }
 
-std::string Multistage::warps(const Schedule &schedule) const {
-  return fmt::format("{}x{}", schedule.warpsM, schedule.warpsN);
-}
-
-void Multistage::read(JsonReader &row, Schedule &schedule) const {
-  std::vector<int64_t> warps = row.integers("warps", 2, 0, INT32_MAX);
-  schedule.warpsM = warps[0], schedule.warpsN = warps[1];
-}
-
-void Multistage::write(const Schedule &schedule,
-                       nlohmann::ordered_json &row) const {
-  row["warps"] = {schedule.warpsM, schedule.warpsN};
-}
-
-void Multistage::addConfig(const MmaOperands &operands,
-                           const Schedule &schedule,
-                           ConfigPrinter &config) const {
-  config.type("Mma",
-              operands.inFragments
-                  ? fmt::format("{}<{}>", row.fragmentPolicy, operands.type)
-                  : fmt::format("{}<{}{}>", row.policy, operands.type,
-                                operands.native    ? ", true, true"
-                                : operands.byGroup ? ", true"
-                                                   : ""));
-  openSchedule(schedule, config);
-  config.number("kWarpsM", schedule.warpsM);
-  config.number("kWarpsN", schedule.warpsN);
-  config.number("kGroupM", schedule.groupM);
-  config.close();
+std::string Multistage::mma(const MmaOperands &operands,
+                            const Schedule &) const {
+  if (operands.inFragments)
+    return fmt::format("{}<{}>", row.fragmentPolicy, operands.type);
+  return fmt::format("{}<{}{}>", row.policy, operands.type,
+                     operands.native    ? ", true, true"
+                     : operands.byGroup ? ", true"
+                                        : "");
 }

@@ -44,12 +44,8 @@ public:
   EngineCost cost(const MatmulProblem &problem, const Schedule &schedule,
                   const Hardware &hardware,
                   const MatmulWork &work) const override;
-  std::string warps(const Schedule &schedule) const override;
-  void read(JsonReader &row, Schedule &schedule) const override;
-  void write(const Schedule &schedule,
-             nlohmann::ordered_json &row) const override;
-  void addConfig(const MmaOperands &operands, const Schedule &schedule,
-                 ConfigPrinter &config) const override;
+  std::string mma(const MmaOperands &operands,
+                  const Schedule &schedule) const override;
 
 protected:
   /// Smallest pieces of a warp's tile that fragments are made of.

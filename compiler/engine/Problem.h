@@ -6,13 +6,15 @@
 //===----------------------------------------------------------------------===//
 //
 // The sizes of one grouped matmul in one variant, the few numbers of a GPU
-// that a schedule depends on, and a schedule. No IR: SelectSchedule fills
+// that a schedule depends on. No IR: SelectSchedule fills
 // these from ops and catalog rows, tests fill them by hand.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOEC_COMPILER_ENGINE_PROBLEM_H
 #define MOEC_COMPILER_ENGINE_PROBLEM_H
+
+#include "dialect/Schedules.h"
 
 #include <cstdint>
 #include <string>
@@ -127,41 +129,13 @@ int64_t takenWeightRows(const MatmulProblem &problem, int64_t tileN);
 bool findHardware(const std::string &arch, const std::string &gpu,
                   Hardware &hardware);
 
-/// How one matmul kernel is built. Members that its engine does not read are 0.
-struct Schedule {
-  std::string engine = "mma_sync";
-  int64_t tileM = 16, tileN = 64, tileK = 64;
-  int64_t stages = 2;
-  int64_t warpsM = 1, warpsN = 4; ///< 0 where there are roles
-  int64_t groupM = 8;             ///< m tiles that share the traversal of n
-  int64_t ctasPerSm = 1;
-  int64_t producerWarps = 0, consumerWarps = 0;
-  int64_t producerRegisters = 0, consumerRegisters = 0; ///< of a thread
-  /// With roles: weight rows are the rows of an instruction, and tokens its
-  /// columns; else the other way round.
-  bool swap = true;
-  /// For a kernel that combines too (Slices.h): slices in memory at a time,
-  /// rows that a CTA keeps, tokens that it sums.
-  int64_t buffers = 0, blockRows = 0, blockTokens = 0;
-  std::string source = "default"; ///< tuned, modelled or default
-
-  bool hasRoles() const { return consumerWarps > 0; }
-  int64_t threads() const {
-    return 32 * (producerWarps + consumerWarps + warpsM * warpsN);
-  }
-  /// Rows of an instruction's tile that a consuming warpgroup multiplies: 64,
-  /// or 128 where it has the CTA's tile to itself.
-  int64_t rowsOfWarpgroup() const {
-    return consumerWarps > 0 ? (swap ? tileN : tileM) * 4 / consumerWarps : 0;
-  }
-  /// Gives the schedule one warpgroup of producers and a consuming one for
-  /// every so many of those rows, which share the registers of a CTA.
-  void setRoles(int64_t rowsOfWarpgroup = 64);
-  /// Registers that a CTA begins with, and that its roles may share: an SM has
-  /// 64 Ki, and a thread gets them in eights.
-  int64_t registersOfCta() const;
-  bool operator==(const Schedule &) const = default;
-};
+/// Rows of an instruction's tile that a consuming warpgroup multiplies: 64, or
+/// 128 where it has the CTA's tile to itself; 0 without roles.
+int64_t rowsOfWarpgroup(const Schedule &schedule);
+/// Gives the schedule one warpgroup of producers and a consuming one for every
+/// so many of those rows, which share the registers of a CTA.
+void setRoles(Schedule &schedule, int64_t rowsOfWarpgroup = 64,
+              bool swap = true);
 
 /// CTAs of a cluster that may share the k of a tile.
 inline constexpr int64_t kSplit = 2;

@@ -46,7 +46,7 @@ static constexpr Row kRows[] = {
 static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t compiler::slicesSharedBytes(const MatmulProblem &problem,
-                                    const Schedule &schedule) {
+                                    const SlicesSchedule &schedule) {
   const int64_t steps = ceilDiv(problem.k * problem.elementBytes, kRowBytes);
   const int64_t ring = schedule.stages * schedule.tileN * kRowBytes;
   const int64_t scalesAt = ring + steps * schedule.blockRows * kRowBytes;
@@ -59,28 +59,26 @@ int64_t compiler::slicesSharedBytes(const MatmulProblem &problem,
   bytes += ceilDiv(schedule.blockTokens * problem.pairs, 2) * 16;
   bytes = std::max(bytes, scalesAt + 24 * kRowBytes);
   const int64_t columns = 64;
-  bytes += schedule.consumerWarps / 4 * std::min<int64_t>(schedule.tileM, 64) *
+  bytes += schedule.roles().consumerWarps / 4 *
+           std::min<int64_t>(schedule.tileM, 64) *
            (columns * problem.resultBytes + 16);
   // Scales of the weights, and barriers.
   return bytes + ceilDiv(schedule.stages, 4) * 16 +
          (2 * schedule.stages + 4 * schedule.buffers) * 8;
 }
 
-std::optional<Schedule> compiler::slicesSchedule(const MatmulProblem &problem,
-                                                 const Hardware &hardware) {
+std::optional<SlicesSchedule>
+compiler::slicesSchedule(const MatmulProblem &problem,
+                         const Hardware &hardware) {
   const int64_t rows = problem.maxTokens * problem.pairs;
   for (const Row &row : kRows) {
     if (row.elementBytes != problem.elementBytes || rows > row.mostRows)
       continue;
-    Schedule s;
-    s.engine = "wgmma";
+    SlicesSchedule s;
     s.tileM = row.tileM, s.tileN = kColumns;
     s.tileK = kRowBytes / problem.elementBytes;
-    s.groupM = 1;
-    s.warpsM = s.warpsN = 0;
-    s.producerWarps = row.producerWarps, s.consumerWarps = 8;
-    s.producerRegisters = row.producerRegisters;
-    s.consumerRegisters = row.consumerRegisters;
+    s.warps = WarpRoles{row.producerWarps, 8, row.producerRegisters,
+                        row.consumerRegisters};
     s.buffers = row.buffers;
     // Rows of an expert begin at a multiple of 8.
     const int64_t eights = (rows + 7 * problem.localExperts) / 8;
@@ -128,8 +126,8 @@ std::vector<SlicesRange> compiler::slicesRanges(const MatmulProblem &problem,
 }
 
 Cost compiler::slicesCost(const MatmulProblem &problem,
-                          const Schedule &schedule, const Hardware &hardware,
-                          const ExpertRows &rows) {
+                          const SlicesSchedule &schedule,
+                          const Hardware &hardware, const ExpertRows &rows) {
   // CTAs wait for each other at each slice's end. Fitted to an H100:
   // bench/notes/cost-model.md.
   constexpr double kSecondsOfStep = 6.4e-6;

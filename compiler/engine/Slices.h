@@ -41,15 +41,15 @@ std::vector<SlicesRange> slicesRanges(const MatmulProblem &problem,
 /// The schedule for up to problem.maxTokens tokens; none where their rows do
 /// not fit. Its blockRows and blockTokens are those of a GPU with at least so
 /// many multiprocessors as this one.
-std::optional<Schedule> slicesSchedule(const MatmulProblem &problem,
-                                       const Hardware &hardware);
+std::optional<SlicesSchedule> slicesSchedule(const MatmulProblem &problem,
+                                             const Hardware &hardware);
 
 /// Dynamic shared memory; what the kernel's sharedBytes() says.
 int64_t slicesSharedBytes(const MatmulProblem &problem,
-                          const Schedule &schedule);
+                          const SlicesSchedule &schedule);
 
 /// The time of the kernel, for a run with these rows.
-Cost slicesCost(const MatmulProblem &problem, const Schedule &schedule,
+Cost slicesCost(const MatmulProblem &problem, const SlicesSchedule &schedule,
                 const Hardware &hardware, const ExpertRows &rows);
 
 } // namespace moec::compiler

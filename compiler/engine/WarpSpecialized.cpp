@@ -12,10 +12,7 @@
 
 #include "compiler/engine/WarpSpecialized.h"
 
-#include "runtime/support/JsonReader.h"
-
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
@@ -29,26 +26,37 @@ static constexpr int64_t kGroupedTileRows = 64;
 /// Routing's tail, the first tile's way in and the last one's way out.
 static constexpr double kKernelSeconds = 4.7e-6;
 
-void Schedule::setRoles(int64_t rowsOfWarpgroup) {
-  warpsM = warpsN = 0;
-  producerWarps = 4;
-  consumerWarps = (swap ? tileN : tileM) * 4 / rowsOfWarpgroup;
+/// Registers that a CTA begins with, and that its roles may share: an SM has 64
+/// Ki, and a thread gets them in eights.
+static int64_t registersOfCta(const Schedule &s) {
+  const int64_t all = std::max<int64_t>(s.threads() * s.ctasPerSm, 1);
+  return s.threads() * std::min<int64_t>((64 << 10) / all / 8 * 8, 248);
+}
+
+int64_t compiler::rowsOfWarpgroup(const Schedule &s) {
+  if (!s.hasRoles() || s.roles().consumerWarps <= 0)
+    return 0;
+  return (s.roles().swap ? s.tileN : s.tileM) * 4 / s.roles().consumerWarps;
+}
+
+void compiler::setRoles(Schedule &s, int64_t rowsOfWarpgroup, bool swap) {
+  WarpRoles roles;
+  roles.swap = swap;
+  roles.producerWarps = 4;
+  roles.consumerWarps = (swap ? s.tileN : s.tileM) * 4 / rowsOfWarpgroup;
   // With a CTA alone on its SM there is room for the producers' addresses of
   // 256 rows; they spill with fewer, and those of 64 rows and their scales do
   // with fewer than 48. Sums of 128 rows take what there is: producers
   // then hand each other the addresses. Those of 16 rows do with 40.
-  producerRegisters = rowsOfWarpgroup == 128 ? 40
-                      : ctasPerSm == 1       ? 56
-                      : ctasPerSm == 2       ? 48
-                                             : 40;
-  int64_t rest = registersOfCta() - 32 * producerWarps * producerRegisters;
-  consumerRegisters = std::min<int64_t>(
-      rest / std::max<int64_t>(32 * consumerWarps, 1) / 8 * 8, 240);
-}
-
-int64_t Schedule::registersOfCta() const {
-  int64_t all = std::max<int64_t>(threads() * ctasPerSm, 1);
-  return threads() * std::min<int64_t>((64 << 10) / all / 8 * 8, 248);
+  roles.producerRegisters = rowsOfWarpgroup == 128 ? 40
+                            : s.ctasPerSm == 1     ? 56
+                            : s.ctasPerSm == 2     ? 48
+                                                   : 40;
+  s.warps = roles;
+  const int64_t rest =
+      registersOfCta(s) - 32 * roles.producerWarps * roles.producerRegisters;
+  s.roles().consumerRegisters = std::min<int64_t>(
+      rest / std::max<int64_t>(32 * roles.consumerWarps, 1) / 8 * 8, 240);
 }
 
 std::optional<std::string>
@@ -73,21 +81,22 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
   constexpr int64_t kRowBytes = 128;
   if (!s.hasRoles())
     return fmt::format("engine '{}' needs warps with roles", s.engine);
+  const WarpRoles &roles = s.roles();
   if (auto reason = whyNoTile(problem, s))
     return reason;
-  if (s.consumerWarps < 4 || s.consumerWarps % 4)
+  if (roles.consumerWarps < 4 || roles.consumerWarps % 4)
     return fmt::format("{} consuming warps; whole warpgroups of 4 are possible",
-                       s.consumerWarps);
+                       roles.consumerWarps);
   // Sums that are promoted take turns with those of 64 rows.
-  bool whole = s.rowsOfWarpgroup() == 128 &&
-               (s.consumerWarps == 4 || problem.inFragments ||
+  bool whole = rowsOfWarpgroup(s) == 128 &&
+               (roles.consumerWarps == 4 || problem.inFragments ||
                 !problem.isPromoted(row.addsFast));
-  int64_t rows = s.swap ? s.tileN : s.tileM;
-  if (s.producerWarps != 4 || (s.consumerWarps * 16 != rows && !whole))
+  int64_t rows = roles.swap ? s.tileN : s.tileM;
+  if (roles.producerWarps != 4 || (roles.consumerWarps * 16 != rows && !whole))
     return fmt::format("{} producing and {} consuming warps; tile {} {} takes "
                        "4 and {}",
-                       s.producerWarps, s.consumerWarps, s.swap ? "n" : "m",
-                       rows, rows / 16);
+                       roles.producerWarps, roles.consumerWarps,
+                       roles.swap ? "n" : "m", rows, rows / 16);
   if (whole && s.tileM > mostTokens(problem))
     return fmt::format("tile m {} of 128 weight rows a warpgroup; up to {} "
                        "are possible",
@@ -98,13 +107,13 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
   int64_t made = s.tileN / (problem.gated ? 2 : 1);
   if (problem.quantizesGroups() && problem.groupColumns != kScaledColumns)
     return whyGroupsApart({s.tileM, problem.groupColumns, problem.gated});
-  if (problem.quantizesGroups() && s.swap && problem.rowScales)
+  if (problem.quantizesGroups() && roles.swap && problem.rowScales)
     return "scales of rows lie where a group of the result does";
-  if (problem.quantizesGroups() && !s.swap && made % kScaledColumns != 0)
+  if (problem.quantizesGroups() && !roles.swap && made % kScaledColumns != 0)
     return fmt::format("tile n {} makes {} columns; {} share a scale, and "
                        "tokens as rows take whole groups",
                        s.tileN, made, kScaledColumns);
-  if (problem.quantizesGroups() && s.swap && made > kScaledColumns)
+  if (problem.quantizesGroups() && roles.swap && made > kScaledColumns)
     return fmt::format("tile n {} makes {} columns; {} share a scale", s.tileN,
                        made, kScaledColumns);
   if (s.tileK * problem.elementBytes != kRowBytes)
@@ -112,22 +121,22 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
                        kRowBytes);
   if (s.stages < 2 || s.stages > 10)
     return fmt::format("{} stages; 2 to 10 are possible", s.stages);
-  for (int64_t registers : {s.producerRegisters, s.consumerRegisters})
+  for (int64_t registers : {roles.producerRegisters, roles.consumerRegisters})
     if (registers < 24 || registers > 240 || registers % 8)
       return fmt::format("{} registers; multiples of 8 from 24 to 240 are "
                          "possible",
                          registers);
-  int64_t registers = 32 * (s.producerWarps * s.producerRegisters +
-                            s.consumerWarps * s.consumerRegisters);
+  int64_t registers = 32 * (roles.producerWarps * roles.producerRegisters +
+                            roles.consumerWarps * roles.consumerRegisters);
   // More and the warps that ask for them wait for ever.
-  if (registers > s.registersOfCta())
+  if (registers > registersOfCta(s))
     return fmt::format("{} registers in all; a CTA has {}", registers,
-                       s.registersOfCta());
+                       registersOfCta(s));
   const Sums taken = sums(problem, s);
-  if (taken.registers + taken.others > s.consumerRegisters)
+  if (taken.registers + taken.others > roles.consumerRegisters)
     return fmt::format("{} {} a thread; {} registers hold {}", taken.registers,
-                       taken.words, s.consumerRegisters,
-                       s.consumerRegisters - taken.others);
+                       taken.words, roles.consumerRegisters,
+                       roles.consumerRegisters - taken.others);
   return std::nullopt;
 }
 
@@ -136,8 +145,8 @@ bool WarpSpecialized::maySplit(const MatmulProblem &problem,
                                const Hardware &hardware) const {
   constexpr int64_t kMostRows = 32, kFewestSteps = 8;
   // The column tiles of the second matmul fill a GPU, and its k is short.
-  if (!schedule.swap || !problem.gather || schedule.ctasPerSm != 1 ||
-      schedule.tileM > kMostRows || schedule.rowsOfWarpgroup() != 64 ||
+  if (!schedule.roles().swap || !problem.gather || schedule.ctasPerSm != 1 ||
+      schedule.tileM > kMostRows || rowsOfWarpgroup(schedule) != 64 ||
       takenWeightRows(problem, schedule.tileN) != schedule.tileN ||
       problem.k < kFewestSteps * schedule.tileK)
     return false;
@@ -145,6 +154,11 @@ bool WarpSpecialized::maySplit(const MatmulProblem &problem,
   int64_t experts = problem.localExperts < problem.experts ? 1 : problem.pairs;
   int64_t columnTiles = (problem.n + schedule.tileN - 1) / schedule.tileN;
   return experts * columnTiles <= mostTilesToSplit(hardware);
+}
+
+int64_t WarpSpecialized::registers(const MatmulProblem &,
+                                   const Schedule &schedule) const {
+  return registersOfCta(schedule) / schedule.threads();
 }
 
 std::vector<Schedule>
@@ -172,11 +186,10 @@ WarpSpecialized::candidates(const MatmulProblem &problem,
         for (int64_t ctas : {1, 2, 3})
           for (int64_t group : {1, 4}) {
             s.tileN = tileN, s.groupM = group, s.ctasPerSm = ctas;
-            s.swap = swap;
             const int64_t rows = swap ? s.tileN : s.tileM;
             if (rows % warpgroupRows)
               continue;
-            s.setRoles(warpgroupRows);
+            setRoles(s, warpgroupRows, swap);
             addDeepest(s);
           }
   return result;
@@ -193,7 +206,8 @@ int64_t WarpSpecialized::weightBytes(const MatmulProblem &problem,
 int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
                                      const Schedule &schedule) const {
   constexpr int64_t kSlot = 16, kBarrier = 8;
-  int64_t rows = schedule.rowsOfWarpgroup();
+  const WarpRoles &roles = schedule.roles();
+  int64_t rows = rowsOfWarpgroup(schedule);
   int64_t ring = schedule.stages *
                  (schedule.tileM * schedule.tileK * problem.elementBytes +
                   weightBytes(problem, schedule));
@@ -202,21 +216,19 @@ int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
       schedule.tileM, problem.resultBytes == 4 || columns > 64 ? 32 : 64);
   int64_t staging = tokens * (columns * problem.resultBytes + 16);
   staging *= schedule.tileN / rows;
-  if (!schedule.swap)
+  if (!roles.swap)
     staging =
-        schedule.consumerWarps * 8 *
+        roles.consumerWarps * 8 *
         (std::min<int64_t>(schedule.tileN, 128) / (problem.gated ? 2 : 1) + 8) *
         problem.resultBytes;
   // Codes of a group of 8 tokens for each warp, or one of f32 for all
   // warpgroups.
   if (problem.quantizesGroups())
-    staging = schedule.swap
-                  ? schedule.tileM * kScaledColumns * 4
-                  : schedule.consumerWarps * 8 * (kScaledColumns + 16);
+    staging = roles.swap ? schedule.tileM * kScaledColumns * 4
+                         : roles.consumerWarps * 8 * (kScaledColumns + 16);
   // Scales of a stage's tokens. Those of whole tokens, where tokens are rows,
   // come with a tile's first stage, which is any of the ring.
-  int64_t scales =
-      problem.groupScales || !schedule.swap ? schedule.tileM * 4 : 0;
+  int64_t scales = problem.groupScales || !roles.swap ? schedule.tileM * 4 : 0;
   // And those of its weights: templates/moe/matmul/feed/scales.cuh,
   // StageScales.
   constexpr int64_t kWeightScales = 16;
@@ -248,7 +260,8 @@ EngineCost WarpSpecialized::cost(const MatmulProblem &problem,
   const double rows = work.rowTiles.rows / work.rowTiles.count;
   const double tileN = double(s.tileN);
   const double columns =
-      s.swap ? rows : std::min(tileN, isPromoted(problem) ? 128.0 : 256.0);
+      s.roles().swap ? rows
+                     : std::min(tileN, isPromoted(problem) ? 128.0 : 256.0);
   // Codes are smaller than what they become.
   const double codes =
       problem.codeBits > 0
@@ -268,51 +281,14 @@ EngineCost WarpSpecialized::cost(const MatmulProblem &problem,
           kKernelSeconds};
 }
 
-std::string WarpSpecialized::warps(const Schedule &schedule) const {
-  return fmt::format("{}+{}{}", schedule.producerWarps, schedule.consumerWarps,
-                     schedule.swap ? "" : " of tokens");
-}
-
-void WarpSpecialized::read(JsonReader &row, Schedule &schedule) const {
-  schedule.warpsM = schedule.warpsN = 0;
-  schedule.producerWarps = row.integer("producer_warps", 0, INT32_MAX);
-  schedule.consumerWarps = row.integer("consumer_warps", 0, INT32_MAX);
-  std::vector<int64_t> registers = row.integers("registers", 2, 0, INT32_MAX);
-  schedule.producerRegisters = registers[0];
-  schedule.consumerRegisters = registers[1];
-  schedule.ctasPerSm = row.integer("ctas_per_sm", 0, INT32_MAX);
-  schedule.swap = row.booleanOr("swap", true);
-}
-
-void WarpSpecialized::write(const Schedule &schedule,
-                            nlohmann::ordered_json &row) const {
-  row["producer_warps"] = schedule.producerWarps;
-  row["consumer_warps"] = schedule.consumerWarps;
-  row["registers"] = {schedule.producerRegisters, schedule.consumerRegisters};
-  row["ctas_per_sm"] = schedule.ctasPerSm;
-  if (!schedule.swap)
-    row["swap"] = false;
-}
-
-void WarpSpecialized::addConfig(const MmaOperands &operands,
-                                const Schedule &schedule,
-                                ConfigPrinter &config) const {
+std::string WarpSpecialized::mma(const MmaOperands &operands,
+                                 const Schedule &schedule) const {
   const bool fast = row.addsFast && operands.addsFast;
-  const int64_t atoms = schedule.rowsOfWarpgroup() / 64;
+  const int64_t atoms = rowsOfWarpgroup(schedule) / 64;
   std::string choices = fast ? ", true" : "";
-  if (!schedule.swap) // tokens are rows
+  if (!schedule.roles().swap) // tokens are rows
     choices = fmt::format(", {}, {}, {}", fast, atoms, schedule.tileN);
   else if (atoms > 1)
     choices = fmt::format(", {}, {}", fast, atoms);
-  config.type("Mma",
-              fmt::format("{}<{}{}>", row.policy, operands.type, choices));
-  openSchedule(schedule, config);
-  config.number("kGroupM", schedule.groupM);
-  config.number("kProducerWarps", schedule.producerWarps);
-  config.number("kConsumerWarps", schedule.consumerWarps);
-  config.number("kProducerRegisters", schedule.producerRegisters);
-  config.number("kConsumerRegisters", schedule.consumerRegisters);
-  config.number("kCtasPerSm", schedule.ctasPerSm);
-  config.flag("kPersistent", true);
-  config.close();
+  return fmt::format("{}<{}{}>", row.policy, operands.type, choices);
 }

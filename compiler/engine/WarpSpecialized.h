@@ -37,26 +37,20 @@ public:
                       const Schedule &schedule) const override;
   /// The launch allots so many; warps hand registers to each other later.
   int64_t registers(const MatmulProblem &,
-                    const Schedule &schedule) const override {
-    return schedule.registersOfCta() / schedule.threads();
-  }
+                    const Schedule &schedule) const override;
   int64_t ctasPerSm(const MatmulProblem &, const Schedule &schedule,
                     const Hardware &) const override {
     return schedule.ctasPerSm;
   }
   /// Tokens are columns of an instruction, or rows of a warpgroup's.
   int64_t rowStep(const Schedule &schedule) const override {
-    return schedule.swap ? 16 : 64;
+    return schedule.roles().swap ? 16 : 64;
   }
   EngineCost cost(const MatmulProblem &problem, const Schedule &schedule,
                   const Hardware &hardware,
                   const MatmulWork &work) const override;
-  std::string warps(const Schedule &schedule) const override;
-  void read(JsonReader &row, Schedule &schedule) const override;
-  void write(const Schedule &schedule,
-             nlohmann::ordered_json &row) const override;
-  void addConfig(const MmaOperands &operands, const Schedule &schedule,
-                 ConfigPrinter &config) const override;
+  std::string mma(const MmaOperands &operands,
+                  const Schedule &schedule) const override;
 
 protected:
   /// Why the instruction cannot multiply the tile.

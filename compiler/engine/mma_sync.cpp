@@ -97,7 +97,7 @@ public:
       s.engine = row.name;
       s.tileM = r.tileM, s.tileN = r.tileN, s.tileK = r.tileK;
       s.stages = r.stages;
-      s.warpsM = r.warpsM, s.warpsN = r.warpsN;
+      s.warps = WarpGrid{r.warpsM, r.warpsN};
       s.groupM = r.groupM;
       s.ctasPerSm =
           std::clamp<int64_t>(occupancy(problem, s, hardware), 1, r.ctasPerSm);

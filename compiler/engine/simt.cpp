@@ -51,8 +51,8 @@ private:
                    const Hardware &hardware) const override {
     // Two sets of 16 bytes of each of a lane's rows of lhs and of weights; what
     // is narrower than float is widened, all weights and a row of lhs at once.
-    int64_t rowsOfLhs = s.tileM / s.warpsM / 4;
-    int64_t rowsOfWeights = s.tileN / s.warpsN / 8;
+    int64_t rowsOfLhs = s.tileM / s.grid().m / 4;
+    int64_t rowsOfWeights = s.tileN / s.grid().n / 8;
     int64_t operands = 2 * 4 * (rowsOfLhs + rowsOfWeights);
     if (problem.elementBytes < 4)
       operands += 16 / problem.elementBytes * (rowsOfWeights + 1);

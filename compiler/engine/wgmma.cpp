@@ -71,7 +71,7 @@ struct Row {
   bool wide = false; ///< tiles alone of 256 weight rows: see kNarrow
   bool behindOthers = false;
   int64_t tileN = 128, stages = 0, ctasPerSm = 1, groupM = 1;
-  int64_t warpgroupRows = 64; ///< see Schedule::rowsOfWarpgroup
+  int64_t warpgroupRows = 64; ///< see rowsOfWarpgroup()
   Measured measured;
 };
 
@@ -190,8 +190,7 @@ public:
       s.groupM = r.groupM;
       // Roles share the registers that the number of CTAs leaves.
       s.ctasPerSm = r.ctasPerSm;
-      s.swap = !r.tokensAsRows;
-      s.setRoles(r.warpgroupRows);
+      setRoles(s, r.warpgroupRows, !r.tokensAsRows);
       good.push_back({s, r.behindOthers});
     }
     return good;
@@ -210,7 +209,7 @@ private:
   std::optional<std::string> whyNoTile(const MatmulProblem &problem,
                                        const Schedule &s) const override {
     // Totals beside the sums take registers, and so do scales of 256 tokens.
-    int64_t mostRows = !s.swap                     ? 192
+    int64_t mostRows = !s.roles().swap             ? 192
                        : isPromoted(problem)       ? 128
                        : problem.elementBytes == 1 ? 192
                                                    : 256;
@@ -220,16 +219,16 @@ private:
     // The templates can be instantiated with up to 256; these ran on a GPU.
     if (s.tileN != 64 && s.tileN != 128 && s.tileN != 256)
       return fmt::format("tile n {}; 64, 128 and 256 are possible", s.tileN);
-    if (!s.swap && s.tileN == 256)
+    if (!s.roles().swap && s.tileN == 256)
       return whyNotWide(problem, s);
-    if (!s.swap && (!problem.groupScales || problem.quantizesGroups() ||
-                    problem.quantizesOtherwise))
+    if (!s.roles().swap && (!problem.groupScales || problem.quantizesGroups() ||
+                            problem.quantizesOtherwise))
       return "operands are swapped but for scales of groups along k and a "
              "result that is not quantized";
-    if (!s.swap && s.tileM % 64)
+    if (!s.roles().swap && s.tileM % 64)
       return fmt::format("tokens are rows of an instruction by 64, not {}",
                          s.tileM);
-    if (!s.swap && s.tileN != 128)
+    if (!s.roles().swap && s.tileN != 128)
       return fmt::format("tile n {}; tokens as rows of an instruction take 128",
                          s.tileN);
     return std::nullopt;
@@ -250,12 +249,12 @@ private:
   Sums sums(const MatmulProblem &problem, const Schedule &s) const override {
     // A warpgroup with the sums of 128 rows promotes those of 64 at a time, and
     // tokens as rows take no buffers: there 24 suffice beside them.
-    const bool whole = s.rowsOfWarpgroup() == 128;
-    const int64_t columns = s.swap ? s.tileM : s.tileN;
-    Sums taken{columns / 2 * (s.rowsOfWarpgroup() / 64),
-               whole || !s.swap ? 24 : 64, "accumulators"};
+    const bool whole = rowsOfWarpgroup(s) == 128;
+    const int64_t columns = s.roles().swap ? s.tileM : s.tileN;
+    Sums taken{columns / 2 * (rowsOfWarpgroup(s) / 64),
+               whole || !s.roles().swap ? 24 : 64, "accumulators"};
     // Results of 32 bits are stored from more addresses, and so are biases.
-    if (!s.swap && s.tileN == 256 && problem.resultBytes == 4 &&
+    if (!s.roles().swap && s.tileN == 256 && problem.resultBytes == 4 &&
         !problem.quantizesGroups() &&
         (problem.hasBias ||
          (!problem.gated && (problem.first || !problem.groupScales))))
@@ -265,7 +264,7 @@ private:
       taken.registers += std::min<int64_t>(columns, 128) / 2;
       taken.words = "sums, totals and scales";
     }
-    if (problem.groupScales && s.swap && !whole)
+    if (problem.groupScales && s.roles().swap && !whole)
       taken.registers += s.tileM / 4;
     return taken;
   }

@@ -104,7 +104,7 @@ public:
       s.stages = r.stages;
       s.groupM = r.groupM;
       s.ctasPerSm = r.ctasPerSm;
-      s.setRoles(r.warpgroupRows);
+      setRoles(s, r.warpgroupRows);
       good.push_back({s, r.behindOthers});
     }
     return good;
@@ -129,7 +129,7 @@ private:
                                        const Schedule &s) const override {
     if (auto reason = whyNoSlabs(problem))
       return reason;
-    if (!s.swap)
+    if (!s.roles().swap)
       return "weight rows are the rows of an instruction";
     if (problem.quantizesGroups())
       return "a result that is quantized by groups is of another engine";
@@ -147,7 +147,7 @@ private:
   }
 
   Sums sums(const MatmulProblem &problem, const Schedule &s) const override {
-    const int64_t atoms = s.rowsOfWarpgroup() / 64;
+    const int64_t atoms = rowsOfWarpgroup(s) / 64;
     const int64_t activation = problem.takesManyRegisters ? 40 : 0;
     // The codes of an atom, what they become and their scales.
     if (problem.isPromoted())

@@ -11,6 +11,7 @@
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Resolver.h"
+#include "compiler/plan/Tuned.h"
 #include "dialect/Moe.h"
 #include "dialect/catalog/Evidence.h"
 #include "dialect/catalog/Schemes.h"
@@ -59,26 +60,17 @@ moe::ProgramOp programOf(mlir::ModuleOp module, const Target &target) {
 /// Adds the schedule's fields; those that do not apply are absent.
 void addSchedule(ordered_json &kernel, moe::ScheduleAttr schedule) {
   kernel["engine"] = schedule.getEngine().str();
-  if (!schedule.getTile().empty())
-    kernel["tile"] = std::vector<int64_t>(schedule.getTile());
-  if (auto combine = mlir::dyn_cast<moe::CombineScheduleAttr>(schedule))
-    kernel["columns"] = combine.getColumns();
-  if (schedule.getStages())
-    kernel["pipeline_stages"] = schedule.getStages();
-  if (auto warps = mlir::dyn_cast<moe::WarpsScheduleAttr>(schedule))
-    kernel["warps"] = std::vector<int64_t>(warps.getWarps());
-  if (const moe::Roles *roles = schedule.getRoles()) {
-    kernel["producer_warps"] = roles->producerWarps;
-    kernel["consumer_warps"] = roles->consumerWarps;
-  }
-  if (schedule.getSwap())
+  constexpr WordList kReported = "tile columns stages warps producer_warps "
+                                 "consumer_warps block_tokens cluster";
+  for (const Member &member : schedule.getMembers())
+    if (kReported.contains(member.name) && !member.isAbsent)
+      kernel[member.name == "stages" ? "pipeline_stages" : member.name.data()] =
+          compiler::memberJson(member);
+  if (const Schedule *matmul = schedule.getMatmul();
+      matmul && matmul->hasRoles() && matmul->roles().swap)
     kernel["swap"] = true;
   if (schedule.getPersistent())
     kernel["persistent"] = true;
-  if (schedule.getBlockTokens())
-    kernel["block_tokens"] = schedule.getBlockTokens();
-  if (!schedule.getCluster().empty())
-    kernel["cluster"] = std::vector<int64_t>(schedule.getCluster());
   kernel["schedule_source"] = schedule.getSource().str();
 }
 

@@ -17,7 +17,6 @@
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/KernelFacts.h"
 #include "compiler/plan/ProgramValues.h"
-#include "compiler/plan/Schedules.h"
 
 #include "llvm/Support/MathExtras.h"
 
@@ -56,8 +55,8 @@ private:
   void planDequantize();
   Expression ctasToQuantize();
   std::string tile() {
-    return fmt::format("{}x{}x{}", schedule.getTileM(), schedule.getTileN(),
-                       schedule.getTileK());
+    const Schedule &s = *schedule.getMatmul();
+    return fmt::format("{}x{}x{}", s.tileM, s.tileN, s.tileK);
   }
   int64_t cluster() {
     return schedule.getCluster().empty() ? 1 : schedule.getCluster()[0];
@@ -106,13 +105,12 @@ void Planner::planPermute() {
 
 void Planner::planMatmul() {
   const MatmulProblem problem = problemOf(kernel);
-  const Schedule numbers = scheduleOf(schedule);
-  const bool specialized = numbers.hasRoles();
+  const Schedule &numbers = *schedule.getMatmul();
   sharedBytes = compiler::sharedBytes(problem, numbers);
   // The word of tile_count that counts the tiles that CTAs have taken.
   if (schedule.getPersistent())
     cursor = matmul.isFirst() ? 1 : 2;
-  if (specialized) {
+  if (numbers.hasRoles()) {
     counts = countsColumnTiles(kernel);
     awaits = awaitedColumnTiles(kernel);
     Hardware hardware;
@@ -133,30 +131,30 @@ void Planner::planMatmul() {
 /// The grid has as many CTAs as the GPU holds, or fewer if there are fewer
 /// results.
 void Planner::planFewTokens() {
-  const int64_t warps = schedule.getThreads() / 32;
-  const int64_t unitRows =
-      mlir::cast<moe::GemvScheduleAttr>(schedule).getFields().unitRows;
-  sharedBytes = compiler::sharedBytes(
-      gemvProblem(matmul, schedule.getBlockTokens()),
-      {.warps = warps, .stages = schedule.getStages(), .unitRows = unitRows});
+  const GemvSchedule &numbers =
+      cast<moe::GemvScheduleAttr>(schedule).getFields();
+  sharedBytes =
+      compiler::sharedBytes(gemvProblem(matmul, numbers.blockTokens), numbers);
   if (matmul.readsFragments()) {
     Hardware hardware;
     if (findHardware(program.getTarget().getArch().str(),
                      program.getTarget().getGpu().str(), hardware))
-      sharedBytes = launchBytes(sharedBytes, schedule.getCtasPerSm(), hardware);
-    grid = symbol("rows") * Expression(int64_t(matmul.getN()) / unitRows);
+      sharedBytes = launchBytes(sharedBytes, numbers.ctasPerSm, hardware);
+    grid =
+        symbol("rows") * Expression(int64_t(matmul.getN()) / numbers.unitRows);
     return;
   }
   const bool gated = problemOf(kernel).gated;
-  grid = symbol("rows") * Expression(int64_t(llvm::divideCeil(
-                              matmul.getN() / (gated ? 2 : 1), warps)));
+  grid = symbol("rows") *
+         Expression(int64_t(llvm::divideCeil(matmul.getN() / (gated ? 2 : 1),
+                                             numbers.threads / 32)));
 }
 
 /// The grid has as many CTAs as the GPU holds.
 void Planner::planSlices() {
   sharedBytes = slicesSharedBytes(
       slicesProblem(matmul, findStage<moe::CombineOp>(kernel), 0),
-      scheduleOf(schedule));
+      cast<moe::SlicesScheduleAttr>(schedule).getFields());
   label = tile();
   grid = symbol("rows");
 }
@@ -168,7 +166,8 @@ void Planner::planCombine() {
                          : constants
                              ? constants.getWidth()
                              : findStage<moe::FinalizeOp>(kernel).getWidth();
-  const int64_t columns = cast<moe::CombineScheduleAttr>(schedule).getColumns();
+  const int64_t columns =
+      cast<moe::CombineScheduleAttr>(schedule).getFields().columns;
   columnBlocks = llvm::divideCeil(hidden, columns);
   label = fmt::format("1x{}", columns);
   grid = symbol("tokens") * Expression(columnBlocks);

@@ -18,7 +18,6 @@
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
-#include "compiler/plan/Schedules.h"
 #include "compiler/plan/Tuned.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -145,8 +144,9 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
                << " are";
       chosen = best(*problem, legal, hardware);
     }
-    return attributeOf(&getContext(), *chosen, isProgrammatic(program),
-                       mayBeSplit(program, *problem, *chosen, hardware));
+    if (mayBeSplit(program, *problem, *chosen, hardware))
+      chosen->cluster = {kSplit, 1, 1};
+    return attribute<moe::MatmulScheduleAttr>(program, *chosen);
   }
 
   static bool mayBeSplit(moe::ProgramOp program, const MatmulProblem &problem,
@@ -167,20 +167,21 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       return failure();
     const std::vector<std::string> engines =
         servingEngines(program.getReportAttr(), matmul);
-    const bool isOfMatmul =
-        isa<moe::WarpsScheduleAttr, moe::RolesScheduleAttr>(stands);
-    if (!isOfMatmul || !llvm::is_contained(engines, stands.getEngine()))
+    if (!isa<moe::MatmulScheduleAttr>(stands) ||
+        !llvm::is_contained(engines, stands.getEngine()))
       return kernel.emitError()
              << stands << " does not serve this matmul; the report admits "
              << llvm::join(engines, ", ");
-    const Schedule s = scheduleOf(stands);
+    Schedule s = *stands.getMatmul();
     if (auto reason = whyIllegal(*problem, s, hardware))
       return kernel.emitError()
              << "the schedule that stands is not legal: " << *reason;
-    const bool split = !stands.getCluster().empty() &&
-                       mayBeSplit(program, *problem, s, hardware);
-    return compare(
-        kernel, attributeOf(&getContext(), s, isProgrammatic(program), split));
+    if (!s.cluster.empty()) {
+      s.cluster.clear();
+      if (mayBeSplit(program, *problem, s, hardware))
+        s.cluster = {kSplit, 1, 1};
+    }
+    return compare(kernel, attribute<moe::MatmulScheduleAttr>(program, s));
   }
 
   /// Fails unless the schedule is the wanted one.
@@ -222,7 +223,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     if (failed(hardwareOf(program, kernel, hardware)))
       return failure();
     int64_t tokens = tokenRange(kernel).second;
-    std::optional<Schedule> chosen =
+    std::optional<SlicesSchedule> chosen =
         slicesSchedule(slicesProblem(findStage<moe::GroupedMatmulOp>(kernel),
                                      findStage<moe::CombineOp>(kernel), tokens),
                        hardware);
@@ -230,7 +231,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       return kernel.emitError() << "no schedule of slices holds the rows of "
                                 << tokens << " tokens in the shared memory of "
                                 << hardware.sms << " multiprocessors";
-    return attributeOfSlices(&getContext(), *chosen, isProgrammatic(program));
+    return attribute<moe::SlicesScheduleAttr>(program, *chosen);
   }
 
   /// At most so many that registers last: a lane holds every 32nd logit of its
@@ -244,7 +245,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
 
   /// One warp a token at a time; CTAs that permute are one, or one cluster.
   LogicalResult selectRoute(moe::ProgramOp program, moe::KernelOp kernel,
-                            int64_t tokens, moe::BlockSchedule &fields) {
+                            int64_t tokens, BlockSchedule &fields) {
     auto count = findStage<moe::CountOp>(kernel);
     fields.blockTokens = count ? int64_t(count.getBlockTokens()) : 0;
     int64_t most = threadsToRoute(findStage<moe::RouteOp>(kernel));
@@ -285,13 +286,13 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       return kernel.emitError()
              << "no schedule of engine 'gemv' fits the shared memory of "
              << hardware.arch << " with " << tokens << " tokens";
-    return attribute<moe::GemvScheduleAttr>(
-        {chosen->stages, tokens, chosen->threads(), chosen->ctasPerSm,
-         chosen->unitRows, chosen->isBeside(), isProgrammatic(program)});
+    return attribute<moe::GemvScheduleAttr>(program, *chosen);
   }
 
   template <typename Attr>
-  moe::ScheduleAttr attribute(typename Attr::Fields fields) {
+  moe::ScheduleAttr attribute(moe::ProgramOp program,
+                              typename Attr::Fields fields) {
+    fields.programmatic = isProgrammatic(program);
     return Attr::get(&getContext(), fields);
   }
 
@@ -317,8 +318,9 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
         tokens <= 128 ? std::max<int64_t>(hidden / 512, 1) : 1;
     const int64_t share = (vectors + blocks - 1) / blocks;
     return attribute<moe::CombineScheduleAttr>(
-        {share * width, std::clamp<int64_t>((share + 31) / 32 * 32, 32, 256),
-         isProgrammatic(program)});
+        program, {{},
+                  share * width,
+                  std::clamp<int64_t>((share + 31) / 32 * 32, 32, 256)});
   }
 
   /// One CTA a token, which reads whole rows: each thread keeps its columns of
@@ -331,8 +333,8 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
                       elementBytes(elementTypeOf(combine.getPartials())));
     const int64_t vectors = llvm::divideCeil(hidden, width);
     return attribute<moe::CombineScheduleAttr>(
-        {hidden, std::clamp<int64_t>(llvm::alignTo(vectors, 32), 32, 512),
-         isProgrammatic(program)});
+        program,
+        {{}, hidden, std::clamp<int64_t>(llvm::alignTo(vectors, 32), 32, 512)});
   }
 
   FailureOr<moe::ScheduleAttr> decide(moe::ProgramOp program,
@@ -355,9 +357,8 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     if (auto finalize = findStage<moe::FinalizeOp>(kernel))
       return scheduleOfSum(program, finalize.getOut(), finalize.getPartials(),
                            tokens / int64_t(finalize.getRanks()));
-    moe::BlockSchedule fields;
+    BlockSchedule fields;
     fields.threads = 256;
-    fields.programmatic = isProgrammatic(program);
     if (findStage<moe::RouteOp>(kernel)) {
       if (failed(selectRoute(program, kernel, tokens, fields)))
         return failure();
@@ -372,7 +373,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       fields.threads = std::clamp<int64_t>(
           llvm::PowerOf2Ceil(batch.getNumLocal()), 32, 1024);
     }
-    return attribute<moe::BlockScheduleAttr>(fields);
+    return attribute<moe::BlockScheduleAttr>(program, fields);
   }
 
   std::vector<TunedRow> rows;

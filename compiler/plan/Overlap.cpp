@@ -40,9 +40,9 @@ static constexpr int64_t kOverlappedTileRows = 64;
 /// nothing else.
 static bool isPersistentMatmul(moe::KernelOp kernel) {
   moe::ScheduleAttr schedule = kernel ? kernel.getScheduleAttr() : nullptr;
-  return schedule && isa<moe::RolesScheduleAttr>(schedule) &&
-         schedule.getProgrammatic() &&
-         schedule.getTileM() <= kOverlappedTileRows &&
+  const Schedule *s = schedule ? schedule.getMatmul() : nullptr;
+  return s && s->hasRoles() && s->programmatic &&
+         s->tileM <= kOverlappedTileRows &&
          kernel.getKind() == "grouped_matmul";
 }
 
@@ -65,7 +65,8 @@ int64_t compiler::awaitedColumnTiles(moe::LaunchOp launch) {
       quantize && quantize.getStaticScale())
     return 0;
   const MatmulProblem problem = problemOf(first);
-  int64_t taken = takenWeightRows(problem, first.getScheduleAttr().getTileN());
+  int64_t taken =
+      takenWeightRows(problem, first.getScheduleAttr().getMatmul()->tileN);
   return (problem.n + taken - 1) / taken;
 }
 

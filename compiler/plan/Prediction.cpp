@@ -16,7 +16,6 @@
 #include "compiler/engine/Slices.h"
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
-#include "compiler/plan/Schedules.h"
 
 #include <algorithm>
 #include <cmath>
@@ -150,7 +149,10 @@ static Cost costOfSlices(moe::KernelOp kernel, const ExpertRows &rows,
   const MatmulProblem problem = slicesProblem(
       findStage<moe::GroupedMatmulOp>(kernel),
       findStage<moe::CombineOp>(kernel), tokenRange(kernel).second);
-  return slicesCost(problem, scheduleOf(*kernel.getSchedule()), hardware, rows);
+  return slicesCost(
+      problem,
+      cast<moe::SlicesScheduleAttr>(kernel.getScheduleAttr()).getFields(),
+      hardware, rows);
 }
 
 Prediction compiler::predict(moe::VariantOp variant, const ExpertRows &ofRouted,
@@ -184,7 +186,7 @@ Prediction compiler::predict(moe::VariantOp variant, const ExpertRows &ofRouted,
     } else if (findStage<moe::GroupedMatmulOp>(kernel)) {
       // The schedule stands, so the problem is one.
       const MatmulProblem problem = *tiledProblem(kernel);
-      const Schedule schedule = scheduleOf(*kernel.getSchedule());
+      const Schedule &schedule = *kernel.getScheduleAttr().getMatmul();
       cost = estimate(problem, schedule, hardware, rows);
       const int64_t step = findEngine(schedule.engine)->rowStep(schedule);
       const ExpertRows::Tiles tiles =

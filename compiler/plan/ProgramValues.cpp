@@ -488,8 +488,9 @@ std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
       addValue(values,
                {kSlices.str(),
                 elementTypeOf(findStage<moe::CombineOp>(kernel).getPartials()),
-                {Expression(schedule.getBuffers()), Expression::symbol("rows"),
-                 Expression(schedule.getTile()[1])}});
+                {Expression(schedule.getFields().buffers),
+                 Expression::symbol("rows"),
+                 Expression(schedule.getFields().tileN)}});
   });
   return values;
 }

@@ -52,16 +52,35 @@ static void readProblem(JsonReader &problem, int64_t version, TunedRow &row) {
   problem.refuseUnknown();
 }
 
+namespace {
+/// Reads the members of a schedule out of a row.
+struct MemberReader {
+  JsonReader &row;
+  void integer(const char *name, int64_t &value, int64_t) {
+    value = row.integer(name, 0, kMaxNumber);
+  }
+  void integers(const char *name, std::initializer_list<int64_t *> values) {
+    const std::vector<int64_t> read =
+        row.integers(name, values.size(), 0, kMaxNumber);
+    for (size_t i = 0; i < values.size(); ++i)
+      *values.begin()[i] = read[i];
+  }
+  /// Rows leave away what is true.
+  void flag(const char *name, bool &value) {
+    value = row.booleanOr(name, true);
+  }
+};
+} // namespace
+
 static void readSchedule(JsonReader &schedule, Schedule &s) {
   s.engine = schedule.text("engine");
   const Engine *engine = findEngine(s.engine);
   if (!engine)
     return schedule.expected("engine", "an engine of grouped matmuls");
-  std::vector<int64_t> tile = schedule.integers("tile", 3, 0, kMaxNumber);
-  s.tileM = tile[0], s.tileN = tile[1], s.tileK = tile[2];
-  s.stages = schedule.integer("stages", 0, kMaxNumber);
-  s.groupM = schedule.integer("group", 0, kMaxNumber);
-  engine->read(schedule, s);
+  if (engine->row.warpSpecialized)
+    s.warps = WarpRoles();
+  MemberReader reader{schedule};
+  chosenMembers(reader, s);
   s.source = "tuned";
   schedule.refuseUnknown();
 }
@@ -148,12 +167,19 @@ compiler::parseTuned(std::string_view text, std::string_view name, int order) {
   return rows;
 }
 
+nlohmann::json compiler::memberJson(const Member &member) {
+  return std::visit([](const auto &value) { return json(value); },
+                    member.value);
+}
+
 nlohmann::ordered_json compiler::tunedScheduleJson(const Schedule &s) {
-  nlohmann::ordered_json schedule = {{"engine", s.engine},
-                                     {"tile", {s.tileM, s.tileN, s.tileK}},
-                                     {"stages", s.stages}};
-  findEngine(s.engine)->write(s, schedule);
-  schedule["group"] = s.groupM;
+  nlohmann::ordered_json schedule = {{"engine", s.engine}};
+  MemberList list;
+  Schedule copy = s;
+  chosenMembers(list, copy);
+  for (const Member &member : list.all)
+    if (const bool *flag = std::get_if<bool>(&member.value); !flag || !*flag)
+      schedule[std::string(member.name)] = memberJson(member);
   return schedule;
 }
 

@@ -57,6 +57,9 @@ Result<std::vector<TunedRow>> parseTuned(std::string_view text,
 /// The text of a file of version 2, a row a line.
 std::string printTuned(std::span<const TunedRow> rows);
 
+/// The value of a schedule's member.
+nlohmann::json memberJson(const Member &member);
+
 /// A schedule as a row has it.
 nlohmann::ordered_json tunedScheduleJson(const Schedule &schedule);
 

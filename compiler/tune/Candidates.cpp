@@ -76,12 +76,12 @@ static Schedule drawSchedule(const MatmulProblem &problem,
   s.groupM = draw.of({1, 2, 4, 8, 16});
   if (s.hasRoles()) {
     s.ctasPerSm = draw.of({1, 1, 2});
-    s.setRoles(draw.of({64, 64, 128}));
+    setRoles(s, draw.of({64, 64, 128}), s.roles().swap);
   } else {
     s.tileK = draw.of({32, 64, 128, 256}) /
               std::max<int64_t>(problem.elementBytes / 2, 1);
-    s.warpsM = draw.of({1, 2, 4});
-    s.warpsN = draw.of({1, 2, 4, 8});
+    s.grid().m = draw.of({1, 2, 4});
+    s.grid().n = draw.of({1, 2, 4, 8});
     s.ctasPerSm = 1;
   }
   return s;

@@ -15,7 +15,6 @@
 #include "compiler/plan/Embedded.h"
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
-#include "compiler/plan/Schedules.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Progress.h"
 #include "runtime/support/Sha256.h"
@@ -150,8 +149,8 @@ Result<DefaultChoice> TunedInput::defaultFor(int64_t tokens) const {
       choice.tileRows = batch.getTileRows();
     if (kernel.getKind() != "grouped_matmul" || isOfSharedRows(kernel))
       continue;
-    Schedule s = scheduleOf(kernel.getScheduleAttr());
-    s.source = "tuned";
+    Schedule s = *kernel.getScheduleAttr().getMatmul();
+    s.source = "tuned", s.programmatic = false, s.cluster.clear();
     (findStage<moe::GroupedMatmulOp>(kernel).isFirst() ? found.first
                                                        : found.second) = s;
     ++matmuls;

@@ -30,7 +30,7 @@ RULES = [
     # The tuner starts processes and compiles kernels as a load does.
     ("compiler/tune/", ("compiler/", "dialect/", "runtime/") + LLVM, ()),
     # Engines and plans know nothing of passes and emitters; emitters print what passes decided.
-    ("compiler/engine/", ("compiler/engine/", "dialect/", "runtime/package/", "runtime/support/"), LLVM),
+    ("compiler/engine/", ("compiler/engine/", "dialect/catalog/", "dialect/Schedules.h", "runtime/package/", "runtime/support/"), LLVM),
     ("compiler/plan/", ("compiler/engine/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
     ("compiler/emit/", ("compiler/emit/", "compiler/engine/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
     # A report says what passes decided.

@@ -42,7 +42,8 @@ TEST(Candidates, OperandsOfEightBitsLeaveRoomForTotals) {
       for (const Schedule &s : all) {
         EXPECT_EQ(128 % s.tileK, 0) << describe(s);
         // Roles share registers out: a warpgroup may have twice the sums.
-        int64_t workers = s.hasRoles() ? 32 * s.consumerWarps : s.threads();
+        int64_t workers =
+            s.hasRoles() ? 32 * s.roles().consumerWarps : s.threads();
         EXPECT_LE(s.tileM * s.tileN / workers, s.hasRoles() ? 128 : 64)
             << describe(s);
       }
@@ -63,7 +64,7 @@ TEST(Candidates, WeightsInFragmentsComeInBlocks) {
       for (const Schedule &s : all) {
         EXPECT_EQ(s.tileK, 64);
         EXPECT_EQ(s.tileN % 64, 0);
-        EXPECT_EQ(s.tileN / s.warpsN % 16, 0);
+        EXPECT_EQ(s.tileN / s.grid().n % 16, 0);
       }
       auto good = knownGood(p, {"mma_sync"}, h100());
       ASSERT_TRUE(good);
@@ -140,7 +141,7 @@ TEST(Candidates, IllegalSchedulesSayWhy) {
   EXPECT_EQ(whyIllegal(p, other, h100()),
             "tile m 32 differs from the variant's tile rows 16");
   other = s;
-  other.warpsM = 2;
+  other.grid().m = 2;
   EXPECT_EQ(whyIllegal(p, other, h100()),
             "a warp's tile of 16x64 over 2x4 warps is no multiple of 16x16");
   other = s;
@@ -173,7 +174,7 @@ TEST(Candidates, IllegalSchedulesSayWhy) {
   EXPECT_EQ(whyIllegal(large, other, h100()),
             "256 accumulators a thread; at most 128 fit");
   other = s;
-  other.tileK = 128, other.warpsN = 2;
+  other.tileK = 128, other.grid().n = 2;
   EXPECT_EQ(whyIllegal(p, other, h100()),
             "64 threads cannot share rows of 256 bytes evenly");
   MatmulProblem slabs = gateUp(1, 64, 160);
@@ -187,7 +188,7 @@ TEST(Candidates, IllegalSchedulesSayWhy) {
   EXPECT_EQ(whyIllegal(slabs, other, h100()), std::nullopt);
   Schedule narrow = roles(16);
   narrow.tileN = 64;
-  narrow.setRoles(128);
+  setRoles(narrow, 128);
   EXPECT_EQ(whyIllegal(p, narrow, h100()),
             "2 consuming warps; whole warpgroups of 4 are possible");
 }
@@ -304,7 +305,7 @@ TEST(Candidates, ATileIsNotWiderThanAGroupThatIsQuantized) {
   p.groupColumns = kScaledColumns;
   Schedule wide = roles(16, 1);
   wide.tileN = 256;
-  wide.setRoles();
+  setRoles(wide);
   EXPECT_EQ(whyIllegal(p, wide, h100()), std::nullopt);
   EXPECT_EQ(knownGood(p, {"wgmma"}, h100())->tileN, 256);
   // Without gates each weight row is a column.
@@ -317,16 +318,16 @@ TEST(Candidates, ATileIsNotWiderThanAGroupThatIsQuantized) {
 TEST(Candidates, RolesShareTheRegistersOfACta) {
   Schedule s = roles(256);
   EXPECT_EQ(s.threads(), 384);
-  EXPECT_EQ(s.producerRegisters, 56);
-  EXPECT_EQ(s.consumerRegisters, 224);
+  EXPECT_EQ(s.roles().producerRegisters, 56);
+  EXPECT_EQ(s.roles().consumerRegisters, 224);
   EXPECT_EQ(describe(s), "wgmma 256x128x64 stages 4 warps 4+8");
   s.ctasPerSm = 2;
-  s.setRoles();
-  EXPECT_EQ(s.producerRegisters, 48);
-  EXPECT_EQ(s.consumerRegisters, 96);
+  setRoles(s);
+  EXPECT_EQ(s.roles().producerRegisters, 48);
+  EXPECT_EQ(s.roles().consumerRegisters, 96);
   s.tileN = 64;
-  s.setRoles();
-  EXPECT_EQ(s.consumerRegisters, 208);
+  setRoles(s);
+  EXPECT_EQ(s.roles().consumerRegisters, 208);
 }
 
 TEST(Candidates, IllegalRolesSayWhy) {
@@ -343,20 +344,20 @@ TEST(Candidates, IllegalRolesSayWhy) {
             "tile m 128 differs from the variant's tile rows 256");
   EXPECT_EQ(why([](Schedule &s) { s.tileN = 96; }),
             "tile n 96; 64, 128 and 256 are possible");
-  EXPECT_EQ(why([](Schedule &s) { s.consumerWarps = 12; }),
+  EXPECT_EQ(why([](Schedule &s) { s.roles().consumerWarps = 12; }),
             "4 producing and 12 consuming warps; tile n 128 takes 4 and 8");
   EXPECT_EQ(
-      why([](Schedule &s) { s.consumerWarps = 4; }),
+      why([](Schedule &s) { s.roles().consumerWarps = 4; }),
       "tile m 256 of 128 weight rows a warpgroup; up to 128 are possible");
   EXPECT_EQ(why([](Schedule &s) { s.tileK = 32; }),
             "tile k 32 is not 128 bytes of a row");
   EXPECT_EQ(why([](Schedule &s) { s.stages = 11; }),
             "11 stages; 2 to 10 are possible");
-  EXPECT_EQ(why([](Schedule &s) { s.producerRegisters = 60; }),
+  EXPECT_EQ(why([](Schedule &s) { s.roles().producerRegisters = 60; }),
             "60 registers; multiples of 8 from 24 to 240 are possible");
-  EXPECT_EQ(why([](Schedule &s) { s.consumerRegisters = 232; }),
+  EXPECT_EQ(why([](Schedule &s) { s.roles().consumerRegisters = 232; }),
             "66560 registers in all; a CTA has 64512");
-  EXPECT_EQ(why([](Schedule &s) { s.consumerRegisters = 160; }),
+  EXPECT_EQ(why([](Schedule &s) { s.roles().consumerRegisters = 160; }),
             "128 accumulators a thread; 160 registers hold 96");
   EXPECT_EQ(why([](Schedule &s) { s.stages = 5; }),
             "256144 bytes of shared memory; sm_90a has 232448");
@@ -366,7 +367,7 @@ TEST(Candidates, IllegalRolesSayWhy) {
   p = gateUp(1, 128, 64);
   EXPECT_EQ(why([](Schedule &s) {
               s.tileM = 64, s.stages = 6, s.ctasPerSm = 2;
-              s.setRoles();
+              setRoles(s);
             }),
             "2 CTAs a multiprocessor; 1 fit");
   p = ofBytes(gateUp(1024, 65536, 256));
@@ -377,7 +378,7 @@ TEST(Candidates, IllegalRolesSayWhy) {
             "tile k 64 is not 128 bytes of a row");
   Schedule s = roles(128, 1);
   EXPECT_EQ(whyIllegal(p, s, h100()), std::nullopt);
-  s.consumerRegisters = 216;
+  s.roles().consumerRegisters = 216;
   EXPECT_EQ(whyIllegal(p, s, h100()),
             "160 sums, totals and scales a thread; 216 registers hold 152");
   p.groupScales = false;

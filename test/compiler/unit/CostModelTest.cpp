@@ -33,7 +33,7 @@ TEST(CostModel, MemoryBoundsDecodeAndComputeBoundsPrefill) {
   EXPECT_LT(decode.seconds, 208e-6 * 1.4);
   Schedule large;
   large.tileM = large.tileN = 128, large.tileK = 32, large.stages = 4;
-  large.warpsM = 2, large.warpsN = 4, large.ctasPerSm = 2;
+  large.grid().m = 2, large.grid().n = 4, large.ctasPerSm = 2;
   Cost prefill = estimate(gateUp(4096, 65536, 128), large, h100(), 8192);
   EXPECT_GT(prefill.computeSeconds, prefill.memorySeconds);
 }
@@ -97,7 +97,8 @@ TEST(CostModel, PrefillTakesLargeWarpTiles) {
   MatmulProblem p = gateUp(2049, 65536, 128);
   Schedule s = best(p, candidates(p, "mma_sync", h100()), h100());
   EXPECT_GE(s.tileN, 128) << describe(s);
-  EXPECT_GE((s.tileM / s.warpsM) * (s.tileN / s.warpsN), 2048) << describe(s);
+  EXPECT_GE((s.tileM / s.grid().m) * (s.tileN / s.grid().n), 2048)
+      << describe(s);
 }
 
 TEST(CostModel, RanksRolesByTheBytesInFlight) {
@@ -116,7 +117,7 @@ TEST(Gemv, TakesTheBestScheduleThatFits) {
   GemvProblem up{{}, 4, 1536, 2048, 2, 2, false, false};
   auto found = gemvSchedule(up, h100());
   ASSERT_TRUE(found);
-  EXPECT_EQ(found->warps, 16);
+  EXPECT_EQ(found->threads, 512);
   EXPECT_EQ(found->stages, 6);
   EXPECT_EQ(sharedBytes(up, *found), 4 * 2048 * 2 + 16 * 6 * 2 * 512);
   // One weight row a result: twice the stages.
@@ -126,11 +127,12 @@ TEST(Gemv, TakesTheBestScheduleThatFits) {
   EXPECT_EQ(found->stages, 12);
   // Scales of x, 16 a row, and of the weights with each step.
   GemvProblem scaled{{}, 4, 1536, 2048, 2, 1, true, true};
-  EXPECT_EQ(sharedBytes(scaled, {16, 6}),
+  EXPECT_EQ(sharedBytes(scaled, {{}, 6, 4, 512}),
             4 * 2048 + 4 * 16 * 4 + 16 * 6 * 2 * 640);
   // The ring begins at a multiple of 128 bytes behind a single scale.
   GemvProblem byToken{{}, 1, 1536, 2048, 2, 1, true, false};
-  EXPECT_EQ(sharedBytes(byToken, {16, 4}), 2048 + 128 + 16 * 4 * 2 * 640);
+  EXPECT_EQ(sharedBytes(byToken, {{}, 4, 1, 512}),
+            2048 + 128 + 16 * 4 * 2 * 640);
 }
 
 /// A matmul of 4-bit codes in fragments, for `tokens` tokens of top_k experts.
@@ -177,12 +179,12 @@ TEST(Gemv, UnitsOfFragments) {
     const std::optional<GemvSchedule> found = gemvSchedule(c.problem, h100());
     ASSERT_TRUE(found) << c.what;
     EXPECT_EQ(found->unitRows, c.unitRows) << c.what;
-    EXPECT_EQ(found->warps, c.warps) << c.what;
+    EXPECT_EQ(found->threads, 32 * c.warps) << c.what;
     EXPECT_EQ(found->stages, c.stages) << c.what;
   }
   // A slot: codes, scales of a group, and four rows of 64 columns. Behind the
   // slots lie sums of two items.
-  EXPECT_EQ(sharedBytes(cases[0].problem, {4, 3, 4, 64}),
+  EXPECT_EQ(sharedBytes(cases[0].problem, {{}, 3, 8, 128, 4, 64}),
             4 * (3 * (64 * 32 + 64 * 2 + 4 * 144) + 2 * 64 * 4 * 4));
 }
 
@@ -192,17 +194,17 @@ TEST(Gemv, LeavesHalfOfAMultiprocessorToTheNextKernel) {
   up.weightBytes = 1536 * 2048;
   auto found = gemvSchedule(up, h100());
   ASSERT_TRUE(found);
-  EXPECT_TRUE(found->isBeside());
+  EXPECT_TRUE(found->besideNext);
   EXPECT_EQ(found->stages, 4);
   GemvProblem down{{}, 8, 2048, 768, 1, 1, true, true, 1, 8, false, 2048 * 768};
   found = gemvSchedule(down, h100());
   ASSERT_TRUE(found);
-  EXPECT_TRUE(found->isBeside());
+  EXPECT_TRUE(found->besideNext);
   EXPECT_EQ(found->stages, 8);
   const auto isBeside = [&](auto change) {
     GemvProblem other = up;
     change(other);
-    return gemvSchedule(other, h100())->isBeside();
+    return gemvSchedule(other, h100())->besideNext;
   };
   EXPECT_FALSE(isBeside([](GemvProblem &p) { p.weightBytes = (8 << 20) + 1; }));
   EXPECT_FALSE(isBeside([](GemvProblem &p) { p.tokens = 2; }));

@@ -75,7 +75,7 @@ TEST(KnownGood, ShortRowsOfTheSecondMatmulAreMultipliedBesideAnEpilogue) {
     std::optional<Schedule> s = knownGood(p, {"wgmma"}, h100());
     EXPECT_TRUE(s);
     EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
-    return s->ctasPerSm == 2 && s->rowsOfWarpgroup() == 128;
+    return s->ctasPerSm == 2 && rowsOfWarpgroup(*s) == 128;
   };
   for (bool groups : {false, true}) {
     MatmulProblem down = ofBytes(gateUp(1024, 65536, 128));
@@ -102,7 +102,7 @@ TEST(KnownGood, ShortRowsOfTheSecondMatmulAreMultipliedBesideAnEpilogue) {
 TEST(KnownGood, ScalesOfGroupsTakeTokensAsRows) {
   MatmulProblem p = ofBytes(gateUp(1, 128, 128));
   Schedule s = *knownGood(p, {"wgmma"}, h100());
-  EXPECT_FALSE(s.swap);
+  EXPECT_FALSE(s.roles().swap);
   EXPECT_EQ(describe(s), "wgmma 128x128x128 stages 6 warps 4+8 of tokens");
   // A ring of 6 stages, a staging tile of 8 tokens for each of 8 warps, two
   // slots, a scale of each token of each stage, and 16 barriers.
@@ -120,16 +120,16 @@ TEST(KnownGood, ScalesOfGroupsTakeTokensAsRows) {
   EXPECT_EQ(why([](Problem &p, Schedule &s) {
               p.tileRows = s.tileM = 192;
               s.stages = 4;
-              s.setRoles();
+              setRoles(s, 64, /*swap=*/false);
             }),
             std::nullopt);
   EXPECT_EQ(why([](Problem &p, Schedule &s) { p.tileRows = s.tileM = 256; }),
             "tile m 256 is no multiple of 16 up to 192");
-  EXPECT_EQ(why([](Problem &, Schedule &s) { s.consumerWarps = 12; }),
+  EXPECT_EQ(why([](Problem &, Schedule &s) { s.roles().consumerWarps = 12; }),
             "4 producing and 12 consuming warps; tile m 128 takes 4 and 8");
   EXPECT_EQ(why([](Problem &p, Schedule &s) {
               p.tileRows = s.tileM = 96;
-              s.consumerWarps = 6;
+              s.roles().consumerWarps = 6;
             }),
             "tokens are rows of an instruction by 64, not 96");
   EXPECT_EQ(why([](Problem &, Schedule &s) { s.tileN = 64; }),
@@ -141,9 +141,9 @@ TEST(KnownGood, ScalesOfGroupsTakeTokensAsRows) {
   EXPECT_EQ(why([](Problem &p, Schedule &) { p.groupColumns = 128; }), swapped);
   // Few tokens an expert, and scales of whole rows, are swapped.
   p.tileRows = 64;
-  EXPECT_TRUE(knownGood(p, {"wgmma"}, h100())->swap);
+  EXPECT_TRUE(knownGood(p, {"wgmma"}, h100())->roles().swap);
   p.tileRows = 128, p.groupScales = false;
-  EXPECT_TRUE(knownGood(p, {"wgmma"}, h100())->swap);
+  EXPECT_TRUE(knownGood(p, {"wgmma"}, h100())->roles().swap);
 }
 
 /// Tiles of 256 weight rows serve many rows an expert in the mean.
@@ -194,7 +194,7 @@ TEST(KnownGood, WideTilesAreRefusedWithAReason) {
   EXPECT_EQ(why([](Problem &, Schedule &) {}), std::nullopt);
   EXPECT_EQ(why([](Problem &p, Schedule &s) {
               p.tileRows = s.tileM = 64;
-              s.setRoles();
+              setRoles(s, 64, /*swap=*/false);
             }),
             "tile m 64; 128 tokens as rows of an instruction take 256 weight "
             "rows");
@@ -223,12 +223,12 @@ TEST(KnownGood, RowsByExpertTakeSwappedWarpgroupsOf64) {
       MatmulProblem p = byExpert(tileRows, n, k);
       std::optional<Schedule> s = knownGood(p, {"wgmma"}, h100());
       ASSERT_TRUE(s) << tileRows;
-      EXPECT_TRUE(s->swap) << describe(*s);
-      EXPECT_EQ(s->rowsOfWarpgroup(), 64) << describe(*s);
+      EXPECT_TRUE(s->roles().swap) << describe(*s);
+      EXPECT_EQ(rowsOfWarpgroup(*s), 64) << describe(*s);
       EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
       // Gathered, large tiles have tokens as rows.
       p.gather = true;
-      EXPECT_EQ(knownGood(p, {"wgmma"}, h100())->swap, tileRows == 64);
+      EXPECT_EQ(knownGood(p, {"wgmma"}, h100())->roles().swap, tileRows == 64);
     }
   // A large weight is shared by tiles here as well.
   EXPECT_EQ(knownGood(byExpert(128, 28672, 4096), {"wgmma"}, h100())->groupM,
@@ -237,7 +237,7 @@ TEST(KnownGood, RowsByExpertTakeSwappedWarpgroupsOf64) {
   MatmulProblem down = byExpert(128, 7168, 256);
   down.first = down.gated = false;
   down.resultBytes = 2;
-  EXPECT_EQ(knownGood(down, {"wgmma"}, h100())->rowsOfWarpgroup(), 128);
+  EXPECT_EQ(rowsOfWarpgroup(*knownGood(down, {"wgmma"}, h100())), 128);
 }
 
 TEST(KnownGood, ServesEveryTileAndIsLegal) {
@@ -277,7 +277,7 @@ TEST(Split, OneTileInFourCtasOfFewExperts) {
   Schedule s;
   s.engine = "wgmma";
   s.tileM = 16, s.tileN = 128, s.tileK = 128;
-  s.setRoles();
+  setRoles(s);
   auto with = [](auto value, auto change) {
     change(value);
     return value;
@@ -300,9 +300,9 @@ TEST(Split, OneTileInFourCtasOfFewExperts) {
   EXPECT_TRUE(splitsBy([](Schedule &q) { q.tileM = 32; }));
   EXPECT_FALSE(splitsBy([](Schedule &q) { q.tileM = 48; }));
   EXPECT_FALSE(splitsBy([](Schedule &q) { q.ctasPerSm = 2; }));
-  EXPECT_FALSE(splitsBy([](Schedule &q) { q.setRoles(128); }));
+  EXPECT_FALSE(splitsBy([](Schedule &q) { setRoles(q, 128); }));
   // 64 tiles.
-  EXPECT_FALSE(splitsBy([](Schedule &q) { q.tileN = 64, q.setRoles(); }));
+  EXPECT_FALSE(splitsBy([](Schedule &q) { q.tileN = 64, setRoles(q); }));
   // A tile of groups that are quantized is several, one after the other.
   EXPECT_FALSE(splits([](MatmulProblem &q) { q.groupColumns = 128; }));
 }

@@ -14,7 +14,7 @@ namespace moec::test {
 
 using compiler::Hardware;
 using compiler::MatmulProblem;
-using compiler::Schedule;
+using compiler::setRoles;
 
 inline Hardware h100() {
   Hardware hw;
@@ -52,7 +52,7 @@ inline Schedule roles(int64_t tileRows, int64_t elementBytes = 2) {
   s.engine = "wgmma";
   s.tileM = tileRows, s.tileN = 128, s.tileK = 128 / elementBytes;
   s.stages = 4;
-  s.setRoles();
+  setRoles(s);
   return s;
 }
 

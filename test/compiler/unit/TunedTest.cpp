@@ -320,7 +320,7 @@ TEST(Tuned, RowsAreReadAsTheyAreWritten) {
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].microseconds, 2.5);
   EXPECT_EQ(rows[0].noise, 0.01);
-  EXPECT_FALSE(rows[1].schedule.swap);
+  EXPECT_FALSE(rows[1].schedule.roles().swap);
   const std::string text = printTuned(rows);
   auto again = parseTuned(text, "t.json");
   ASSERT_TRUE(again) << again.error().message;
