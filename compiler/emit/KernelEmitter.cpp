@@ -262,9 +262,9 @@ void Emitter::emitMatmul() {
   auto quantize = findStage<moe::QuantizeOp>(kernel);
   ArgumentLayout &args = out.text.arguments;
   const Engine &engine = *findEngine(schedule.getEngine());
-  const bool mapsRows =
-      !matmul.isFirst() && !gather &&
-      engine.mapsRows(problemOf(kernel), *schedule.getMatmul());
+  const MatmulProblem problem = problemOf(kernel);
+  const bool mapsRows = !matmul.isFirst() && !gather &&
+                        engine.mapsRows(problem, *schedule.getMatmul());
   for (mlir::OpOperand &operand : matmul->getOpOperands()) {
     const StringRef name = matmul.getOperandName(operand.getOperandNumber());
     if (name == "rhs" && engine.isPersistent() && !matmul.readsFragments())
@@ -291,22 +291,15 @@ void Emitter::emitMatmul() {
   config.type("Input", cppType(matmul.getLhs()));
   config.type("Weight", cppType(matmul.getRhs()));
   config.type("Result", cppType(result));
-  const bool ofIntegers = elementTypeOf(matmul.getLhs()) == "i8";
   addWeightConfig(matmul, config);
   addActivation(activate ? activate.getActivation() : moe::ActivationAttr(),
                 out.text);
-  // Integers are summed exactly; where scales change along k, in groups.
-  const bool byGroup = matmul.getRealization() != moe::Realization::Native &&
-                       ofIntegers &&
-                       matmul.getRhsDescriptorAttr().getGroup()[1] > 0;
   addEngineHeader(engine.row.name, out);
-  config.type("Mma",
-              engine.mma({cppType(matmul.getLhs()), matmul.getFast(), byGroup,
-                          catalog::choosesNative(
-                              &engine.row, elementTypeOf(matmul.getLhs()),
-                              program.getTarget().getArchRow().features),
-                          matmul.readsFragments()},
-                         *schedule.getMatmul()));
+  const bool isNative =
+      catalog::choosesNative(&engine.row, elementTypeOf(matmul.getLhs()),
+                             program.getTarget().getArchRow().features);
+  config.type("Mma", engine.mma(problem, *schedule.getMatmul(),
+                                cppType(matmul.getLhs()), isNative));
   addSchedule(*schedule.getMatmul(), config);
   if (plan.getCursor())
     config.number("kCursor", plan.getCursor());

@@ -76,12 +76,56 @@ std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
   return std::nullopt;
 }
 
-std::optional<std::string>
-compiler::whyGroupsApart(const std::string &engine,
-                         const GroupedResult &result) {
-  const Engine *found = findEngine(engine);
-  return found ? found->whyGroupsApart(result)
-               : fmt::format("engine '{}' has no grouped matmul", engine);
+static bool isSo(std::optional<bool> asked, bool is) {
+  return !asked || *asked == is;
+}
+
+bool Engine::serves(const When &when, const MatmulProblem &p) const {
+  const auto isOrAny = [](int64_t asked, int64_t is) {
+    return asked == 0 || asked == is;
+  };
+  const auto isUpTo = [](int64_t is, int64_t most) {
+    return most == 0 || is <= most;
+  };
+  return isOrAny(when.elementBytes, p.elementBytes) &&
+         isOrAny(when.tileRows, p.tileRows) &&
+         isOrAny(when.codeBits, p.codeBits) && isSo(when.first, p.first) &&
+         isSo(when.groupScales, p.groupScales) &&
+         isSo(when.addsFast, p.addsFast) &&
+         isSo(when.quantizesGroups, p.quantizesGroups()) &&
+         isSo(when.rowsByExpert, p.first && !p.gather) &&
+         (!when.isWide || isWide(p)) && p.n >= when.leastN &&
+         p.k >= when.leastK && (when.wholeN == 0 || p.n % when.wholeN == 0) &&
+         (when.firstAbove == 0 || p.firstBytes() > when.firstAbove) &&
+         isUpTo(p.firstBytes(), when.firstUpTo) &&
+         isUpTo(p.k * p.elementBytes, when.rowBytesUpTo) &&
+         (when.weights.empty() || when.weights.contains(p.weights)) &&
+         p.registers <= when.registers;
+}
+
+bool Engine::isWide(const MatmulProblem &problem) const {
+  for (const TileRule &rule : tileRules())
+    if (holds(rule.when, problem))
+      return rule.then.isWide;
+  return false;
+}
+
+std::vector<GoodSchedule>
+Engine::goodSchedules(const MatmulProblem &problem,
+                      const Hardware &hardware) const {
+  std::vector<GoodSchedule> good;
+  for (const auto &[when, then, measured] : scheduleRules(problem)) {
+    if (!holds(when, problem))
+      continue;
+    Schedule s;
+    s.engine = row.name;
+    s.tileM = problem.tileRows, s.tileN = then.tileN;
+    s.tileK = then.tileK;
+    s.stages = then.stages, s.groupM = then.group;
+    setWarps(s, then, problem, hardware);
+    good.push_back({s, then.behindOthers});
+  }
+  return good;
 }
 
 std::vector<Schedule> compiler::candidates(const MatmulProblem &problem,

@@ -37,95 +37,66 @@ struct Measured {
 
 inline constexpr double kAnyRows = std::numeric_limits<double>::infinity();
 
-/// The facts of a layer that decide on the tiles of its matmuls.
-struct TiledLayer {
+/// What a rule asks of a problem; what does not stand is not asked. Sizes of
+/// weights are those of an expert, as they are multiplied.
+struct When {
   int64_t elementBytes = 0; ///< of operands
-  bool addsFast = false;    ///< the layer allows it, and the engine does it
-  /// Element type of weights that are converted out of fragments; "": others.
-  std::string weights = "";
-  /// Zero points, second scales, an activation or results of 32 bits take
-  /// registers.
-  bool takesRegisters = false;
-  /// Biases, or weights of no whole tiles of 256 rows, take a few.
-  bool takesFewRegisters = false;
-  /// Scales of activations change along k.
-  bool groupScales = false;
-  int64_t firstBytes = 0; ///< of an expert's first weight, as it is multiplied
+  int64_t tileRows = 0;
+  int64_t codeBits = 0;
+  std::optional<bool> first = std::nullopt; ///< of the layer's two matmuls
+  std::optional<bool> groupScales = std::nullopt;
+  std::optional<bool> addsFast = std::nullopt;
+  std::optional<bool> quantizesGroups = std::nullopt;
+  /// The first matmul reads rows that come by expert.
+  std::optional<bool> rowsByExpert = std::nullopt;
+  bool isWide = false; ///< the engine has wide tiles for the problem
+  int64_t leastN = 0, leastK = 0;
+  int64_t wholeN = 0; ///< n is a multiple of it
+  /// Bytes of the layer's first weight, and of a weight row.
+  int64_t firstAbove = 0, firstUpTo = 0, rowBytesUpTo = 0;
+  /// Rows of an expert in the mean, with the most tokens of the variant.
+  double mostRows = kAnyRows;
+  WordList weights = {}; ///< element types of weights in fragments
+  Registers registers = Registers::Many; ///< that other things may take
 };
 
-/// A result that is to be quantized by groups of so many columns.
-struct GroupedResult {
-  int64_t tileRows = 0, columns = 0;
-  bool gated = false;
-  /// A kernel gathers the rows of the lhs from tokens.
-  bool gathers = false;
-  /// Rows of an expert in the mean, with the most tokens of the variant, and
-  /// bytes of an expert's first weight.
-  double meanRows = 0;
-  int64_t firstBytes = 0;
-  /// Scales of the lhs: of groups along k, or one of each row.
-  bool groupScales = false, rowScales = false;
+/// A rule: when a problem is so, then this is best, as was measured.
+template <typename T> struct Rule {
+  When when;
+  T then;
+  Measured measured = {};
 };
 
-/// Tiles of `rows` serve up to `most` rows an expert in the mean. Rows beyond
+/// Tiles of `rows` serve up to so many rows an expert in the mean. Rows beyond
 /// an expert's end are computed for nothing, and an expert of more rows than a
 /// tile has its weight read more than once. The counts scatter, so a small tile
 /// is left before the mean fills it.
-struct TileRule {
-  int64_t elementBytes = 0; ///< of operands; 0: any
+struct TileChoice {
   int64_t rows = 0;
-  double most = kAnyRows;
-  /// In place of `most`, where the first weight has at most kSmallFirst bytes;
-  /// 0: `most`.
-  double mostOfSmall = 0;
-  /// Serves layers alone that allow sums without totals (accumulate = fast). A
-  /// rule for any operands serves both.
-  bool addsFast = false;
-  /// Serves layers alone whose scales are of groups along k, or others alone;
-  /// none: both.
-  std::optional<bool> groupScales = std::nullopt;
   /// An expert's tiles are alike, in steps of so many rows; 0: full ones and a
   /// last one.
   int64_t step = 0;
-  Measured measured;
-  /// Serves such weights alone, where nothing else takes registers, or few are
-  /// taken.
-  WordList weights = {};
-  bool leavesFewRegisters = false;
-
-  /// First weights that few tokens fill tiles of.
-  static constexpr int64_t kSmallFirst = 64 << 20;
-
-  double mostRows(const TiledLayer &layer) const {
-    const bool isSmall = layer.firstBytes <= kSmallFirst;
-    return isSmall && mostOfSmall > 0 ? mostOfSmall : most;
-  }
-  bool serves(const TiledLayer &layer) const {
-    if (!weights.empty() &&
-        (!weights.contains(layer.weights) || layer.takesRegisters ||
-         (layer.takesFewRegisters && !leavesFewRegisters)))
-      return false;
-    if (groupScales && *groupScales != layer.groupScales)
-      return false;
-    return elementBytes == 0 ||
-           (elementBytes == layer.elementBytes && addsFast == layer.addsFast);
-  }
+  bool isWide = false; ///< more weight rows, and rules of their own
 };
+using TileRule = Rule<TileChoice>;
 
 /// A schedule that measured well over several layers on GPUs with large shared
 /// memory.
-struct GoodSchedule {
-  Schedule schedule;
+struct ScheduleChoice {
+  int64_t tileN = 0;
+  int64_t tileK = 0; ///< 0: as the engine has it
+  int64_t stages = 0;
+  int64_t group = 1, ctasPerSm = 1;
+  int64_t warpgroupRows = 64; ///< of roles: see rowsOfWarpgroup()
+  WarpGrid warps = {};        ///< without roles
+  bool swap = true;
   bool behindOthers = false; ///< the other engines' are tried first
 };
+using ScheduleRule = Rule<ScheduleChoice>;
 
-/// `Mma` of a Config depends on these, and on the schedule.
-struct MmaOperands {
-  std::string type;      ///< of the kernel's C++
-  bool addsFast = false; ///< the layer allows sums without totals
-  bool byGroup = false;  ///< integers are summed by the groups of their scales
-  bool native = false;   ///< see catalog::choosesNative
-  bool inFragments = false; ///< weights are, see MatmulProblem
+struct GoodSchedule {
+  Schedule schedule;
+  bool behindOthers = false;
 };
 
 /// The tiles of a kernel.
@@ -152,13 +123,23 @@ public:
 
   /// They ascend; the last one serves all the rest.
   virtual std::span<const TileRule> tileRules() const = 0;
-  /// "multiples of 16 up to 256", the tiles of a problem for messages.
-  virtual std::string possibleTileRows(const MatmulProblem &problem) const = 0;
-  /// Schedules that serve the problem, best first. They need not be legal.
-  virtual std::vector<GoodSchedule> goodSchedules(const MatmulProblem &,
-                                                  const Hardware &) const {
+  /// Best first. Their schedules need not be legal.
+  virtual std::span<const ScheduleRule>
+  scheduleRules(const MatmulProblem &) const {
     return {};
   }
+  /// "multiples of 16 up to 256", the tiles of a problem for messages.
+  virtual std::string possibleTileRows(const MatmulProblem &problem) const = 0;
+  /// Whether the problem is as a rule asks, whatever the rows of an expert.
+  bool serves(const When &when, const MatmulProblem &problem) const;
+  bool holds(const When &when, const MatmulProblem &problem) const {
+    return serves(when, problem) && problem.meanRows() <= when.mostRows;
+  }
+  /// The first tile rule that holds has wide tiles.
+  bool isWide(const MatmulProblem &problem) const;
+  /// The schedules of the rules that hold.
+  std::vector<GoodSchedule> goodSchedules(const MatmulProblem &problem,
+                                          const Hardware &hardware) const;
   /// Legal schedules, for the cost model to rank.
   virtual std::vector<Schedule> candidates(const MatmulProblem &problem,
                                            const Hardware &hardware) const = 0;
@@ -166,8 +147,11 @@ public:
   /// Why not, besides what whyIllegal() below asks all engines.
   virtual std::optional<std::string>
   whyIllegal(const MatmulProblem &problem, const Schedule &schedule) const = 0;
+  /// A sentence saying why kernels leave it to a launch of its own to quantize
+  /// a result by groups; nullopt where a CTA's tile has whole groups and its
+  /// epilogue does it. Every such problem has candidates.
   virtual std::optional<std::string>
-  whyGroupsApart(const GroupedResult &result) const = 0;
+  whyGroupsApart(const MatmulProblem &problem) const = 0;
   /// Whether a cluster shares the k of a tile where a run touches so few
   /// experts that there are no more tiles than that (templates'
   /// matmul/roles/split.cuh).
@@ -207,9 +191,17 @@ public:
   /// Warps convert a stage's weights before they multiply it.
   virtual bool convertsFirst() const { return false; }
 
-  /// `Mma` of a Config.
-  virtual std::string mma(const MmaOperands &operands,
-                          const Schedule &schedule) const = 0;
+  /// `Mma` of a Config, over the C++ type of operands. isNative: see
+  /// catalog::choosesNative.
+  virtual std::string mma(const MatmulProblem &problem,
+                          const Schedule &schedule, std::string_view type,
+                          bool isNative) const = 0;
+
+protected:
+  /// Sets what a choice says of warps and CTAs.
+  virtual void setWarps(Schedule &schedule, const ScheduleChoice &choice,
+                        const MatmulProblem &problem,
+                        const Hardware &hardware) const = 0;
 };
 
 /// All, as Engines.h orders them.
@@ -223,12 +215,6 @@ const Engine *findEngine(std::string_view name);
 std::optional<std::string> whyIllegal(const MatmulProblem &problem,
                                       const Schedule &schedule,
                                       const Hardware &hardware);
-
-/// A sentence saying why kernels of `engine` leave it to a launch of its own to
-/// quantize a result; nullopt where a CTA's tile has whole groups and its
-/// epilogue does it. Every such problem has candidates.
-std::optional<std::string> whyGroupsApart(const std::string &engine,
-                                          const GroupedResult &result);
 
 /// Legal schedules of the engine, ctasPerSm filled in. Never empty for a
 /// problem with a tile row count that its rules have on a catalog GPU.

@@ -33,21 +33,29 @@ static constexpr Measured kTiles = {"bench/notes/mma_sync-h100.md",
 /// Tiles of 32 rows are nowhere more than 1 % better than these, and each size
 /// costs two compilations. One worker serves few rows and one all.
 static constexpr TileRule kTileRules[] = {
-    {.rows = 16, .most = 8, .measured = kTiles},
-    {.rows = 64, .most = 48, .measured = kTiles},
-    {.rows = 128, .measured = kTiles},
+    {{.mostRows = 8}, {.rows = 16}, kTiles},
+    {{.mostRows = 48}, {.rows = 64}, kTiles},
+    {{}, {.rows = 128}, kTiles},
 };
 
 std::span<const TileRule> Multistage::tileRules() const { return kTileRules; }
 
 std::optional<std::string>
-Multistage::whyGroupsApart(const GroupedResult &result) const {
-  const int64_t rows = result.columns * (result.gated ? 2 : 1);
+Multistage::whyGroupsApart(const MatmulProblem &problem) const {
+  const int64_t rows = problem.groupColumns * (problem.gated ? 2 : 1);
   if (rows >= 1 && kMostRowsOfGroup % rows == 0)
     return std::nullopt;
   return fmt::format("{} columns that share a scale are {} weight rows; engine "
                      "'{}' quantizes a divisor of {}",
-                     result.columns, rows, row.name, kMostRowsOfGroup);
+                     problem.groupColumns, rows, row.name, kMostRowsOfGroup);
+}
+
+void Multistage::setWarps(Schedule &s, const ScheduleChoice &choice,
+                          const MatmulProblem &problem,
+                          const Hardware &hardware) const {
+  s.warps = choice.warps;
+  s.ctasPerSm =
+      std::clamp<int64_t>(occupancy(problem, s, hardware), 1, choice.ctasPerSm);
 }
 
 /// A warp multiplies 16 x 16 blocks, and its tokens in equal parts of 64 or
@@ -229,12 +237,12 @@ EngineCost Multistage::cost(const MatmulProblem &problem, const Schedule &s,
           kRampSeconds + tilesPerSm * kTileSeconds / (resident * resident)};
 }
 
-std::string Multistage::mma(const MmaOperands &operands,
-                            const Schedule &) const {
-  if (operands.inFragments)
-    return fmt::format("{}<{}>", row.fragmentPolicy, operands.type);
-  return fmt::format("{}<{}{}>", row.policy, operands.type,
-                     operands.native    ? ", true, true"
-                     : operands.byGroup ? ", true"
-                                        : "");
+std::string Multistage::mma(const MatmulProblem &problem, const Schedule &,
+                            std::string_view type, bool isNative) const {
+  if (problem.inFragments)
+    return fmt::format("{}<{}>", row.fragmentPolicy, type);
+  return fmt::format("{}<{}{}>", row.policy, type,
+                     isNative              ? ", true, true"
+                     : problem.sumsByGroup ? ", true"
+                                           : "");
 }

@@ -33,7 +33,7 @@ public:
   whyIllegal(const MatmulProblem &problem,
              const Schedule &schedule) const override;
   std::optional<std::string>
-  whyGroupsApart(const GroupedResult &result) const override;
+  whyGroupsApart(const MatmulProblem &problem) const override;
   bool isPersistent() const override { return false; }
   int64_t sharedBytes(const MatmulProblem &problem,
                       const Schedule &schedule) const override;
@@ -44,10 +44,13 @@ public:
   EngineCost cost(const MatmulProblem &problem, const Schedule &schedule,
                   const Hardware &hardware,
                   const MatmulWork &work) const override;
-  std::string mma(const MmaOperands &operands,
-                  const Schedule &schedule) const override;
+  std::string mma(const MatmulProblem &problem, const Schedule &schedule,
+                  std::string_view type, bool isNative) const override;
 
 protected:
+  void setWarps(Schedule &schedule, const ScheduleChoice &choice,
+                const MatmulProblem &problem,
+                const Hardware &hardware) const override;
   /// Smallest pieces of a warp's tile that fragments are made of.
   struct Granularity {
     int64_t m, n, k;

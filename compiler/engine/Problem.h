@@ -37,6 +37,9 @@ struct StoredCodes {
   bool hasZeroPoints = false;
 };
 
+/// Registers of a thread that scales, biases and activations take beside sums.
+enum class Registers { None, Few, Many };
+
 /// result[rows, n (n / 2 when gated)] = lhs[rows, k] . weights[expert][n, k]^T
 /// for sorted rows, where every token brings `pairs` rows spread over experts.
 struct MatmulProblem : StoredCodes {
@@ -67,6 +70,15 @@ struct MatmulProblem : StoredCodes {
   /// The result is quantized with a scale that is given, or emulated.
   bool quantizesOtherwise = false;
   bool hasBias = false;
+  /// Integers are summed by the groups of their scales.
+  bool sumsByGroup = false;
+  /// Of either matmul of the layer: the element type of weights that are
+  /// converted out of fragments, and what takes registers.
+  std::string weights = "";
+  Registers registers = Registers::None;
+
+  /// Bytes of an expert's first weight, as it is multiplied.
+  int64_t firstBytes() const { return (first ? 1 : 2) * n * k * elementBytes; }
 
   /// Rows of an expert in the mean, with the most tokens of the variant.
   double meanRows() const {

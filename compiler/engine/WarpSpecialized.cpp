@@ -23,6 +23,8 @@ using namespace moec::compiler;
 /// 3 % of a layer's time, and with 128 rows 2 to 13 % are lost to half as many
 /// tiles, each twice as long.
 static constexpr int64_t kGroupedTileRows = 64;
+/// Bytes of k that a stage has of each row.
+static constexpr int64_t kRowBytes = 128;
 /// Routing's tail, the first tile's way in and the last one's way out.
 static constexpr double kKernelSeconds = 4.7e-6;
 
@@ -60,25 +62,33 @@ void compiler::setRoles(Schedule &s, int64_t rowsOfWarpgroup, bool swap) {
 }
 
 std::optional<std::string>
-WarpSpecialized::whyGroupsApart(const GroupedResult &result) const {
-  if (result.columns != kScaledColumns)
+WarpSpecialized::whyGroupsApart(const MatmulProblem &problem) const {
+  if (problem.groupColumns != kScaledColumns)
     return fmt::format("engine '{}' quantizes groups of {} columns, not {}",
-                       row.name, kScaledColumns, result.columns);
-  if (result.tileRows < 1 || result.tileRows > kGroupedTileRows)
+                       row.name, kScaledColumns, problem.groupColumns);
+  if (problem.tileRows < 1 || problem.tileRows > kGroupedTileRows)
     return fmt::format("engine '{}' quantizes groups in tiles of up to {} rows",
                        row.name, kGroupedTileRows);
   // Scales of rows are handed over where the group lies.
-  if (result.rowScales)
+  if (problem.rowScales)
     return fmt::format("engine '{}' has no room for scales of rows beside "
                        "groups in tiles of up to {} rows",
                        row.name, kGroupedTileRows);
   return std::nullopt;
 }
 
+void WarpSpecialized::setWarps(Schedule &s, const ScheduleChoice &choice,
+                               const MatmulProblem &problem,
+                               const Hardware &) const {
+  s.tileK = kRowBytes / problem.elementBytes;
+  // Roles share the registers that the number of CTAs leaves.
+  s.ctasPerSm = choice.ctasPerSm;
+  setRoles(s, choice.warpgroupRows, choice.swap);
+}
+
 std::optional<std::string>
 WarpSpecialized::whyIllegal(const MatmulProblem &problem,
                             const Schedule &s) const {
-  constexpr int64_t kRowBytes = 128;
   if (!s.hasRoles())
     return fmt::format("engine '{}' needs warps with roles", s.engine);
   const WarpRoles &roles = s.roles();
@@ -106,7 +116,7 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
            "is quantized by groups";
   int64_t made = s.tileN / (problem.gated ? 2 : 1);
   if (problem.quantizesGroups() && problem.groupColumns != kScaledColumns)
-    return whyGroupsApart({s.tileM, problem.groupColumns, problem.gated});
+    return whyGroupsApart(problem);
   if (problem.quantizesGroups() && roles.swap && problem.rowScales)
     return "scales of rows lie where a group of the result does";
   if (problem.quantizesGroups() && !roles.swap && made % kScaledColumns != 0)
@@ -179,7 +189,7 @@ WarpSpecialized::candidates(const MatmulProblem &problem,
   Schedule s;
   s.engine = row.name;
   s.source = "modelled";
-  s.tileM = problem.tileRows, s.tileK = 128 / problem.elementBytes;
+  s.tileM = problem.tileRows, s.tileK = kRowBytes / problem.elementBytes;
   for (int64_t tileN : {128, 64, 256})
     for (int64_t warpgroupRows : {64, 128})
       for (bool swap : {true, false})
@@ -281,14 +291,15 @@ EngineCost WarpSpecialized::cost(const MatmulProblem &problem,
           kKernelSeconds};
 }
 
-std::string WarpSpecialized::mma(const MmaOperands &operands,
-                                 const Schedule &schedule) const {
-  const bool fast = row.addsFast && operands.addsFast;
+std::string WarpSpecialized::mma(const MatmulProblem &problem,
+                                 const Schedule &schedule,
+                                 std::string_view type, bool) const {
+  const bool fast = row.addsFast && problem.addsFast;
   const int64_t atoms = rowsOfWarpgroup(schedule) / 64;
   std::string choices = fast ? ", true" : "";
   if (!schedule.roles().swap) // tokens are rows
     choices = fmt::format(", {}, {}, {}", fast, atoms, schedule.tileN);
   else if (atoms > 1)
     choices = fmt::format(", {}, {}", fast, atoms);
-  return fmt::format("{}<{}{}>", row.policy, operands.type, choices);
+  return fmt::format("{}<{}{}>", row.policy, type, choices);
 }

@@ -29,7 +29,7 @@ public:
   whyIllegal(const MatmulProblem &problem,
              const Schedule &schedule) const override;
   std::optional<std::string>
-  whyGroupsApart(const GroupedResult &result) const override;
+  whyGroupsApart(const MatmulProblem &problem) const override;
   bool maySplit(const MatmulProblem &problem, const Schedule &schedule,
                 const Hardware &hardware) const override;
   bool isPersistent() const override { return true; }
@@ -49,10 +49,13 @@ public:
   EngineCost cost(const MatmulProblem &problem, const Schedule &schedule,
                   const Hardware &hardware,
                   const MatmulWork &work) const override;
-  std::string mma(const MmaOperands &operands,
-                  const Schedule &schedule) const override;
+  std::string mma(const MatmulProblem &problem, const Schedule &schedule,
+                  std::string_view type, bool isNative) const override;
 
 protected:
+  void setWarps(Schedule &schedule, const ScheduleChoice &choice,
+                const MatmulProblem &problem,
+                const Hardware &hardware) const override;
   /// Why the instruction cannot multiply the tile.
   virtual std::optional<std::string>
   whyNoTile(const MatmulProblem &problem, const Schedule &schedule) const = 0;

@@ -26,18 +26,7 @@ static constexpr double kMmaSyncEfficiency = 0.65;
 static constexpr double kBytesPerMultiplyAdd = 0.125;
 
 namespace {
-/// One row: serves operands of 16 bits and m tiles of so many rows, for at most
-/// `rowsPerExpert` rows an expert in the mean.
-struct Row {
-  int64_t tileM = 0;
-  double rowsPerExpert = kAnyRows;
-  int64_t codeBits = 0;           ///< serves weights of so many bits; 0: any
-  int64_t leastN = 0, leastK = 0; ///< serves weights of this size and larger
-  bool wholeN = false;            ///< serves weights of whole n tiles
-  int64_t tileN = 0, tileK = 0, stages = 0;
-  int64_t warpsM = 1, warpsN = 4, ctasPerSm = 2, groupM = 1;
-  Measured measured = {"bench/notes/mma_sync-h100.md", "2026-11-21"};
-};
+constexpr Measured kTiles = {"bench/notes/mma_sync-h100.md", "2026-11-21"};
 
 constexpr Measured kFragments = {"bench/notes/mma_sync-fragments.md",
                                  "2026-11-25"};
@@ -49,27 +38,27 @@ constexpr Measured kAssumed = {"bench/notes/mma_sync-fragments.md",
 /// Best first. Where the weight of an expert outgrows the L2, tiles share it
 /// while it passes.
 // clang-format off
-constexpr Row kRows[] = {
-    {.tileM = 16, .tileN = 64, .tileK = 128, .stages = 4, .ctasPerSm = 3},
-    {.tileM = 32, .tileN = 64, .tileK = 128, .stages = 4},
-    {.tileM = 64, .rowsPerExpert = 64, .tileN = 64, .tileK = 128, .stages = 3},
-    {.tileM = 64, .tileN = 128, .tileK = 64, .stages = 3, .groupM = 4},
-    {.tileM = 128, .tileN = 256, .tileK = 64, .stages = 3, .warpsM = 2, .ctasPerSm = 1, .groupM = 4},
-    {.tileM = 128, .tileN = 256, .tileK = 32, .stages = 4, .warpsM = 2, .ctasPerSm = 1, .groupM = 4},
+constexpr ScheduleRule kRules[] = {
+    {{.elementBytes = 2, .tileRows = 16}, {.tileN = 64, .tileK = 128, .stages = 4, .ctasPerSm = 3}, kTiles},
+    {{.elementBytes = 2, .tileRows = 32}, {.tileN = 64, .tileK = 128, .stages = 4, .ctasPerSm = 2}, kTiles},
+    {{.elementBytes = 2, .tileRows = 64, .mostRows = 64}, {.tileN = 64, .tileK = 128, .stages = 3, .ctasPerSm = 2}, kTiles},
+    {{.elementBytes = 2, .tileRows = 64}, {.tileN = 128, .tileK = 64, .stages = 3, .group = 4, .ctasPerSm = 2}, kTiles},
+    {{.elementBytes = 2, .tileRows = 128}, {.tileN = 256, .tileK = 64, .stages = 3, .group = 4, .ctasPerSm = 1, .warps = {2, 4}}, kTiles},
+    {{.elementBytes = 2, .tileRows = 128}, {.tileN = 256, .tileK = 32, .stages = 4, .group = 4, .ctasPerSm = 1, .warps = {2, 4}}, kTiles},
 };
 
 /// Likewise of weights in fragments. A warp has 16 or 32 weight rows and all
 /// tokens of its tile, so that each code is converted once. Short loops and few
 /// tiles gain nothing by stages of 128 columns.
-constexpr Row kFragmentRows[] = {
-    {.tileM = 16, .codeBits = 4, .leastN = 1024, .leastK = 512, .tileN = 64, .tileK = 128, .stages = 4, .ctasPerSm = 6, .measured = kFragments},
-    {.tileM = 16, .codeBits = 4, .wholeN = true, .tileN = 128, .tileK = 64, .stages = 6, .ctasPerSm = 4, .measured = kFragments},
-    {.tileM = 16, .tileN = 64, .tileK = 64, .stages = 6, .ctasPerSm = 6, .measured = kFragments},
-    {.tileM = 32, .codeBits = 4, .leastN = 1024, .leastK = 512, .tileN = 128, .tileK = 128, .stages = 3, .ctasPerSm = 4, .measured = kFragments},
-    {.tileM = 32, .tileN = 128, .tileK = 64, .stages = 5, .ctasPerSm = 4, .measured = kFragments},
-    {.tileM = 64, .tileN = 128, .tileK = 64, .stages = 4, .ctasPerSm = 3, .groupM = 4, .measured = kAssumed},
-    {.tileM = 128, .tileN = 256, .tileK = 64, .stages = 4, .warpsN = 8, .ctasPerSm = 1, .groupM = 4, .measured = kAssumed},
-    {.tileM = 128, .tileN = 256, .tileK = 64, .stages = 3, .warpsN = 8, .ctasPerSm = 1, .groupM = 4, .measured = kAssumed},
+constexpr ScheduleRule kFragmentRules[] = {
+    {{.elementBytes = 2, .tileRows = 16, .codeBits = 4, .leastN = 1024, .leastK = 512}, {.tileN = 64, .tileK = 128, .stages = 4, .ctasPerSm = 6}, kFragments},
+    {{.elementBytes = 2, .tileRows = 16, .codeBits = 4, .leastN = 128, .wholeN = 128}, {.tileN = 128, .tileK = 64, .stages = 6, .ctasPerSm = 4}, kFragments},
+    {{.elementBytes = 2, .tileRows = 16, .leastN = 64}, {.tileN = 64, .tileK = 64, .stages = 6, .ctasPerSm = 6}, kFragments},
+    {{.elementBytes = 2, .tileRows = 32, .codeBits = 4, .leastN = 1024, .leastK = 512}, {.tileN = 128, .tileK = 128, .stages = 3, .ctasPerSm = 4}, kFragments},
+    {{.elementBytes = 2, .tileRows = 32, .leastN = 128}, {.tileN = 128, .tileK = 64, .stages = 5, .ctasPerSm = 4}, kFragments},
+    {{.elementBytes = 2, .tileRows = 64, .leastN = 128}, {.tileN = 128, .tileK = 64, .stages = 4, .group = 4, .ctasPerSm = 3}, kAssumed},
+    {{.elementBytes = 2, .tileRows = 128, .leastN = 256}, {.tileN = 256, .tileK = 64, .stages = 4, .group = 4, .ctasPerSm = 1, .warps = {1, 8}}, kAssumed},
+    {{.elementBytes = 2, .tileRows = 128, .leastN = 256}, {.tileN = 256, .tileK = 64, .stages = 3, .group = 4, .ctasPerSm = 1, .warps = {1, 8}}, kAssumed},
 };
 // clang-format on
 
@@ -77,33 +66,11 @@ class MmaSync final : public Multistage {
 public:
   MmaSync() : Multistage("mma_sync") {}
 
-  std::vector<GoodSchedule>
-  goodSchedules(const MatmulProblem &problem,
-                const Hardware &hardware) const override {
-    std::vector<GoodSchedule> good;
-    double rows = double(problem.maxTokens) * double(problem.pairs) /
-                  double(problem.experts);
-    for (const Row &r : problem.inFragments
-                            ? std::span<const Row>(kFragmentRows)
-                            : std::span<const Row>(kRows)) {
-      if (problem.elementBytes != 2 || r.tileM != problem.tileRows ||
-          rows > r.rowsPerExpert ||
-          (r.codeBits > 0 && r.codeBits != problem.codeBits) ||
-          problem.n < r.leastN || problem.k < r.leastK ||
-          (r.wholeN && problem.n % r.tileN != 0) ||
-          (problem.inFragments && r.tileN > problem.n))
-        continue;
-      Schedule s;
-      s.engine = row.name;
-      s.tileM = r.tileM, s.tileN = r.tileN, s.tileK = r.tileK;
-      s.stages = r.stages;
-      s.warps = WarpGrid{r.warpsM, r.warpsN};
-      s.groupM = r.groupM;
-      s.ctasPerSm =
-          std::clamp<int64_t>(occupancy(problem, s, hardware), 1, r.ctasPerSm);
-      good.push_back({s});
-    }
-    return good;
+  std::span<const ScheduleRule>
+  scheduleRules(const MatmulProblem &problem) const override {
+    if (problem.inFragments)
+      return kFragmentRules;
+    return kRules;
   }
 
 private:

@@ -26,54 +26,34 @@ constexpr Measured kSkewed = {"bench/notes/skewed-h100.md", "2026-11-27"};
 constexpr Measured kChoice = {"bench/notes/choice-h100.md", "2026-11-28"};
 constexpr Measured kDecode = {"bench/notes/decode-h100.md", "2026-11-21"};
 
-/// Rows of an expert in the mean, up to which tiles of 8-bit operands have 128
-/// weight rows, and where TileRule::mostOfSmall counts. Beyond it they have
-/// 256, with tokens as an instruction's rows: half as many copies, and whole
-/// groups of the result.
-constexpr double kNarrow = 128, kNarrowOfSmall = 8;
+/// First weights, in bytes, that few tokens fill tiles of.
+constexpr int64_t kSmallFirst = 64 << 20;
 
 /// A tile is multiplied by the rows that it really has, by 16 at least. So rows
 /// follow from the experts that get most tokens, not from the mean alone. Large
 /// tiles may be alike: a short last one reads as much weight as a full one, and
 /// later than its neighbours, when the L2 has forgotten it. Tiles of 192 rows
 /// leave shared memory for a deeper ring where few experts have more. Operands
-/// of 8 bits leave room for totals beside the sums.
+/// of 8 bits leave room for totals beside the sums. Wide tiles have 256 weight
+/// rows, with tokens as an instruction's rows: half as many copies, and whole
+/// groups of the result.
 // clang-format off
 constexpr TileRule kTileRules[] = {
-    {.elementBytes = 1, .rows = 32, .most = 8, .groupScales = true, .measured = kSkewed},
-    {.elementBytes = 1, .rows = 64, .most = 48, .mostOfSmall = 8, .measured = kSkewed},
-    {.elementBytes = 1, .rows = 128, .most = kNarrow, .mostOfSmall = kNarrowOfSmall, .groupScales = true, .measured = kChoice},
-    {.elementBytes = 1, .rows = 128, .most = kNarrow, .groupScales = false, .measured = kSkewed},
-    {.elementBytes = 1, .rows = 128, .measured = kWide},
-    {.elementBytes = 1, .rows = 32, .most = 8, .addsFast = true, .groupScales = true, .measured = kSkewed},
-    {.elementBytes = 1, .rows = 64, .most = 48, .addsFast = true, .measured = kSkewed},
-    {.elementBytes = 1, .rows = 192, .most = kNarrow, .addsFast = true, .measured = kLarge},
-    {.elementBytes = 1, .rows = 128, .addsFast = true, .measured = kWide},
-    {.elementBytes = 2, .rows = 64, .most = 8, .measured = kSkewed},
-    {.elementBytes = 2, .rows = 192, .most = 160, .step = 16, .measured = kTiles},
-    {.elementBytes = 2, .rows = 256, .step = 16, .measured = kTiles},
+    {{.elementBytes = 1, .groupScales = true, .addsFast = false, .mostRows = 8}, {.rows = 32}, kSkewed},
+    {{.elementBytes = 1, .addsFast = false, .firstUpTo = kSmallFirst, .mostRows = 8}, {.rows = 64}, kSkewed},
+    {{.elementBytes = 1, .addsFast = false, .firstAbove = kSmallFirst, .mostRows = 48}, {.rows = 64}, kSkewed},
+    {{.elementBytes = 1, .groupScales = true, .addsFast = false, .firstAbove = kSmallFirst, .mostRows = 128}, {.rows = 128}, kChoice},
+    {{.elementBytes = 1, .groupScales = false, .addsFast = false, .mostRows = 128}, {.rows = 128}, kSkewed},
+    {{.elementBytes = 1, .addsFast = false}, {.rows = 128, .isWide = true}, kWide},
+    {{.elementBytes = 1, .groupScales = true, .addsFast = true, .mostRows = 8}, {.rows = 32}, kSkewed},
+    {{.elementBytes = 1, .addsFast = true, .mostRows = 48}, {.rows = 64}, kSkewed},
+    {{.elementBytes = 1, .addsFast = true, .mostRows = 128}, {.rows = 192}, kLarge},
+    {{.elementBytes = 1, .addsFast = true}, {.rows = 128, .isWide = true}, kWide},
+    {{.elementBytes = 2, .addsFast = false, .mostRows = 8}, {.rows = 64}, kSkewed},
+    {{.elementBytes = 2, .addsFast = false, .mostRows = 160}, {.rows = 192, .step = 16}, kTiles},
+    {{.elementBytes = 2, .addsFast = false}, {.rows = 256, .step = 16}, kTiles},
 };
 // clang-format on
-
-/// One row: serves operands of so many bytes and m tiles of so many rows, and
-/// of those what its conditions say. Sizes of weights are those of an expert,
-/// in bytes; 0: all.
-struct Row {
-  int64_t elementBytes, tileM;
-  int64_t firstAbove = 0;     ///< first matmuls alone, of weights above
-  int64_t secondBelow = 0;    ///< second matmuls alone, of weights below
-  int64_t secondRowBytes = 0; ///< second matmuls alone, of weight rows up to
-  int64_t mostFirst = 0;      ///< layers whose first weight is at most, and the
-                              ///< second one half of it
-  bool ofGroups = false;      ///< results alone that are quantized by groups
-  /// Scales of groups along k alone, with tokens as an instruction's rows.
-  bool tokensAsRows = false;
-  bool wide = false; ///< tiles alone of 256 weight rows: see kNarrow
-  bool behindOthers = false;
-  int64_t tileN = 128, stages = 0, ctasPerSm = 1, groupM = 1;
-  int64_t warpgroupRows = 64; ///< see rowsOfWarpgroup()
-  Measured measured;
-};
 
 /// Best first. Rows for 16-bit operands:
 ///
@@ -92,71 +72,52 @@ struct Row {
 /// * Sums take as long as multiplies if scales change along k and tokens are
 ///   many. A thread with few tokens takes least.
 // clang-format off
-constexpr Row kRows[] = {
-    {.elementBytes = 2, .tileM = 16, .mostFirst = 8 << 20, .stages = 10, .measured = kDecode},
-    {.elementBytes = 2, .tileM = 16, .behindOthers = true, .stages = 10, .measured = kTiles},
-    {.elementBytes = 2, .tileM = 32, .stages = 8, .measured = kTiles},
-    {.elementBytes = 2, .tileM = 64, .stages = 9, .measured = kSkewed},
-    {.elementBytes = 2, .tileM = 64, .stages = 8, .measured = kTiles},
-    {.elementBytes = 2, .tileM = 128, .stages = 6, .measured = kTiles},
-    {.elementBytes = 2, .tileM = 192, .firstAbove = 64 << 20, .stages = 5, .groupM = 4, .measured = kTiles},
-    {.elementBytes = 2, .tileM = 192, .secondBelow = 8 << 20, .stages = 5, .groupM = 4, .measured = kTiles},
-    {.elementBytes = 2, .tileM = 192, .stages = 5, .measured = kTiles},
-    {.elementBytes = 2, .tileM = 256, .firstAbove = 64 << 20, .stages = 4, .groupM = 4, .measured = kTiles},
-    {.elementBytes = 2, .tileM = 256, .secondBelow = 8 << 20, .stages = 4, .groupM = 4, .measured = kTiles},
-    {.elementBytes = 2, .tileM = 256, .stages = 4, .measured = kTiles},
-    {.elementBytes = 1, .tileM = 16, .secondRowBytes = 384, .tileN = 256, .stages = 6, .measured = kDecode},
-    {.elementBytes = 1, .tileM = 16, .ofGroups = true, .tileN = 256, .stages = 6, .measured = kDecode},
-    {.elementBytes = 1, .tileM = 16, .stages = 10, .measured = kTiles},
-    {.elementBytes = 1, .tileM = 32, .secondRowBytes = 384, .tileN = 256, .stages = 5, .measured = kSkewed},
-    {.elementBytes = 1, .tileM = 32, .ofGroups = true, .tileN = 256, .stages = 5, .measured = kSkewed},
-    {.elementBytes = 1, .tileM = 32, .stages = 10, .measured = kSkewed},
-    {.elementBytes = 1, .tileM = 32, .stages = 8, .measured = kTiles},
-    {.elementBytes = 1, .tileM = 64, .secondRowBytes = 384, .stages = 4, .ctasPerSm = 2, .warpgroupRows = 128, .measured = kLarge},
-    {.elementBytes = 1, .tileM = 64, .tileN = 64, .stages = 5, .ctasPerSm = 2, .measured = kTiles},
-    {.elementBytes = 1, .tileM = 64, .stages = 8, .measured = kTiles},
-    {.elementBytes = 1, .tileM = 128, .secondBelow = 8 << 20, .secondRowBytes = 512, .stages = 3, .ctasPerSm = 2, .warpgroupRows = 128, .measured = kChoice},
-    {.elementBytes = 1, .tileM = 128, .firstAbove = 64 << 20, .tokensAsRows = true, .wide = true, .tileN = 256, .stages = 4, .groupM = 4, .measured = kWide},
-    {.elementBytes = 1, .tileM = 128, .tokensAsRows = true, .wide = true, .tileN = 256, .stages = 4, .measured = kWide},
-    {.elementBytes = 1, .tileM = 128, .tokensAsRows = true, .wide = true, .tileN = 256, .stages = 3, .measured = kWide},
-    {.elementBytes = 1, .tileM = 128, .firstAbove = 64 << 20, .tokensAsRows = true, .stages = 6, .groupM = 4, .measured = kLarge},
-    {.elementBytes = 1, .tileM = 128, .tokensAsRows = true, .stages = 6, .measured = kLarge},
-    {.elementBytes = 1, .tileM = 128, .tokensAsRows = true, .stages = 5, .measured = kLarge},
-    {.elementBytes = 1, .tileM = 128, .firstAbove = 64 << 20, .stages = 5, .groupM = 4, .measured = kTiles},
-    {.elementBytes = 1, .tileM = 128, .stages = 5, .measured = kTiles},
-    {.elementBytes = 1, .tileM = 192, .firstAbove = 64 << 20, .stages = 5, .groupM = 4, .measured = kLarge},
-    {.elementBytes = 1, .tileM = 192, .stages = 5, .measured = kLarge},
+constexpr ScheduleRule kRules[] = {
+    {{.elementBytes = 2, .tileRows = 16, .firstUpTo = 8 << 20}, {.tileN = 128, .stages = 10}, kDecode},
+    {{.elementBytes = 2, .tileRows = 16}, {.tileN = 128, .stages = 10, .behindOthers = true}, kTiles},
+    {{.elementBytes = 2, .tileRows = 32}, {.tileN = 128, .stages = 8}, kTiles},
+    {{.elementBytes = 2, .tileRows = 64}, {.tileN = 128, .stages = 9}, kSkewed},
+    {{.elementBytes = 2, .tileRows = 64}, {.tileN = 128, .stages = 8}, kTiles},
+    {{.elementBytes = 2, .tileRows = 128}, {.tileN = 128, .stages = 6}, kTiles},
+    {{.elementBytes = 2, .tileRows = 192, .first = true, .firstAbove = 64 << 20}, {.tileN = 128, .stages = 5, .group = 4}, kTiles},
+    {{.elementBytes = 2, .tileRows = 192, .first = false, .firstUpTo = (16 << 20) - 1}, {.tileN = 128, .stages = 5, .group = 4}, kTiles},
+    {{.elementBytes = 2, .tileRows = 192}, {.tileN = 128, .stages = 5}, kTiles},
+    {{.elementBytes = 2, .tileRows = 256, .first = true, .firstAbove = 64 << 20}, {.tileN = 128, .stages = 4, .group = 4}, kTiles},
+    {{.elementBytes = 2, .tileRows = 256, .first = false, .firstUpTo = (16 << 20) - 1}, {.tileN = 128, .stages = 4, .group = 4}, kTiles},
+    {{.elementBytes = 2, .tileRows = 256}, {.tileN = 128, .stages = 4}, kTiles},
+    {{.elementBytes = 1, .tileRows = 16, .first = false, .rowBytesUpTo = 384}, {.tileN = 256, .stages = 6}, kDecode},
+    {{.elementBytes = 1, .tileRows = 16, .quantizesGroups = true}, {.tileN = 256, .stages = 6}, kDecode},
+    {{.elementBytes = 1, .tileRows = 16}, {.tileN = 128, .stages = 10}, kTiles},
+    {{.elementBytes = 1, .tileRows = 32, .first = false, .rowBytesUpTo = 384}, {.tileN = 256, .stages = 5}, kSkewed},
+    {{.elementBytes = 1, .tileRows = 32, .quantizesGroups = true}, {.tileN = 256, .stages = 5}, kSkewed},
+    {{.elementBytes = 1, .tileRows = 32}, {.tileN = 128, .stages = 10}, kSkewed},
+    {{.elementBytes = 1, .tileRows = 32}, {.tileN = 128, .stages = 8}, kTiles},
+    {{.elementBytes = 1, .tileRows = 64, .first = false, .rowBytesUpTo = 384}, {.tileN = 128, .stages = 4, .ctasPerSm = 2, .warpgroupRows = 128}, kLarge},
+    {{.elementBytes = 1, .tileRows = 64}, {.tileN = 64, .stages = 5, .ctasPerSm = 2}, kTiles},
+    {{.elementBytes = 1, .tileRows = 64}, {.tileN = 128, .stages = 8}, kTiles},
+    {{.elementBytes = 1, .tileRows = 128, .first = false, .firstUpTo = (16 << 20) - 1, .rowBytesUpTo = 512}, {.tileN = 128, .stages = 3, .ctasPerSm = 2, .warpgroupRows = 128}, kChoice},
+    {{.elementBytes = 1, .tileRows = 128, .first = true, .rowsByExpert = false, .isWide = true, .firstAbove = 64 << 20}, {.tileN = 256, .stages = 4, .group = 4, .swap = false}, kWide},
+    {{.elementBytes = 1, .tileRows = 128, .rowsByExpert = false, .isWide = true}, {.tileN = 256, .stages = 4, .swap = false}, kWide},
+    {{.elementBytes = 1, .tileRows = 128, .rowsByExpert = false, .isWide = true}, {.tileN = 256, .stages = 3, .swap = false}, kWide},
+    {{.elementBytes = 1, .tileRows = 128, .first = true, .groupScales = true, .rowsByExpert = false, .firstAbove = 64 << 20}, {.tileN = 128, .stages = 6, .group = 4, .swap = false}, kLarge},
+    {{.elementBytes = 1, .tileRows = 128, .groupScales = true, .rowsByExpert = false}, {.tileN = 128, .stages = 6, .swap = false}, kLarge},
+    {{.elementBytes = 1, .tileRows = 128, .groupScales = true, .rowsByExpert = false}, {.tileN = 128, .stages = 5, .swap = false}, kLarge},
+    {{.elementBytes = 1, .tileRows = 128, .first = true, .firstAbove = 64 << 20}, {.tileN = 128, .stages = 5, .group = 4}, kTiles},
+    {{.elementBytes = 1, .tileRows = 128}, {.tileN = 128, .stages = 5}, kTiles},
+    {{.elementBytes = 1, .tileRows = 192, .first = true, .firstAbove = 64 << 20}, {.tileN = 128, .stages = 5, .group = 4}, kLarge},
+    {{.elementBytes = 1, .tileRows = 192}, {.tileN = 128, .stages = 5}, kLarge},
 };
 // clang-format on
-
-/// firstBytes: of an expert's first weight.
-bool isWide(bool groupScales, int64_t firstBytes, double meanRows) {
-  const bool small = groupScales && firstBytes <= TileRule::kSmallFirst;
-  return meanRows > (small ? kNarrowOfSmall : kNarrow);
-}
-
-bool serves(const Row &r, const MatmulProblem &p) {
-  const int64_t weight = p.n * p.k * p.elementBytes;
-  // Rows that come by expert were measured with swapped operands alone.
-  const bool mayTakeTokens =
-      (p.groupScales || r.wide) && (!p.first || p.gather);
-  return r.elementBytes == p.elementBytes && r.tileM == p.tileRows &&
-         (!r.firstAbove || (p.first && weight > r.firstAbove)) &&
-         (!r.secondBelow || (!p.first && weight < r.secondBelow)) &&
-         (!r.secondRowBytes ||
-          (!p.first && p.k * p.elementBytes <= r.secondRowBytes)) &&
-         (!r.mostFirst || (p.first ? weight : 2 * weight) <= r.mostFirst) &&
-         (!r.ofGroups || p.quantizesGroups()) &&
-         (!r.tokensAsRows || mayTakeTokens) &&
-         (!r.wide ||
-          isWide(p.groupScales, p.first ? weight : 2 * weight, p.meanRows()));
-}
 
 class Wgmma final : public WarpSpecialized {
 public:
   Wgmma() : WarpSpecialized("wgmma") {}
 
   std::span<const TileRule> tileRules() const override { return kTileRules; }
+  std::span<const ScheduleRule>
+  scheduleRules(const MatmulProblem &) const override {
+    return kRules;
+  }
   std::string possibleTileRows(const MatmulProblem &problem) const override {
     return problem.elementBytes == 1 ? "multiples of 16 up to 128"
                                      : "multiples of 16 up to 256";
@@ -169,31 +130,11 @@ public:
            s.tileM % kBoxRows == 0;
   }
   std::optional<std::string>
-  whyGroupsApart(const GroupedResult &result) const override {
-    if (result.columns == kScaledColumns && result.tileRows == 128 &&
-        result.gathers &&
-        isWide(result.groupScales, result.firstBytes, result.meanRows))
+  whyGroupsApart(const MatmulProblem &problem) const override {
+    if (problem.groupColumns == kScaledColumns && problem.gather &&
+        problem.tileRows == 128 && isWide(problem))
       return std::nullopt;
-    return WarpSpecialized::whyGroupsApart(result);
-  }
-
-  std::vector<GoodSchedule> goodSchedules(const MatmulProblem &problem,
-                                          const Hardware &) const override {
-    std::vector<GoodSchedule> good;
-    for (const Row &r : kRows) {
-      if (!serves(r, problem))
-        continue;
-      Schedule s;
-      s.engine = row.name;
-      s.tileM = r.tileM, s.tileN = r.tileN, s.tileK = 128 / r.elementBytes;
-      s.stages = r.stages;
-      s.groupM = r.groupM;
-      // Roles share the registers that the number of CTAs leaves.
-      s.ctasPerSm = r.ctasPerSm;
-      setRoles(s, r.warpgroupRows, !r.tokensAsRows);
-      good.push_back({s, r.behindOthers});
-    }
-    return good;
+    return WarpSpecialized::whyGroupsApart(problem);
   }
 
 private:

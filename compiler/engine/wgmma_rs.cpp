@@ -29,52 +29,43 @@ constexpr Measured kMiddle = {"bench/notes/weight-only-h200.md", "2026-11-29"};
 
 // clang-format off
 constexpr TileRule kTileRules[] = {
-    {.elementBytes = 2, .rows = 16, .most = 12, .measured = kMeasured},
-    {.elementBytes = 2, .rows = 32, .most = 20, .measured = kMeasured},
-    {.elementBytes = 2, .rows = 64, .most = 44, .measured = kMiddle},
-    {.elementBytes = 2, .rows = 112, .most = 104, .step = 16, .measured = kMiddle, .weights = "i4"},
-    {.elementBytes = 2, .rows = 96, .most = 88, .step = 16, .measured = kMiddle},
-    {.elementBytes = 2, .rows = 160, .step = 16, .measured = kMeasured, .weights = "i4"},
-    {.elementBytes = 2, .rows = 144, .step = 16, .measured = kMeasured, .weights = "f4E2M1FN i8 f8E4M3FN", .leavesFewRegisters = true},
-    {.elementBytes = 2, .rows = 128, .step = 16, .measured = kMeasured},
-    {.elementBytes = 1, .rows = 16, .most = 12, .measured = kMeasured},
-    {.elementBytes = 1, .rows = 32, .most = 24, .measured = kMeasured},
-    {.elementBytes = 1, .rows = 64, .most = 40, .measured = kMeasured},
-    {.elementBytes = 1, .rows = 128, .step = 16, .measured = kMeasured},
+    {{.elementBytes = 2, .mostRows = 12}, {.rows = 16}, kMeasured},
+    {{.elementBytes = 2, .mostRows = 20}, {.rows = 32}, kMeasured},
+    {{.elementBytes = 2, .mostRows = 44}, {.rows = 64}, kMiddle},
+    {{.elementBytes = 2, .mostRows = 104, .weights = "i4", .registers = Registers::None}, {.rows = 112, .step = 16}, kMiddle},
+    {{.elementBytes = 2, .mostRows = 88}, {.rows = 96, .step = 16}, kMiddle},
+    {{.elementBytes = 2, .weights = "i4", .registers = Registers::None}, {.rows = 160, .step = 16}, kMeasured},
+    {{.elementBytes = 2, .weights = "f4E2M1FN i8 f8E4M3FN", .registers = Registers::Few}, {.rows = 144, .step = 16}, kMeasured},
+    {{.elementBytes = 2}, {.rows = 128, .step = 16}, kMeasured},
+    {{.elementBytes = 1, .mostRows = 12}, {.rows = 16}, kMeasured},
+    {{.elementBytes = 1, .mostRows = 24}, {.rows = 32}, kMeasured},
+    {{.elementBytes = 1, .mostRows = 40}, {.rows = 64}, kMeasured},
+    {{.elementBytes = 1}, {.rows = 128, .step = 16}, kMeasured},
 };
 
-/// One row: serves m tiles of so many rows, best first.
-struct Row {
-  int64_t tileM, tileN, stages, warpgroupRows;
-  int64_t elementBytes = 2;
-  int64_t firstAbove = 0;  ///< first matmuls alone, of so many weight elements
-  bool secondAlone = false; ///< producers that gather would spill
-  int64_t groupM = 1, ctasPerSm = 1;
-  bool behindOthers = false; ///< mma_sync is faster
-  Measured measured = kMeasured;
-};
-
-constexpr Row kRows[] = {
-    {.tileM = 16, .tileN = 128, .stages = 9, .warpgroupRows = 64, .ctasPerSm = 3, .behindOthers = true},
-    {.tileM = 16, .tileN = 128, .stages = 10, .warpgroupRows = 64, .ctasPerSm = 2, .behindOthers = true},
-    {.tileM = 16, .tileN = 128, .stages = 8, .warpgroupRows = 64, .behindOthers = true},
-    {.tileM = 32, .tileN = 128, .stages = 8, .warpgroupRows = 64, .ctasPerSm = 2, .behindOthers = true},
-    {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64, .ctasPerSm = 2},
-    {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64},
-    {.tileM = 96, .tileN = 128, .stages = 6, .warpgroupRows = 128, .ctasPerSm = 2, .measured = kMiddle},
-    {.tileM = 112, .tileN = 128, .stages = 5, .warpgroupRows = 128, .ctasPerSm = 2, .measured = kMiddle},
-    {.tileM = 160, .tileN = 256, .stages = 5, .warpgroupRows = 128, .firstAbove = 32 << 20, .groupM = 4},
-    {.tileM = 160, .tileN = 256, .stages = 5, .warpgroupRows = 128},
-    {.tileM = 144, .tileN = 256, .stages = 5, .warpgroupRows = 128, .firstAbove = 32 << 20, .groupM = 4},
-    {.tileM = 144, .tileN = 256, .stages = 5, .warpgroupRows = 128},
-    {.tileM = 128, .tileN = 256, .stages = 6, .warpgroupRows = 128, .firstAbove = 32 << 20, .groupM = 4},
-    {.tileM = 128, .tileN = 256, .stages = 6, .warpgroupRows = 128},
-    {.tileM = 128, .tileN = 128, .stages = 5, .warpgroupRows = 64},
-    {.tileM = 16, .tileN = 128, .stages = 6, .warpgroupRows = 64, .elementBytes = 1, .ctasPerSm = 2},
-    {.tileM = 32, .tileN = 128, .stages = 6, .warpgroupRows = 64, .elementBytes = 1, .ctasPerSm = 2},
-    {.tileM = 64, .tileN = 128, .stages = 6, .warpgroupRows = 64, .elementBytes = 1, .ctasPerSm = 2},
-    {.tileM = 128, .tileN = 256, .stages = 5, .warpgroupRows = 128, .elementBytes = 1, .secondAlone = true},
-    {.tileM = 128, .tileN = 128, .stages = 6, .warpgroupRows = 64, .elementBytes = 1},
+/// Best first. Tiles of 16 and 32 rows are faster with mma_sync. Producers that
+/// gather would spill with 128 rows of e4m3.
+constexpr ScheduleRule kRules[] = {
+    {{.elementBytes = 2, .tileRows = 16, .leastN = 128}, {.tileN = 128, .stages = 9, .ctasPerSm = 3, .behindOthers = true}, kMeasured},
+    {{.elementBytes = 2, .tileRows = 16, .leastN = 128}, {.tileN = 128, .stages = 10, .ctasPerSm = 2, .behindOthers = true}, kMeasured},
+    {{.elementBytes = 2, .tileRows = 16, .leastN = 128}, {.tileN = 128, .stages = 8, .behindOthers = true}, kMeasured},
+    {{.elementBytes = 2, .tileRows = 32, .leastN = 128}, {.tileN = 128, .stages = 8, .ctasPerSm = 2, .behindOthers = true}, kMeasured},
+    {{.elementBytes = 2, .tileRows = 64, .leastN = 128}, {.tileN = 128, .stages = 6, .ctasPerSm = 2}, kMeasured},
+    {{.elementBytes = 2, .tileRows = 64, .leastN = 128}, {.tileN = 128, .stages = 6}, kMeasured},
+    {{.elementBytes = 2, .tileRows = 96, .leastN = 128}, {.tileN = 128, .stages = 6, .ctasPerSm = 2, .warpgroupRows = 128}, kMiddle},
+    {{.elementBytes = 2, .tileRows = 112, .leastN = 128}, {.tileN = 128, .stages = 5, .ctasPerSm = 2, .warpgroupRows = 128}, kMiddle},
+    {{.elementBytes = 2, .tileRows = 160, .first = true, .leastN = 256, .firstAbove = 64 << 20}, {.tileN = 256, .stages = 5, .group = 4, .warpgroupRows = 128}, kMeasured},
+    {{.elementBytes = 2, .tileRows = 160, .leastN = 256}, {.tileN = 256, .stages = 5, .warpgroupRows = 128}, kMeasured},
+    {{.elementBytes = 2, .tileRows = 144, .first = true, .leastN = 256, .firstAbove = 64 << 20}, {.tileN = 256, .stages = 5, .group = 4, .warpgroupRows = 128}, kMeasured},
+    {{.elementBytes = 2, .tileRows = 144, .leastN = 256}, {.tileN = 256, .stages = 5, .warpgroupRows = 128}, kMeasured},
+    {{.elementBytes = 2, .tileRows = 128, .first = true, .leastN = 256, .firstAbove = 64 << 20}, {.tileN = 256, .stages = 6, .group = 4, .warpgroupRows = 128}, kMeasured},
+    {{.elementBytes = 2, .tileRows = 128, .leastN = 256}, {.tileN = 256, .stages = 6, .warpgroupRows = 128}, kMeasured},
+    {{.elementBytes = 2, .tileRows = 128, .leastN = 128}, {.tileN = 128, .stages = 5}, kMeasured},
+    {{.elementBytes = 1, .tileRows = 16, .leastN = 128}, {.tileN = 128, .stages = 6, .ctasPerSm = 2}, kMeasured},
+    {{.elementBytes = 1, .tileRows = 32, .leastN = 128}, {.tileN = 128, .stages = 6, .ctasPerSm = 2}, kMeasured},
+    {{.elementBytes = 1, .tileRows = 64, .leastN = 128}, {.tileN = 128, .stages = 6, .ctasPerSm = 2}, kMeasured},
+    {{.elementBytes = 1, .tileRows = 128, .first = false, .leastN = 256}, {.tileN = 256, .stages = 5, .warpgroupRows = 128}, kMeasured},
+    {{.elementBytes = 1, .tileRows = 128, .leastN = 128}, {.tileN = 128, .stages = 6}, kMeasured},
 };
 // clang-format on
 
@@ -87,27 +78,9 @@ public:
     return fmt::format("multiples of 16 up to {}", mostTokens(problem));
   }
 
-  std::vector<GoodSchedule> goodSchedules(const MatmulProblem &problem,
-                                          const Hardware &) const override {
-    std::vector<GoodSchedule> good;
-    for (const Row &r : kRows) {
-      if (r.tileM != problem.tileRows || r.tileN > problem.n ||
-          r.elementBytes != problem.elementBytes ||
-          (r.secondAlone && problem.first) ||
-          (r.firstAbove &&
-           (!problem.first || problem.n * problem.k <= r.firstAbove)))
-        continue;
-      Schedule s;
-      s.engine = row.name;
-      s.tileM = r.tileM, s.tileN = r.tileN;
-      s.tileK = slabColumns(r.elementBytes);
-      s.stages = r.stages;
-      s.groupM = r.groupM;
-      s.ctasPerSm = r.ctasPerSm;
-      setRoles(s, r.warpgroupRows);
-      good.push_back({s, r.behindOthers});
-    }
-    return good;
+  std::span<const ScheduleRule>
+  scheduleRules(const MatmulProblem &) const override {
+    return kRules;
   }
 
 private:

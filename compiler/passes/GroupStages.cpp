@@ -8,6 +8,7 @@
 #include "compiler/passes/GroupStages.h"
 
 #include "compiler/engine/Engine.h"
+#include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/catalog/Engines.h"
 
@@ -61,32 +62,24 @@ static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
   if (quantize.isEmulated() && descriptor.getRule().empty())
     return "scales that are no powers of two are divided by, which a launch of "
            "its own does faster";
-  GroupedResult result;
-  result.columns = descriptor.getGroup()[1];
+  const Engine *serving = findEngine(engine.str());
+  if (!serving)
+    return fmt::format("engine '{}' has no grouped matmul", engine.str());
   const bool isShared = isOfSharedRows(quantize);
+  MatmulProblem problem;
+  for (auto matmul : matmulsOf(variant, isShared))
+    if (matmul.isFirst())
+      problem = problemOfStages(matmul);
   for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
-    result.tileRows = permute.getTileRows();
+    problem.tileRows = permute.getTileRows();
   for (auto batch : variant.getBody().getOps<moe::BatchOp>())
-    result.tileRows = batch.getTileRows();
+    problem.tileRows = batch.getTileRows();
   if (isShared)
     for (auto shared : variant.getBody().getOps<moe::SharedRowsOp>())
-      result.tileRows = shared.getTileRows();
-  auto activate = quantize.getInput().getDefiningOp<moe::ActivateOp>();
-  result.gated = activate && activate.getActivation().isGated();
-  result.meanRows = double(variant.getMaxTokens());
-  if (!isShared)
-    result.meanRows *=
-        double(rowsOfToken(program)) / double(storedExperts(program));
-  for (auto matmul : matmulsOf(variant, isShared))
-    if (matmul.isFirst()) {
-      result.gathers = bool(matmul.getRows());
-      result.groupScales = matmul.scalesByGroup();
-      result.rowScales = matmul.scalesByRow();
-      result.firstBytes = matmul.getN() * matmul.getK() *
-                          elementBytes(elementTypeOf(matmul.getLhs()));
-    }
-  return whyGroupsApart(engine.str(), result)
-      .value_or(asked ? "as asked for" : "");
+      problem.tileRows = shared.getTileRows();
+  problem.maxTokens = variant.getMaxTokens();
+  problem.groupColumns = descriptor.getGroup()[1];
+  return serving->whyGroupsApart(problem).value_or(asked ? "as asked for" : "");
 }
 
 /// Whether a quantization of x shares a kernel with routing, where neither

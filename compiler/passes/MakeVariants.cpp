@@ -53,27 +53,35 @@ struct Range {
   TileRule rule;
 };
 
-/// The matmuls of experts, or of shared ones that have weights of their own.
-compiler::TiledLayer tiledLayer(moe::VariantOp variant,
-                                const compiler::Engine &engine,
-                                bool ofSharedRows = false) {
+/// The first matmul of experts, or of shared ones that have weights of their
+/// own, with what either matmul says.
+compiler::MatmulProblem layerProblem(moe::VariantOp variant,
+                                     bool ofSharedRows = false) {
+  using compiler::Registers;
   constexpr int64_t kWidest = 256;
-  compiler::TiledLayer layer;
-  layer.elementBytes = compiler::operandBytes(variant);
+  compiler::MatmulProblem layer;
+  bool addsFast = false, groupScales = false;
+  std::string weights;
+  Registers registers = Registers::None;
   for (auto matmul : compiler::matmulsOf(variant, ofSharedRows)) {
-    layer.addsFast |= engine.row.addsFast && matmul.getFast();
-    if (matmul.readsFragments())
-      layer.weights = compiler::elementTypeOf(matmul.getRhs());
-    layer.takesRegisters |=
-        matmul.getRhsZeroPoint() || matmul.getRhsSecondScale() ||
-        matmul.getRealization() == moe::Realization::Emulated;
-    layer.takesFewRegisters |= matmul.getBias() || matmul.getN() % kWidest;
-    layer.groupScales |= matmul.scalesByGroup();
-    if (matmul.isFirst())
-      layer.firstBytes = matmul.getN() * matmul.getK() * layer.elementBytes;
+    const compiler::MatmulProblem problem = compiler::problemOfStages(matmul);
+    if (problem.first)
+      layer = problem;
+    addsFast |= problem.addsFast;
+    groupScales |= problem.groupScales;
+    if (problem.inFragments)
+      weights = compiler::elementTypeOf(matmul.getRhs());
+    if (matmul.getRhsZeroPoint() || matmul.getRhsSecondScale() ||
+        matmul.getRealization() == moe::Realization::Emulated ||
+        problem.takesManyRegisters)
+      registers = Registers::Many;
+    else if (problem.hasBias || problem.n % kWidest)
+      registers = std::max(registers, Registers::Few);
   }
-  for (auto activate : variant.getBody().getOps<moe::ActivateOp>())
-    layer.takesRegisters |= activate.getActivation().takesManyRegisters();
+  layer.elementBytes = compiler::operandBytes(variant);
+  layer.first = true;
+  layer.addsFast = addsFast, layer.groupScales = groupScales;
+  layer.weights = weights, layer.registers = registers;
   return layer;
 }
 
@@ -86,15 +94,15 @@ std::optional<TileRule> sharedRule(moe::ProgramOp program,
   std::optional<TileRule> chosen;
   if (!engine)
     return chosen;
-  const compiler::TiledLayer layer =
-      tiledLayer(stages, *engine, /*ofSharedRows=*/true);
+  const compiler::MatmulProblem layer =
+      layerProblem(stages, /*ofSharedRows=*/true);
   for (const TileRule &rule : engine->tileRules()) {
-    if (!rule.serves(layer))
+    if (!engine->serves(rule.when, layer))
       continue;
     chosen = rule;
-    const bool isEnough =
-        rule.most == kAnyRows || double(tokens) <= rule.mostRows(layer);
-    if (isEnough && (rule.most == kAnyRows || !program.getBatchInvariant()))
+    const double most = rule.when.mostRows;
+    if (double(tokens) <= most &&
+        (most == kAnyRows || !program.getBatchInvariant()))
       break;
   }
   return chosen;
@@ -112,11 +120,10 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
                       double(compiler::storedExperts(program));
   SmallVector<Range> ranges;
   SmallVector<TileRule> rules;
-  compiler::TiledLayer layer;
   if (engine) {
-    layer = tiledLayer(stages, *engine);
+    const compiler::MatmulProblem layer = layerProblem(stages);
     for (const TileRule &rule : engine->tileRules())
-      if (rule.serves(layer))
+      if (engine->serves(rule.when, layer))
         rules.push_back(rule);
   }
   const auto add = [&](int64_t last, const TileRule &rule) {
@@ -128,15 +135,15 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
   // most.
   if (program.getBatchInvariant()) {
     for (const TileRule &rule : rules)
-      if (rule.most == kAnyRows)
+      if (rule.when.mostRows == kAnyRows)
         add(maxTokens, rule);
     return ranges;
   }
   for (const TileRule &rule : rules) {
     int64_t last = maxTokens;
-    if (rule.most < kAnyRows) {
+    if (rule.when.mostRows < kAnyRows) {
       const auto tokens =
-          static_cast<uint64_t>(rule.mostRows(layer) / rowsPerToken);
+          static_cast<uint64_t>(rule.when.mostRows / rowsPerToken);
       if (tokens == 0)
         continue;
       last = static_cast<int64_t>(llvm::bit_floor(tokens));
@@ -240,11 +247,11 @@ Ranges plan(moe::ProgramOp program, moe::VariantOp stages, const FewTokens &few,
       const int64_t least = std::max(part.first, first);
       const int64_t most = std::min(part.last, range.last);
       if (least <= most)
-        planned.push_back(
-            {Planned::Slices, least, most, range.rule.rows, range.rule.step});
+        planned.push_back({Planned::Slices, least, most, range.rule.then.rows,
+                           range.rule.then.step});
     }
-    planned.push_back(
-        {Planned::Tiles, first, range.last, range.rule.rows, range.rule.step});
+    planned.push_back({Planned::Tiles, first, range.last, range.rule.then.rows,
+                       range.rule.then.step});
     first = range.last + 1;
   }
   return planned;
@@ -256,10 +263,10 @@ int64_t stepOf(moe::ProgramOp program, moe::VariantOp stages, int64_t rows) {
       compiler::findEngine(program.getReportAttr().getEngine());
   if (!engine)
     return 0;
-  const compiler::TiledLayer layer = tiledLayer(stages, *engine);
+  const compiler::MatmulProblem layer = layerProblem(stages);
   for (const TileRule &rule : engine->tileRules())
-    if (rule.rows == rows && rule.serves(layer))
-      return rule.step;
+    if (rule.then.rows == rows && engine->serves(rule.when, layer))
+      return rule.then.step;
   return 0;
 }
 
@@ -360,7 +367,7 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages,
     for (auto shared : variant.getBody().getOps<moe::SharedRowsOp>())
       if (const std::optional<TileRule> rule =
               sharedRule(program, variant, range.last))
-        setTiles(shared, rule->rows, rule->step);
+        setTiles(shared, rule->then.rows, rule->then.step);
       else
         setTiles(shared, range.tileRows, range.step);
   }

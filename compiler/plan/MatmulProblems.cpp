@@ -76,7 +76,6 @@ static void addFacts(moe::GroupedMatmulOp matmul, MatmulProblem &p) {
   }
   p.first = matmul.isFirst();
   p.gather = bool(matmul.getRows());
-  p.addsFast = matmul.getFast();
   // Fast sums serve tiles that others do not.
   if (p.addsFast)
     p.elementType += " fast";

@@ -106,6 +106,10 @@ MatmulProblem compiler::problemOf(moe::GroupedMatmulOp matmul,
   problem.groupScales = matmul.scalesByGroup();
   problem.rowScales = matmul.scalesByRow();
   problem.hasBias = bool(matmul.getBias());
+  problem.addsFast = matmul.getFast();
+  // Integers are summed exactly; where scales change along k, in groups.
+  problem.sumsByGroup = problem.groupK > 0 && problem.codeBits > 0 &&
+                        elementTypeOf(matmul.getLhs()) == "i8";
   return problem;
 }
 

@@ -173,8 +173,9 @@ compiler::tileRowsOf(const std::vector<std::string> &engines,
   for (const std::string &name : engines)
     if (const Engine *engine = findEngine(name))
       for (const TileRule &rule : engine->tileRules())
-        if (rule.elementBytes == 0 || rule.elementBytes == elementBytes)
-          rows.insert(rule.rows);
+        if (rule.when.elementBytes == 0 ||
+            rule.when.elementBytes == elementBytes)
+          rows.insert(rule.then.rows);
   return {rows.begin(), rows.end()};
 }
 

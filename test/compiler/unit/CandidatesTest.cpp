@@ -238,42 +238,56 @@ TEST(Candidates, GroupsAreTakenWhole) {
 }
 
 TEST(Candidates, WhyGroupsAreQuantizedApart) {
-  EXPECT_EQ(whyGroupsApart("wgmma", {64, 128, true}), std::nullopt);
+  const auto why = [](const char *engine, int64_t tileRows, int64_t columns,
+                      bool gated = true) {
+    MatmulProblem p;
+    p.tileRows = tileRows, p.groupColumns = columns, p.gated = gated;
+    return findEngine(engine)->whyGroupsApart(p);
+  };
+  EXPECT_EQ(why("wgmma", 64, 128), std::nullopt);
   // Tiles of 256 weight rows have whole groups. They gather rows of x.
-  EXPECT_EQ(whyGroupsApart("wgmma", {128, 128, true, true, 9, 64 << 20, true}),
-            std::nullopt);
-  for (const GroupedResult &result :
-       {GroupedResult{128, 128, true, true, 8, 64 << 20, true},
-        GroupedResult{128, 128, true, true, 128, 64 << 20, false},
-        GroupedResult{128, 128, true, true, 128, (64 << 20) + 1, true},
-        GroupedResult{128, 128, true, false, 9, 64 << 20, true}})
-    EXPECT_NE(whyGroupsApart("wgmma", result), std::nullopt);
-  EXPECT_EQ(whyGroupsApart("wgmma", {128, 128, true}),
+  MatmulProblem wide;
+  wide.tileRows = wide.groupColumns = 128;
+  wide.gated = wide.gather = wide.first = wide.groupScales = true;
+  wide.elementBytes = 1;
+  wide.n = 64 << 10, wide.k = 1 << 10;
+  wide.maxTokens = 9;
+  const Engine &wgmma = *findEngine("wgmma");
+  EXPECT_EQ(wgmma.whyGroupsApart(wide), std::nullopt);
+  for (auto change :
+       {+[](MatmulProblem &p) { p.maxTokens = 8; },
+        +[](MatmulProblem &p) { p.maxTokens = 128, p.groupScales = false; },
+        +[](MatmulProblem &p) { p.maxTokens = 128, ++p.n; },
+        +[](MatmulProblem &p) { p.gather = false; }}) {
+    MatmulProblem other = wide;
+    change(other);
+    EXPECT_NE(wgmma.whyGroupsApart(other), std::nullopt);
+  }
+  EXPECT_EQ(why("wgmma", 128, 128),
             "engine 'wgmma' quantizes groups in tiles of up to 64 rows");
-  EXPECT_EQ(whyGroupsApart("wgmma", {16, 32, true}),
+  EXPECT_EQ(why("wgmma", 16, 32),
             "engine 'wgmma' quantizes groups of 128 columns, not 32");
-  GroupedResult scaled{64, 128, true};
-  scaled.rowScales = true;
-  EXPECT_EQ(whyGroupsApart("wgmma", scaled),
+  MatmulProblem scaled = wide;
+  scaled.tileRows = 64, scaled.groupScales = false, scaled.rowScales = true;
+  EXPECT_EQ(wgmma.whyGroupsApart(scaled),
             "engine 'wgmma' has no room for scales of rows beside groups in "
             "tiles of up to 64 rows");
-  scaled = {128, 128, true, true, 129, 64 << 20, false, true};
-  EXPECT_EQ(whyGroupsApart("wgmma", scaled), std::nullopt);
+  scaled.tileRows = 128, scaled.maxTokens = 129;
+  EXPECT_EQ(wgmma.whyGroupsApart(scaled), std::nullopt);
   for (int64_t rows : {16, 64, 128})
     for (const char *engine : {"mma_sync", "simt"}) {
-      EXPECT_EQ(whyGroupsApart(engine, {rows, 16, true}), std::nullopt);
-      EXPECT_EQ(whyGroupsApart(engine, {rows, 32, true}), std::nullopt);
-      EXPECT_EQ(whyGroupsApart(engine, {rows, 64, false}), std::nullopt);
+      EXPECT_EQ(why(engine, rows, 16), std::nullopt);
+      EXPECT_EQ(why(engine, rows, 32), std::nullopt);
+      EXPECT_EQ(why(engine, rows, 64, false), std::nullopt);
     }
-  EXPECT_EQ(whyGroupsApart("mma_sync", {16, 128, true}),
+  EXPECT_EQ(why("mma_sync", 16, 128),
             "128 columns that share a scale are 256 weight rows; engine "
             "'mma_sync' quantizes a divisor of 64");
-  EXPECT_NE(whyGroupsApart("simt", {128, 128, false}), std::nullopt);
+  EXPECT_NE(why("simt", 128, 128, false), std::nullopt);
   // 48 divide no tile.
-  EXPECT_NE(whyGroupsApart("mma_sync", {128, 48, false}), std::nullopt);
+  EXPECT_NE(why("mma_sync", 128, 48, false), std::nullopt);
 }
 
-/// Groups that the epilogue quantizes have tiles that hold them.
 TEST(Candidates, EveryGroupThatFitsHasATile) {
   for (const char *arch : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_120a"}) {
     Hardware hardware;
@@ -282,11 +296,11 @@ TEST(Candidates, EveryGroupThatFitsHasATile) {
       for (bool gated : {false, true})
         for (bool ofCodes : {false, true})
           for (int64_t columns : {16, 32, 64, 128}) {
-            if (whyGroupsApart("mma_sync", {rows, columns, gated}))
-              continue;
             MatmulProblem p = gateUp(1, 1024, rows);
             p.gated = gated, p.resultBytes = 4;
             p.groupColumns = columns;
+            if (findEngine("mma_sync")->whyGroupsApart(p))
+              continue;
             if (ofCodes)
               p.codeBits = 4;
             else

@@ -41,8 +41,8 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
   EXPECT_EQ(knownGood(p, both, h100())->groupM, 4);
   // Operands of 8 bits are multiplied by wgmma as they are.
   for (const TileRule &rule : findEngine("wgmma")->tileRules())
-    if (rule.serves({.elementBytes = 1})) {
-      MatmulProblem bytes = ofBytes(gateUp(1, 512, rule.rows));
+    if (rule.when.elementBytes == 1 && !*rule.when.addsFast) {
+      MatmulProblem bytes = ofBytes(gateUp(1, 512, rule.then.rows));
       EXPECT_EQ(knownGood(bytes, both, h100())->engine, "wgmma");
     }
   // Tiles are larger if their sums need no totals; the expert's weight of a
@@ -56,14 +56,14 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
   // Forced, each serves all tiles of its rules.
   for (std::string engine : both)
     for (const TileRule &rule : findEngine(engine)->tileRules())
-      if (rule.serves({.elementBytes = 2}))
+      if (rule.when.elementBytes != 1)
         for (int64_t resultBytes : {2, 4})
           for (bool gated : {false, true}) {
-            MatmulProblem p = gateUp(1, 512, rule.rows);
+            MatmulProblem p = gateUp(1, 512, rule.then.rows);
             p.gated = p.gather = p.first = gated;
             p.resultBytes = resultBytes;
             auto s = knownGood(p, {engine}, h100());
-            ASSERT_TRUE(s) << engine << rule.rows;
+            ASSERT_TRUE(s) << engine << rule.then.rows;
             EXPECT_EQ(s->engine, engine);
             EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
           }
