@@ -60,7 +60,7 @@ Attribute MoeDialect::parseAttribute(DialectAsmParser &parser,
     return {};
   }
   Schedule schedule;
-  schedule.engine = name.str();
+  schedule.engine = engine;
   if (engine->warpSpecialized)
     schedule.warps = WarpRoles();
   return parseSchedule<MatmulScheduleAttr>(parser, schedule);

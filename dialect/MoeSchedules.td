@@ -26,7 +26,7 @@ def Moe_ScheduleAttr : AttrInterface<"ScheduleAttr"> {
   }];
   let methods = [
     InterfaceMethod<"A row of Engines.h.", "::llvm::StringRef", "getEngine", (ins), "",
-      "return $_attr.getFields().engine;">,
+      "return $_attr.getFields().engineName();">,
     InterfaceMethod<"Threads of a CTA.", "int64_t", "getThreads", (ins), "",
       "return threadsOf($_attr.getFields());">,
     InterfaceMethod<"Whether it may start before its predecessor has finished.", "bool", "getProgrammatic", (ins), "",

@@ -15,6 +15,8 @@
 #ifndef MOEC_DIALECT_SCHEDULES_H
 #define MOEC_DIALECT_SCHEDULES_H
 
+#include "dialect/catalog/Engines.h"
+
 #include <array>
 #include <cstdint>
 #include <initializer_list>
@@ -28,7 +30,8 @@ namespace moec {
 
 /// The answers of a schedule that has no members of these names.
 struct KernelSchedule {
-  static constexpr std::string_view engine = "simt", source = "default";
+  static constexpr std::string_view source = "default";
+  static constexpr std::string_view engineName() { return "simt"; }
   static constexpr int64_t stages = 0, blockTokens = 0, ctasPerSm = 1;
   static constexpr std::array<int64_t, 0> cluster = {};
   /// There are as many CTAs as the GPU holds.
@@ -60,7 +63,7 @@ struct WarpRoles {
 
 /// The schedule of a grouped matmul.
 struct Schedule : KernelSchedule {
-  std::string engine = "mma_sync"; ///< a row of Engines.h
+  const catalog::Engine *engine = catalog::find(catalog::kEngines, "mma_sync");
   int64_t tileM = 16, tileN = 64, tileK = 64;
   int64_t stages = 2;
   int64_t groupM = 8; ///< m tiles that share the traversal of n
@@ -75,6 +78,7 @@ struct Schedule : KernelSchedule {
   WarpRoles &roles() { return std::get<WarpRoles>(warps); }
   const WarpRoles &roles() const { return std::get<WarpRoles>(warps); }
   bool isPersistent() const { return hasRoles(); }
+  std::string_view engineName() const { return engine->name; }
   int64_t threads() const {
     return std::visit([](const auto &w) { return w.threads(); }, warps);
   }
@@ -85,7 +89,8 @@ struct Schedule : KernelSchedule {
 /// is one of wgmma.
 struct SlicesSchedule : Schedule {
   SlicesSchedule() {
-    engine = "wgmma", groupM = 1;
+    engine = catalog::find(catalog::kEngines, "wgmma");
+    groupM = 1;
     warps = WarpRoles();
   }
   int64_t blockTokens = 0; ///< that a CTA sums
@@ -97,7 +102,7 @@ struct SlicesSchedule : Schedule {
 
 /// The schedule of either kernel of the few-token path.
 struct GemvSchedule : KernelSchedule {
-  static constexpr std::string_view engine = "gemv";
+  static constexpr std::string_view engineName() { return "gemv"; }
   int64_t stages = 0, blockTokens = 0, threads = 0, ctasPerSm = 1;
   int64_t unitRows = 0;    ///< weight rows of a unit; 0: no fragments
   bool besideNext = false; ///< leaves half of a multiprocessor to the next

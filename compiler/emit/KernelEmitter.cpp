@@ -261,7 +261,7 @@ void Emitter::emitMatmul() {
   mlir::Value result = resultOfMatmul(kernel);
   auto quantize = findStage<moe::QuantizeOp>(kernel);
   ArgumentLayout &args = out.text.arguments;
-  const Engine &engine = *findEngine(schedule.getEngine());
+  const Engine &engine = engineOf(*schedule.getMatmul());
   const MatmulProblem problem = problemOf(kernel);
   const bool mapsRows = !matmul.isFirst() && !gather &&
                         engine.mapsRows(problem, *schedule.getMatmul());

@@ -65,10 +65,9 @@ void compiler::emitSlices(moe::KernelOp kernel,
   config.type("Output", cppType(combine.getOut()));
   config.type("Quant", nativePolicy(matmul));
   config.type("Activation", "moe::activation::None");
-  addEngineHeader(numbers.engine, out);
-  config.type("Mma",
-              fmt::format("{}<{}>", findEngine(numbers.engine)->row.policy,
-                          cppType(matmul.getLhs())));
+  addEngineHeader(numbers.engine->name, out);
+  config.type("Mma", fmt::format("{}<{}>", numbers.engine->policy,
+                                 cppType(matmul.getLhs())));
   config.open("Schedule");
   config.number("kTileM", numbers.tileM);
   config.number("kTileN", numbers.tileN);

@@ -50,7 +50,7 @@ void Cost::add() {
 
 Cost compiler::estimate(const MatmulProblem &p, const Schedule &s,
                         const Hardware &hw, const ExpertRows &load) {
-  const Engine &engine = *findEngine(s.engine);
+  const Engine &engine = engineOf(s);
   MatmulWork work;
   work.rowTiles = load.tiles(s.tileM, engine.rowStep(s), p.alikeTiles);
   work.columnTiles = std::ceil(double(p.n) / double(s.tileN));

@@ -41,33 +41,36 @@ const Engine *compiler::findEngine(std::string_view name) {
   return nullptr;
 }
 
+const Engine &compiler::engineOf(const Schedule &schedule) {
+  return *findEngine(schedule.engineName());
+}
+
 std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
                                                 const Schedule &s,
                                                 const Hardware &hardware) {
   // Kernels multiply it by the column tiles in 32 bits.
   constexpr int64_t kMostOfGroup = 1024;
-  const Engine *engine = findEngine(s.engine);
-  if (!engine)
-    return fmt::format("engine '{}' has no grouped matmul", s.engine);
+  const Engine &engine = engineOf(s);
   if (s.groupM > kMostOfGroup)
     return fmt::format("a group of {} m tiles; up to {} are possible", s.groupM,
                        kMostOfGroup);
   if (s.tileM < 1 || s.tileN < 1 || s.tileK < 1 || s.stages < 1 ||
       s.groupM < 1 || s.ctasPerSm < 1)
     return "tile, stages, group and CTAs must be positive";
-  if (problem.codeBits > 0 && engine->row.weights.empty())
+  if (problem.codeBits > 0 && engine.row.weights.empty())
     return fmt::format("engine '{}' does not convert weights of {} bits",
-                       s.engine, problem.codeBits);
+                       engine.row.name, problem.codeBits);
   if (problem.codeBits > 0 &&
-      !engine->row.orders.contains(problem.inFragments ? "fragment" : "rows"))
-    return fmt::format("engine '{}' does not read weights in {}", s.engine,
+      !engine.row.orders.contains(problem.inFragments ? "fragment" : "rows"))
+    return fmt::format("engine '{}' does not read weights in {}",
+                       engine.row.name,
                        problem.inFragments ? "fragments" : "rows");
   if (s.tileM != problem.tileRows)
     return fmt::format("tile m {} differs from the variant's tile rows {}",
                        s.tileM, problem.tileRows);
-  if (auto reason = engine->whyIllegal(problem, s))
+  if (auto reason = engine.whyIllegal(problem, s))
     return reason;
-  int64_t shared = engine->sharedBytes(problem, s);
+  int64_t shared = engine.sharedBytes(problem, s);
   if (shared > hardware.sharedPerBlock)
     return fmt::format("{} bytes of shared memory; {} has {}", shared,
                        hardware.arch, hardware.sharedPerBlock);
@@ -118,7 +121,7 @@ Engine::goodSchedules(const MatmulProblem &problem,
     if (!holds(when, problem))
       continue;
     Schedule s;
-    s.engine = row.name;
+    s.engine = &row;
     s.tileM = problem.tileRows, s.tileN = then.tileN;
     s.tileK = then.tileK;
     s.stages = then.stages, s.groupM = then.group;
@@ -128,20 +131,12 @@ Engine::goodSchedules(const MatmulProblem &problem,
   return good;
 }
 
-std::vector<Schedule> compiler::candidates(const MatmulProblem &problem,
-                                           const std::string &engine,
-                                           const Hardware &hardware) {
-  const Engine *found = findEngine(engine);
-  return found ? found->candidates(problem, hardware) : std::vector<Schedule>();
-}
-
-std::optional<Schedule>
-compiler::knownGood(const MatmulProblem &problem,
-                    const std::vector<std::string> &engines,
-                    const Hardware &hardware) {
+std::optional<Schedule> compiler::knownGood(const MatmulProblem &problem,
+                                            const Engines &engines,
+                                            const Hardware &hardware) {
   for (bool behindOthers : {false, true})
     for (const Engine *engine : allEngines()) {
-      if (std::ranges::find(engines, engine->row.name) == engines.end())
+      if (std::ranges::find(engines, engine) == engines.end())
         continue;
       for (const GoodSchedule &good : engine->goodSchedules(problem, hardware))
         if (good.behindOthers == behindOthers &&
@@ -151,20 +146,15 @@ compiler::knownGood(const MatmulProblem &problem,
   return std::nullopt;
 }
 
-bool compiler::maySplit(const MatmulProblem &problem, const Schedule &schedule,
-                        const Hardware &hardware) {
-  return findEngine(schedule.engine)->maySplit(problem, schedule, hardware);
-}
-
 int64_t compiler::sharedBytes(const MatmulProblem &problem,
                               const Schedule &schedule) {
-  return findEngine(schedule.engine)->sharedBytes(problem, schedule);
+  return engineOf(schedule).sharedBytes(problem, schedule);
 }
 
 int64_t compiler::occupancy(const MatmulProblem &problem,
                             const Schedule &schedule,
                             const Hardware &hardware) {
-  const Engine &engine = *findEngine(schedule.engine);
+  const Engine &engine = engineOf(schedule);
   int64_t shared = engine.sharedBytes(problem, schedule);
   if (shared > hardware.sharedPerBlock)
     return 0;
@@ -184,7 +174,7 @@ std::string compiler::describe(const Schedule &s) {
                     s.roles().swap ? "" : " of tokens");
   else
     warps = fmt::format("{}x{}", s.grid().m, s.grid().n);
-  return fmt::format("{} {}x{}x{} stages {} warps {}", s.engine, s.tileM,
+  return fmt::format("{} {}x{}x{} stages {} warps {}", s.engineName(), s.tileM,
                      s.tileN, s.tileK, s.stages, warps);
 }
 

@@ -37,7 +37,7 @@ struct Measured {
 
 inline constexpr double kAnyRows = std::numeric_limits<double>::infinity();
 
-/// What a rule asks of a problem; what does not stand is not asked. Sizes of
+/// The conditions of a rule; what does not stand is not asked. Sizes of
 /// weights are those of an expert, as they are multiplied.
 struct When {
   int64_t elementBytes = 0; ///< of operands
@@ -140,7 +140,9 @@ public:
   /// The schedules of the rules that hold.
   std::vector<GoodSchedule> goodSchedules(const MatmulProblem &problem,
                                           const Hardware &hardware) const;
-  /// Legal schedules, for the cost model to rank.
+  /// Legal schedules, for the cost model to rank, ctasPerSm filled in. Never
+  /// empty for a problem with a tile row count that its rules have on a catalog
+  /// GPU.
   virtual std::vector<Schedule> candidates(const MatmulProblem &problem,
                                            const Hardware &hardware) const = 0;
 
@@ -208,28 +210,20 @@ protected:
 std::span<const Engine *const> allEngines();
 /// The engine of grouped matmuls that is called so, or null.
 const Engine *findEngine(std::string_view name);
-
-// These ask the engine that the schedule or the argument names.
+/// The engine of a schedule.
+const Engine &engineOf(const Schedule &schedule);
 
 /// A sentence saying why the schedule cannot serve the problem, or nullopt.
 std::optional<std::string> whyIllegal(const MatmulProblem &problem,
                                       const Schedule &schedule,
                                       const Hardware &hardware);
 
-/// Legal schedules of the engine, ctasPerSm filled in. Never empty for a
-/// problem with a tile row count that its rules have on a catalog GPU.
-std::vector<Schedule> candidates(const MatmulProblem &problem,
-                                 const std::string &engine,
-                                 const Hardware &hardware);
-
 /// The first good schedule that is legal (source "default"), with one of these
 /// engines.
 std::optional<Schedule> knownGood(const MatmulProblem &problem,
-                                  const std::vector<std::string> &engines,
+                                  const Engines &engines,
                                   const Hardware &hardware);
 
-bool maySplit(const MatmulProblem &problem, const Schedule &schedule,
-              const Hardware &hardware);
 int64_t sharedBytes(const MatmulProblem &problem, const Schedule &schedule);
 /// CTAs that fit one SM by shared memory, registers and threads; 0 if none.
 int64_t occupancy(const MatmulProblem &problem, const Schedule &schedule,

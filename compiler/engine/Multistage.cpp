@@ -74,7 +74,7 @@ static std::optional<std::string> whyNoBlocks(const Schedule &s) {
 std::optional<std::string> Multistage::whyIllegal(const MatmulProblem &problem,
                                                   const Schedule &s) const {
   if (s.hasRoles())
-    return fmt::format("engine '{}' has no warps with roles", s.engine);
+    return fmt::format("engine '{}' has no warps with roles", row.name);
   if (problem.inFragments) {
     if (auto reason = whyNoSlabs(problem))
       return reason;
@@ -146,7 +146,7 @@ std::vector<Schedule> Multistage::candidates(const MatmulProblem &problem,
       for (int64_t stages = all.minStages; stages <= all.maxStages; ++stages)
         for (auto [warpsM, warpsN] : all.warps) {
           Schedule s;
-          s.engine = row.name;
+          s.engine = &row;
           s.tileM = problem.tileRows, s.tileN = tileN, s.tileK = tileK;
           s.stages = stages;
           s.warps = WarpGrid{warpsM, warpsN};

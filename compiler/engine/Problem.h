@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace moec::compiler {
 
@@ -36,6 +37,10 @@ struct StoredCodes {
   int64_t numberBytes = 0, groupK = 0;
   bool hasZeroPoints = false;
 };
+
+class Engine;
+/// Engines that may serve, the preferred one first.
+using Engines = std::vector<const Engine *>;
 
 /// Registers of a thread that scales, biases and activations take beside sums.
 enum class Registers { None, Few, Many };
@@ -72,8 +77,8 @@ struct MatmulProblem : StoredCodes {
   bool hasBias = false;
   /// Integers are summed by the groups of their scales.
   bool sumsByGroup = false;
-  /// Of either matmul of the layer: the element type of weights that are
-  /// converted out of fragments, and what takes registers.
+  /// The element type of weights that are converted out of fragments, and what
+  /// takes registers, of either matmul of the layer.
   std::string weights = "";
   Registers registers = Registers::None;
 

@@ -90,7 +90,7 @@ std::optional<std::string>
 WarpSpecialized::whyIllegal(const MatmulProblem &problem,
                             const Schedule &s) const {
   if (!s.hasRoles())
-    return fmt::format("engine '{}' needs warps with roles", s.engine);
+    return fmt::format("engine '{}' needs warps with roles", row.name);
   const WarpRoles &roles = s.roles();
   if (auto reason = whyNoTile(problem, s))
     return reason;
@@ -187,7 +187,7 @@ WarpSpecialized::candidates(const MatmulProblem &problem,
     }
   };
   Schedule s;
-  s.engine = row.name;
+  s.engine = &row;
   s.source = "modelled";
   s.tileM = problem.tileRows, s.tileK = kRowBytes / problem.elementBytes;
   for (int64_t tileN : {128, 64, 256})

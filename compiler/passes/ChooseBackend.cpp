@@ -61,8 +61,8 @@ static std::vector<Standing> enginesIn(moe::ProgramOp program,
     if (kernel ? kernel.getKind() != "grouped_matmul"
                : bool(variant.getEngine()))
       return;
-    for (const std::string &name : servingEngines(report, matmul))
-      add(name, ", which may serve a matmul that has no schedule");
+    for (const Engine *engine : servingEngines(report, matmul))
+      add(engine->row.name, ", which may serve a matmul that has no schedule");
   });
   // Variants are not made yet.
   const auto *backend = catalog::find(catalog::kBackends, report.getBackend());

@@ -50,6 +50,200 @@ static StringRef stageWithoutKernel(moe::VariantOp stages) {
   return {};
 }
 
+namespace {
+/// The path of a layer, as its predicates see it.
+struct Path {
+  moe::ProgramOp program;
+  moe::VariantOp stages;
+  const catalog::Engine &engine;
+  std::string realization;
+  moe::GroupedMatmulOp first = findIn<moe::GroupedMatmulOp>(program);
+  moe::DispatchOp dispatch = findIn<moe::DispatchOp>(program);
+  SmallVector<moe::GroupedMatmulOp> matmuls =
+      matmulsOf(stages, /*ofSharedRows=*/false);
+
+  /// Weights are converted to what the engine multiplies.
+  bool converts() {
+    return first.getRealization() == moe::Realization::Dequantized;
+  }
+  const catalog::Architecture &arch() {
+    return program.getTarget().getArchRow();
+  }
+  template <typename Op> bool has() {
+    return !stages.getBody().getOps<Op>().empty();
+  }
+};
+
+struct Refusal {
+  std::string code, reason;
+};
+
+/// Why the path does not serve, or nullopt.
+using Predicate = std::optional<Refusal> (*)(Path &path);
+} // namespace
+
+static std::optional<Refusal> excluded(Path &path) {
+  const Choices choices = choicesOf(path.program.getReportAttr());
+  for (const std::string &word :
+       {std::string(path.engine.name), path.realization})
+    if (choices.isExcluded(word))
+      return Refusal{"excluded", fmt::format("'{}' is excluded{}", word,
+                                             choices.byVariable("exclude"))};
+  return std::nullopt;
+}
+
+static std::optional<Refusal> options(Path &path) {
+  moe::ProgramOp program = path.program;
+  const bool weighs = llvm::any_of(
+      path.stages.getBody().getOps<moe::QuantizeOp>(),
+      [](auto quantize) { return bool(quantize.getRowWeights()); });
+  const bool defers = !path.has<moe::CombineOp>() &&
+                      !path.has<moe::CombineNormedOp>() &&
+                      !path.has<moe::CombineConstantsOp>();
+  auto route = findIn<moe::RouteOp>(program);
+  const std::pair<bool, StringRef> notDone[] = {
+      {program.getBatchInvariant(), "batch_invariant"},
+      {defers, "defer_finalize"},
+      {bool(program.getInput("x_scale")), "input_quantized"},
+      {bool(findIn<moe::PermuteColumnsOp>(program)), "group_index"},
+      {weighs, "apply_router_weight_on_input"},
+      {route && route.getZero(), "zero_experts"}};
+  for (const auto &[asked, option] : notDone)
+    if (asked)
+      return Refusal{"option_not_supported",
+                     fmt::format("engine '{}' does not do option '{}'",
+                                 path.engine.name, option.str())};
+  return std::nullopt;
+}
+
+static std::optional<Refusal> stagesHaveKernels(Path &path) {
+  const StringRef stage = stageWithoutKernel(path.stages);
+  if (stage.empty())
+    return std::nullopt;
+  return Refusal{"stage_not_supported",
+                 fmt::format("engine '{}' has no kernel that does stage '{}'",
+                             path.engine.name, stage.str())};
+}
+
+static std::optional<Refusal> readsX(Path &path) {
+  moe::QuantizeOp changesType;
+  for (auto quantize : path.stages.getBody().getOps<moe::QuantizeOp>())
+    if (!quantize.getRowWeights() && quantize.getDescriptor().isPlain())
+      changesType = quantize;
+  if (changesType)
+    return Refusal{"dtype_not_supported",
+                   fmt::format("engine '{}' multiplies x as it comes, and does "
+                               "not convert {} to {}",
+                               path.engine.name,
+                               elementTypeOf(changesType.getInput()),
+                               elementTypeOf(changesType.getData()))};
+  // x is an argument of the program unless it is quantized before the dispatch.
+  if (path.dispatch && !isa<BlockArgument>(path.dispatch.getX()))
+    return Refusal{"stage_not_supported",
+                   fmt::format("engine '{}' quantizes x itself, and stage "
+                               "'dispatch' sends it quantized",
+                               path.engine.name)};
+  return std::nullopt;
+}
+
+static std::optional<Refusal> archFeatures(Path &path) {
+  const std::string_view missing =
+      path.arch().features.firstMissing(path.engine.features);
+  if (missing.empty())
+    return std::nullopt;
+  return Refusal{"feature_missing",
+                 fmt::format("engine '{}' needs {}, which {} lacks",
+                             path.engine.name, missing, path.arch().name)};
+}
+
+static std::optional<Refusal> elementTypes(Path &path) {
+  const moe::Realization realization = path.first.getRealization();
+  const auto isOther = [&](moe::GroupedMatmulOp matmul) {
+    return matmul.getRealization() != realization ||
+           realization == moe::Realization::Emulated;
+  };
+  if (llvm::any_of(path.matmuls, isOther))
+    return Refusal{"quant_not_supported",
+                   fmt::format("engine '{}' computes both matmuls alike, and "
+                               "emulates none",
+                               path.engine.name)};
+  const std::string multiplied = elementTypeOf(path.first.getLhs());
+  const std::string weight = elementTypeOf(path.first.getRhs());
+  if (realization == moe::Realization::Native &&
+      !path.engine.elements.contains(multiplied))
+    return Refusal{"dtype_not_supported",
+                   fmt::format("engine '{}' does not multiply {}",
+                               path.engine.name, multiplied)};
+  if (realization != moe::Realization::Native &&
+      (!path.converts() || !path.engine.weights.contains(weight)))
+    return Refusal{"dtype_not_supported",
+                   fmt::format("engine '{}' does not convert weights of {} to "
+                               "what it multiplies",
+                               path.engine.name, weight)};
+  return std::nullopt;
+}
+
+static std::optional<Refusal> layout(Path &path) {
+  const auto readsRows = [](moe::GroupedMatmulOp matmul) {
+    return !matmul.readsFragments();
+  };
+  if (!path.converts() || llvm::none_of(path.matmuls, readsRows))
+    return std::nullopt;
+  return Refusal{
+      "layout_not_supported",
+      fmt::format("engine '{}' converts weights in the order of fragments, and "
+                  "engine '{}' reads rows",
+                  path.engine.name,
+                  path.program.getReportAttr().getEngine().str())};
+}
+
+static std::optional<Refusal> sizes(Path &path) {
+  if (path.first.getK() % 8 != 0)
+    return Refusal{"size_not_supported",
+                   fmt::format("engine '{}' reads x 8 values at a time: hidden "
+                               "size {} is no multiple of 8",
+                               path.engine.name, path.first.getK())};
+  for (auto matmul : path.matmuls)
+    if (const int64_t bytes = matmul.getNumExperts() * matmul.getN() *
+                              matmul.getK() * operandBytes(path.stages);
+        !path.converts() && bytes >= kOperandBytes)
+      return Refusal{"size_not_supported",
+                     fmt::format("engine '{}' counts the 16-byte pieces of a "
+                                 "weight in 32 bits: those of all experts are "
+                                 "{} bytes, and below {} are possible",
+                                 path.engine.name, bytes, kOperandBytes)};
+  return std::nullopt;
+}
+
+/// In the order in which they are asked.
+static constexpr Predicate kPredicates[] = {
+    excluded, options, stagesHaveKernels, readsX, archFeatures, elementTypes,
+    layout,   sizes};
+
+/// The most tokens that the rules and the shared memory let through.
+static int64_t mostTokens(Path &path, const Hardware &hardware) {
+  const int64_t bytes = operandBytes(path.stages);
+  const bool converts = path.converts();
+  const std::string weight = elementTypeOf(path.first.getRhs());
+  const auto descriptor = path.first.getRhsDescriptor();
+  const int64_t groupK = descriptor ? descriptor->getGroup()[1] : 0;
+  const auto *rule =
+      llvm::find_if(kFewTokensRules, [&](const FewTokensRule &row) {
+        return row.elementBytes == bytes &&
+               (converts ? row.weights.contains(weight)
+                         : row.weights.empty()) &&
+               (row.groupK == 0 || row.groupK == groupK);
+      });
+  if (rule == std::end(kFewTokensRules))
+    return 0;
+  int64_t most = std::min<int64_t>({rule->tokens, path.engine.mostTokens,
+                                    kFewPairs / rowsOfToken(path.program),
+                                    int64_t(path.stages.getMaxTokens())});
+  while (most > 0 && !fits(path.stages, most, hardware))
+    --most;
+  return most;
+}
+
 FewTokens compiler::fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   FewTokens few;
   const moe::ReportAttr report = program.getReportAttr();
@@ -64,142 +258,33 @@ FewTokens compiler::fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   few.engine = engine->name;
   few.realization =
       realizationWith(factsOf(program), *engine, target.getArchRow());
-  const auto refuse = [&](std::string code, std::string reason) {
-    few.code = std::move(code);
-    few.reason = std::move(reason);
+  Path path{program, stages, *engine, few.realization};
+  const auto refuse = [&](Refusal refusal) {
+    few.code = std::move(refusal.code);
+    few.reason = std::move(refusal.reason);
     return few;
   };
-  const Choices choices = choicesOf(report);
-  for (const std::string &word : {few.engine, few.realization})
-    if (choices.isExcluded(word))
-      return refuse("excluded", fmt::format("'{}' is excluded{}", word,
-                                            choices.byVariable("exclude")));
-  auto first = findIn<moe::GroupedMatmulOp>(program);
-  auto route = findIn<moe::RouteOp>(program);
-  moe::QuantizeOp weighs, changesType; // x, before it is multiplied
-  for (auto quantize : stages.getBody().getOps<moe::QuantizeOp>()) {
-    if (quantize.getRowWeights())
-      weighs = quantize;
-    else if (quantize.getDescriptor().isPlain())
-      changesType = quantize;
-  }
-  const bool defers =
-      stages.getBody().getOps<moe::CombineOp>().empty() &&
-      stages.getBody().getOps<moe::CombineNormedOp>().empty() &&
-      stages.getBody().getOps<moe::CombineConstantsOp>().empty();
-  auto dispatch = findIn<moe::DispatchOp>(program);
-  const std::pair<bool, StringRef> notDone[] = {
-      {program.getBatchInvariant(), "batch_invariant"},
-      {defers, "defer_finalize"},
-      {bool(program.getInput("x_scale")), "input_quantized"},
-      {bool(findIn<moe::PermuteColumnsOp>(program)), "group_index"},
-      {bool(weighs), "apply_router_weight_on_input"},
-      {route && route.getZero(), "zero_experts"}};
-  for (const auto &[asked, option] : notDone)
-    if (asked)
-      return refuse("option_not_supported",
-                    fmt::format("engine '{}' does not do option '{}'",
-                                few.engine, option.str()));
-  if (const StringRef stage = stageWithoutKernel(stages); !stage.empty())
-    return refuse("stage_not_supported",
-                  fmt::format("engine '{}' has no kernel that does stage '{}'",
-                              few.engine, stage.str()));
-  if (changesType)
-    return refuse("dtype_not_supported",
-                  fmt::format("engine '{}' multiplies x as it comes, and does "
-                              "not convert {} to {}",
-                              few.engine, elementTypeOf(changesType.getInput()),
-                              elementTypeOf(changesType.getData())));
-  // x is an argument of the program unless it is quantized before the dispatch.
-  if (dispatch && !isa<BlockArgument>(dispatch.getX()))
-    return refuse("stage_not_supported",
-                  fmt::format("engine '{}' quantizes x itself, and stage "
-                              "'dispatch' sends it quantized",
-                              few.engine));
-  const std::string_view missing =
-      target.getArchRow().features.firstMissing(engine->features);
-  if (!missing.empty())
-    return refuse("feature_missing",
-                  fmt::format("engine '{}' needs {}, which {} lacks",
-                              few.engine, missing, target.getArchRow().name));
-  const moe::Realization realization = first.getRealization();
-  const bool converts = realization == moe::Realization::Dequantized;
-  const SmallVector<moe::GroupedMatmulOp> matmuls =
-      matmulsOf(stages, /*ofSharedRows=*/false);
-  for (auto matmul : matmuls)
-    if (matmul.getRealization() != realization ||
-        realization == moe::Realization::Emulated)
-      return refuse("quant_not_supported",
-                    fmt::format("engine '{}' computes both matmuls alike, and "
-                                "emulates none",
-                                few.engine));
-  const std::string multiplied = elementTypeOf(first.getLhs());
-  const std::string weight = elementTypeOf(first.getRhs());
-  if (realization == moe::Realization::Native &&
-      !engine->elements.contains(multiplied))
-    return refuse("dtype_not_supported",
-                  fmt::format("engine '{}' does not multiply {}", few.engine,
-                              multiplied));
-  if (realization != moe::Realization::Native &&
-      (!converts || !engine->weights.contains(weight)))
-    return refuse("dtype_not_supported",
-                  fmt::format("engine '{}' does not convert weights of {} to "
-                              "what it multiplies",
-                              few.engine, weight));
-  const auto readsRows = [](moe::GroupedMatmulOp matmul) {
-    return !matmul.readsFragments();
-  };
-  if (converts && llvm::any_of(matmuls, readsRows))
-    return refuse("layout_not_supported",
-                  fmt::format("engine '{}' converts weights in the order of "
-                              "fragments, and engine '{}' reads rows",
-                              few.engine, report.getEngine().str()));
-  if (first.getK() % 8 != 0)
-    return refuse("size_not_supported",
-                  fmt::format("engine '{}' reads x 8 values at a time: hidden "
-                              "size {} is no multiple of 8",
-                              few.engine, first.getK()));
-  for (auto matmul : matmuls)
-    if (const int64_t bytes = matmul.getNumExperts() * matmul.getN() *
-                              matmul.getK() * operandBytes(stages);
-        !converts && bytes >= kOperandBytes)
-      return refuse("size_not_supported",
-                    fmt::format("engine '{}' counts the 16-byte pieces of a "
-                                "weight in 32 bits: those of all experts are "
-                                "{} bytes, and below {} are possible",
-                                few.engine, bytes, kOperandBytes));
-  const int64_t groupK =
-      first.getRhsDescriptor() ? first.getRhsDescriptor()->getGroup()[1] : 0;
-  const auto *rule =
-      llvm::find_if(kFewTokensRules, [&](const FewTokensRule &row) {
-        return row.elementBytes == operandBytes(stages) &&
-               (converts ? row.weights.contains(weight)
-                         : row.weights.empty()) &&
-               (row.groupK == 0 || row.groupK == groupK);
-      });
-  int64_t most = rule == std::end(kFewTokensRules)
-                     ? 0
-                     : std::min<int64_t>(rule->tokens, engine->mostTokens);
-  most = std::min(
-      {most, kFewPairs / rowsOfToken(program), int64_t(stages.getMaxTokens())});
+  for (const Predicate predicate : kPredicates)
+    if (std::optional<Refusal> refusal = predicate(path))
+      return refuse(*std::move(refusal));
   Hardware hardware;
   if (!findHardware(target.getArch().str(), target.getGpu().str(), hardware))
     return few;
-  while (most > 0 && !fits(stages, most, hardware))
-    --most;
+  const int64_t most = mostTokens(path, hardware);
   if (most == 0)
-    return refuse("shared_memory",
-                  fmt::format("engine '{}' keeps the rows of a token and the "
-                              "weights on their way in shared memory, of which "
-                              "a CTA on {} has {} bytes",
-                              few.engine, target.getArchRow().name,
-                              hardware.sharedPerBlock));
+    return refuse(
+        {"shared_memory",
+         fmt::format("engine '{}' keeps the rows of a token and the weights on "
+                     "their way in shared memory, of which a CTA on {} has {} "
+                     "bytes",
+                     few.engine, path.arch().name, hardware.sharedPerBlock)});
   // Each rank brings a token at least.
-  if (dispatch && most < int64_t(dispatch.getRanks()))
-    return refuse("size_not_supported",
-                  fmt::format("engine '{}' serves {} tokens at most, and {} "
-                              "ranks bring a token each",
-                              few.engine, most, int64_t(dispatch.getRanks())));
+  if (path.dispatch && most < int64_t(path.dispatch.getRanks()))
+    return refuse(
+        {"size_not_supported",
+         fmt::format("engine '{}' serves {} tokens at most, and {} "
+                     "ranks bring a token each",
+                     few.engine, most, int64_t(path.dispatch.getRanks()))});
   few.tokens = most;
   return few;
 }

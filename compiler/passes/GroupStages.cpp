@@ -62,9 +62,6 @@ static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
   if (quantize.isEmulated() && descriptor.getRule().empty())
     return "scales that are no powers of two are divided by, which a launch of "
            "its own does faster";
-  const Engine *serving = findEngine(engine.str());
-  if (!serving)
-    return fmt::format("engine '{}' has no grouped matmul", engine.str());
   const bool isShared = isOfSharedRows(quantize);
   MatmulProblem problem;
   for (auto matmul : matmulsOf(variant, isShared))
@@ -79,7 +76,8 @@ static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
       problem.tileRows = shared.getTileRows();
   problem.maxTokens = variant.getMaxTokens();
   problem.groupColumns = descriptor.getGroup()[1];
-  return serving->whyGroupsApart(problem).value_or(asked ? "as asked for" : "");
+  return findEngine(engine)->whyGroupsApart(problem).value_or(
+      asked ? "as asked for" : "");
 }
 
 /// Whether a quantization of x shares a kernel with routing, where neither

@@ -53,6 +53,11 @@ struct Range {
   TileRule rule;
 };
 
+/// The program's engine: a report names one that multiplies tiles.
+const compiler::Engine &engineOf(moe::ProgramOp program) {
+  return *compiler::findEngine(program.getReportAttr().getEngine());
+}
+
 /// The first matmul of experts, or of shared ones that have weights of their
 /// own, with what either matmul says.
 compiler::MatmulProblem layerProblem(moe::VariantOp variant,
@@ -89,15 +94,12 @@ compiler::MatmulProblem layerProblem(moe::VariantOp variant,
 /// that takes them all.
 std::optional<TileRule> sharedRule(moe::ProgramOp program,
                                    moe::VariantOp stages, int64_t tokens) {
-  const compiler::Engine *engine =
-      compiler::findEngine(program.getReportAttr().getEngine());
+  const compiler::Engine &engine = engineOf(program);
   std::optional<TileRule> chosen;
-  if (!engine)
-    return chosen;
   const compiler::MatmulProblem layer =
       layerProblem(stages, /*ofSharedRows=*/true);
-  for (const TileRule &rule : engine->tileRules()) {
-    if (!engine->serves(rule.when, layer))
+  for (const TileRule &rule : engine.tileRules()) {
+    if (!engine.serves(rule.when, layer))
       continue;
     chosen = rule;
     const double most = rule.when.mostRows;
@@ -109,8 +111,7 @@ std::optional<TileRule> sharedRule(moe::ProgramOp program,
 }
 
 SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
-  const compiler::Engine *engine =
-      compiler::findEngine(program.getReportAttr().getEngine());
+  const compiler::Engine &engine = engineOf(program);
   const int64_t maxTokens = stages.getMaxTokens();
   const bool isBatched = compiler::isBatched(program);
   // Mean rows of an expert. Slots are so many at most.
@@ -120,12 +121,10 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
                       double(compiler::storedExperts(program));
   SmallVector<Range> ranges;
   SmallVector<TileRule> rules;
-  if (engine) {
-    const compiler::MatmulProblem layer = layerProblem(stages);
-    for (const TileRule &rule : engine->tileRules())
-      if (engine->serves(rule.when, layer))
-        rules.push_back(rule);
-  }
+  const compiler::MatmulProblem layer = layerProblem(stages);
+  for (const TileRule &rule : engine.tileRules())
+    if (engine.serves(rule.when, layer))
+      rules.push_back(rule);
   const auto add = [&](int64_t last, const TileRule &rule) {
     last = std::min(last, maxTokens);
     if (last > (ranges.empty() ? 0 : ranges.back().last))
@@ -185,11 +184,10 @@ std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
                                             compiler::Hardware &hardware) {
   const moe::ReportAttr report = program.getReportAttr();
   const moe::TargetAttr target = program.getTarget();
-  const compiler::Engine *engine = compiler::findEngine(report.getEngine());
   // Which kernels serve may not depend on the number of tokens, sums are not
   // always made here, of weighted rows alone, rows of other ranks' experts are
   // never counted on, and one scale for all rows was not measured.
-  if (report.getBackend() != "grouped" || !engine || !engine->hasSlices() ||
+  if (report.getBackend() != "grouped" || !engineOf(program).hasSlices() ||
       program.getBatchInvariant() ||
       !compiler::findHardware(target.getArch().str(), target.getGpu().str(),
                               hardware))
@@ -259,13 +257,10 @@ Ranges plan(moe::ProgramOp program, moe::VariantOp stages, const FewTokens &few,
 
 /// The step of the rule whose tiles have so many rows.
 int64_t stepOf(moe::ProgramOp program, moe::VariantOp stages, int64_t rows) {
-  const compiler::Engine *engine =
-      compiler::findEngine(program.getReportAttr().getEngine());
-  if (!engine)
-    return 0;
+  const compiler::Engine &engine = engineOf(program);
   const compiler::MatmulProblem layer = layerProblem(stages);
-  for (const TileRule &rule : engine->tileRules())
-    if (rule.then.rows == rows && engine->serves(rule.when, layer))
+  for (const TileRule &rule : engine.tileRules())
+    if (rule.then.rows == rows && engine.serves(rule.when, layer))
       return rule.then.step;
   return 0;
 }
@@ -274,7 +269,7 @@ int64_t stepOf(moe::ProgramOp program, moe::VariantOp stages, int64_t rows) {
 Ranges measuredRanges(moe::ProgramOp program, moe::VariantOp stages,
                       const std::vector<compiler::TunedRow> &rows) {
   compiler::MatmulProblem problems[2];
-  std::vector<std::string> engines[2];
+  compiler::Engines engines[2];
   for (auto matmul : compiler::matmulsOf(stages, /*ofSharedRows=*/false)) {
     const int index = matmul.isFirst() ? 0 : 1;
     problems[index] = compiler::problemOfStages(matmul);

@@ -78,7 +78,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
       return *served;
     served.emplace();
     MatmulProblem problems[2];
-    std::vector<std::string> engines[2];
+    Engines engines[2];
     for (auto variant : program.getBody().getOps<moe::VariantOp>())
       for (auto launch : variant.getBody().getOps<moe::LaunchOp>()) {
         if (launch.getKernelOp().getKind() != "grouped_matmul" ||
@@ -120,11 +120,11 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     if (failed(hardwareOf(program, kernel, hardware)) || failed(problem) ||
         failed(readRows(kernel)))
       return failure();
-    std::vector<std::string> engines = servingEngines(report, matmul);
+    Engines engines = servingEngines(report, matmul);
     std::optional<Schedule> good = knownGood(*problem, engines, hardware);
-    std::string engine = good ? good->engine : report.getEngine().str();
+    const Engine *engine = good ? &engineOf(*good) : engines.front();
     std::ranges::stable_partition(
-        engines, [&](const std::string &name) { return name == engine; });
+        engines, [&](const Engine *other) { return other == engine; });
     // Rows for ranges of tokens are those of the layer's two matmuls.
     const TunedRow *row =
         findTuned(rows, *problem, engines, hardware,
@@ -135,13 +135,13 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     if (row)
       chosen = scheduleOfRow(*row, *problem, hardware);
     if (!chosen) {
-      std::vector<Schedule> legal = candidates(*problem, engine, hardware);
+      std::vector<Schedule> legal = engine->candidates(*problem, hardware);
       if (legal.empty())
         return kernel.emitError()
-               << "no schedule of engine '" << engine << "' is legal for tiles "
+               << "no schedule of engine '" << engine->row.name
+               << "' is legal for tiles "
                << "of " << problem->tileRows << " rows on " << hardware.arch
-               << "; " << findEngine(engine)->possibleTileRows(*problem)
-               << " are";
+               << "; " << engine->possibleTileRows(*problem) << " are";
       chosen = best(*problem, legal, hardware);
     }
     if (mayBeSplit(program, *problem, *chosen, hardware))
@@ -154,7 +154,7 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     // Sums of two halves differ in their last bits from those of a whole.
     return !program.getBatchInvariant() &&
            program.getTarget().getArchRow().has("clusters") &&
-           maySplit(problem, schedule, hardware);
+           engineOf(schedule).maySplit(problem, schedule, hardware);
   }
 
   /// A schedule that stands, of a matmul: any that is legal.
@@ -165,8 +165,9 @@ struct SelectSchedule : compiler::impl::SelectSchedulePassBase<SelectSchedule> {
     const FailureOr<MatmulProblem> problem = tiledProblem(kernel);
     if (failed(hardwareOf(program, kernel, hardware)) || failed(problem))
       return failure();
-    const std::vector<std::string> engines =
-        servingEngines(program.getReportAttr(), matmul);
+    std::vector<std::string> engines;
+    for (const Engine *engine : servingEngines(program.getReportAttr(), matmul))
+      engines.emplace_back(engine->row.name);
     if (!isa<moe::MatmulScheduleAttr>(stands) ||
         !llvm::is_contained(engines, stands.getEngine()))
       return kernel.emitError()

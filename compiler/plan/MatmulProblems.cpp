@@ -11,6 +11,7 @@
 
 #include "compiler/plan/MatmulProblems.h"
 
+#include "compiler/engine/Engine.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"
@@ -36,23 +37,26 @@ std::pair<int64_t, int64_t> compiler::tokenRange(moe::KernelOp kernel) {
   return {std::max<int64_t>(least, 1), std::max<int64_t>(most, 1)};
 }
 
-std::vector<std::string> compiler::servingEngines(moe::ReportAttr report,
-                                                  moe::GroupedMatmulOp matmul) {
-  std::vector<std::string> engines = {report.getEngine().str()};
+Engines compiler::servingEngines(moe::ReportAttr report,
+                                 moe::GroupedMatmulOp matmul) {
+  Engines engines;
+  if (const Engine *chosen = findEngine(report.getEngine()))
+    engines.push_back(chosen);
   const catalog::Backend *backend =
       catalog::find(catalog::kBackends, report.getBackend());
   const StringRef order = matmul.readsFragments() ? "fragment" : "rows";
   const std::string lhs = elementTypeOf(matmul.getLhs());
   const bool converts = matmul.getRealization() != moe::Realization::Native;
   const std::string rhs = elementTypeOf(matmul.getRhs());
-  for (const catalog::Engine &row : catalog::kEngines) {
+  for (const Engine *engine : allEngines()) {
+    const catalog::Engine &row = engine->row;
     if (!report.getRefusalOf(row.name) &&
         report.getEngine() != StringRef(row.name) && backend &&
         backend->engines.contains(row.name) &&
         (!converts || row.weights.contains(rhs)) &&
         row.orders.contains(order) &&
         (!matmul.readsFragments() || row.fragmentElements.contains(lhs)))
-      engines.emplace_back(row.name);
+      engines.push_back(engine);
   }
   return engines;
 }

@@ -40,8 +40,7 @@ std::pair<int64_t, int64_t> tokenRange(moe::KernelOp kernel);
 /// backend admits them, the report refuses none, and they read the weights as
 /// they are packed. A forced engine is alone, since all others are refused
 /// then.
-std::vector<std::string> servingEngines(moe::ReportAttr report,
-                                        moe::GroupedMatmulOp matmul);
+Engines servingEngines(moe::ReportAttr report, moe::GroupedMatmulOp matmul);
 
 /// The matmul of a kernel that takes tiles of rows, all members known. An error
 /// at the kernel where no variant launches it, or variants whose tiles differ.

@@ -188,7 +188,7 @@ Prediction compiler::predict(moe::VariantOp variant, const ExpertRows &ofRouted,
       const MatmulProblem problem = *tiledProblem(kernel);
       const Schedule &schedule = *kernel.getScheduleAttr().getMatmul();
       cost = estimate(problem, schedule, hardware, rows);
-      const int64_t step = findEngine(schedule.engine)->rowStep(schedule);
+      const int64_t step = engineOf(schedule).rowStep(schedule);
       const ExpertRows::Tiles tiles =
           rows.tiles(schedule.tileM, step, problem.alikeTiles);
       if (problem.first && tiles.rows > 0 && !isShared) {

@@ -27,12 +27,11 @@ using namespace moec;
 using namespace moec::compiler;
 using catalog::Architecture;
 using catalog::Backend;
-using catalog::Engine;
 
 namespace {
 struct Pair {
   const Backend *backend;
-  const Engine *engine;
+  const catalog::Engine *engine;
 };
 
 struct Reason {
@@ -179,7 +178,7 @@ static std::optional<Reason> expertCounts(const LayerFacts &layer,
 /// Why an engine cannot read the weights in the order of fragments: it needs
 /// codes in blocks. Packing repeats the scales of several rows.
 static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
-                                            const Engine &engine) {
+                                            const catalog::Engine &engine) {
   const std::string_view name = engine.name;
   if (layer.codes.size() < 2)
     return Reason{
@@ -233,7 +232,8 @@ static std::optional<Reason> fragments(const LayerFacts &layer,
 
 /// Whether the engine multiplies weights of the layer's types in fragments.
 /// An epilogue that emulates reads rows.
-static bool haveFragments(const LayerFacts &layer, const Engine &engine) {
+static bool haveFragments(const LayerFacts &layer,
+                          const catalog::Engine &engine) {
   if (layer.emulated && !engine.warpSpecialized)
     return false;
   const bool ofBytes =
@@ -250,7 +250,7 @@ static bool haveFragments(const LayerFacts &layer, const Engine &engine) {
 }
 
 std::string_view compiler::orderOf(const LayerFacts &layer,
-                                   const Engine &engine) {
+                                   const catalog::Engine &engine) {
   return engine.orders.contains("fragment") && haveFragments(layer, engine) &&
                  !whyNoFragments(layer, engine)
              ? "fragment"
@@ -263,7 +263,7 @@ static constexpr Predicate kPredicates[] = {
     rowSizes,     expertCounts, fragments};
 
 std::string compiler::realizationWith(const LayerFacts &layer,
-                                      const Engine &engine,
+                                      const catalog::Engine &engine,
                                       const Architecture &arch) {
   if (layer.realization != "native" || layer.elementTypes.empty())
     return layer.realization;
@@ -320,14 +320,14 @@ static std::vector<Pair> pairsFor(const LayerFacts &layer,
                                   const Choices &choices) {
   // Engines for converted weights say nothing of other layers, and others
   // nothing of theirs, unless they are asked for.
-  const auto isFor = [&](const Engine &e) {
+  const auto isFor = [&](const catalog::Engine &e) {
     return e.name == choices.engine ||
            (layer.codes.empty() ? e.orders.contains("rows")
                                 : !e.weights.empty());
   };
   std::vector<Pair> pairs;
   for (const Backend &b : catalog::kBackends)
-    for (const Engine &e : catalog::kEngines)
+    for (const catalog::Engine &e : catalog::kEngines)
       if (b.format == layer.format && b.engines.contains(e.name) && isFor(e))
         pairs.push_back({&b, &e});
   std::ranges::stable_sort(pairs, [](const Pair &a, const Pair &b) {
@@ -480,7 +480,8 @@ Result<Resolution> compiler::resolve(const std::vector<LayerFacts> &ways,
                    "activation_format {}, this one's is {}",
                    layer.name, arch, choices.backend, row->format,
                    layer.format);
-  if (const Engine *row = catalog::find(catalog::kEngines, choices.engine);
+  if (const catalog::Engine *row =
+          catalog::find(catalog::kEngines, choices.engine);
       row && row->mostTokens > 0)
     return refused("no backend serves layer '{}' on {}: [few_tokens_only]: "
                    "engine '{}' serves at most {} tokens, beside another "

@@ -73,10 +73,10 @@ struct MemberReader {
 } // namespace
 
 static void readSchedule(JsonReader &schedule, Schedule &s) {
-  s.engine = schedule.text("engine");
-  const Engine *engine = findEngine(s.engine);
+  const Engine *engine = findEngine(schedule.text("engine"));
   if (!engine)
     return schedule.expected("engine", "an engine of grouped matmuls");
+  s.engine = &engine->row;
   if (engine->row.warpSpecialized)
     s.warps = WarpRoles();
   MemberReader reader{schedule};
@@ -173,7 +173,7 @@ nlohmann::json compiler::memberJson(const Member &member) {
 }
 
 nlohmann::ordered_json compiler::tunedScheduleJson(const Schedule &s) {
-  nlohmann::ordered_json schedule = {{"engine", s.engine}};
+  nlohmann::ordered_json schedule = {{"engine", s.engineName()}};
   MemberList list;
   Schedule copy = s;
   chosenMembers(list, copy);
@@ -246,9 +246,8 @@ bool compiler::isOfProblem(const TunedRow &row, const MatmulProblem &p,
          (row.scheme.empty() || row.scheme == p.scheme);
 }
 
-static bool isOneOf(const std::vector<std::string> &engines,
-                    const std::string &engine) {
-  return std::ranges::find(engines, engine) != engines.end();
+static bool isOneOf(const Engines &engines, const Schedule &schedule) {
+  return std::ranges::find(engines, &engineOf(schedule)) != engines.end();
 }
 
 int64_t compiler::lastWithSchedule(const std::vector<TunedRow> &rows,
@@ -285,8 +284,7 @@ static auto rankOf(const TunedRow &row) {
 
 const TunedRow *compiler::findTuned(const std::vector<TunedRow> &rows,
                                     const MatmulProblem &p,
-                                    const std::vector<std::string> &engines,
-                                    const Hardware &hw,
+                                    const Engines &engines, const Hardware &hw,
                                     std::span<const ServedRange> served) {
   const auto rank = [&](const TunedRow &row) {
     const bool serves = std::ranges::any_of(served, [&](const auto &one) {
@@ -298,8 +296,8 @@ const TunedRow *compiler::findTuned(const std::vector<TunedRow> &rows,
   const TunedRow *chosen = nullptr;
   for (const TunedRow &row : rows) {
     const bool mayServe = row.hasRange()
-                              ? isOneOf(engines, row.schedule.engine)
-                              : row.schedule.engine == engines.front();
+                              ? isOneOf(engines, row.schedule)
+                              : &engineOf(row.schedule) == engines.front();
     if (!mayServe || !isOfProblem(row, p, hw.gpu) ||
         !covers(rows, row, p, hw.gpu) || whyIllegal(p, row.schedule, hw))
       continue;
@@ -312,7 +310,7 @@ const TunedRow *compiler::findTuned(const std::vector<TunedRow> &rows,
 Schedule compiler::scheduleOfRow(const TunedRow &row, const MatmulProblem &p,
                                  const Hardware &hw) {
   Schedule s = row.schedule;
-  s.ctasPerSm = findEngine(s.engine)->ctasPerSm(p, s, hw);
+  s.ctasPerSm = engineOf(s).ctasPerSm(p, s, hw);
   return s;
 }
 
@@ -371,19 +369,21 @@ std::vector<TunedRange> compiler::joined(std::span<const ServedRange> served) {
   return all;
 }
 
-std::vector<TunedPair> compiler::tunedPairs(
-    const std::vector<TunedRow> &rows, const MatmulProblem &first,
-    const std::vector<std::string> &engines, const MatmulProblem &second,
-    const std::vector<std::string> &itsEngines, const Hardware &hardware) {
+std::vector<TunedPair> compiler::tunedPairs(const std::vector<TunedRow> &rows,
+                                            const MatmulProblem &first,
+                                            const Engines &engines,
+                                            const MatmulProblem &second,
+                                            const Engines &itsEngines,
+                                            const Hardware &hardware) {
   const auto serves = [&](const TunedRow &row, MatmulProblem problem,
-                          const std::vector<std::string> &may) {
+                          const Engines &may) {
     problem.tileRows = row.schedule.tileM;
     problem.minTokens = row.first, problem.maxTokens = row.last;
     // SelectSchedule, which knows what a kernel quantizes, passes over a row
     // that is illegal. Its tiles need another schedule then.
     return isOfProblem(row, problem, hardware.gpu) &&
-           isOneOf(may, row.schedule.engine) &&
-           !candidates(problem, row.schedule.engine, hardware).empty();
+           isOneOf(may, row.schedule) &&
+           !engineOf(row.schedule).candidates(problem, hardware).empty();
   };
   std::vector<const TunedRow *> leading, following;
   for (const TunedRow &row : rows) {
@@ -408,11 +408,11 @@ std::vector<TunedPair> compiler::tunedPairs(
   return pairs;
 }
 
-std::vector<ServedRange> compiler::servedRanges(
-    const std::vector<TunedRow> &rows, const MatmulProblem &first,
-    const std::vector<std::string> &engines, const MatmulProblem &second,
-    const std::vector<std::string> &itsEngines, const Hardware &hardware,
-    int64_t maxTokens) {
+std::vector<ServedRange>
+compiler::servedRanges(const std::vector<TunedRow> &rows,
+                       const MatmulProblem &first, const Engines &engines,
+                       const MatmulProblem &second, const Engines &itsEngines,
+                       const Hardware &hardware, int64_t maxTokens) {
   std::vector<ServedRange> served;
   std::vector<TunedRange> taken;
   for (const TunedPair &pair :

@@ -96,8 +96,7 @@ struct ServedRange {
 /// more) are passed over. A row of version 1 does not choose between engines:
 /// it serves with the first.
 const TunedRow *findTuned(const std::vector<TunedRow> &rows,
-                          const MatmulProblem &problem,
-                          const std::vector<std::string> &engines,
+                          const MatmulProblem &problem, const Engines &engines,
                           const Hardware &hardware,
                           std::span<const ServedRange> served = {});
 
@@ -119,12 +118,10 @@ std::string rangesBeside(const std::vector<TunedRow> &rows,
 /// Pairs of rows of one file, with one range and tiles of one size, in which
 /// some schedule is legal; best by rank first. A row of the first matmul is in
 /// one pair at most.
-std::vector<TunedPair> tunedPairs(const std::vector<TunedRow> &rows,
-                                  const MatmulProblem &first,
-                                  const std::vector<std::string> &engines,
-                                  const MatmulProblem &second,
-                                  const std::vector<std::string> &itsEngines,
-                                  const Hardware &hardware);
+std::vector<TunedPair>
+tunedPairs(const std::vector<TunedRow> &rows, const MatmulProblem &first,
+           const Engines &engines, const MatmulProblem &second,
+           const Engines &itsEngines, const Hardware &hardware);
 
 /// Ranges for which both matmuls have rows with tiles of one size, whose
 /// schedules are legal; they ascend and do not overlap. Where rows overlap, the
@@ -132,10 +129,9 @@ std::vector<TunedPair> tunedPairs(const std::vector<TunedRow> &rows,
 /// the token count that it was measured with is not left.
 std::vector<ServedRange>
 servedRanges(const std::vector<TunedRow> &rows, const MatmulProblem &first,
-             const std::vector<std::string> &engines,
-             const MatmulProblem &second,
-             const std::vector<std::string> &itsEngines,
-             const Hardware &hardware, int64_t maxTokens);
+             const Engines &engines, const MatmulProblem &second,
+             const Engines &itsEngines, const Hardware &hardware,
+             int64_t maxTokens);
 
 /// The ranges alone; neighbours with equal schedules are one.
 std::vector<TunedRange> joined(std::span<const ServedRange> served);

@@ -52,7 +52,7 @@ public:
     s.source = "tuned";
     if (whyIllegal(problem, s, hardware))
       return false;
-    s.ctasPerSm = findEngine(s.engine)->ctasPerSm(problem, s, hardware);
+    s.ctasPerSm = engineOf(s).ctasPerSm(problem, s, hardware);
     if (std::ranges::find(all, s) != all.end())
       return false;
     all.push_back(std::move(s));
@@ -87,15 +87,14 @@ static Schedule drawSchedule(const MatmulProblem &problem,
   return s;
 }
 
-std::vector<Schedule> compiler::schedulesOf(
-    const MatmulProblem &problem, const std::vector<std::string> &engines,
-    const Hardware &hardware, int64_t tokens, int64_t random, uint64_t seed) {
+std::vector<Schedule> compiler::schedulesOf(const MatmulProblem &problem,
+                                            const Engines &engines,
+                                            const Hardware &hardware,
+                                            int64_t tokens, int64_t random,
+                                            uint64_t seed) {
   Collection made(problem, hardware);
   std::vector<Schedule> examples;
-  for (const std::string &name : engines) {
-    const Engine *engine = findEngine(name);
-    if (!engine)
-      continue;
+  for (const Engine *engine : engines) {
     for (const GoodSchedule &good : engine->goodSchedules(problem, hardware))
       if (made.add(good.schedule))
         for (int64_t group : {1, 4, 8}) {
@@ -123,21 +122,19 @@ std::vector<Schedule> compiler::schedulesOf(
   return made.all;
 }
 
-std::optional<Schedule>
-compiler::centerOf(const MatmulProblem &problem,
-                   const std::vector<std::string> &engines,
-                   const Hardware &hardware) {
+std::optional<Schedule> compiler::centerOf(const MatmulProblem &problem,
+                                           const Engines &engines,
+                                           const Hardware &hardware) {
   std::optional<Schedule> center = knownGood(problem, engines, hardware);
   if (!center) {
     const std::vector<Schedule> legal =
-        candidates(problem, engines.front(), hardware);
+        engines.front()->candidates(problem, hardware);
     if (legal.empty())
       return std::nullopt;
     center = best(problem, legal, hardware);
   }
   center->source = "tuned";
-  center->ctasPerSm =
-      findEngine(center->engine)->ctasPerSm(problem, *center, hardware);
+  center->ctasPerSm = engineOf(*center).ctasPerSm(problem, *center, hardware);
   return center;
 }
 
@@ -166,16 +163,13 @@ std::vector<SchedulePair> compiler::variationsOf(const TunedLayer &layer,
   return all;
 }
 
-std::vector<int64_t>
-compiler::tileRowsOf(const std::vector<std::string> &engines,
-                     int64_t elementBytes) {
+std::vector<int64_t> compiler::tileRowsOf(const Engines &engines,
+                                          int64_t elementBytes) {
   std::set<int64_t> rows;
-  for (const std::string &name : engines)
-    if (const Engine *engine = findEngine(name))
-      for (const TileRule &rule : engine->tileRules())
-        if (rule.when.elementBytes == 0 ||
-            rule.when.elementBytes == elementBytes)
-          rows.insert(rule.then.rows);
+  for (const Engine *engine : engines)
+    for (const TileRule &rule : engine->tileRules())
+      if (rule.when.elementBytes == 0 || rule.when.elementBytes == elementBytes)
+        rows.insert(rule.then.rows);
   return {rows.begin(), rows.end()};
 }
 

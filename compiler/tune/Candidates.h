@@ -24,7 +24,7 @@ namespace moec::compiler {
 /// Both matmuls of the layer with tiles of one size.
 struct TunedLayer {
   MatmulProblem first, second;
-  std::vector<std::string> engines, secondEngines; ///< the preferred one first
+  Engines engines, secondEngines; ///< the preferred one first
 };
 
 /// A schedule for each of them.
@@ -40,14 +40,14 @@ struct SchedulePair {
 /// the engines' good ones, those with other groups beside them, their
 /// candidates, and so many legal ones drawn at random.
 std::vector<Schedule> schedulesOf(const MatmulProblem &problem,
-                                  const std::vector<std::string> &engines,
+                                  const Engines &engines,
                                   const Hardware &hardware, int64_t tokens,
                                   int64_t random, uint64_t seed);
 
 /// The compiler's choice without measured schedules, or the best by the model
 /// where an engine knows no good one; none where no schedule is legal.
 std::optional<Schedule> centerOf(const MatmulProblem &problem,
-                                 const std::vector<std::string> &engines,
+                                 const Engines &engines,
                                  const Hardware &hardware);
 
 /// Pairs of which one matmul's schedule is the center's, best first.
@@ -62,8 +62,7 @@ SchedulePair predict(const TunedLayer &layer, const Schedule &first,
                      int64_t tokens);
 
 /// The row counts of tiles that rules of these engines have, ascending.
-std::vector<int64_t> tileRowsOf(const std::vector<std::string> &engines,
-                                int64_t elementBytes);
+std::vector<int64_t> tileRowsOf(const Engines &engines, int64_t elementBytes);
 
 /// The facts of a problem, for logs that a model is fitted to.
 nlohmann::ordered_json problemJson(const MatmulProblem &problem);

@@ -20,9 +20,8 @@ using namespace moec::compiler;
 
 /// Whether a compilation takes the schedule.
 static bool mayServe(const Schedule &schedule, const MatmulProblem &problem,
-                     const std::vector<std::string> &engines,
-                     const Hardware &hardware) {
-  return std::ranges::find(engines, schedule.engine) != engines.end() &&
+                     const Engines &engines, const Hardware &hardware) {
+  return std::ranges::find(engines, &engineOf(schedule)) != engines.end() &&
          !whyIllegal(problem, schedule, hardware);
 }
 

@@ -37,7 +37,7 @@ TEST(Candidates, OperandsOfEightBitsLeaveRoomForTotals) {
       p.elementBytes = 1;
       p.resultBytes = 4;
       p.groupScales = true;
-      auto all = candidates(p, engine, h100());
+      auto all = findEngine(engine)->candidates(p, h100());
       EXPECT_FALSE(all.empty()) << engine << " " << tileRows;
       for (const Schedule &s : all) {
         EXPECT_EQ(128 % s.tileK, 0) << describe(s);
@@ -59,14 +59,14 @@ TEST(Candidates, WeightsInFragmentsComeInBlocks) {
       MatmulProblem p = gateUp(1, 64, tileRows);
       p.codeBits = bits, p.inFragments = true;
       p.numberBytes = 3, p.groupK = 16;
-      auto all = candidates(p, "mma_sync", h100());
+      auto all = engines::mma_sync().candidates(p, h100());
       EXPECT_FALSE(all.empty()) << tileRows;
       for (const Schedule &s : all) {
         EXPECT_EQ(s.tileK, 64);
         EXPECT_EQ(s.tileN % 64, 0);
         EXPECT_EQ(s.tileN / s.grid().n % 16, 0);
       }
-      auto good = knownGood(p, {"mma_sync"}, h100());
+      auto good = knownGood(p, {&engines::mma_sync()}, h100());
       ASSERT_TRUE(good);
       EXPECT_EQ(whyIllegal(p, *good, h100()), std::nullopt);
       // Tokens, codes, and the numbers of a group of each 16 columns.
@@ -87,7 +87,7 @@ TEST(Candidates, WeightsInFragmentsComeInBlocks) {
       EXPECT_EQ(whyIllegal(odd, deep, h100()),
                 "tile k 128 and groups of 192; the one must divide the other");
       Schedule other = *good;
-      other.engine = "simt";
+      other.engine = catalog::find(catalog::kEngines, "simt");
       EXPECT_EQ(whyIllegal(p, other, h100()),
                 "engine 'simt' does not read weights in fragments");
       p.n += 32;
@@ -99,7 +99,7 @@ TEST(Candidates, WeightsInFragmentsComeInBlocks) {
   MatmulProblem rows = gateUp(1, 64, 16);
   rows.codeBits = 4;
   Schedule s = roles(16, 1);
-  s.engine = "wgmma_rs";
+  s.engine = catalog::find(catalog::kEngines, "wgmma_rs");
   EXPECT_EQ(whyIllegal(rows, s, h100()),
             "engine 'wgmma_rs' does not read weights in rows");
 }
@@ -110,7 +110,7 @@ TEST(Candidates, AllAreLegalForEveryTileAndEngine) {
       MatmulProblem p = gateUp(1, 64, tileRows);
       if (std::string(engine) == "simt")
         p.elementBytes = 4, p.elementType = "f32";
-      auto all = candidates(p, engine, h100());
+      auto all = findEngine(engine)->candidates(p, h100());
       EXPECT_FALSE(all.empty()) << engine << " " << tileRows;
       for (const Schedule &s : all) {
         EXPECT_FALSE(whyIllegal(p, s, h100())) << describe(s);
@@ -128,7 +128,8 @@ TEST(Candidates, FitTheSmallestSharedMemoryOfTheTable) {
   turing.sharedPerBlock = turing.sharedPerSm = 64 << 10;
   turing.asyncCopy = false;
   for (int64_t tileRows : {16, 32, 64, 128})
-    EXPECT_FALSE(candidates(gateUp(1, 64, tileRows), "simt", turing).empty());
+    EXPECT_FALSE(
+        engines::simt().candidates(gateUp(1, 64, tileRows), turing).empty());
 }
 
 TEST(Candidates, IllegalSchedulesSayWhy) {
@@ -145,13 +146,9 @@ TEST(Candidates, IllegalSchedulesSayWhy) {
   EXPECT_EQ(whyIllegal(p, other, h100()),
             "a warp's tile of 16x64 over 2x4 warps is no multiple of 16x16");
   other = s;
-  other.engine = "wgmma";
+  other.engine = catalog::find(catalog::kEngines, "wgmma");
   EXPECT_EQ(whyIllegal(p, other, h100()),
             "engine 'wgmma' needs warps with roles");
-  other = s;
-  other.engine = "dp4a";
-  EXPECT_EQ(whyIllegal(p, other, h100()),
-            "engine 'dp4a' has no grouped matmul");
   other = s;
   other.stages = 9;
   EXPECT_EQ(whyIllegal(p, other, h100()), "9 stages; 2 to 8 are possible");
@@ -305,7 +302,8 @@ TEST(Candidates, EveryGroupThatFitsHasATile) {
               p.codeBits = 4;
             else
               p = ofBytes(p);
-            std::vector<Schedule> found = candidates(p, "mma_sync", hardware);
+            std::vector<Schedule> found =
+                engines::mma_sync().candidates(p, hardware);
             EXPECT_FALSE(found.empty())
                 << arch << " " << rows << " " << columns << " " << gated;
             for (const Schedule &s : found)
@@ -321,12 +319,12 @@ TEST(Candidates, ATileIsNotWiderThanAGroupThatIsQuantized) {
   wide.tileN = 256;
   setRoles(wide);
   EXPECT_EQ(whyIllegal(p, wide, h100()), std::nullopt);
-  EXPECT_EQ(knownGood(p, {"wgmma"}, h100())->tileN, 256);
+  EXPECT_EQ(knownGood(p, {&engines::wgmma()}, h100())->tileN, 256);
   // Without gates each weight row is a column.
   p.gated = false;
   EXPECT_EQ(whyIllegal(p, wide, h100()),
             "tile n 256 makes 256 columns; 128 share a scale");
-  EXPECT_EQ(knownGood(p, {"wgmma"}, h100())->tileN, 128);
+  EXPECT_EQ(knownGood(p, {&engines::wgmma()}, h100())->tileN, 128);
 }
 
 TEST(Candidates, RolesShareTheRegistersOfACta) {
@@ -352,7 +350,9 @@ TEST(Candidates, IllegalRolesSayWhy) {
     return whyIllegal(p, s, h100());
   };
   EXPECT_EQ(why([](Schedule &) {}), std::nullopt);
-  EXPECT_EQ(why([](Schedule &s) { s.engine = "mma_sync"; }),
+  EXPECT_EQ(why([](Schedule &s) {
+              s.engine = catalog::find(catalog::kEngines, "mma_sync");
+            }),
             "engine 'mma_sync' has no warps with roles");
   EXPECT_EQ(why([](Schedule &s) { s.tileM = 128; }),
             "tile m 128 differs from the variant's tile rows 256");

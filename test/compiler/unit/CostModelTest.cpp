@@ -86,7 +86,7 @@ TEST(CostModel, Occupancy) {
 
 TEST(CostModel, DecodeKeepsEnoughBytesInFlight) {
   MatmulProblem p = gateUp(1, 256, 16);
-  Schedule s = best(p, candidates(p, "mma_sync", h100()), h100());
+  Schedule s = best(p, engines::mma_sync().candidates(p, h100()), h100());
   int64_t inFlight =
       s.ctasPerSm * (s.stages - 1) * s.tileN * s.tileK * p.elementBytes;
   EXPECT_GE(s.ctasPerSm, 2) << describe(s);
@@ -95,7 +95,7 @@ TEST(CostModel, DecodeKeepsEnoughBytesInFlight) {
 
 TEST(CostModel, PrefillTakesLargeWarpTiles) {
   MatmulProblem p = gateUp(2049, 65536, 128);
-  Schedule s = best(p, candidates(p, "mma_sync", h100()), h100());
+  Schedule s = best(p, engines::mma_sync().candidates(p, h100()), h100());
   EXPECT_GE(s.tileN, 128) << describe(s);
   EXPECT_GE((s.tileM / s.grid().m) * (s.tileN / s.grid().n), 2048)
       << describe(s);
@@ -104,7 +104,7 @@ TEST(CostModel, PrefillTakesLargeWarpTiles) {
 TEST(CostModel, RanksRolesByTheBytesInFlight) {
   for (int64_t tileRows : {16, 64, 256}) {
     MatmulProblem p = gateUp(1, 8192, tileRows);
-    auto all = candidates(p, "wgmma", h100());
+    auto all = engines::wgmma().candidates(p, h100());
     ASSERT_FALSE(all.empty());
     Schedule s = best(p, all, h100());
     EXPECT_EQ(s.stages, all.front().stages) << describe(s);

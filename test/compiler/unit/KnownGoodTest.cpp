@@ -20,9 +20,9 @@ using namespace moec::compiler;
 using namespace moec::test;
 
 TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
-  std::vector<std::string> both = {"wgmma", "mma_sync"};
+  const Engines both = {&engines::wgmma(), &engines::mma_sync()};
   auto engineFor = [&](int64_t tileRows) {
-    return knownGood(gateUp(1, 512, tileRows), both, h100())->engine;
+    return knownGood(gateUp(1, 512, tileRows), both, h100())->engineName();
   };
   EXPECT_EQ(engineFor(16), "wgmma");
   EXPECT_EQ(engineFor(64), "wgmma");
@@ -30,10 +30,10 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
   // Few rows of a large expert are cut finer.
   MatmulProblem large = gateUp(1, 512, 16);
   large.n = 28672, large.k = 4096;
-  EXPECT_EQ(knownGood(large, both, h100())->engine, "mma_sync");
+  EXPECT_EQ(knownGood(large, both, h100())->engineName(), "mma_sync");
   large.n = 4096, large.k = 14336,
   large.gather = large.gated = large.first = false;
-  EXPECT_EQ(knownGood(large, both, h100())->engine, "mma_sync");
+  EXPECT_EQ(knownGood(large, both, h100())->engineName(), "mma_sync");
   // Tiles share a weight that is larger than the L2.
   MatmulProblem p = gateUp(129, 65536, 256);
   EXPECT_EQ(knownGood(p, both, h100())->groupM, 1);
@@ -43,7 +43,7 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
   for (const TileRule &rule : findEngine("wgmma")->tileRules())
     if (rule.when.elementBytes == 1 && !*rule.when.addsFast) {
       MatmulProblem bytes = ofBytes(gateUp(1, 512, rule.then.rows));
-      EXPECT_EQ(knownGood(bytes, both, h100())->engine, "wgmma");
+      EXPECT_EQ(knownGood(bytes, both, h100())->engineName(), "wgmma");
     }
   // Tiles are larger if their sums need no totals; the expert's weight of a
   // large one is shared.
@@ -54,8 +54,8 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
   fast.n = 28672, fast.k = 4096;
   EXPECT_EQ(knownGood(fast, both, h100())->groupM, 4);
   // Forced, each serves all tiles of its rules.
-  for (std::string engine : both)
-    for (const TileRule &rule : findEngine(engine)->tileRules())
+  for (const Engine *engine : both)
+    for (const TileRule &rule : engine->tileRules())
       if (rule.when.elementBytes != 1)
         for (int64_t resultBytes : {2, 4})
           for (bool gated : {false, true}) {
@@ -63,8 +63,8 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
             p.gated = p.gather = p.first = gated;
             p.resultBytes = resultBytes;
             auto s = knownGood(p, {engine}, h100());
-            ASSERT_TRUE(s) << engine << rule.then.rows;
-            EXPECT_EQ(s->engine, engine);
+            ASSERT_TRUE(s) << engine->row.name << rule.then.rows;
+            EXPECT_EQ(s->engine, &engine->row);
             EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
           }
 }
@@ -72,7 +72,7 @@ TEST(KnownGood, TheTableSaysWhichEngineServesATile) {
 TEST(KnownGood, ShortRowsOfTheSecondMatmulAreMultipliedBesideAnEpilogue) {
   // Two CTAs, each with a warpgroup of 128 weight rows.
   auto isWhole = [&](const MatmulProblem &p) {
-    std::optional<Schedule> s = knownGood(p, {"wgmma"}, h100());
+    std::optional<Schedule> s = knownGood(p, {&engines::wgmma()}, h100());
     EXPECT_TRUE(s);
     EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
     return s->ctasPerSm == 2 && rowsOfWarpgroup(*s) == 128;
@@ -101,7 +101,7 @@ TEST(KnownGood, ShortRowsOfTheSecondMatmulAreMultipliedBesideAnEpilogue) {
 
 TEST(KnownGood, ScalesOfGroupsTakeTokensAsRows) {
   MatmulProblem p = ofBytes(gateUp(1, 128, 128));
-  Schedule s = *knownGood(p, {"wgmma"}, h100());
+  Schedule s = *knownGood(p, {&engines::wgmma()}, h100());
   EXPECT_FALSE(s.roles().swap);
   EXPECT_EQ(describe(s), "wgmma 128x128x128 stages 6 warps 4+8 of tokens");
   // A ring of 6 stages, a staging tile of 8 tokens for each of 8 warps, two
@@ -141,9 +141,9 @@ TEST(KnownGood, ScalesOfGroupsTakeTokensAsRows) {
   EXPECT_EQ(why([](Problem &p, Schedule &) { p.groupColumns = 128; }), swapped);
   // Few tokens an expert, and scales of whole rows, are swapped.
   p.tileRows = 64;
-  EXPECT_TRUE(knownGood(p, {"wgmma"}, h100())->roles().swap);
+  EXPECT_TRUE(knownGood(p, {&engines::wgmma()}, h100())->roles().swap);
   p.tileRows = 128, p.groupScales = false;
-  EXPECT_TRUE(knownGood(p, {"wgmma"}, h100())->roles().swap);
+  EXPECT_TRUE(knownGood(p, {&engines::wgmma()}, h100())->roles().swap);
 }
 
 /// Tiles of 256 weight rows serve many rows an expert in the mean.
@@ -152,20 +152,20 @@ TEST(KnownGood, ManyRowsTakeWideTiles) {
   MatmulProblem p = ofBytes(gateUp(1025, 65536, 128));
   const std::string wide = "wgmma 128x256x128 stages 4 warps 4+8 of tokens";
   const auto chosen = [&] {
-    return describe(*knownGood(p, {"wgmma"}, h100()));
+    return describe(*knownGood(p, {&engines::wgmma()}, h100()));
   };
   EXPECT_EQ(chosen(), wide);
   // Quantized groups are staged as codes, one of 8 tokens for each of 8 warps.
   p.groupColumns = kScaledColumns;
   EXPECT_EQ(chosen(), wide);
-  EXPECT_EQ(sharedBytes(p, *knownGood(p, {"wgmma"}, h100())),
+  EXPECT_EQ(sharedBytes(p, *knownGood(p, {&engines::wgmma()}, h100())),
             4 * (384 * 128 + 128 * 4 + 16) + 8 * 8 * (128 + 16) + 2 * 16 +
                 12 * 8);
   p.groupColumns = 0;
   // Scales of whole rows: from 128 rows on. A stage may be a tile's first.
   p.groupScales = false;
   EXPECT_EQ(chosen(), wide);
-  EXPECT_EQ(sharedBytes(p, *knownGood(p, {"wgmma"}, h100())),
+  EXPECT_EQ(sharedBytes(p, *knownGood(p, {&engines::wgmma()}, h100())),
             4 * (384 * 128 + 128 * 4) + 8 * 8 * (64 + 8) * 4 + 2 * 16 + 12 * 8);
   p.maxTokens = 2048;
   EXPECT_NE(chosen(), wide);
@@ -182,7 +182,7 @@ TEST(KnownGood, ManyRowsTakeWideTiles) {
 
 TEST(KnownGood, WideTilesAreRefusedWithAReason) {
   MatmulProblem p = ofBytes(gateUp(1025, 65536, 128));
-  const Schedule wide = *knownGood(p, {"wgmma"}, h100());
+  const Schedule wide = *knownGood(p, {&engines::wgmma()}, h100());
   EXPECT_EQ(wide.tileN, 256);
   auto why = [&](auto change) {
     MatmulProblem other = p;
@@ -221,23 +221,26 @@ TEST(KnownGood, RowsByExpertTakeSwappedWarpgroupsOf64) {
   for (int64_t tileRows : {64, 128})
     for (auto [n, k] : {std::pair(1536, 2048), {512, 256}, {28672, 4096}}) {
       MatmulProblem p = byExpert(tileRows, n, k);
-      std::optional<Schedule> s = knownGood(p, {"wgmma"}, h100());
+      std::optional<Schedule> s = knownGood(p, {&engines::wgmma()}, h100());
       ASSERT_TRUE(s) << tileRows;
       EXPECT_TRUE(s->roles().swap) << describe(*s);
       EXPECT_EQ(rowsOfWarpgroup(*s), 64) << describe(*s);
       EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
       // Gathered, large tiles have tokens as rows.
       p.gather = true;
-      EXPECT_EQ(knownGood(p, {"wgmma"}, h100())->roles().swap, tileRows == 64);
+      EXPECT_EQ(knownGood(p, {&engines::wgmma()}, h100())->roles().swap,
+                tileRows == 64);
     }
   // A large weight is shared by tiles here as well.
-  EXPECT_EQ(knownGood(byExpert(128, 28672, 4096), {"wgmma"}, h100())->groupM,
+  EXPECT_EQ(knownGood(byExpert(128, 28672, 4096), {&engines::wgmma()}, h100())
+                ->groupM,
             4);
   // Their second matmul is that of sorted rows.
   MatmulProblem down = byExpert(128, 7168, 256);
   down.first = down.gated = false;
   down.resultBytes = 2;
-  EXPECT_EQ(rowsOfWarpgroup(*knownGood(down, {"wgmma"}, h100())), 128);
+  EXPECT_EQ(rowsOfWarpgroup(*knownGood(down, {&engines::wgmma()}, h100())),
+            128);
 }
 
 TEST(KnownGood, ServesEveryTileAndIsLegal) {
@@ -245,7 +248,7 @@ TEST(KnownGood, ServesEveryTileAndIsLegal) {
     for (bool first : {true, false}) {
       MatmulProblem p = gateUp(1, 512, tileRows);
       p.gather = p.gated = p.first = first;
-      auto s = knownGood(p, {"mma_sync"}, h100());
+      auto s = knownGood(p, {&engines::mma_sync()}, h100());
       ASSERT_TRUE(s) << tileRows;
       EXPECT_EQ(whyIllegal(p, *s, h100()), std::nullopt) << describe(*s);
       EXPECT_EQ(s->source, "default");
@@ -260,12 +263,12 @@ TEST(KnownGood, FallsBackWhereSharedMemoryIsSmall) {
   ada.sharedPerSm = 100 << 10;
   MatmulProblem p = gateUp(1024, 65536, 128);
   p.gather = p.gated = p.first = false;
-  auto s = knownGood(p, {"mma_sync"}, ada);
+  auto s = knownGood(p, {&engines::mma_sync()}, ada);
   EXPECT_TRUE(!s || !whyIllegal(p, *s, ada));
-  EXPECT_FALSE(knownGood(p, {"simt"}, ada));
+  EXPECT_FALSE(knownGood(p, {&engines::simt()}, ada));
   for (int64_t bytes : {1, 4}) {
     p.elementBytes = bytes;
-    EXPECT_FALSE(knownGood(p, {"mma_sync"}, ada));
+    EXPECT_FALSE(knownGood(p, {&engines::mma_sync()}, ada));
   }
 }
 
@@ -275,16 +278,16 @@ TEST(Split, OneTileInFourCtasOfFewExperts) {
   p.n = 512, p.k = 7168;
   p.experts = p.localExperts = 256;
   Schedule s;
-  s.engine = "wgmma";
+  s.engine = catalog::find(catalog::kEngines, "wgmma");
   s.tileM = 16, s.tileN = 128, s.tileK = 128;
   setRoles(s);
   auto with = [](auto value, auto change) {
     change(value);
     return value;
   };
-  EXPECT_TRUE(maySplit(p, s, h100()));
+  EXPECT_TRUE(engines::wgmma().maySplit(p, s, h100()));
   auto splits = [&](auto change) {
-    return maySplit(with(p, change), s, h100());
+    return engines::wgmma().maySplit(with(p, change), s, h100());
   };
   EXPECT_FALSE(splits([](MatmulProblem &q) { q.n = 640; })); // 40 tiles
   EXPECT_FALSE(splits([](MatmulProblem &q) { q.k = 7 * 128; }));
@@ -295,7 +298,7 @@ TEST(Split, OneTileInFourCtasOfFewExperts) {
   EXPECT_FALSE(
       splits([](MatmulProblem &q) { q.n = 4352, q.localExperts = 32; }));
   auto splitsBy = [&](auto change) {
-    return maySplit(p, with(s, change), h100());
+    return engines::wgmma().maySplit(p, with(s, change), h100());
   };
   EXPECT_TRUE(splitsBy([](Schedule &q) { q.tileM = 32; }));
   EXPECT_FALSE(splitsBy([](Schedule &q) { q.tileM = 48; }));

@@ -49,7 +49,7 @@ inline MatmulProblem gateUp(int64_t minTokens, int64_t maxTokens,
 /// The table's roles for wgmma tiles of `tileRows` rows.
 inline Schedule roles(int64_t tileRows, int64_t elementBytes = 2) {
   Schedule s;
-  s.engine = "wgmma";
+  s.engine = catalog::find(catalog::kEngines, "wgmma");
   s.tileM = tileRows, s.tileN = 128, s.tileK = 128 / elementBytes;
   s.stages = 4;
   setRoles(s);

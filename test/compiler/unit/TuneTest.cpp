@@ -48,7 +48,7 @@ struct Folder {
   }
   ~Folder() { std::filesystem::remove_all(path); }
 };
-const std::vector<std::string> kEngines = {"wgmma", "mma_sync"};
+const Engines kEngines = {&engines::wgmma(), &engines::mma_sync()};
 } // namespace
 
 TEST(Tune, CandidatesAreLegalDistinctAndSeeded) {
@@ -58,14 +58,14 @@ TEST(Tune, CandidatesAreLegalDistinctAndSeeded) {
   for (const Schedule &s : all) {
     EXPECT_EQ(whyIllegal(problem, s, h100()), std::nullopt) << describe(s);
     EXPECT_EQ(std::ranges::count(all, s), 1) << describe(s);
-    engines.insert(s.engine);
+    engines.emplace(s.engineName());
   }
   EXPECT_EQ(engines.size(), 2u);
   // Whatever an engine enumerates is among them, and so is what it takes.
-  for (const std::string &engine : kEngines)
-    for (Schedule s : candidates(problem, engine, h100())) {
+  for (const Engine *engine : kEngines)
+    for (Schedule s : engine->candidates(problem, h100())) {
       s.source = "tuned";
-      s.ctasPerSm = findEngine(engine)->ctasPerSm(problem, s, h100());
+      s.ctasPerSm = engine->ctasPerSm(problem, s, h100());
       EXPECT_EQ(std::ranges::count(all, s), 1) << describe(s);
     }
   EXPECT_EQ(std::ranges::count(all, *centerOf(problem, kEngines, h100())), 1);

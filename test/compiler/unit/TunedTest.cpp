@@ -52,7 +52,7 @@ TEST(Tuned, TheLargestTokenCountInRangeAndThenTheFastestWins) {
                       row("32", "4.0", "5") + "," + row("128", "0.5")),
                  "t.json");
   ASSERT_TRUE(rows) << rows.error().message;
-  auto *row = findTuned(*rows, problem(), {"mma_sync"}, h100());
+  auto *row = findTuned(*rows, problem(), {&engines::mma_sync()}, h100());
   ASSERT_TRUE(row);
   const Schedule found = scheduleOfRow(*row, problem(), h100());
   EXPECT_EQ(found.stages, 5);
@@ -73,11 +73,11 @@ TEST(Tuned, SchedulesOfWgmmaHaveRoles) {
                R"( "registers": [56, 224], "ctas_per_sm": 1)");
   auto rows = parseTuned(file(text), "t.json");
   ASSERT_TRUE(rows) << rows.error().message;
-  auto *found = findTuned(*rows, problem(), {"wgmma"}, h100());
+  auto *found = findTuned(*rows, problem(), {&engines::wgmma()}, h100());
   ASSERT_TRUE(found);
   EXPECT_EQ(describe(found->schedule), "wgmma 16x128x64 stages 4 warps 4+8");
   EXPECT_EQ(found->schedule.ctasPerSm, 1);
-  EXPECT_FALSE(findTuned(*rows, problem(), {"mma_sync"}, h100()));
+  EXPECT_FALSE(findTuned(*rows, problem(), {&engines::mma_sync()}, h100()));
 }
 
 /// Every row of bf16 that is built in serves the problem that it was measured
@@ -101,14 +101,14 @@ TEST(Tuned, BuiltinRowsAreLegal) {
     ASSERT_TRUE(findHardware("sm_90a", row.gpu, hw));
     EXPECT_EQ(whyIllegal(p, row.schedule, hw), std::nullopt)
         << describe(row.schedule);
-    EXPECT_TRUE(findTuned(*rows, p, {row.schedule.engine}, hw));
+    EXPECT_TRUE(findTuned(*rows, p, {&engineOf(row.schedule)}, hw));
   }
 }
 
 TEST(Tuned, RowsThatAreNotLegalArePassedOver) {
   auto rows = parseTuned(file(row("32", "1.0", "99")), "t.json");
   ASSERT_TRUE(rows);
-  EXPECT_FALSE(findTuned(*rows, problem(), {"mma_sync"}, h100()));
+  EXPECT_FALSE(findTuned(*rows, problem(), {&engines::mma_sync()}, h100()));
 }
 
 TEST(Tuned, RowsOfOtherGpusDoNotServe) {
@@ -116,7 +116,7 @@ TEST(Tuned, RowsOfOtherGpusDoNotServe) {
   ASSERT_TRUE(rows);
   Hardware other = h100();
   other.gpu = "h200_sxm";
-  EXPECT_FALSE(findTuned(*rows, problem(), {"mma_sync"}, other));
+  EXPECT_FALSE(findTuned(*rows, problem(), {&engines::mma_sync()}, other));
 }
 
 TEST(Tuned, RowsOfOtherProblemsDoNotServe) {
@@ -183,7 +183,8 @@ TEST(Tuned, ARowServesTheTokenCountsThatItWasMeasuredFor) {
   MatmulProblem p = problem();
   const auto serves = [&](int64_t first, int64_t last) {
     p.minTokens = first, p.maxTokens = last;
-    return findTuned(rows, p, {"wgmma", "mma_sync"}, h100()) != nullptr;
+    return findTuned(rows, p, {&engines::wgmma(), &engines::mma_sync()},
+                     h100()) != nullptr;
   };
   EXPECT_TRUE(serves(8, 32));
   EXPECT_TRUE(serves(9, 31));
@@ -192,11 +193,12 @@ TEST(Tuned, ARowServesTheTokenCountsThatItWasMeasuredFor) {
   EXPECT_EQ(rangesBeside(rows, p, h100()), "rows for 8 to 32 tokens");
   // It chooses the engine, unless that may not serve.
   p.minTokens = p.maxTokens = 8;
-  EXPECT_FALSE(findTuned(rows, p, {"wgmma"}, h100()));
+  EXPECT_FALSE(findTuned(rows, p, {&engines::wgmma()}, h100()));
 }
 
 TEST(Tuned, RowsOfBothMatmulsMakeARange) {
-  const std::vector<std::string> engines = {"wgmma", "mma_sync"};
+  const Engines engines = {&compiler::engines::wgmma(),
+                           &compiler::engines::mma_sync()};
   const auto of = [&](const std::vector<TunedRow> &rows, int64_t most = 4096) {
     return joined(
         servedRanges(rows, problem(), engines, down(), engines, h100(), most));
@@ -241,7 +243,8 @@ static std::vector<TunedRow> pairOf(int64_t first, int64_t last, int64_t tokens,
 
 TEST(Tuned, OverlappingRangesAreCutAndEqualNeighboursJoin) {
   using Ranges = std::vector<TunedRange>;
-  const std::vector<std::string> engines = {"wgmma", "mma_sync"};
+  const Engines engines = {&compiler::engines::wgmma(),
+                           &compiler::engines::mma_sync()};
   std::vector<TunedRow> rows;
   const auto add = [&](std::vector<TunedRow> more) {
     rows.insert(rows.end(), more.begin(), more.end());
@@ -270,7 +273,7 @@ TEST(Tuned, OverlappingRangesAreCutAndEqualNeighboursJoin) {
 
 TEST(Tuned, AVariantTakesTheRowsThatMadeItsRange) {
   using Ranges = std::vector<TunedRange>;
-  const std::vector<std::string> engines = {"mma_sync"};
+  const Engines engines = {&compiler::engines::mma_sync()};
   std::vector<TunedRow> rows = pairOf(17, 32, 24, 64);
   // Its token count is another row's, so it makes no range.
   for (const TunedRow &row : pairOf(1, 32, 20, 16))
@@ -292,7 +295,7 @@ TEST(Tuned, AVariantTakesTheRowsThatMadeItsRange) {
 }
 
 TEST(Tuned, RowsThatNameTheSchemeComeBeforeThoseOfAny) {
-  const std::vector<std::string> engines = {"mma_sync"};
+  const Engines engines = {&compiler::engines::mma_sync()};
   MatmulProblem p = problem(), its = down();
   p.scheme = its.scheme = "bf16";
   std::vector<TunedRow> rows = pairOf(8, 20, 16, 16);
