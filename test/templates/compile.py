@@ -30,7 +30,7 @@ import nvrtc as binding  # noqa: E402
 # The version of what Compiled.clean asks for; a text that passed an older version is compiled again.
 RULES = "1"
 # For which the list has the Configs.
-LISTED_ARCHS = ["sm_75", "sm_80", "sm_90a", "sm_120a"]
+LISTED_ARCHS = ["sm_75", "sm_80", "sm_90a", "sm_100f", "sm_120a"]
 OPTIONS = ["-std=c++20", "-default-device", "-Xptxas=-v"]
 
 

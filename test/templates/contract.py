@@ -13,6 +13,7 @@ import compile as nvrtc
 FOLDER = pathlib.Path(__file__).resolve().parent / "configs"
 MATMUL = "moe/matmul/"
 WGMMA = ("atom/wgmma.cuh", "accumulator/warpgroup.cuh")
+TCGEN05 = ("atom/tcgen05.cuh", "accumulator/tensor_memory.cuh", "accumulator/warpgroup.cuh")
 MMA_SYNC = ("atom/mma_sync.cuh", "accumulator/warp.cuh", "accumulator/sums.cuh")
 # A Config, the engine that it gets, and the files of that engine's atom and accumulator. What else the Config needs for its engine is
 # checked later.
@@ -20,12 +21,14 @@ ENGINES = [
     ("wgmma_tail_f16_64x64x64", "Wgmma<moe::f16>", WGMMA),
     ("wgmma_fp8_block_groups_64x128x128", "Wgmma<moe::e4m3>", WGMMA),
     ("wgmma_rs_mxfp4_gate_up_64x128x64", "WgmmaRs<moe::bf16>", ("atom/wgmma_rs.cuh", *WGMMA)),
+    ("tcgen05_gate_up_bf16_64x128x64", "Tcgen05<moe::bf16>", TCGEN05),
+    ("tcgen05_fp8_block_96x128x128", "Tcgen05<moe::e4m3>", TCGEN05),
     ("gate_up_bf16_16x64x128", "MmaSync<moe::bf16>", MMA_SYNC),
     ("gate_up_bf16_16x64x128", "MmaSync<moe::bf16, true>", MMA_SYNC),
     ("gate_up_bf16_16x64x128", "MmaSyncSlabs<moe::bf16>", MMA_SYNC),
 ]
 # The feeds are not an engine's. kSlabs tells engines apart: without it an engine is another one.
-OF_OTHERS, TELLING = {"checkWeightFeed"}, {"kSlabs"}
+OF_OTHERS, TELLING = {"checkWeightFeed"}, {"kSlabs", "kSumsInTensorMemory"}
 REQUIRED = re.compile(r"MOE_REQUIRE_(?:VALUE|TYPE|CALL|MEMBER)\(\s*\w+,\s*(?:template )?(\w+)|lacks (?:the type )?(\w+)[(<]")
 FUNCTION = re.compile(r"constexpr bool\s+(\w+)\(\) \{(.*?)\n\}", re.DOTALL)
 
@@ -49,13 +52,14 @@ def main():
     members, named, failures = required(headers), set(), []
     for config, engine, files in ENGINES:
         text = (FOLDER / f"{config}.cu").read_text(encoding="utf-8")
+        arch = "sm_100f" if engine.startswith("Tcgen05") else "sm_90a"
         text = re.sub(r"using Mma = [^;]*;", f"using Mma = moe::mma::{engine};", text)
         if engine.endswith("true>"):  # sums that are promoted have scales
             text = text.replace("moe::quant::None", "moe::quant::Fp8Block")
 
         def first_error(changed):
             """The first error where some headers are others."""
-            _, log, _, _ = library.compile(text, f"{config}.cu", changed, [*nvrtc.OPTIONS, "-arch=sm_90a", f"-I{nvrtc.TEMPLATES}"])
+            _, log, _, _ = library.compile(text, f"{config}.cu", changed, [*nvrtc.OPTIONS, f"-arch={arch}", f"-I{nvrtc.TEMPLATES}"])
             return next((line for line in log.splitlines() if "error" in line), "")
 
         fits = not first_error({})

@@ -105,6 +105,11 @@ inline constexpr bool isWarpSpecialized =
 template <class Mma>
 inline constexpr bool takesSlabs = requires { requires Mma::kSlabs; };
 
+/// Whether multiplies of an engine add to sums in tensor memory.
+template <class Mma>
+inline constexpr bool sumsInTensorMemory =
+    requires { requires Mma::kSumsInTensorMemory; };
+
 /// Fragment: f32 sums held by one thread; the only thing an epilogue knows.
 ///   kSize            how many
 ///   kRun             this many values from an index that kRun divides are

@@ -75,7 +75,16 @@ template <class Mma, int kTokens> constexpr bool checkWarpgroupEngine() {
       "them)");
   using Worker = typename Mma::template Worker<kTokens>;
   static_assert(checkWarpgroupAccumulator<Worker, Mma::kPromoted>());
-  if constexpr (takesSlabs<Mma>)
+  if constexpr (sumsInTensorMemory<Mma>) {
+    MOE_REQUIRE_VALUE(Worker, kSumColumns, "columns of tensor memory");
+    MOE_REQUIRE_CALL(Worker, issue(0u, 0u, 0u, 0, false),
+                     "begins to multiply a stage into tensor memory");
+    if constexpr (Mma::kPromoted)
+      MOE_REQUIRE_CALL(Worker, readPiece(0u, 0, 0),
+                       "reads the sums of a piece");
+    else
+      MOE_REQUIRE_CALL(Worker, read(0u, 0), "reads the sums of so many tokens");
+  } else if constexpr (takesSlabs<Mma>)
     MOE_REQUIRE_MEMBER(Worker, multiply,
                        "(atom, step, weights, tokens) begins to multiply "
                        "registers by shared memory");

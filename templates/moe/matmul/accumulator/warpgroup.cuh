@@ -22,8 +22,10 @@ namespace moe::mma {
 /// kAtoms: instructions of 64 rows that the warpgroup has one above the other.
 /// kColumnsOfTile: columns of each. kPromoted: instructions add to sums of one
 /// piece, which are added to totals. kTokensInColumns: the rows are weight
-/// rows; else rows are tokens.
-template <int kAtoms, int kColumnsOfTile, bool kPromoted, bool kTokensInColumns>
+/// rows; else rows are tokens. kRowsApart: from an atom of a warp's sums to the
+/// next, 64 or 16.
+template <int kAtoms, int kColumnsOfTile, bool kPromoted, bool kTokensInColumns,
+          int kRowsApart = 64>
 struct WarpgroupSums {
   static constexpr bool kTokensAreColumns = kTokensInColumns;
   static constexpr int kRun = 2;
@@ -41,6 +43,9 @@ struct WarpgroupSums {
   static constexpr int kAtomSize = kColumns / 2;
   static constexpr int kSize = kAtoms * kAtomSize;
   static constexpr int kRowAtoms = kAtoms;
+  static constexpr int kAtomRows = kRowsApart;
+  /// From a warp's first row to that of the next.
+  static constexpr int kWarpRows = kRowsApart == 64 ? 16 : 16 * kAtoms;
 
   int firstRow, firstCol; ///< of this lane's sums
   /// The sums that instructions add to, and the totals, if there are any.
@@ -49,7 +54,7 @@ struct WarpgroupSums {
 
   /// thread: of all that multiply.
   static __device__ __forceinline__ int rowOfThread(int thread) {
-    return thread / 128 * kWarpgroupRows + thread % 128 / 32 * 16 +
+    return thread / 128 * kWarpgroupRows + thread % 128 / 32 * kWarpRows +
            thread % 32 / 4;
   }
 
@@ -139,7 +144,7 @@ struct WarpgroupSums {
       sums[i / kPieceSize][i % kPieceSize] += by;
   }
   __device__ __forceinline__ int row(int i) const {
-    return firstRow + i / kAtomSize * 64 + i % 4 / 2 * 8;
+    return firstRow + i / kAtomSize * kRowsApart + i % 4 / 2 * 8;
   }
   __device__ __forceinline__ int col(int i) const {
     return firstCol + i % kAtomSize / 4 * 8 + i % 2;

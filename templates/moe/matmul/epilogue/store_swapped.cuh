@@ -36,9 +36,7 @@ template <class Config> struct SwappedStaging {
       minimum(Config::Schedule::kTileM,
               sizeof(Result) == 4 || kOwnColumns > 64 ? 32 : 64);
   static constexpr int kPass = kTokens >= 64 ? 32 : 16;
-  /// Weight rows 64 apart (wgmma.cuh) are so many columns apart.
   static constexpr int kAtoms = kRows / 64;
-  static constexpr int kAtomColumns = kOwnColumns / kAtoms;
   /// A row and one chunk more, so that rows begin in other banks.
   static constexpr int kRowBytes = kOwnColumns * int(sizeof(Result)) + 16;
   static constexpr int kBytes = kTokens * kRowBytes;
@@ -64,14 +62,16 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
   using Result = typename Config::Result;
   constexpr int kBlocks = Fragment::kSize / S::kAtoms / 4; ///< of 8 tokens
   constexpr int kChunks = S::kOwnColumns / kPerVector<Result>;
+  // Columns between a warp's atoms, and between warps.
+  constexpr int kAtomColumns = Fragment::kAtomRows * S::kOwnColumns / S::kRows;
+  constexpr int kWarpColumns = Fragment::kWarpRows * S::kOwnColumns / S::kRows;
   int lane = thread % 32, warp = thread / 32;
 
   auto finished = finishedOf<Fragment>(
       activation, SwappedSums<Config, Fragment, Bias>(fragment, firstN, bias));
   // The begin of this warp's columns in the staging tile, and the chunk that
   // this thread stores of every kRowsAtOnce-th token.
-  unsigned own =
-      shared + unsigned(warp * (S::kAtomColumns / 4) * int(sizeof(Result)));
+  unsigned own = shared + unsigned(warp * kWarpColumns * int(sizeof(Result)));
   constexpr int kRowsAtOnce = 128 / kChunks;
   int storedToken = thread / kChunks, chunk = thread % kChunks;
   int column = (S::kGated ? firstN / 2 : firstN) + warpgroup * S::kOwnColumns +
@@ -96,7 +96,7 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
         break;
       int i = atom * kBlocks * 4 + (first + j) / 2;
       unsigned columns =
-          own + buffer + unsigned(atom * S::kAtomColumns * int(sizeof(Result)));
+          own + buffer + unsigned(atom * kAtomColumns * int(sizeof(Result)));
       if constexpr (sizeof(Result) == 4) {
 #pragma unroll
         for (int v = 0; v < 8; ++v) {

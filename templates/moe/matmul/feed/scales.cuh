@@ -111,7 +111,7 @@ __device__ __forceinline__ void secondScales(const Args &args, int expert,
 template <class Config, bool kByGroup = ScaleLayout<Config>::kByGroup>
 struct WeightScales {
   using Layout = ScaleLayout<Config>;
-  /// Two rows, 8 apart, of each 64; of codes in slabs the scales of their
+  /// Two rows, 8 apart, of each atom; of codes in slabs the scales of their
   /// scales, which are the same in all 64 if they are not of rows.
   static constexpr bool kSecond = takesSlabs<typename Config::Mma>;
   /// Rows are tokens: a lane has every 32nd weight row of the tile.
@@ -128,6 +128,9 @@ struct WeightScales {
       return 1;
   }
   static constexpr int kCount = count();
+  /// From a thread's row of an atom to that of the next.
+  static constexpr int kAtomRows =
+      sumsInTensorMemory<typename Config::Mma> ? 16 : 64;
   float ofRows[kCount];
 
   /// The first of a thread's weight rows. rowOfSums: that of its sums.
@@ -145,7 +148,8 @@ struct WeightScales {
           args.rhs_scale + (long long)expert * Layout::kPerExpert;
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
-        int row = weightRow + (kByLane ? j * 32 : j / 2 * 64 + j % 2 * 8);
+        int row =
+            weightRow + (kByLane ? j * 32 : j / 2 * kAtomRows + j % 2 * 8);
         ofRows[j] = ofExpert[Layout::rhsIndex(minimum(row, Config::kN - 1))];
       }
     }

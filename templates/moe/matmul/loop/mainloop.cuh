@@ -30,6 +30,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/matmul/loop/accumulate.cuh"
 #include "moe/matmul/loop/convert.cuh"
+#include "moe/matmul/loop/issue.cuh"
 #include "moe/matmul/loop/promote.cuh"
 
 namespace moe {
@@ -45,6 +46,10 @@ template <class Config> constexpr auto mainloopOf() {
     return PromoteFromRegisters{};
   else if constexpr (takesSlabs<Mma>)
     return FromRegisters{};
+  else if constexpr (sumsInTensorMemory<Mma> && Mma::kPromoted)
+    return IssuePromoted{};
+  else if constexpr (sumsInTensorMemory<Mma>)
+    return Issue{};
   else if constexpr (Mma::kPromoted)
     return Promote{};
   else

@@ -33,6 +33,7 @@
 #include "moe/core/pdl.cuh"
 #include "moe/core/ptx.cuh"
 #include "moe/core/ptx_async.cuh"
+#include "moe/core/ptx_tcgen05.cuh"
 #include "moe/core/rank.cuh"
 #include "moe/core/types.cuh"
 #include "moe/matmul/epilogue/warpgroup.cuh"
@@ -148,6 +149,8 @@ template <class Config> struct WarpSpecialized {
     int warpgroup;
     int block;     ///< its first of 64 weight rows
     bool releases; ///< this thread gives stages back
+    int tokens;    ///< of the tile
+    unsigned sums; ///< in tensor memory
 
     __device__ __forceinline__ void await(const Index &ring) const {
       ptx::waitForBarrier(barriers.full(ring.stage), ring.phase());
@@ -177,6 +180,18 @@ template <class Config> struct WarpSpecialized {
       if (releases)
         ptx::arrive(barriers.empty(stage));
     }
+    /// Tokens that are multiplied: those behind the tile's are zeros.
+    __device__ __forceinline__ int paddedTokens() const {
+      return ceilDiv(tokens, 16) * 16;
+    }
+    __device__ __forceinline__ unsigned emptyBarrier(int stage) const {
+      return barriers.empty(stage);
+    }
+    __device__ __forceinline__ unsigned multiplied(int stage) const {
+      return barriers.multiplied(warpgroup, stage);
+    }
+    /// The named barrier of the warpgroup.
+    __device__ __forceinline__ int barrier() const { return 1 + warpgroup; }
     __device__ __forceinline__ void beginTurn() const {
       WarpSpecialized::beginTurn(warpgroup);
     }
@@ -195,7 +210,8 @@ template <class Config> struct WarpSpecialized {
     Index &ring;
     float inverse; ///< see inverseOfScale
     int thread, warpgroup;
-    bool stores = true; ///< false for the second CTA of a split tile
+    unsigned sumsAddress; ///< in tensor memory
+    bool stores = true;   ///< false for the second CTA of a split tile
 
     __device__ __forceinline__ void run() {
       if (!S::kTokensAreColumns && S::kGroups > 1 &&
@@ -207,7 +223,9 @@ template <class Config> struct WarpSpecialized {
         find();
       const WeightScales<Config> ofRows =
           cta.firstScales(tile, warpgroup, thread);
-      if constexpr (S::kOneEpilogue) {
+      if constexpr (sumsInTensorMemory<typename Config::Mma>) {
+        runAll<Sums>(ofRows);
+      } else if constexpr (S::kOneEpilogue) {
         auto scales = scalesOf<Sums>(ofRows);
         fetchOwn(scales);
         Sums sums;
@@ -298,10 +316,18 @@ template <class Config> struct WarpSpecialized {
                         own,
                         warpgroup,
                         warpgroup * (Config::Mma::kRows / 64),
-                        S::releases(thread)};
+                        S::releases(thread),
+                        tile.rows,
+                        sumsOfWarpgroup()};
       mainloopOf<Config>().run(worker, scales, operands, ring,
                                TileSource<Config>::steps(tile));
       exchange(worker);
+    }
+
+    __device__ __forceinline__ unsigned sumsOfWarpgroup() const {
+      if constexpr (sumsInTensorMemory<typename Config::Mma>)
+        return sumsAddress + unsigned(warpgroup * Sums::kSumColumns);
+      return 0;
     }
 
     /// Registers are few while it multiplies: what follows from the thread's
@@ -375,6 +401,9 @@ template <class Config> struct WarpSpecialized {
       awaitPredecessor<Config>();
     float inverse = inverseOfScale<Config>(
         tiles.args, blockIdx.x == 0 && threadIdx.x / 32 == S::kProducers / 32);
+    unsigned sumsAddress = 0;
+    if constexpr (sumsInTensorMemory<typename Config::Mma>)
+      sumsAddress = ptx::loadShared(tiles.shared + S::kSumsAddress);
     if constexpr (S::kTakeTurns)
       if (threadIdx.x / 128 == 2)
         ptx::arriveAt(S::kTurn, 256); // the first turn is the first one's
@@ -387,7 +416,8 @@ template <class Config> struct WarpSpecialized {
       bool stores = true;
 #pragma unroll 1
       do {
-        Consumer consumer{*this, tile, ring, inverse, thread, warpgroup};
+        Consumer consumer{*this,  tile,      ring,       inverse,
+                          thread, warpgroup, sumsAddress};
         consumer.run();
         stores = consumer.stores;
         tile.firstN += Schedule::kTileN;
@@ -397,6 +427,12 @@ template <class Config> struct WarpSpecialized {
     if constexpr (S::kTakeTurns)
       if (threadIdx.x / 128 == 1)
         ptx::synchronize(S::kTurn, 256);
+    if constexpr (sumsInTensorMemory<typename Config::Mma>) {
+      // All warps have read the last sums.
+      ptx::synchronize(S::kTurn, 32 * Schedule::kConsumerWarps);
+      if (threadIdx.x / 32 == S::kProducers / 32)
+        ptx::giveBackTensorMemory<S::kSumColumns>(sumsAddress);
+    }
     if constexpr (Config::kAwaited > 0)
       awaitPredecessor<Config>();
   }
@@ -418,7 +454,14 @@ warpSpecialized(const typename Config::Args &args, unsigned shared) {
       ptx::prefetchMap(&args.lhs);
     cta.tiles.barriers.initialize();
   }
+  if constexpr (sumsInTensorMemory<typename Config::Mma>) {
+    if (threadIdx.x / 32 == S::kProducers / 32)
+      ptx::allotTensorMemory<S::kSumColumns>(shared + S::kSumsAddress);
+    ptx::fenceBeforeBarrier();
+  }
   __syncthreads();
+  if constexpr (sumsInTensorMemory<typename Config::Mma>)
+    ptx::fenceAfterBarrier();
   if (threadIdx.x < S::kProducers) {
     ptx::giveRegisters<Schedule::kProducerRegisters>();
     cta.produce();

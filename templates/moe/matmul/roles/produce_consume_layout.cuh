@@ -102,7 +102,9 @@ template <class Config> struct Specialized {
   /// read scales or codes, so that every reader is known to be done.
   static constexpr bool kAllRelease = kStagesScales || takesSlabs<Mma>;
   static constexpr int kReleases =
-      Schedule::kConsumerWarps * (kAllRelease ? 32 : 1);
+      sumsInTensorMemory<Mma> && !Mma::kPromoted
+          ? kGroups
+          : Schedule::kConsumerWarps * (kAllRelease ? 32 : 1);
   /// Whether this thread of a warpgroup does.
   static __device__ __forceinline__ bool releases(int thread) {
     return kAllRelease || thread % 32 == 0;
@@ -110,7 +112,8 @@ template <class Config> struct Specialized {
   /// Two warpgroups that scale and add partial sums take turns, so that the
   /// one multiplies while the other adds: named barriers kTurn and kTurn + 1,
   /// behind those of the epilogue.
-  static constexpr bool kTakeTurns = kStagesScales && kGroups == 2;
+  static constexpr bool kTakeTurns =
+      kStagesScales && kGroups == 2 && !sumsInTensorMemory<Mma>;
   static constexpr int kTurn = 5;
   /// Whether this matmul runs beside another: then a slot says more.
   static constexpr bool kBeside = Config::kCounts || Config::kAwaited > 0;
@@ -128,9 +131,26 @@ template <class Config> struct Specialized {
       return kFirstScales ? Schedule::kTileM * 4 : 0;
   }
   static constexpr int kScaleBytes = scaleBytes();
+  static constexpr int columnsOfSums() {
+    int columns = 32;
+    if constexpr (sumsInTensorMemory<Mma>)
+      while (columns <
+             kGroups * Mma::template Worker<Schedule::kTileM>::kSumColumns)
+        columns *= 2;
+    return columns;
+  }
   static constexpr int kScaleRows = ceilDiv(Schedule::kTileM, kProducers);
   static constexpr int kBarriers = kScales + Schedule::kStages * kScaleBytes;
-  static constexpr int kBytes = kBarriers + (2 * Schedule::kStages + 4) * 8;
+  /// Sums in tensor memory take columns of the CTA, whose address lies in
+  /// kSumsAddress, and barriers: one of each warpgroup at which the multiplies
+  /// of a tile end, or one a stage where sums are promoted.
+  static constexpr int kSumColumns = columnsOfSums();
+  static constexpr int kMultiplied =
+      kBarriers + (2 * Schedule::kStages + 4) * 8;
+  static constexpr int kEnds = Mma::kPromoted ? Schedule::kStages : 1;
+  static constexpr int kSumsAddress = kMultiplied + kGroups * kEnds * 8;
+  static constexpr int kBytes =
+      sumsInTensorMemory<Mma> ? kSumsAddress + 8 : kMultiplied;
 
   static_assert(Schedule::kTileK * int(sizeof(Input)) == kRowBytes,
                 "kTileK must be 128 bytes of the operands");
@@ -156,6 +176,11 @@ template <class Config> struct Specialized {
                     (takesSlabs<Mma> && !Mma::kPromoted ? 160 : 128) * 128,
                 "a thread has room for 128 sums, or 160 where nothing else is "
                 "summed");
+  static_assert(!sumsInTensorMemory<Mma> ||
+                    (kSumColumns * Schedule::kCtasPerSm <= 512 && kSplit == 1 &&
+                     kInTurn == 1),
+                "the CTAs of a multiprocessor share 512 columns of tensor "
+                "memory");
   static_assert(Mma::kPromoted || !kStagesScales,
                 "scales of groups along k multiply promoted sums");
   static_assert(!(kTokensAreColumns && quantizesGroups<Config>) ||
@@ -195,6 +220,13 @@ struct Barriers : RingBarriers<Config::Schedule::kStages> {
   __device__ __forceinline__ unsigned slotEmpty(int slot) const {
     return this->base + unsigned(2 * kStages + 2 + slot) * 8;
   }
+  /// The barrier at which the multiplies of a warpgroup's tile end, or those of
+  /// a stage (see Specialized::kEnds).
+  __device__ __forceinline__ unsigned multiplied(int group, int stage) const {
+    return this->base + unsigned(2 * kStages + 4 +
+                                 group * Specialized<Config>::kEnds + stage) *
+                            8;
+  }
   /// By one thread, before all others pass a __syncthreads().
   __device__ __forceinline__ void initialize() const {
     using S = Specialized<Config>;
@@ -208,6 +240,10 @@ struct Barriers : RingBarriers<Config::Schedule::kStages> {
       ptx::initializeBarrier(slotFull(slot), 1);
       ptx::initializeBarrier(slotEmpty(slot), Config::kThreads / 32);
     }
+    if constexpr (sumsInTensorMemory<typename Config::Mma>)
+#pragma unroll
+      for (int i = 0; i < S::kGroups * S::kEnds; ++i)
+        ptx::initializeBarrier(multiplied(0, i), 1);
     ptx::publishBarriers();
   }
 };

@@ -1,0 +1,123 @@
+//===- ptx_tcgen05.cuh - tensor cores with sums in tensor memory -*- C++
+//-*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// tcgen05 of sm_100 and its family, by one CTA. One thread issues a multiply of
+// two operands in shared memory. The sums are in tensor memory: 128 lanes, the
+// rows of the first operand, by 512 columns of 32 bits. An address has the lane
+// in its upper and the column in its lower half. Layouts and descriptors: PTX
+// ISA 9.0, "TensorCore 5th Generation Family Instructions".
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/types.cuh"
+
+namespace moe::ptx {
+
+/// Allots kColumns columns to the CTA, a power of two from 32 on, and writes
+/// their address to shared memory. Waits while other CTAs have them. Called by
+/// a whole warp.
+template <int kColumns>
+__device__ __forceinline__ void allotTensorMemory(unsigned to) {
+  asm volatile(
+      "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;\n\t"
+      "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" ::"r"(to),
+      "n"(kColumns)
+      : "memory");
+}
+
+/// Gives the columns back. By the warp that allotted them.
+template <int kColumns>
+__device__ __forceinline__ void giveBackTensorMemory(unsigned address) {
+  asm volatile(
+      "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(address),
+      "n"(kColumns)
+      : "memory");
+}
+
+/// Orders this thread's tcgen05 instructions before what a barrier between
+/// threads orders, and those behind it after that.
+__device__ __forceinline__ void fenceBeforeBarrier() {
+  asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
+}
+__device__ __forceinline__ void fenceAfterBarrier() {
+  asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
+}
+
+/// Arrives at a barrier when all multiplies that this thread issued have ended.
+__device__ __forceinline__ void arriveAfterMultiplies(unsigned barrier) {
+  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::"
+               "cluster.b64 [%0];" ::"r"(barrier)
+               : "memory");
+}
+
+/// The descriptor of rows of 128 bytes along k at a shared address that 1024
+/// divides, chunks exclusive-ored with row % 8; 8 rows are 1024 bytes. Along k
+/// it is advanced by alongK (ptx_wgmma.cuh).
+__device__ __forceinline__ unsigned long long
+tensorDescriptor(unsigned address) {
+  return (unsigned long long)((address & 0x3ffff) >> 4) | 1ull << 16 |
+         64ull << 32 | 1ull << 46 | 2ull << 61;
+}
+
+/// The word that says what is multiplied: 128 rows by so many columns, a
+/// multiple of 16 up to 256, both along k, with f32 sums.
+template <class Element>
+__device__ __forceinline__ unsigned instructionDescriptor(int columns) {
+  static_assert(kSame<Element, bf16> || kSame<Element, f16> ||
+                    kSame<Element, e4m3>,
+                "tcgen05 multiplies bf16, f16 or e4m3");
+  // f16 among operands of 16 bits and e4m3 among those of 8 bits are 0.
+  constexpr unsigned kType = kSame<Element, bf16> ? 1 : 0;
+  constexpr unsigned kFloatSums = 1u << 4, kRows = (128 / 16) << 24;
+  return kFloatSums | kType << 7 | kType << 10 | unsigned(columns / 8) << 17 |
+         kRows;
+}
+
+/// Begins to multiply 32 bytes of k. adds: to the sums that are there. By one
+/// thread.
+template <class Element>
+__device__ __forceinline__ void
+multiplyTensor(unsigned sums, unsigned long long rows,
+               unsigned long long columns, unsigned instruction, bool adds) {
+  if constexpr (sizeof(Element) == 1)
+    asm volatile(
+        "{.reg .pred adds;\n\t"
+        "setp.ne.u32 adds, %4, 0;\n\t"
+        "tcgen05.mma.cta_group::1.kind::f8f6f4 [%0], %1, %2, %3, adds;}" ::"r"(
+            sums),
+        "l"(rows), "l"(columns), "r"(instruction), "r"(unsigned(adds))
+        : "memory");
+  else
+    asm volatile(
+        "{.reg .pred adds;\n\t"
+        "setp.ne.u32 adds, %4, 0;\n\t"
+        "tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, adds;}" ::"r"(
+            sums),
+        "l"(rows), "l"(columns), "r"(instruction), "r"(unsigned(adds))
+        : "memory");
+}
+
+/// Reads 16 lanes by 16 columns from an address on, as the sums of a product
+/// of 16 rows by 16 columns lie in a warp: register 4 j + q has row lane / 4 +
+/// 8 (q / 2) and column 8 j + lane % 4 * 2 + q % 2. They are there after
+/// waitForSums.
+__device__ __forceinline__ void loadSums(float *to, unsigned address) {
+  asm volatile("tcgen05.ld.sync.aligned.16x256b.x2.b32 {%0, %1, %2, %3, %4, "
+               "%5, %6, %7}, [%8];"
+               : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]),
+                 "=f"(to[4]), "=f"(to[5]), "=f"(to[6]), "=f"(to[7])
+               : "r"(address)
+               : "memory");
+}
+__device__ __forceinline__ void waitForSums() {
+  asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+}
+
+} // namespace moe::ptx
