@@ -240,7 +240,7 @@ static Result<void> checkNames(mlir::ModuleOp module,
     return invalid("the module holds no moe.layer");
   if (options.archs.empty() && !hasProgram)
     return invalid(
-        "no arch is given; expected one, sm_90a say (`moec list archs`)");
+        "no arch is given; expected one, such as sm_90a (`moec list archs`)");
   return {};
 }
 

@@ -122,10 +122,26 @@ static std::optional<int> numberOf(std::string_view arch) {
   return code == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-static Error unknownArch(const std::string &word) {
+/// The archs of a generation of GPUs; {} if `word` names none.
+static std::vector<std::string_view> archsOfGeneration(std::string_view word) {
+  struct Generation {
+    std::string_view name;
+    std::vector<std::string_view> archs;
+  };
+  static const Generation kGenerations[] = {
+      {"turing", {"sm_75"}},  {"ampere", {"sm_80", "sm_86"}},
+      {"ada", {"sm_89"}},     {"lovelace", {"sm_89"}},
+      {"hopper", {"sm_90a"}}, {"blackwell", {"sm_100a", "sm_103a", "sm_120a"}}};
+  for (const Generation &each : kGenerations)
+    if (each.name == word)
+      return each.archs;
+  return {};
+}
+
+Error compiler::unknownArch(const std::string &word) {
   constexpr std::string_view kAll =
-      "`moec list archs` has all; a GPU (`moec list gpus`) or native may stand "
-      "for its arch";
+      "`moec list archs` has all; an NVIDIA GPU (`moec list gpus`) or native "
+      "may stand for its arch";
   std::vector<std::string_view> names =
       catalog::nameList(catalog::kArchitectures);
   const std::string spelled = spelledAsArch(word);
@@ -136,7 +152,7 @@ static Error unknownArch(const std::string &word) {
                  "arch '{}' is too old: {} is the oldest that moec compiles "
                  "for; `moec list archs` has all",
                  word, oldest.name);
-  std::vector<std::string_view> meant;
+  std::vector<std::string_view> meant = archsOfGeneration(lowerOf(word));
   for (std::string_view name : names)
     if (!spelled.empty() && name.starts_with(spelled) &&
         name.size() <= spelled.size() + 1)
@@ -156,8 +172,8 @@ static Error unknownArch(const std::string &word) {
   }
   if (near.empty())
     return Error(ErrorCode::InvalidArgument,
-                 "unknown arch '{}'; known archs: {}; a GPU (`moec list "
-                 "gpus`) or native may stand for its arch",
+                 "unknown arch '{}'; known archs: {}; an NVIDIA GPU (`moec "
+                 "list gpus`) or native may stand for its arch",
                  word, fmt::join(names, ", "));
   return Error(ErrorCode::InvalidArgument, "unknown arch '{}'; {}{}", word,
                near, kAll);
@@ -199,7 +215,7 @@ Result<void> compiler::resolveTargets(CompileOptions &options) {
       if (!device)
         return Error(device.error().code,
                      "arch native: expected a GPU here, got none ({}); name "
-                     "an arch or a GPU, sm_90a or h100 say",
+                     "an arch or a GPU, such as sm_90a or h100",
                      device.error().message);
       const Architecture *best =
           bestArchOf(static_cast<int>(device->computeMajor),
@@ -217,9 +233,9 @@ Result<void> compiler::resolveTargets(CompileOptions &options) {
       arch = gpu->arch;
       if (!options.gpu.empty() && !asksGpu && options.gpu != gpu->name)
         return invalidArgument(
-            "archs '{}' name GPUs, of which schedules assume one; expected "
-            "archs (that of {} is {}) and one GPU beside them (--gpu)",
-            joinWords(options.archs), word, arch);
+            "archs '{}' name GPUs {} and {}, but schedules assume one GPU; "
+            "name the arch of {}, {}, or one GPU by --gpu",
+            joinWords(options.archs), options.gpu, gpu->name, gpu->name, arch);
       if (!asksGpu)
         options.gpu = gpu->name;
     }

@@ -33,6 +33,9 @@ Result<void> resolveTargets(CompileOptions &options);
 /// if none runs on it.
 const catalog::Architecture *bestArchOf(int major, int minor);
 
+/// Returns the error for a word that names neither an arch nor a GPU.
+Error unknownArch(const std::string &word);
+
 /// Returns the GPU that a user's word names: a row's name, the beginning of
 /// one ("h200"), or a driver's name for the device. Of several rows that begin
 /// so it is the one that their arch assumes. Returns null for another word.

@@ -22,6 +22,7 @@
 
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/ToolOutputFile.h"
 
 using namespace moec;
@@ -51,18 +52,20 @@ static int runMain(int argc, char **argv) {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   llvm::InitLLVM init(argc, argv);
+  // "moec opt" when moec starts it.
+  const std::string program = llvm::sys::path::filename(argv[0]).str();
   const auto [input, output] = mlir::registerAndParseCLIOptions(
       argc, argv, "moec-opt: the passes of moec by their names\n", registry);
   const auto config = mlir::MlirOptMainConfig::createFromCLOptions();
   Result<std::string> text = read(input, config.inputSplitMarker());
   if (!text) {
-    llvm::errs() << "moec-opt: " << text.error().message << '\n';
+    llvm::errs() << program << ": " << text.error().message << '\n';
     return EXIT_FAILURE;
   }
   std::string problem;
   auto file = mlir::openOutputFile(output, &problem);
   if (!file) {
-    llvm::errs() << "moec-opt: " << problem << '\n';
+    llvm::errs() << program << ": " << problem << '\n';
     return EXIT_FAILURE;
   }
   const auto done = mlir::MlirOptMain(

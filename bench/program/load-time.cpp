@@ -368,7 +368,7 @@ static int runMain(int argc, char **argv) {
   app.add_option("--rounds", options.rounds, "fresh processes of each kind")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_flag("--json", options.json, "for programs");
+  app.add_flag("--json", options.json, "print JSON");
   app.add_option("--cache", options.cache, "of a child")->group("");
   app.add_option("--started", options.started)->group("");
   app.add_flag("--child", options.child, "")->group("");

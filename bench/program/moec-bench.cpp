@@ -451,13 +451,13 @@ static int runMain(int argc, char **argv) {
                  "TFLOP/s of the floor, 16-bit operands");
   app.add_option("--fp8-tflops", options.rates.fp8Rate,
                  "TFLOP/s of the floor, 8-bit operands");
-  app.add_flag("--json", options.json, "for programs");
+  app.add_flag("--json", options.json, "print JSON");
   if (const std::optional<int> ended = parseCommandLine(app, argc, argv))
     return *ended;
   options.host = device == "host";
   Result<RoutingPattern> routing = RoutingPattern::parse(options.routing);
   if (!routing) {
-    fmt::print(stderr, "moec-bench: {}\n", routing.error().message);
+    fmt::print(stderr, "moec-bench: --routing: {}\n", routing.error().message);
     return 2;
   }
   options.work.routing.pattern = *routing;

@@ -7,11 +7,11 @@
 
 #include "compiler/command/Commands.h"
 
+#include "compiler/TargetNames.h"
 #include "dialect/catalog/Architectures.h"
 #include "runtime/jit/CacheEntries.h"
 #include "runtime/support/Bytes.h"
 #include "runtime/support/Env.h"
-#include "runtime/support/Words.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -159,16 +159,21 @@ std::vector<std::string> moec::compiler::cacheActions() {
 Result<void> moec::compiler::runCache(const CacheCommand &command) {
   const std::string folder =
       command.folder.empty() ? TRY(envCacheFolder()) : command.folder;
-  std::vector<CacheEntry> entries = TRY(runtime::listCache(folder));
-  if (!command.arch.empty() &&
-      !catalog::find(catalog::kArchitectures, command.arch))
-    return invalidArgument(
-        "--arch: {}", unknownWord("arch", command.arch,
-                                  catalog::nameList(catalog::kArchitectures)));
-  if (!command.arch.empty())
-    std::erase_if(entries, [&](const CacheEntry &entry) {
-      return entry.arch != command.arch;
-    });
+  auto listed = runtime::listCache(folder);
+  if (!listed)
+    return Error(listed.error().code,
+                 "{}; expected the kernel cache, which --cache-dir or "
+                 "MOEC_CACHE_DIR names",
+                 listed.error().message);
+  std::vector<CacheEntry> &entries = *listed;
+  if (!command.arch.empty()) {
+    const catalog::Gpu *gpu = findGpuByWord(command.arch);
+    const std::string arch = gpu ? std::string(gpu->arch) : command.arch;
+    if (!catalog::find(catalog::kArchitectures, arch))
+      return invalidArgument("--arch: {}", unknownArch(arch).message);
+    std::erase_if(entries,
+                  [&](const CacheEntry &entry) { return entry.arch != arch; });
+  }
   if (command.action == "clear" || command.action == "trim")
     return remove(command, folder, entries, command.action == "clear");
   if (command.json) {

@@ -48,8 +48,8 @@ void addLayerOptions(CLI::App &command, std::string &input,
   command
       .add_option(
           "--arch", compile.archs,
-          "what to compile for, sm_80,sm_90a say (moec list archs); a GPU "
-          "stands for its arch (h100), native for the GPU's here")
+          "what to compile for, such as sm_80,sm_90a (moec list archs); a GPU "
+          "stands for its arch (h100), native for that of the GPU here")
       ->delimiter(',');
   command.add_option("--gpu", compile.gpu,
                      "the GPU that ranges and schedules assume (moec list "
@@ -73,10 +73,10 @@ void addLayerOptions(CLI::App &command, std::string &input,
       ->check(countFrom(1))
       ->each([&compile](const std::string &) { compile.asksMaxTokens = true; });
   command.add_option("--backend", compile.backend,
-                     "forces a backend (moec list backends); wins over "
+                     "force a backend (moec list backends); wins over "
                      "MOEC_BACKEND");
   command.add_option("--engine", compile.engine,
-                     "forces an engine (moec list engines); wins over "
+                     "force an engine (moec list engines); wins over "
                      "MOEC_ENGINE");
   command
       .add_option("--exclude", compile.exclude,
@@ -98,11 +98,11 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
                      "a file of measured schedules, before those built in");
   command.add_flag_callback(
       "--no-tuned-store", [&compile] { compile.tunedStore = false; },
-      "leaves the schedules alone that moec tune has stored for this user");
+      "ignore the schedules that moec tune has stored for this user");
   command.add_flag("--mlir-print-ir-after-all", compile.printIrAfterAll,
-                   "prints the IR behind each pass to standard error");
+                   "print the IR after each pass to standard error");
   command.add_flag("--mlir-timing", compile.timePasses,
-                   "prints the time of each pass to standard error");
+                   "print the time of each pass to standard error");
   command.add_option("--mlir-pass-pipeline-crash-reproducer",
                      compile.crashReproducer,
                      "a file for a pass that fails; moec-opt --run-reproducer "
@@ -112,8 +112,8 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
   // Each line has an input.
   command
       .add_option("--cases", options.cases,
-                  "each line of this file is a case with its words behind "
-                  "these, all in one process; standard output gets a JSON "
+                  "a file of cases, one a line, whose words follow these; "
+                  "all run in one process, and standard output gets a JSON "
                   "object for each")
       ->each([input = command.get_option("INPUT")](const std::string &) {
         input->required(false);
@@ -121,11 +121,11 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
 }
 
 /// A check for numbers above 0.
-auto numberUpTo(double most) {
-  return [most](const std::string &text) -> std::string {
+auto numberUpTo(double most, const char *unit) {
+  return [most, unit](const std::string &text) -> std::string {
     if (checkPositive(text).empty() && std::stod(text) <= most)
       return "";
-    return fmt::format("expected a number above 0 and up to {}, got {}", most,
+    return fmt::format("expected {} above 0 and up to {}, got '{}'", unit, most,
                        text);
   };
 }
@@ -139,46 +139,50 @@ void addTuneOptions(CLI::App &command, TuneOptions &options) {
       "a .mlir file or a package, told apart by content");
   command
       .add_option("--tokens", options.tokens,
-                  "token counts to measure with, 1,32,512 say")
+                  "token counts to measure with, such as 1,32,512")
       ->delimiter(',')
       ->required()
       ->check(countFrom(1));
   command
       .add_option("--budget", options.budget,
-                  "seconds of the whole, compiling with it; 60s, say")
+                  "total time [s], compilation included, such as 60s")
       ->capture_default_str()
       ->transform([](std::string text) {
         if (text.ends_with('s'))
           text.pop_back();
         return text;
       })
-      ->check(numberUpTo(kMostBudget));
+      ->check(numberUpTo(kMostBudget, "seconds"));
   command.add_flag("--exhaustive", options.exhaustive,
-                   "all candidates of all sizes of tiles; the log has each "
-                   "measurement");
+                   "measure all candidates of all tile sizes");
   command
-      .add_option("--random", options.random,
-                  "so many legal schedules of each matmul drawn beside them")
+      .add_option(
+          "--random", options.random,
+          "number of random legal schedules to measure for each matmul, "
+          "in addition to the candidates")
       ->check(countFrom(0, kMostRandom));
-  command.add_option("--seed", options.seed, "of what is drawn, and of inputs")
+  command
+      .add_option("--seed", options.seed,
+                  "seed of random schedules and of inputs")
       ->capture_default_str()
       ->check(countFrom(0, INT64_MAX));
   command
       .add_option("--device", options.device,
-                  "where to measure: cuda, or host, whose times say nothing of "
-                  "a GPU")
+                  "where to measure: cuda, or host, whose times say nothing "
+                  "about a GPU")
       ->capture_default_str()
       ->check(oneOf({"cuda", "host"}));
   command
       .add_option("--deadline", options.deadline,
-                  "seconds after which a measurement hangs")
+                  "time after which a measurement counts as hanging [s]")
       ->capture_default_str()
-      ->check(numberUpTo(kMostDeadline));
+      ->check(numberUpTo(kMostDeadline, "seconds"));
   command
       .add_option("--min-gain", options.minGain,
-                  "percent that rows must gain over the compiler's choice")
+                  "minimum speedup over the compiler's choice that a row must "
+                  "show [%]")
       ->capture_default_str()
-      ->check(numberUpTo(kMostGain));
+      ->check(numberUpTo(kMostGain, "percent"));
   command
       .add_option("--sample", options.sample,
                   "tokens of each measurement that are compared with the "
@@ -264,21 +268,21 @@ void CommandLine::addCompile() {
       ->check(oneOf(emitNames()));
   compile->add_flag("--no-cubin", noCubin,
                     "leave compiling of the kernels to the load");
-  compile->add_flag("--json", options.json, "for programs");
+  compile->add_flag("--json", options.json, "print JSON");
 }
 
 void CommandLine::addExplain() {
   explain = app.add_subcommand("explain", "says what would be chosen, and why");
   addInputOptions(*explain, options);
-  CLI::Option *json = explain->add_flag("--json", options.json, "for programs");
+  CLI::Option *json = explain->add_flag("--json", options.json, "print JSON");
   explain
       ->add_flag("--brief", options.brief,
-                 "the choice, sizes and predicted times, without refused "
+                 "print the choice, sizes and predicted times, without refused "
                  "candidates and kernels")
       ->excludes(json);
   explain
       ->add_option("--tokens", options.explain.tokens,
-                   "token counts to predict times for, 1,64,512 say")
+                   "token counts to predict times for, such as 1,64,512")
       ->delimiter(',')
       ->check(countFrom(1));
   explain
@@ -318,7 +322,7 @@ void CommandLine::addList() {
           "TABLE", table,
           fmt::format("{}; all if absent", fmt::join(listTables(), ", ")))
       ->check(oneOf(listTables()));
-  list->add_flag("--json", asJson, "for programs");
+  list->add_flag("--json", asJson, "print JSON");
 }
 
 /// "30d" or "12h", or a number of days.
@@ -350,19 +354,26 @@ void CommandLine::addCache() {
           [this](const std::string &text) {
             caching.maxBytes = *parseBytes(text);
           },
-          "trim to this size, 2G say; MOEC_CACHE_SIZE keeps one")
+          "trim to this size, such as 2G; MOEC_CACHE_SIZE keeps one")
       ->check([](const std::string &text) -> std::string {
         const auto bytes = parseBytes(text);
         return bytes ? "" : bytes.error().message;
       });
   cache
       ->add_option("--older-than", caching.olderThanDays,
-                   "remove what was not used for this time, 30d or 12h say")
+                   "remove what was not used for this time, such as 30d or "
+                   "12h")
       ->transform(daysOf)
-      ->check(checkPositive);
+      ->check([](const std::string &text) {
+        return checkPositive(text).empty()
+                   ? ""
+                   : fmt::format("expected a time above 0, such as 30d or "
+                                 "12h, got '{}'",
+                                 text);
+      });
   cache->add_flag("--dry-run", caching.dryRun,
                   "say what would be removed, and remove nothing");
-  cache->add_flag("--json", caching.json, "for programs");
+  cache->add_flag("--json", caching.json, "print JSON");
 }
 
 void CommandLine::addOthers() {
@@ -372,7 +383,7 @@ void CommandLine::addOthers() {
   doctor = app.add_subcommand("doctor", "says what this machine can do, and "
                                         "what to install");
   doctor->add_flag("--compile", compiles, "also compile a small layer");
-  doctor->add_flag("--json", asJson, "for programs");
+  doctor->add_flag("--json", asJson, "print JSON");
   completion = app.add_subcommand(
       "completion", "prints a script by which a shell completes words: eval "
                     "\"$(moec completion bash)\"");

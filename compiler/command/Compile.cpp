@@ -215,8 +215,8 @@ Result<void> moec::compiler::runCompile(const CommandOptions &asked,
   const Clock::time_point start = Clock::now();
   CommandOptions options = asked;
   if (options.json && options.emit != Phase::Package)
-    return invalidArgument("--json is of a package: expected no --emit={} "
-                           "next to it",
+    return invalidArgument("--json describes a written package: expected no "
+                           "--emit={} with it",
                            options.emitsLayerJson ? "layer-json"
                                                   : phaseName(options.emit));
   TRY(resolveTargets(options.compile));

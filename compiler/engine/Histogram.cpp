@@ -54,11 +54,16 @@ static Result<std::vector<double>> readCounts(const std::string &path) {
 Result<Histogram> Histogram::parse(std::string_view text) {
   Histogram histogram;
   histogram.said = text;
-  if (!RoutingPattern::isPattern(text) && fileExists(histogram.said))
+  if (!RoutingPattern::isPattern(text) && fileExists(histogram.said)) {
     histogram.counts = TRY(readCounts(histogram.said));
-  else
-    histogram.pattern = TRY(RoutingPattern::parse(
-        text, ", or a JSON file {\"rows\": [...]} that exists"));
+    return histogram;
+  }
+  auto pattern = RoutingPattern::parse(
+      text, ", or a JSON file {\"rows\": [...]} that exists");
+  if (!pattern)
+    return Error(pattern.error().code, "--histogram: {}",
+                 pattern.error().message);
+  histogram.pattern = *pattern;
   return histogram;
 }
 

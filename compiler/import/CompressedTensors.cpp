@@ -119,7 +119,7 @@ void readStrategy(JsonReader &part, bool isWeight, Args &args) {
     std::tie(args.rows, args.columns) = *shape;
   else
     part.expected("block_structure",
-                  "rows and columns that share a scale, [128, 128] say");
+                  "rows and columns that share a scale, such as [128, 128]");
 }
 
 /// Reads the type of stored scales; the format says it without scale_dtype.

@@ -9,11 +9,13 @@
 
 #include "compiler/import/Vocabulary.h"
 #include "dialect/catalog/Catalog.h"
+#include "runtime/support/Words.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -64,6 +66,11 @@ bool speaksOfExperts(const json &object, bool isOuter = true) {
   return false;
 }
 
+/// "Qwen3Moe" of "Qwen3MoeForCausalLM".
+std::string_view stemOf(std::string_view name) {
+  return name.substr(0, name.rfind("For"));
+}
+
 /// Why a name is none of the known ones, and what to do.
 void refuseUnknownModel(JsonReader &config, std::string_view key,
                         const json &name, std::string_view kind,
@@ -74,15 +81,19 @@ void refuseUnknownModel(JsonReader &config, std::string_view key,
                          "this config speaks of experts; {}",
                          describeJson(name), kDescribeDirectly);
   const std::vector<std::string_view> known = namesOf(column);
-  const std::string_view near =
-      nearestOf(name.get_ref<const std::string &>(), known);
-  config.refuse(
-      key,
-      "unknown {} {}{}; --as=FAMILY reads a config whose keys are those of a "
-      "known family (`moec list families`); {}",
-      kind, describeJson(name),
-      near.empty() ? "" : fmt::format(" (did you mean {}?)", near),
-      kDescribeDirectly);
+  const auto &word = name.get_ref<const std::string &>();
+  std::string_view near = nearestOf(word, known);
+  // Names that end in "ForCausalLM" are near to each other.
+  if (stemOf(near) != stemOf(word) &&
+      nearestOf(stemOf(word), std::array{stemOf(near)}).empty())
+    near = {};
+  config.refuse(key,
+                "unknown {} \"{}\"{}; --as=FAMILY reads a config whose keys "
+                "are those of a "
+                "known family (`moec list families`); {}",
+                kind, shortText(word),
+                near.empty() ? "" : fmt::format(" (did you mean {}?)", near),
+                kDescribeDirectly);
 }
 
 /// The row that --as names.

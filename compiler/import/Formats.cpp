@@ -8,7 +8,9 @@
 #include "compiler/import/Formats.h"
 
 #include "runtime/support/JsonReader.h"
+#include "runtime/support/Words.h"
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 using namespace moec;
@@ -34,9 +36,16 @@ moec::compiler::readDescription(std::string_view text, std::string_view name,
     return readLayerJson(object, name, options);
   if (object.contains("architectures") || object.contains("model_type"))
     return readHuggingFace(object, name, options);
+  std::vector<std::string_view> keys;
+  for (auto it = object.begin(); it != object.end(); ++it)
+    keys.push_back(it.key());
+  std::string near;
+  for (std::string_view key : {"moec_layer", "architectures", "model_type"})
+    if (const std::string_view stray = nearestOf(key, keys); !stray.empty())
+      near = fmt::format("; did you mean \"{}\" by \"{}\"?", key, stray);
   return refused("{}: expected an object with \"moec_layer\" (a layer JSON, "
                  "docs/reference/layer-json.md) or with \"architectures\" or "
                  "\"model_type\" (a Hugging Face config.json), got one with "
-                 "none of these keys",
-                 name);
+                 "none of these keys{}",
+                 name, near);
 }

@@ -21,6 +21,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
@@ -44,6 +46,22 @@ Result<void> refuseLayerOptions(std::string_view name,
       given);
 }
 
+/// What a text is that is neither JSON nor IR.
+std::string_view kindOf(std::string_view text) {
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
+    return "a text in UTF-16; save it as UTF-8";
+  return text.find('\0') != std::string_view::npos ? "a binary file"
+                                                   : "a text that is neither";
+}
+
+bool isWeights(std::string_view name) {
+  constexpr std::string_view kEndings[] = {".safetensors", ".gguf", ".bin",
+                                           ".pt", ".pth"};
+  return std::ranges::any_of(kEndings, [&](std::string_view ending) {
+    return name.ends_with(ending);
+  });
+}
+
 Result<OwningOpRef<ModuleOp>> parseModule(std::string_view text,
                                           std::string_view name,
                                           MLIRContext &context) {
@@ -54,11 +72,11 @@ Result<OwningOpRef<ModuleOp>> parseModule(std::string_view text,
   // MLIR's message about a text of another kind does not help.
   if (!looksLikeIr(text))
     return refused("{}: expected JSON (a config.json or a layer JSON) or a "
-                   ".mlir file with a moe.layer, got a text that is neither{}",
-                   name,
-                   name.ends_with(".safetensors")
-                       ? "; weights are no input: moec run --weights reads them"
-                       : "");
+                   ".mlir file with a moe.layer, got {}{}",
+                   name, kindOf(text),
+                   isWeights(name) ? "; weights are no input: moec run "
+                                     "--weights reads those of safetensors"
+                                   : "");
   TRY(checkIrText(text, name));
   std::string problem;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {

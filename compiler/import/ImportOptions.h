@@ -55,23 +55,24 @@ void forEachImportOption(Options &options, See see) {
   see("sp", options.sp,
       "ranks that split a sequence's tokens: 1, or those of tp");
   see("placement", options.placement,
-      "of experts on ranks: linear or round_robin");
+      "placement of experts on ranks: linear or round_robin");
   see("all-to-all", options.allToAll,
       "the transport between ranks with tokens of their own; with "
       "gather_scatter or one_sided the package moves tokens and sums itself");
   see("rank", options.rank,
       "the rank to compile for, (dp_rank * pcp + pcp_rank) * tp + tp_rank");
   see("all-ranks", options.allRanks,
-      "one package for all ranks (dp * pcp * tp); a load names its rank");
+      "compile one package for all ranks (dp * pcp * tp); a load names its "
+      "rank");
   see("no-shared-experts", options.noSharedExperts,
-      "the caller computes the model's shared experts");
+      "leave out the model's shared experts, which the caller computes");
   see("part", options.part,
-      "a part of the layer alone: route (ids and weights), quantize (codes and "
+      "only a part of the layer: route (ids and weights), quantize (codes and "
       "scales of x) or finalize (the weighted sum of the experts' outputs)");
   see("layer", options.layer,
       "the layer of the model; its first with experts if absent");
   see("as", options.as,
-      "reads a config.json as one of this family, by its model type or "
+      "read a config.json as one of this family, by its model type or "
       "architecture, whatever the file calls itself");
   see("ignore-field", options.ignoreFields,
       "a key of config.json without influence on the layer");

@@ -256,9 +256,10 @@ void readFp8(JsonReader &quant, ExpertQuantization &result) {
       readWord(quant, "scale_fmt", "float ue8m0", "float") == "ue8m0";
   // Transformers takes an absent one as 128 x 128, vLLM as one scale a weight.
   if (!quant.value().contains("weight_block_size"))
-    quant.expected("weight_block_size",
-                   "rows and columns that share a scale, [128, 128] say, or "
-                   "null for one scale a weight");
+    quant.expected(
+        "weight_block_size",
+        "rows and columns that share a scale, such as [128, 128], or "
+        "null for one scale a weight");
   const auto block = readBlockShape(quant, "weight_block_size");
   if (readWord(quant, "expert_dtype", "fp8 fp4", "fp8") == "fp4") {
     result.quant.scheme = readExpertType(quant, "expert_dtype");

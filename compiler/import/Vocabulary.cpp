@@ -103,8 +103,8 @@ Result<void> applyParallel(ParallelDescription &parallel,
   if (options.rank) {
     const int64_t ranks = parallel.ranks();
     if (ranks == 1 && *options.rank != 0)
-      return refused("--rank={}: expected 0 of a layer on one rank; accepted: "
-                     "--tp, --pcp or --dp for more ranks",
+      return refused("--rank={}: expected 0, since the layer has one rank; "
+                     "accepted: --tp, --pcp or --dp for more ranks",
                      *options.rank);
     if (*options.rank < 0 || *options.rank >= ranks)
       return refused("--rank={}: expected an integer from 0 to {} ({} ranks: "
@@ -144,6 +144,17 @@ std::string moec::compiler::readFloatType(JsonReader &reader,
   return "bf16";
 }
 
+/// What lists the names that a key takes.
+static std::string_view whereListed(std::string_view key) {
+  if (key == "activation")
+    return "`moec list activations`";
+  if (key == "routing_method")
+    return "`moec list routing`";
+  if (key == "quant_config" || key == "scheme")
+    return "`moec list schemes`";
+  return "docs/reference/layer-json.md";
+}
+
 std::string moec::compiler::readName(JsonReader &reader, std::string_view key,
                                      std::span<const std::string_view> names,
                                      std::string_view otherwise) {
@@ -155,23 +166,25 @@ std::string moec::compiler::readName(JsonReader &reader, std::string_view key,
     if (std::ranges::find(names, name) != names.end())
       return name;
   }
-  // Schemes that begin with the word come first: "fp8" is none, but six begin
-  // so.
   const std::string word = field->is_string() ? field->get<std::string>() : "";
-  std::vector<std::string_view> sorted(names.begin(), names.end());
-  std::ranges::stable_partition(sorted, [&](std::string_view name) {
-    return !word.empty() && name.starts_with(word);
-  });
   // Names of papers and other programs.
   constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
       {"swiglu", "silu"}, {"geglu", "gelu"}};
-  std::string_view meant = nearestOf(word, names);
+  std::vector<std::string_view> meant = meantBy(word, names);
   for (const auto &[synonym, name] : kSynonyms)
     if (word == synonym && std::ranges::find(names, name) != names.end())
-      meant = name;
-  reader.expected(key, meant.empty() ? listOf(sorted)
-                                     : fmt::format("{} (did you mean \"{}\"?)",
-                                                   listOf(sorted), meant));
+      meant = {name};
+  // A long list would hide what was meant.
+  constexpr size_t kMostShown = 8;
+  if (meant.empty())
+    reader.expected(key, listOf(names));
+  else if (names.size() <= kMostShown)
+    reader.expected(key, fmt::format("{} (did you mean {}?)", listOf(names),
+                                     listOf(meant)));
+  else
+    reader.expected(key, fmt::format("a known name (did you mean {}? {} has "
+                                     "all)",
+                                     listOf(meant), whereListed(key)));
   return std::string(otherwise);
 }
 
@@ -279,8 +292,9 @@ static Result<void> applyOptions(LayerDescription &layer,
     const auto *row = catalog::find(catalog::kSchemes, *options.scheme);
     const std::string meant = didYouMean(*options.scheme, schemeNames());
     if (!row && !meant.empty())
-      return refused("--scheme={}: {}`moec list schemes` has all",
-                     *options.scheme, meant);
+      return refused(
+          "--scheme={}: unknown scheme; {}`moec list schemes` has all",
+          *options.scheme, meant);
     if (!row)
       return refused("--scheme={}: expected one of {}", *options.scheme,
                      catalog::names(catalog::kSchemes));
@@ -297,7 +311,8 @@ static Result<void> applyOptions(LayerDescription &layer,
   const auto *scheme = catalog::find(catalog::kSchemes, layer.quant.scheme);
   if (options.weightsDtype && scheme && scheme->weights.scale.empty())
     return refused("--weights-dtype={}: scheme {} quantizes no weights; "
-                   "accepted: --scheme=NAME of one that does",
+                   "accepted: --scheme=NAME with a scheme that does (`moec "
+                   "list schemes`)",
                    *options.weightsDtype, layer.quant.scheme);
   // Activations that are not quantized keep the type of x.
   for (DescriptorDescription *part :

@@ -80,7 +80,7 @@ namespace {
 /// PipelineOptions and the phase, as text.
 struct TextOptions : mlir::PassPipelineOptions<TextOptions> {
   ListOption<std::string> archs{
-      *this, "archs", llvm::cl::desc("what to compile for, sm_90a say")};
+      *this, "archs", llvm::cl::desc("what to compile for, such as sm_90a")};
   Option<std::string> gpu{*this, "gpu",
                           llvm::cl::desc("the GPU that schedules assume")};
   Option<int64_t> maxTokens{*this, "max-tokens",

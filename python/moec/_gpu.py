@@ -82,5 +82,5 @@ def current_arch() -> str:
         return arch_of(*torch.cuda.get_device_capability())
     found = devices()
     if not found:
-        raise NoDriver("arch: no GPU is here to take it from; say for example arch='sm_90a'")
+        raise NoDriver("arch: no GPU is here to take it from; name one, such as arch='sm_90a'")
     return arch_of(*found[0][1])

@@ -111,7 +111,7 @@ def numbers(values: Iterable[int]) -> str:
 
 def _named(error: MoecError, label: str) -> MoecError:
     """The same error with the layer in front."""
-    message = f"{label}: {error}"
+    message = f"{label}: {str(error).removeprefix('<config>: ')}"
     return NotSupported(message, error.reasons) if isinstance(error, NotSupported) else type(error)(message)
 
 

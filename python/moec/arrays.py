@@ -119,7 +119,8 @@ def _view_torch(array: Any, label: str, differentiated: bool) -> View:
     torch = sys.modules["torch"]
     if array.layout is not torch.strided or array.device.type not in ("cpu", "cuda"):
         raise InvalidArgument(
-            f"value '{label}': expected a strided tensor in host or CUDA memory, got {array.layout} on {array.device}"
+            f"value '{label}': expected a strided tensor in host or CUDA memory, "
+            f"got a {str(array.layout).removeprefix('torch.')} one on device {array.device}"
         )
     if differentiated and array.requires_grad and torch.is_grad_enabled():
         raise InvalidArgument(

@@ -7,6 +7,7 @@ import ctypes
 import dataclasses
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -20,15 +21,26 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         unknown, ignored = "unrecognized arguments: ", ": ignored explicit argument "
+        required = "the following arguments are required: "
         if message.startswith(unknown):
             name = message.removeprefix(unknown).split()[0].split("=")[0]
             message = f"unknown option {name}; {did_you_mean(name, self._option_string_actions)}"
         elif ignored in message:
             name, value = message.removeprefix("argument ").split(ignored)
-            message = f"{name}: expected no value, got {value}; "
+            message = f"{name}: expected no value, got {value}; {name} is a flag: {self._option_string_actions[name].help}; "
+        elif message.startswith(required):
+            name = message.removeprefix(required).split(",")[0]
+            what = next((action.help for action in self._actions if name in (action.metavar, *action.option_strings)), None)
+            message = f"expected {name}, got none: {what}; "
         else:
             message = message.removeprefix("argument ").replace("invalid int value: ", "expected an integer, got ") + "; "
+            message = re.sub("expected (one|at least one) argument", "expected a value, got none", message)
         self.exit(2, f"{self.prog}: {message}{self.prog} --help lists the options\n")
+
+
+def _words(text: str) -> list[str]:
+    """Words with commas between them."""
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def _warmup_parser() -> argparse.ArgumentParser:
@@ -39,7 +51,9 @@ def _warmup_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("model", metavar="MODEL", help="a config.json, a layer JSON or a model's folder")
-    parser.add_argument("--arch", nargs="+", help="what to compile for, sm_90a or h100 say; absent or native: the GPU here")
+    parser.add_argument(
+        "--arch", nargs="+", type=_words, help="what to compile for, such as sm_90a or h100; absent or native: the GPU here"
+    )
     parser.add_argument(
         "--gpu", help="the GPU that schedules assume (moec list gpus); absent: the one that is here, else the arch's"
     )
@@ -48,7 +62,7 @@ def _warmup_parser() -> argparse.ArgumentParser:
         ("dtype", "type of activations"),
         ("logits-dtype", "type of the router's logits"),
         ("weights-dtype", "type of stored floats that are quantized at load"),
-        ("placement", "of experts on ranks"),
+        ("placement", "placement of experts on ranks"),
         ("all-to-all", "the transport between ranks"),
         ("backend", "forces a backend"),
         ("engine", "forces an engine"),
@@ -65,10 +79,12 @@ def _warmup_parser() -> argparse.ArgumentParser:
     parser.add_argument("--layer", type=int, nargs="+", metavar="N", help="layers of the model; absent: all that have experts")
     parser.add_argument("--max-tokens", type=int, default=8192, metavar="N", help="the most tokens of a run (default: 8192)")
     parser.add_argument("--no-shared-experts", action="store_true", help="the caller computes the shared experts")
-    parser.add_argument("--ignore-field", nargs="+", metavar="KEY", help="keys of config.json without influence on the layer")
+    parser.add_argument(
+        "--ignore-field", nargs="+", type=_words, metavar="KEY", help="keys of config.json without influence on the layer"
+    )
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="compilations at once; 0: by cores and memory")
     parser.add_argument("--cache-dir", metavar="DIR", help="the kernel cache (default: MOEC_CACHE_DIR, else ~/.cache/moec)")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
@@ -78,6 +94,8 @@ def _warmup(arguments: Sequence[str]) -> int:
 
     options = vars(_warmup_parser().parse_args(arguments))
     model, as_json, layers = options.pop("model"), options.pop("json"), options.pop("layer")
+    for name in ("arch", "ignore_field"):
+        options[name] = [word for words in options[name] for word in words] if options[name] is not None else None
     try:
         made = warmup(model, layers=layers, **options)
     except (ImportError, MoecError) as error:

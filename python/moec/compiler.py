@@ -50,7 +50,7 @@ def text_of(source: Source) -> str:
         except UnicodeDecodeError:
             raise InvalidArgument(f"source: expected a text in UTF-8, which {path} is not") from None
         except FileNotFoundError:
-            hub = ""
+            hub = "; json.loads() makes a dict of a text, which is taken" if shown.lstrip().startswith("{") else ""
             if _NAME_OF_HUB.fullmatch(shown) and not shown.endswith((".json", ".mlir")):
                 hub = f"; moec downloads no model: get its config with hf download {shown} config.json and give its path"
             raise InvalidArgument(
@@ -65,10 +65,7 @@ def text_of(source: Source) -> str:
     if hasattr(source, "to_dict"):
         source = source.to_dict()
     if not isinstance(source, Mapping):
-        raise TypeError(
-            "source: expected a dict, a configuration of transformers or a path; "
-            f"got {type(source).__module__}.{type(source).__name__}"
-        )
+        raise TypeError(f"source: expected a dict, a configuration of transformers or a path; got {type(source).__name__}")
     _check_finite(source, "")
     return json.dumps(dict(source), default=_plain)
 
@@ -92,7 +89,7 @@ def _archs(arch: str | list[str] | tuple[str, ...] | None) -> str | list[str]:
         return arch
     if isinstance(arch, (list, tuple)):
         return list(arch)
-    raise TypeError(f"arch: expected 'sm_90a' say, or a list; got {type(arch).__name__}")
+    raise TypeError(f"arch: expected a name such as 'sm_90a', or a list; got {type(arch).__name__}")
 
 
 # A package has so many where its caller names none and the source is no program.

@@ -75,6 +75,10 @@ class Layer:
         # Graphs hold their addresses: another reserve() must not free them.
         self._captured: set[Context] = set()
         queue = _memory.stream_handle(stream, package.gpu)
+        if not isinstance(weights, Mapping):
+            raise TypeError(
+                f"weights: expected a dict of arrays by name, such as {{'w13': ..., 'w2': ...}}; got {type(weights).__name__}"
+            )
         arrays_of = dict(weights)
         self._check_names(arrays_of)
         with _memory.allocating_on(queue, package.gpu):

@@ -88,7 +88,7 @@ def test_a_family_that_the_caller_names() -> None:
     package = moec.load(moec.compile(config, arch=ARCH, as_="qwen3_moe", max_tokens=16), device="host")
     assert package.manifest["layer"]["num_experts"] == 128
     for source, family, message in (
-        (config, None, 'unknown architecture the string "MineForCausalLM"'),
+        (config, None, 'unknown architecture "MineForCausalLM"'),
         (config, "qwen3_mo", r" as_=qwen3_mo: unknown family \(did you mean qwen3_moe"),
         # The keys of another family.
         (config, "jamba", r"\$\.norm_topk_prob: "),

@@ -101,6 +101,8 @@ CALLS: tuple[tuple[Callable[[Given], Any], tuple[str, ...]], ...] = (
     (lambda g: g.package.layer({"gate_up_proj": g.weights["w13"]}), ("'gate_up_proj'", "did you mean w13?", "w13, w2")),
     (lambda g: g.package.layer({"w13": g.weights["w13"], "down_proj": g.weights["w2"]}), ("'down_proj'", "did you mean w2?")),
     (lambda g: g.package.layer({"w13": g.weights["w13"]}), ("weight 'w2' is missing", "w13, w2")),
+    (lambda g: g.package.layer(list(g.weights.values())), ("weights", "a dict of arrays by name", "got list")),
+    (lambda g: g.package.layer(g.weights | {"w2": None}), ("'w2'", "an array of numpy", "got NoneType")),
     (lambda g: g.layer.repack(g.weights, 4, 10), ("experts within [0, 8)", "[4, 14)")),
     (lambda g: moec.Checkpoint("/nowhere/at/all"), ("/nowhere/at/all", "a model's folder", "*.safetensors")),
     # compile().
@@ -115,7 +117,7 @@ CALLS: tuple[tuple[Callable[[Given], Any], tuple[str, ...]], ...] = (
     (lambda g: compiled(tp=2, rank=2), ("rank=2", "from 0 to 1")),
     (lambda g: compiled(rank=1), ("rank=1", "accepted: tp, pcp or dp")),
     (lambda g: moec.compile(SMALL), ("arch", "no GPU", "arch='sm_90a'")),
-    (lambda g: moec.compile([SMALL], arch=ARCH), ("source", "a dict", "list")),
+    (lambda g: moec.compile([SMALL], arch=ARCH), ("source", "a dict", "got list")),
     (lambda g: moec.compile("Qwen/Qwen3-30B-A3B", arch=ARCH), ("hf download Qwen/Qwen3-30B-A3B config.json",)),
     (
         lambda g: moec.compile("/nowhere/config.json", arch=ARCH),
@@ -123,7 +125,15 @@ CALLS: tuple[tuple[Callable[[Given], Any], tuple[str, ...]], ...] = (
     ),
     (lambda g: other(routed_scaling_factor=float("nan")), ("source.routed_scaling_factor", "a finite number", "nan")),
     (lambda g: other(top_k=4), ("$.top_k", "did you mean", "experts_per_token")),
-    (lambda g: moec.explain(SMALL, arch=ARCH, histogram="zip"), ("zipf:EXPONENT", "'zip'")),
+    (lambda g: moec.compile(SMALL, arch="hopper"), ("'hopper'", "did you mean sm_90a?")),
+    (lambda g: moec.compile(SMALL, arch=90), ("arch", "such as 'sm_90a'", "got int")),
+    (lambda g: moec.compile(json.dumps(SMALL), arch=ARCH), ("json.loads()", "a config.json")),
+    (lambda g: moec.compile(None, arch=ARCH), ("source", "a dict", "got NoneType")),
+    (lambda g: other(quant_config="w4a16"), ("$.quant_config", '"int4_w4a16"', "moec list schemes")),
+    (lambda g: moec.explain(SMALL, arch=ARCH, token=[1]), ("'token'", "did you mean tokens?")),
+    (lambda g: moec.explain(SMALL, arch=ARCH, tokens="1"), ("tokens", "an array of integers", '"1"')),
+    (lambda g: moec.warmup(SMALL, arch=ARCH, layer=0), ("unknown option layer", "layers=")),
+    (lambda g: moec.explain(SMALL, arch=ARCH, histogram="zip"), ("histogram: ", "zipf:EXPONENT", "'zip'")),
     (lambda g: moec.explain(SMALL, arch=ARCH, tokens=[0]), ("tokens", "from 1 to 8192", "0")),
     # load().
     (lambda g: moec.load(SMALL, device="host"), ("files", "moec.compile()", "dict")),  # type: ignore[arg-type]
@@ -195,7 +205,10 @@ def test_the_c_interface(given: Given, tmp_path: pathlib.Path) -> None:
             lambda: functions.moec_package_workspace_bytes(package, 65, ctypes.byref(number)),
             ("at most 64 tokens", "65", "max_tokens of 65"),
         ),
-        (lambda: functions.moec_context_create(package, None, 100, None, to), ("the workspace is null", "100 bytes")),
+        (
+            lambda: functions.moec_context_create(package, None, 100, None, to),
+            ("the workspace is NULL", "100 bytes", "give memory"),
+        ),
         (lambda: functions.moec_layer_create(package, None, 0, None, None, to), ("weight 'w13' is missing", "w13, w2")),
         (
             lambda: functions.moec_package_value_shape(package, b"y", 1, (ctypes.c_int64 * 8)()),

@@ -83,7 +83,10 @@ Context::create(std::shared_ptr<const Package> package, void *workspace,
 static Result<void> checkState(const StateMemory &given, uint64_t needed,
                                const Package &code) {
   if (!given.data && given.bytes > 0)
-    return invalidArgument("the state is null but {} bytes large", given.bytes);
+    return invalidArgument(
+        "the state is NULL, but its size is {} bytes; give memory "
+        "of that size, or 0 bytes",
+        given.bytes);
   if (reinterpret_cast<uint64_t>(given.data) % Package::kMemoryAlignment != 0)
     return Error(ErrorCode::Misaligned,
                  "the state's address {} is not a multiple of {}", given.data,
@@ -137,7 +140,10 @@ Result<void> Context::setWorkspace(void *memory, uint64_t bytes) {
                  "the workspace of a context cannot change while a run is "
                  "being queued on it"};
   if (!memory && bytes > 0)
-    return invalidArgument("the workspace is null but {} bytes large", bytes);
+    return invalidArgument(
+        "the workspace is NULL, but its size is {} bytes; give "
+        "memory of that size, or 0 bytes",
+        bytes);
   if (reinterpret_cast<uint64_t>(memory) % Package::kMemoryAlignment != 0)
     return Error(ErrorCode::Misaligned,
                  "the workspace's address {} is not a multiple of {}", memory,

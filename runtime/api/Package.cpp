@@ -78,7 +78,7 @@ Package::loadTimed(const PackageFiles &files, const LoadOptions &options,
   if (options.prebuild && options.arch.empty())
     return invalidArgument(
         "prebuild compiles for an arch that need not be here: name "
-        "it (\"sm_90a\" say)");
+        "it (such as \"sm_90a\")");
   if (options.device != DeviceKind::Host && !options.prebuild) {
     place = TRY(options.device == DeviceKind::Emulated
                     ? CudaPlace::emulate(options.arch, options.ordinal)

@@ -27,7 +27,11 @@ using namespace moec::runtime::cuda;
 //===----------------------------------------------------------------------===//
 
 Result<CudaPlace> CudaPlace::find(int ordinal) {
-  return open(*TRY(CudaDriver::get()), ordinal);
+  const auto driver = CudaDriver::get();
+  if (!driver)
+    return Error(driver.error().code, "{}; without a GPU use the host device",
+                 driver.error().message);
+  return open(**driver, ordinal);
 }
 
 Result<CudaPlace> CudaPlace::emulate(const std::string &arch, int ordinal) {

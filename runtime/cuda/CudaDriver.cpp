@@ -58,7 +58,7 @@ static Result<CudaDriver> openDriver() {
     const char *reason = dlerror();
     return Error(ErrorCode::NoDriver,
                  "the CUDA driver{} could not be opened: {}; a GPU needs "
-                 "NVIDIA's driver installed, without one use the host device",
+                 "NVIDIA's driver installed",
                  by, reason ? reason : path);
   }
   CudaDriver driver;
@@ -69,8 +69,7 @@ static Result<CudaDriver> openDriver() {
     const char *name = nullptr;
     driver.getErrorName(status, &name);
     return Error(ErrorCode::NoDriver,
-                 "the CUDA driver is installed but cuInit failed with {} ({}); "
-                 "without a GPU use the host device",
+                 "the CUDA driver is installed but cuInit failed with {} ({})",
                  name ? name : "an unknown error", status);
   }
   driver.initMilliseconds = millisecondsSince(start);

@@ -56,7 +56,7 @@ static void measure(const Descriptor &folder, const std::string &shown,
 Result<std::vector<CacheEntry>>
 moec::runtime::listCache(const std::string &root) {
   std::vector<CacheEntry> entries;
-  if (!fileExists(root))
+  if (::access(root.c_str(), F_OK) != 0 && errno == ENOENT)
     return entries;
   Descriptor top = TRY(openFolder(root));
   for (const std::string &arch : TRY(listNamesAt(top, root))) {

@@ -38,8 +38,8 @@ Result<uint64_t> moec::parseBytes(std::string_view text) {
     unit.remove_prefix(1);
   isRight = isRight && unit.empty() && number * factor <= kMost;
   if (!isRight)
-    return invalidArgument("expected a size, 500M, 2G or 1GiB say, got '{}'",
-                           text);
+    return invalidArgument(
+        "expected a size, such as 500M, 2G or 1GiB, got '{}'", text);
   return static_cast<uint64_t>(number * factor);
 }
 

@@ -25,6 +25,7 @@
 #include <cstdio>
 #include <mutex>
 #include <sstream>
+#include <utility>
 
 using namespace moec;
 
@@ -61,6 +62,7 @@ private:
   std::string unknownOption(const std::string &word) const;
   std::string unexpectedWord(const std::string &word) const;
   std::string unknownCommand() const;
+  std::string missingValue(const std::string &name) const;
 
   CLI::App &app;
   const CLI::App *command = nullptr;
@@ -73,6 +75,15 @@ std::vector<std::string_view> views(const std::vector<std::string> &words) {
 
 bool isFlag(const CLI::Option &option) {
   return option.get_items_expected_max() == 0;
+}
+
+/// What to write in place of a flag with a value.
+std::string flagText(const CLI::Option &flag) {
+  std::string text = flag.get_description();
+  if (!text.empty())
+    text[0] =
+        static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  return fmt::format("{} is a flag: {}", flag.get_name(), text);
 }
 
 std::string nameIn(const std::string &word) {
@@ -103,10 +114,10 @@ std::string Words::misread() const {
       continue;
     const std::string value = word.substr(name.size() + 1);
     if (isFlag(*option))
-      return fmt::format("{}: expected no value, got '{}'; {} alone says: {}",
-                         name, value, name, option->get_description());
+      return fmt::format("{}: expected no value, got '{}'; {}", name, value,
+                         flagText(*option));
     if (value.empty())
-      return fmt::format("{}: expected a value, got none", name);
+      return missingValue(name);
     if (!name.starts_with("--"))
       return fmt::format("{}: expected {} {}, got '{}'", name, name, value,
                          word);
@@ -114,18 +125,36 @@ std::string Words::misread() const {
   return "";
 }
 
+std::string Words::missingValue(const std::string &name) const {
+  const CLI::Option *option = active().get_option_no_throw(name);
+  return fmt::format("{}: expected a value, got none{}{}", name,
+                     option ? ": " : "",
+                     option ? option->get_description() : "");
+}
+
+/// Options of other programs, and what they are here.
+constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
+    {"--output", "-o"},      {"--out", "-o"},    {"-v", "--version"},
+    {"-V", "--version"},     {"-t", "--tokens"}, {"--target", "--arch"},
+    {"version", "--version"}};
+
 std::string Words::unknownOption(const std::string &word) const {
   const std::string name = nameIn(word);
   const std::vector<std::string> known = optionNames(active());
-  const std::string near = didYouMean(name, views(known));
+  std::string near;
+  for (const auto &[other, here] : kSynonyms)
+    if (other == name && std::ranges::find(known, here) != known.end())
+      near = fmt::format("did you mean {}? ", here);
+  if (near.empty())
+    near = didYouMean(name, views(known));
   std::string others;
   for (const CLI::App *each : commands())
     if (each != command && near.empty() && each->get_option_no_throw(name))
       others += fmt::format("{}{} {}", others.empty() ? "" : ", ",
                             app.get_name(), each->get_name());
   if (!others.empty() && command)
-    return fmt::format("{} {} has no option {}, which is one of {}; {} lists "
-                       "its own",
+    return fmt::format("{} {} has no option {}, which belongs to {}; {} "
+                       "lists its own",
                        app.get_name(), command->get_name(), name, others,
                        help());
   if (!others.empty())
@@ -142,10 +171,17 @@ std::string Words::unexpectedWord(const std::string &word) const {
           ? nullptr
           : active().get_option_no_throw(nameIn(*std::prev(at)));
   if (flag && isFlag(*flag))
-    return fmt::format("unexpected '{}': {} takes no value; {} alone says: {}",
-                       word, flag->get_name(), flag->get_name(),
-                       flag->get_description());
-  return fmt::format("unexpected '{}'; {} says what is expected", word, help());
+    return fmt::format("unexpected '{}': {} takes no value; {}", word,
+                       flag->get_name(), flagText(*flag));
+  std::string taken;
+  for (const CLI::Option *option :
+       active().get_options([](const CLI::Option *) { return true; }))
+    if (option->get_positional())
+      taken += fmt::format("{} {}", taken.empty() ? " one" : " and one",
+                           option->get_name(/*positional=*/true));
+  return fmt::format("unexpected '{}': expected{} options; {} lists them", word,
+                     taken.empty() ? " only" : fmt::format("{} and", taken),
+                     help());
 }
 
 std::string Words::unknownCommand() const {
@@ -155,7 +191,7 @@ std::string Words::unknownCommand() const {
   const std::string known = listOf(names, "and", false);
   if (words.empty())
     return fmt::format("expected a command, got none; known: {}", known);
-  if (words.front().starts_with('-'))
+  if (words.front().starts_with('-') || words.front() == "version")
     return unknownOption(words.front());
   return fmt::format("unknown command '{}'; {}known: {}", words.front(),
                      didYouMean(words.front(), names), known);
@@ -184,9 +220,9 @@ std::string Words::explain(const CLI::ParseError &error) const {
   const std::string name = text.substr(0, text.find(':'));
   if (dynamic_cast<const CLI::ArgumentMismatch *>(&error)) {
     if (text.ends_with(" missing"))
-      return name + ": expected a value, got none";
+      return missingValue(name);
     if (text.find(": At Most 1 required") != std::string::npos)
-      return fmt::format("{}: expected one value, got {}", name,
+      return fmt::format("{}: expected it once, got it {} times", name,
                          text.substr(text.rfind(' ') + 1));
     if (const size_t to = text.find(" arguments to ");
         to != std::string::npos) {
@@ -229,11 +265,22 @@ std::string checkValue(const std::string &value) {
   return "";
 }
 
+/// "--arch='sm_90a, sm_80'" has a blank after the comma.
+std::string withoutBlanks(std::string value) {
+  const size_t begin = value.find_first_not_of(' ');
+  const size_t end = value.find_last_not_of(' ');
+  return begin == std::string::npos ? "" : value.substr(begin, end - begin + 1);
+}
+
 void addChecks(CLI::App &app) {
   for (CLI::Option *option :
-       app.get_options([](const CLI::Option *) { return true; }))
-    if (!isFlag(*option))
-      option->check(checkValue);
+       app.get_options([](const CLI::Option *) { return true; })) {
+    if (isFlag(*option))
+      continue;
+    option->check(checkValue);
+    if (option->get_delimiter() != '\0')
+      option->transform(withoutBlanks);
+  }
   for (CLI::App *command :
        app.get_subcommands([](const CLI::App *) { return true; }))
     addChecks(*command);

@@ -36,7 +36,8 @@ inline constexpr EnvVariable kEnvVariables[] = {
      "Folder of compiled kernels; default $XDG_CACHE_HOME/moec, else "
      "$HOME/.cache/moec."},
     {"MOEC_CACHE_SIZE", "size", "0",
-     "Bound of the kernel cache, 2G say: a load that has compiled removes the "
+     "Bound of the kernel cache, such as 2G: a load that has compiled removes "
+     "the "
      "kernels that were not used for longest; 0: no bound."},
     {"MOEC_TUNED_STORE", "path", "",
      "Folder of the schedules that moec tune measured for this user; off: "
@@ -51,7 +52,7 @@ inline constexpr EnvVariable kEnvVariables[] = {
     {"MOEC_CUDA_DRIVER_PATH", "path", "",
      "The libcuda.so.1 to open; default: as the loader finds it."},
     {"MOEC_EMULATOR", "words", "",
-     "Settings of emulated GPUs, arch=sm_80 timing=late say: "
+     "Settings of emulated GPUs, such as arch=sm_80 timing=late: "
      "docs/reference/emulator.md."},
     {"MOEC_JOBS", "integer", "0",
      "Kernels that compile at once, or threads of the host device; 0 means one "

@@ -151,11 +151,26 @@ public:
     if (error.id == kOutOfRange)
       return failRange(token);
     return fail(position ? position - 1 : 0,
-                fmt::format("expected JSON, got a text that is not: {}",
-                            reasonOf(error.what())));
+                fmt::format("expected JSON, got a text that is not: {}{}",
+                            reasonOf(error.what()),
+                            habitAt(position ? position - 1 : 0)));
   }
 
 private:
+  /// Names what other formats have at a place and JSON has not.
+  std::string_view habitAt(size_t at) const {
+    const char here = at < text.size() ? text[at] : ' ';
+    if (here == '\'')
+      return "; JSON has strings in double quotes only";
+    if (here == '/' || here == '#')
+      return "; JSON has no comments";
+    if (at == 0 || (here != '}' && here != ']'))
+      return "";
+    const size_t before = text.find_last_not_of(" \t\r\n", at - 1);
+    return before != text.npos && text[before] == ','
+               ? "; JSON has no comma after the last element"
+               : "";
+  }
   size_t offset() const { return size_t(farthest - text.data()); }
   /// Behind a number the parser has read one byte more, if there is one.
   size_t startOf(std::string_view token) const {

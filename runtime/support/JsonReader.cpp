@@ -220,15 +220,21 @@ void JsonReader::refuseUnknown(std::span<const Synonym> synonyms) {
     for (const auto &[word, key] : synonyms)
       if (it.key() == word)
         meant = key;
+    std::vector<std::string_view> meants = meantBy(it.key(), known);
+    constexpr size_t kFew = 3;
     if (!meant.empty())
-      text += fmt::format("; did you mean \"{}\"?", meant);
+      meants = {meant};
+    else if (meants.size() > kFew)
+      meants.clear();
+    if (!meants.empty())
+      text += fmt::format("; did you mean {}?", listOf(meants));
     // A long list would hide what was meant.
     constexpr size_t kMostShown = 8;
-    if (!meant.empty() && known.size() > kMostShown) {
+    if (!meants.empty() && known.size() > kMostShown) {
       problems->add(pathOf(it.key()), text);
       continue;
     }
-    if (meant.empty() && !accepted.empty())
+    if (meants.empty() && !accepted.empty())
       text += ";";
     problems->add(pathOf(it.key()),
                   accepted.empty() ? text : text + " " + accepted);

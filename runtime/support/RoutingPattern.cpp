@@ -28,8 +28,9 @@ struct Row {
 constexpr Row kRows[] = {
     {"zipf", RoutingPattern::Kind::Zipf, 0, 10, false,
      "an exponent from 0 to 10"},
-    {"hot", RoutingPattern::Kind::Hot, 1, 1 << 20, true, "a number of experts"},
-    {"used", RoutingPattern::Kind::Used, 0, 1, false, "a fraction up to 1"},
+    {"hot", RoutingPattern::Kind::Hot, 1, 1 << 20, true,
+     "a whole number of experts from 1"},
+    {"used", RoutingPattern::Kind::Used, 0, 1, false, "a fraction from 0 to 1"},
 };
 
 } // namespace
@@ -56,7 +57,7 @@ Result<RoutingPattern> RoutingPattern::parse(std::string_view text,
     if (error != std::errc() || end != number.data() + number.size() ||
         !(value >= row.least && value <= row.most) ||
         (row.whole && value != std::floor(value)))
-      return invalidArgument("expected {} behind '{}:', got '{}'", row.expected,
+      return invalidArgument("expected {} after '{}:', got '{}'", row.expected,
                              row.name, number);
     return RoutingPattern{row.kind, value};
   }

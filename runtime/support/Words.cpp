@@ -54,7 +54,7 @@ std::string_view moec::nearestOf(std::string_view word,
 
 std::vector<std::string_view>
 moec::meantBy(std::string_view word, std::span<const std::string_view> names) {
-  constexpr size_t kShortest = 2, kMost = 12;
+  constexpr size_t kShortest = 2, kShortestPart = 4, kMost = 12;
   std::string lower(word);
   std::ranges::transform(lower, lower.begin(),
                          [](unsigned char c) { return std::tolower(c); });
@@ -65,9 +65,16 @@ moec::meantBy(std::string_view word, std::span<const std::string_view> names) {
         [&](std::string_view name) { return name.starts_with(lower); });
   if (!longer.empty() && longer.size() <= kMost)
     return longer;
-  const std::string_view nearest = nearestOf(lower, names);
-  return nearest.empty() ? std::vector<std::string_view>()
-                         : std::vector{nearest};
+  if (const std::string_view nearest = nearestOf(lower, names);
+      !nearest.empty())
+    return {nearest};
+  std::vector<std::string_view> around;
+  if (lower.size() >= kShortestPart)
+    std::ranges::copy_if(names, std::back_inserter(around),
+                         [&](std::string_view name) {
+                           return name.find(lower) != std::string_view::npos;
+                         });
+  return around.size() <= kMost ? around : std::vector<std::string_view>();
 }
 
 std::string moec::didYouMean(std::string_view word,

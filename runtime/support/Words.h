@@ -31,7 +31,7 @@ std::string_view nearestOf(std::string_view word,
                            std::span<const std::string_view> names);
 
 /// Returns what `word` may stand for: the names that begin with it if they are
-/// few, else the nearest one.
+/// few, else the nearest one, else the names that contain it if they are few.
 std::vector<std::string_view> meantBy(std::string_view word,
                                       std::span<const std::string_view> names);
 

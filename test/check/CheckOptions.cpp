@@ -57,9 +57,10 @@ static void addCheckOptions(CLI::App &app, CheckOptions &options) {
   app.add_flag_callback(
       "--alone", [&options] { options.beside = false; },
       "Nothing runs beside the second run: an emulated GPU takes long");
-  app.add_flag("--chain", options.chain,
-               "Pack and run behind each other without a wait, beside a kernel "
-               "that holds half of the SMs, and demand the same bits");
+  app.add_flag(
+      "--chain", options.chain,
+      "Pack and run back to back without synchronization, next to a kernel "
+      "that holds half of the SMs, and demand the same bits");
   app.add_flag("--refresh", options.refresh,
                "Pack one expert again with other weights, in place; compare "
                "with the reference, then with its own again");

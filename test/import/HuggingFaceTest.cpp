@@ -83,7 +83,7 @@ TEST(HuggingFace, ModelTypeAlone) {
   EXPECT_EQ(withoutAdvice(
                 refusalOf(changed("mixtral-8x7b", {{"architectures", nullptr},
                                                    {"model_type", "gptneo"}}))),
-            "in.json: $.model_type: unknown model type the string \"gptneo\"");
+            "in.json: $.model_type: unknown model type \"gptneo\"");
 }
 
 TEST(HuggingFace, UnknownArchitecture) {
@@ -92,13 +92,13 @@ TEST(HuggingFace, UnknownArchitecture) {
         refusalOf(changed("mixtral-8x7b", {{"architectures", {name}}})));
   };
   EXPECT_EQ(named("BambaForSpeech"),
-            "in.json: $.architectures: unknown architecture the string "
+            "in.json: $.architectures: unknown architecture "
             "\"BambaForSpeech\"");
   EXPECT_EQ(named("MixtralForCasualLM"),
-            "in.json: $.architectures: unknown architecture the string "
+            "in.json: $.architectures: unknown architecture "
             "\"MixtralForCasualLM\" (did you mean MixtralForCausalLM?)");
   EXPECT_EQ(named(std::string(200, 'a').c_str()).substr(0, 60),
-            "in.json: $.architectures: unknown architecture the string \"a");
+            "in.json: $.architectures: unknown architecture \"aaaaaaaaaaaa");
   EXPECT_EQ(refusalOf(changed("mixtral-8x7b", {{"architectures", "Mixtral"}})),
             "in.json: $.architectures: expected an array of names, got the "
             "string \"Mixtral\"");
@@ -405,14 +405,16 @@ TEST(HuggingFace, OptionsThatNothingServes) {
             "pcp * tp)");
   options = {};
   options.rank = 1;
-  EXPECT_EQ(refusalOf(text, options),
-            "in.json: --rank=1: expected 0 of a layer on one rank; accepted: "
-            "--tp, --pcp or --dp for more ranks");
+  EXPECT_EQ(
+      refusalOf(text, options),
+      "in.json: --rank=1: expected 0, since the layer has one rank; accepted: "
+      "--tp, --pcp or --dp for more ranks");
   options = {};
   options.weightsDtype = "bf16";
   EXPECT_EQ(refusalOf(text, options),
             "in.json: --weights-dtype=bf16: scheme bf16 quantizes no weights; "
-            "accepted: --scheme=NAME of one that does");
+            "accepted: --scheme=NAME with a scheme that does (`moec list "
+            "schemes`)");
   options = {};
   options.tp = 4;
   options.sp = 2;

@@ -144,7 +144,11 @@ Result<Device> Device::open(DeviceKind kind, const std::string &arch) {
     return device;
   // The context's time is without the driver's.
   const bool isEmulated = kind == DeviceKind::Emulated;
-  TRY(isEmulated ? CudaDriver::emulator(arch) : CudaDriver::get());
+  const auto opened =
+      isEmulated ? CudaDriver::emulator(arch) : CudaDriver::get();
+  if (!opened)
+    return Error(opened.error().code, "{}; --device=host needs no GPU",
+                 opened.error().message);
   auto start = Clock::now();
   device.place = TRY(isEmulated ? CudaPlace::emulate(arch, /*ordinal=*/0)
                                 : CudaPlace::find(/*ordinal=*/0));

@@ -46,14 +46,14 @@ void moec::run::addOptions(CLI::App &app, Options &options) {
                  "Where to run: host, cuda, or emulated, which interprets and "
                  "checks the PTX of the kernels and is slow")
       ->check(oneOf({"host", "cuda", "emulated"}));
-  app.add_option("--tokens", options.tokens, "Token counts, 1,7,64 say")
+  app.add_option("--tokens", options.tokens, "Token counts, such as 1,7,64")
       ->delimiter(',')
       ->check(countFrom(0));
   app.add_option("--variant", options.variant,
                  "Force this variant; its range must hold the tokens");
   app.add_option("--arch", options.arch,
-                 "Take this target of the package (default: by the device); "
-                 "an emulated GPU is of this arch (default: sm_90a)");
+                 "Target of the package to run, such as sm_90a (default: the "
+                 "one for this device); the arch of an emulated GPU");
   app.add_option("--rank", options.rank,
                  "The rank to run, of a package of several (default: the only "
                  "one)")
@@ -61,38 +61,40 @@ void moec::run::addOptions(CLI::App &app, Options &options) {
   app.add_option("--seed", options.seed, "Seed of weights and inputs")
       ->check(countFrom(0, INT64_MAX));
   app.add_option("--weights", options.weights,
-                 "Take weights out of this checkpoint: a folder of safetensors "
+                 "Read weights from this checkpoint: a folder of safetensors "
                  "files or one of them");
-  app.add_option("--layer", options.layer,
-                 "Of the checkpoint's layers (default: the first with experts)")
+  app.add_option(
+         "--layer", options.layer,
+         "Index of the checkpoint's layer (default: the first MoE layer)")
       ->check(countFrom(0));
   app.add_flag("--quantize", options.quantize,
-               "The checkpoint's weights are floats: quantize them as the "
-               "layer's scheme says");
+               "Quantize the float weights of the checkpoint to the layer's "
+               "scheme");
   app.add_flag("--no-shared-experts", options.noSharedExperts,
-               "Leave the checkpoint's shared experts out: another computes "
-               "them");
+               "Leave out the checkpoint's shared experts, which the caller "
+               "computes");
   app.add_option("--ignore-tensor", options.ignoredTensors,
-                 "Leave tensors out that no value takes and that have this "
-                 "word, input_scale say; several with commas")
+                 "Ignore unused tensors of the checkpoint whose name contains "
+                 "this word, such as input_scale; several with commas")
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--input", options.inputWords,
-                 "NAME=FILE: take this input or stored weight of the package "
-                 "from a .npy file; all others are random. bf16 and floats of "
-                 "8 bits are raw uint16 and uint8. The tokens are those of the "
-                 "file")
+                 "NAME=FILE: read this input or stored weight of the package "
+                 "from a .npy file; all others are random. bf16 and 8-bit "
+                 "floats are raw uint16 and uint8. The file gives the number "
+                 "of tokens")
       ->allow_extra_args(false);
   app.add_option("--output", options.outputWords,
                  "NAME=FILE: write this output to a .npy file")
       ->allow_extra_args(false);
   app.add_flag("--check", options.check,
                "Compare with the reference, and run twice");
-  app.add_flag("--time", options.time, "Median time of one run");
-  app.add_flag("--json", options.json, "One JSON object on stdout");
+  app.add_flag("--time", options.time, "Print the median time of one run");
+  app.add_flag("--json", options.json, "Print one JSON object");
   app.add_flag("--prebuild", options.prebuild,
                "Only fill the kernel cache; needs no GPU");
-  app.add_flag("--strict", options.strict, "Never compile");
+  app.add_flag("--strict", options.strict,
+               "Refuse kernels that would have to be compiled");
   app.add_option("--jobs", options.jobs, "Compilations at once")
       ->check(countFrom(0));
   app.add_option("--routing", options.routing,
@@ -137,8 +139,8 @@ static std::string checkFiles(const CLI::App &app, Options &options) {
   const auto &files = options.inputFiles;
   if (app.count("--routing") &&
       (files.contains("logits") || files.contains("given_ids")))
-    return "--routing says how logits are drawn: expected none beside logits "
-           "or given_ids of --input";
+    return "--routing says how logits are drawn: expected none with logits or "
+           "given_ids of --input";
   return "";
 }
 
@@ -149,14 +151,14 @@ static std::string findUnused(const CLI::App &app, const Options &options) {
          {"--device", "--tokens", "--variant", "--seed", "--weights", "--input",
           "--output", "--check", "--time", "--routing"})
       if (app.count(name))
-        return fmt::format("--prebuild runs nothing: expected no {} beside it",
+        return fmt::format("--prebuild runs nothing: expected no {} with it",
                            name);
   if (options.weights.empty())
     for (const char *name :
          {"--layer", "--quantize", "--no-shared-experts", "--ignore-tensor"})
       if (app.count(name))
-        return fmt::format("{} is of a checkpoint: expected --weights=FOLDER "
-                           "beside it, got none",
+        return fmt::format("{} applies to a checkpoint: expected "
+                           "--weights=FOLDER with it, got none",
                            name);
   return "";
 }

@@ -36,28 +36,39 @@ def bench(
     Raises InvalidArgument for an unknown system, NotSupported for a layer that moec cannot serve or has no random weights
     for, ImportError without torch, NoDriver without a GPU, and RuntimeError where moec's own run fails.
     """
-    try:
-        import torch
-    except ImportError as error:
-        raise ImportError(f"torch is needed to time layers: {error}") from None
-
     import moec
-    from moec import _gpu, catalog, load
+    from moec import _gpu, catalog, explain, load
     from moec._words import did_you_mean
     from moec.bench import table, worker
     from moec.bench.case import Case
     from moec.bench.systems import SYSTEMS
     from moec.compiler import compile as compile_layer
     from moec.compiler import text_of
-    from moec.errors import InvalidArgument, NoDriver
+    from moec.errors import InvalidArgument, NoDriver, NotSupported
 
     known = {each.name: each for each in SYSTEMS}
     if unknown := [name for name in systems or () if name not in known]:
-        raise InvalidArgument(f"systems: {did_you_mean(unknown[0], known)}expected of {', '.join(known)}, got {unknown[0]}")
-    for source in layers:
-        text_of(source)  # says what is wrong with it before a GPU is looked for
-    if not torch.cuda.is_available():
-        raise NoDriver("PyTorch finds no GPU here; moec explain predicts times without one")
+        raise InvalidArgument(
+            f"systems: unknown system {unknown[0]!r}; {did_you_mean(unknown[0], known)}known: {', '.join(known)}"
+        )
+    if skew < 0:
+        raise InvalidArgument(f"skew: expected 0 or more, got {skew}")
+    if limit_s <= 0:
+        raise InvalidArgument(f"limit_s: expected seconds above 0, got {limit_s}")
+    try:
+        import torch
+
+        lacks_gpu = "" if torch.cuda.is_available() else "PyTorch finds no GPU here; moec explain predicts times without one"
+    except ImportError as error:
+        torch, lacks_gpu = None, f"torch is needed to time layers: {error}"
+    if lacks_gpu:
+        # What is wrong with a layer or an option is the first thing to say.
+        for source in layers:
+            for scheme in schemes or (None,):
+                report = explain(source, **(options | {"arch": "sm_90a"} | ({"scheme": scheme} if scheme else {})))
+                if not report.served:
+                    raise NotSupported(report.message)
+        raise NoDriver(lacks_gpu) if torch else ImportError(lacks_gpu)
     versions = {worker.MOEC: moec.__version__, "torch": str(torch.__version__)}
     missing: dict[str, str] = {}
     for name in systems if systems is not None else known:

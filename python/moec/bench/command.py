@@ -35,14 +35,14 @@ def _parser(kind: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
         "--tokens", type=_tokens, default=DEFAULT_TOKENS, metavar="N,...", help="token counts (default: 1,8,64,512,4096)"
     )
     parser.add_argument("--scheme", default="", metavar="NAME,...", help="quantization schemes (default: the layer's)")
-    parser.add_argument("--systems", default="", metavar="NAME,...", help="beside moec (default: all that are installed)")
+    parser.add_argument("--systems", default="", metavar="NAME,...", help="in addition to moec (default: all that are installed)")
     parser.add_argument("--tp", type=int, metavar="N", help="ranks that share each expert")
     parser.add_argument("--ep", action="store_true", help="spread whole experts over the ranks of --tp")
     parser.add_argument("--layer", type=int, metavar="N", help="the layer of a model (default: its first with experts)")
     parser.add_argument("--skew", type=float, default=0.0, metavar="S", help="odds (r + 1)^-S for the expert of rank r; 0: even")
     parser.add_argument("--passes", type=int, default=3, metavar="N", help="turns of all systems (default: 3)")
     parser.add_argument("--limit", type=float, default=300, metavar="SECONDS", help="for one step of one system (default: 300)")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="writes the result there, too")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write the result there")
     parser.add_argument(
         "--csv", type=pathlib.Path, metavar="FILE", help="the same as a table: a line for each system and token count"
     )
@@ -57,9 +57,13 @@ def command(arguments: Sequence[str], kind: type[argparse.ArgumentParser] = argp
     given = parser.parse_args(arguments)
     if given.passes < 1:
         parser.error(f"--passes: expected at least 1, got {given.passes}")
-    if given.ep and not given.tp:
+    if given.ep and given.tp is None:
         parser.error("--ep: expected --tp=N, the ranks that whole experts are spread over")
-    options = {name: getattr(given, name) for name in ("tp", "ep", "layer") if getattr(given, name)}
+    options = {name: getattr(given, name) for name in ("tp", "layer") if getattr(given, name) is not None}
+    options |= {"ep": True} if given.ep else {}
+    for path in (given.json, given.csv):
+        if path and not path.absolute().parent.is_dir():
+            parser.error(f"{path}: expected a folder at {path.absolute().parent}")
     words = {name: tuple(word for word in getattr(given, name).split(",") if word) for name in ("scheme", "systems")}
     try:
         result = bench(

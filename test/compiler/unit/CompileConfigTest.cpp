@@ -76,7 +76,7 @@ TEST(CompileConfig, AFamilyThatTheCallerNames) {
     return errorOf(config, options);
   };
   EXPECT_NE(with(R"({"arch": "sm_80"})")
-                .find("unknown architecture the string \"MineForCausalLM\""),
+                .find("unknown architecture \"MineForCausalLM\""),
             std::string::npos);
   EXPECT_EQ(with(R"({"arch": "sm_80", "as": "mixtral"})"), "");
   EXPECT_EQ(with(R"({"arch": "sm_80", "as": "MixtralForCausalLM"})"), "");
@@ -258,7 +258,7 @@ TEST(CompileConfig, OptionsAreReadStrictly) {
             "invalid_argument: options: unknown field 'archs'; did you mean "
             "arch?");
   EXPECT_EQ(errorOf(kTiny, nullptr),
-            "invalid_argument: no arch is given; expected one, sm_90a say "
+            "invalid_argument: no arch is given; expected one, such as sm_90a "
             "(`moec list archs`)");
   EXPECT_NE(errorOf(nullptr, nullptr), "");
   EXPECT_NE(moec_compile_config(kTiny, nullptr, nullptr), MOEC_OK);

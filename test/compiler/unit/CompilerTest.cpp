@@ -196,8 +196,9 @@ TEST(Compiler, UnknownNamesListTheKnownOnes) {
   EXPECT_EQ(errorOf(made).substr(0, 42),
             "unknown arch 'sm_42'; known archs: sm_75, ");
   made = compileWithStops(LayerText().str(), optionsFor({}), {});
-  EXPECT_EQ(errorOf(made),
-            "no arch is given; expected one, sm_90a say (`moec list archs`)");
+  EXPECT_EQ(
+      errorOf(made),
+      "no arch is given; expected one, such as sm_90a (`moec list archs`)");
   made = compileWithStops("module {}", optionsFor({"sm_80"}), {});
   EXPECT_EQ(errorOf(made), "the module holds no moe.layer");
   CompileOptions options = optionsFor({"sm_80"});
@@ -261,9 +262,15 @@ TEST(TargetNames, ArchsAndGpusAreWordsForEachOther) {
   // The GPU that is asked for counts, whatever words name archs.
   EXPECT_EQ(resolved({"h100", "a100"}, "h200"), "sm_90a,sm_80 h200_sxm asked");
   EXPECT_EQ(resolved({"h100", "h200"}, ""),
-            "archs 'h100,h200' name GPUs, of which schedules assume one; "
-            "expected archs (that of h200 is sm_90a) and one GPU beside them "
-            "(--gpu)");
+            "archs 'h100,h200' name GPUs h100_sxm and h200_sxm, but schedules "
+            "assume one GPU; name the arch of h200_sxm, sm_90a, or one GPU by "
+            "--gpu");
+  for (const auto &[word, meant] : {std::pair("Hopper", "sm_90a?"),
+                                    {"blackwell", "sm_100a, sm_103a or"},
+                                    {"4090", "rtx_4090?"}})
+    EXPECT_NE(resolved({word}, "").find(std::string("did you mean ") + meant),
+              std::string::npos)
+        << word;
   EXPECT_EQ(resolved({"sm_90a"}, "h1000").substr(0, 20),
             "unknown GPU 'h1000';");
   EXPECT_EQ(resolved({"natve"}, "").substr(0, 42),

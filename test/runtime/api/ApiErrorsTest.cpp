@@ -518,7 +518,9 @@ TEST(ApiState, TheCallersMemoryIsTakenAndZeroed) {
     return moec_context_create(package, nullptr, 0, &options, &context);
   };
   EXPECT_EQ(create(nullptr, 300), MOEC_INVALID_ARGUMENT);
-  EXPECT_STREQ(moec_last_error(), "the state is null but 300 bytes large");
+  EXPECT_STREQ(moec_last_error(),
+               "the state is NULL, but its size is 300 bytes; give memory of "
+               "that size, or 0 bytes");
   EXPECT_EQ(create(state.as<char>() + 16, 300), MOEC_MISALIGNED);
   EXPECT_THAT(moec_last_error(), HasSubstr("is not a multiple of 256"));
   EXPECT_EQ(create(state.data(), 299), MOEC_WORKSPACE_TOO_SMALL);
@@ -542,5 +544,6 @@ TEST(ApiLoad, CudaWithoutDriver) {
   moec_status status = moec_package_load_files(&files, nullptr, &package);
   unsetenv("MOEC_CUDA_DRIVER_PATH");
   EXPECT_EQ(status, MOEC_NO_DRIVER);
-  EXPECT_THAT(moec_last_error(), HasSubstr("without one use the host device"));
+  EXPECT_THAT(moec_last_error(),
+              HasSubstr("without a GPU use the host device"));
 }

@@ -29,7 +29,7 @@ TEST(Bytes, AreRefused) {
     const Result<uint64_t> read = parseBytes(text);
     ASSERT_FALSE(read) << text;
     EXPECT_EQ(read.error().message,
-              "expected a size, 500M, 2G or 1GiB say, got '" +
+              "expected a size, such as 500M, 2G or 1GiB, got '" +
                   std::string(text) + "'");
   }
 }

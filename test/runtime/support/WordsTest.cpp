@@ -40,6 +40,9 @@ TEST(Words, MeantByABeginning) {
   EXPECT_THAT(meantBy("b200", kGpus), IsEmpty());
   EXPECT_EQ(didYouMean("h100", kGpus), "did you mean h100_pcie or h100_sxm? ");
   EXPECT_EQ(didYouMean("b200", kGpus), "");
+  // The beginning, then what is nearest, then a part.
+  EXPECT_THAT(meantBy("pcie", kGpus), ElementsAre("h100_pcie"));
+  EXPECT_THAT(meantBy("xm", kGpus), IsEmpty());
   // Too many are no help.
   std::vector<std::string> many;
   for (int i = 0; i < 20; ++i)
