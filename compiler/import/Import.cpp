@@ -46,7 +46,7 @@ Result<void> refuseLayerOptions(std::string_view name,
       given);
 }
 
-/// What a text is that is neither JSON nor IR.
+/// Describes a text that is neither JSON nor IR.
 std::string_view kindOf(std::string_view text) {
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
     return "a text in UTF-16; save it as UTF-8";

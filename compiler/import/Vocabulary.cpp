@@ -144,7 +144,7 @@ std::string moec::compiler::readFloatType(JsonReader &reader,
   return "bf16";
 }
 
-/// What lists the names that a key takes.
+/// Returns the command or page that lists the names of a key.
 static std::string_view whereListed(std::string_view key) {
   if (key == "activation")
     return "`moec list activations`";

@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`moec bench` without torch and without a GPU: processes, tables, refusals. test_torch_bench.py has the numbers."""
 
+import csv
 import dataclasses
 import json
 import os
 import pathlib
+import re
 import time
 from typing import Any
 
 import pytest
-from conftest import SMALL, run_python
+from conftest import SMALL, SOURCE, run_python
 
 import moec
 from moec.bench.case import Case
@@ -215,3 +217,40 @@ def test_without_torch(tmp_path: pathlib.Path) -> None:
     done = run_python("from moec.cli import main; raise SystemExit(main(['bench', 'layer.json']))", PYTHONPATH=paths)
     assert done.returncode == 1
     assert done.stderr == "moec bench: torch is needed to time layers: no torch here\n"
+
+
+class Recorded(Rates):
+    """The floors of a file of `moec bench --csv`."""
+
+    def __init__(self, floors: dict[int, float]) -> None:
+        super().__init__("", 0, 0, 0)
+        self.floors = floors
+
+    def floor_us(self, row: Row) -> float:
+        return self.floors[row.tokens]
+
+
+def test_the_table_of_the_guide() -> None:
+    """The guide shows the first layer of the newest record as the command prints it, with its date, GPU, commit and versions."""
+    reports = (SOURCE / "bench" / "results").glob("*-peers.md")
+    record = max(path for path in reports if "[`moec bench`]" in path.read_text()).with_suffix(".csv")
+    report, page = record.with_suffix(".md").read_text(), (SOURCE / "docs" / "how-to" / "bench.md").read_text()
+    lines = list(csv.DictReader(record.read_text().splitlines()))
+    first = [line for line in lines if all(line[key] == lines[0][key] for key in ("shape", "scheme", "routing"))]
+    rows = [
+        Row(line["shape"], line["scheme"], int(line["tokens"]), line["system"], float(line["us"]) or None, error=0.0)
+        for line in first
+    ]
+    words = re.search(r"^NVIDIA (.*?), .*?, commit (\w+) of moec\.$", report, re.MULTILINE)
+    assert words, "a report says: NVIDIA GPU, ..., versions, commit HASH of moec."
+    device, commit = f"NVIDIA {words[1]}", words[2]
+    versions = {name.lower(): version for name, version in re.findall(r"\b(torch|vLLM|Humming) ([0-9.]+[0-9])", words[0])}
+    versions = {"moec": "0.1.0", "torch": versions["torch"], "vllm": versions["vllm"], "marlin": versions["vllm"]} | versions
+    shown = {
+        name: version for name, version in versions.items() if name in ("moec", "torch") or name in {row.system for row in rows}
+    }
+    floors = {int(line["tokens"]): float(line["floor_us"]) for line in first}
+    printed = str(Result(device, shown, {}, Recorded(floors), first[0]["routing"], rows))
+    assert f"```text\n{printed}\n```" in page, f"docs/how-to/bench.md has another table than {record.name}:\n{printed}"
+    for text in (record.name[:10], device.removeprefix("NVIDIA "), commit, f"results/{record.name}"):
+        assert text in page, text

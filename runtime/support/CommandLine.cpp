@@ -77,7 +77,7 @@ bool isFlag(const CLI::Option &option) {
   return option.get_items_expected_max() == 0;
 }
 
-/// What to write in place of a flag with a value.
+/// Describes a flag that was given a value.
 std::string flagText(const CLI::Option &flag) {
   std::string text = flag.get_description();
   if (!text.empty())

@@ -234,7 +234,7 @@ TEST(Quantization, CompressedTensorsAreRefused) {
       {with(kChannel, {{"strategy", "block"}, {"block_structure", "64"}}),
        kToken,
        "weights.block_structure: expected rows and columns that share a "
-       "scale, [128, 128] say, got the string \"64\""},
+       "scale, such as [128, 128], got the string \"64\""},
       {with(kChannel, {{"scale_dtype", "torch.float8_e4m3fn"}}), kToken,
        "weights.scale_dtype: expected a float type of 16 or 32 bits, "
        "\"torch.uint8\" or none, got the string \"torch.float8_e4m3fn\""},

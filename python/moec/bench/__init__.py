@@ -62,7 +62,7 @@ def bench(
     except ImportError as error:
         torch, lacks_gpu = None, f"torch is needed to time layers: {error}"
     if lacks_gpu:
-        # What is wrong with a layer or an option is the first thing to say.
+        # A wrong layer or option is reported before a missing GPU.
         for source in layers:
             for scheme in schemes or (None,):
                 report = explain(source, **(options | {"arch": "sm_90a"} | ({"scheme": scheme} if scheme else {})))
