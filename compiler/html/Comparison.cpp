@@ -97,7 +97,7 @@ std::string tableOfSides(const std::vector<Side> &sides) {
     const size_t before = heads.size();
     heads.insert(heads.end(), {side.name, "x floor"});
     if (!isFirst)
-      heads.emplace_back("x the first");
+      heads.emplace_back("time over the first's");
     for (const LayerPrediction &row : side.times.predicted) {
       const Prediction &made = *row.prediction;
       std::vector<Cell> &line = rows[made.tokens];

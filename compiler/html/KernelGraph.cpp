@@ -382,7 +382,7 @@ std::vector<std::string> html::scheduleWords(const Kernel &kernel) {
   add(kernel.swap, "swapped");
   add(kernel.persistent, "persistent");
   add(kernel.blockTokens > 0,
-      fmt::format("{} tokens a CTA", kernel.blockTokens));
+      countedText(kernel.blockTokens, "token", "tokens") + " a CTA");
   add(!kernel.cluster.empty(),
       fmt::format("clusters of {} CTAs",
                   kernel.cluster.empty() ? 0 : kernel.cluster.front()));

@@ -13,8 +13,10 @@
 #include "runtime/support/JsonReader.h"
 #include "runtime/support/Sha256.h"
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <array>
 
 using namespace moec;
@@ -193,10 +195,25 @@ std::string targetNotes(const Target &target) {
   return out;
 }
 
+/// The engines of the matmuls that are launched, fewest tokens first. The
+/// engine that the target chose serves no variant if `max_tokens` is small.
+std::vector<std::string> matmulEngines(const Target &target) {
+  std::vector<std::string> engines;
+  for (const Variant &variant : target.variants)
+    for (const Kernel &kernel : variant.kernels)
+      if ((kernel.work == Work::GateUp || kernel.work == Work::Down) &&
+          std::ranges::find(engines, kernel.engine) == engines.end())
+        engines.push_back(kernel.engine);
+  return engines;
+}
+
 std::string targetFacts(const Target &target) {
   Facts facts;
   facts.add("backend", target.backend);
-  facts.add("engine", target.engine);
+  const std::vector<std::string> engines = matmulEngines(target);
+  facts.add(engines.size() > 1 ? "engines, by tokens" : "engine",
+            engines.empty() ? target.engine
+                            : fmt::format("{}", fmt::join(engines, ", ")));
   facts.add("part", target.part);
   facts.add("scheme", target.scheme);
   if (!target.backend.empty())
@@ -259,11 +276,14 @@ std::string refusals(const Target &target) {
 }
 
 std::string variantSection(const Target &target, const Variant &variant) {
-  std::string out =
-      fmt::format("<details open><summary>{} to {} tokens <span "
-                  "class=\"quiet\">{}</span></summary>\n",
-                  countText(variant.firstTokens), countText(variant.lastTokens),
-                  escaped(variant.name));
+  std::string out = fmt::format(
+      "<details open><summary>{} <span "
+      "class=\"quiet\">{}</span></summary>\n",
+      variant.firstTokens == variant.lastTokens
+          ? countedText(variant.lastTokens, "token", "tokens")
+          : fmt::format("{} to {} tokens", countText(variant.firstTokens),
+                        countText(variant.lastTokens)),
+      escaped(variant.name));
   std::string text =
       countedText(int64_t(variant.kernels.size()), "launch", "launches");
   if (variant.workspaceBytes)

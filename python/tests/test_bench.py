@@ -196,7 +196,7 @@ def test_systems_say_what_they_have() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "the following arguments are required: LAYER"),
+        ([], "moec bench: expected LAYER, got none: a layer JSON"),
         (["a", "--tokens=x"], "--tokens"),
         (["a", "--tokens=0"], "--tokens"),
         (["a", "--passes=0"], "--passes: expected at least 1, got 0"),
@@ -214,7 +214,9 @@ def test_mistakes(words: list[str], said: str, capsys: pytest.CaptureFixture[str
 def test_without_torch(tmp_path: pathlib.Path) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
     paths = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
-    done = run_python("from moec.cli import main; raise SystemExit(main(['bench', 'layer.json']))", PYTHONPATH=paths)
+    (tmp_path / "layer.json").write_text(json.dumps(SMALL))
+    words = ["bench", str(tmp_path / "layer.json")]
+    done = run_python(f"from moec.cli import main; raise SystemExit(main({words}))", PYTHONPATH=paths)
     assert done.returncode == 1
     assert done.stderr == "moec bench: torch is needed to time layers: no torch here\n"
 
