@@ -232,27 +232,39 @@ class Recorded(Rates):
         return self.floors[row.tokens]
 
 
+def newest_record() -> pathlib.Path:
+    """The report of the last run in the list of runs that is one of `moec bench`, and has its rows beside it."""
+    folder = SOURCE / "bench" / "results"
+    runs = csv.DictReader((folder / "runs.csv").read_text().splitlines())
+    names = [f"{run['date']}-{run['run']}.md" for run in runs]
+    reports = [folder / name for name in names if (folder / name).with_suffix(".csv").exists()]
+    return [path for path in reports if "[`moec bench`]" in path.read_text()][-1]
+
+
 def test_the_table_of_the_guide() -> None:
-    """The guide shows the first layer of the newest record as the command prints it, with its date, GPU, commit and versions."""
-    reports = (SOURCE / "bench" / "results").glob("*-peers.md")
-    record = max(path for path in reports if "[`moec bench`]" in path.read_text()).with_suffix(".csv")
-    report, page = record.with_suffix(".md").read_text(), (SOURCE / "docs" / "how-to" / "bench.md").read_text()
-    lines = list(csv.DictReader(record.read_text().splitlines()))
-    first = [line for line in lines if all(line[key] == lines[0][key] for key in ("shape", "scheme", "routing"))]
+    """The guide shows a layer of the newest record as the command prints it, with its date, GPU, commit and versions."""
+    path = newest_record()
+    report, page = path.read_text(), (SOURCE / "docs" / "how-to" / "bench.md").read_text()
+    said = re.search(r"^NVIDIA (\w+), .*?, commit (\w+) of moec\.", report, re.MULTILINE)
+    assert said, "a report says: NVIDIA GPU, ..., versions, commit HASH of moec."
+    device, commit = f"NVIDIA {said[1]}", said[2]
+    versions = {
+        name.lower(): version for name, version in re.findall(r"\b(torch|transformers|vLLM|Humming) ([0-9.]+[0-9])", said[0])
+    }
+    versions = {"moec": "0.1.0"} | versions | dict.fromkeys(("marlin", "deepgemm", "cutlass"), versions["vllm"])
+    # The first layer and scheme whose systems all have a version in the report.
+    tables: dict[tuple[str, ...], list[dict[str, str]]] = {}
+    for line in csv.DictReader(path.with_suffix(".csv").read_text().splitlines()):
+        tables.setdefault((line["shape"], line["scheme"], line["routing"]), []).append(line)
+    lines = next(lines for lines in tables.values() if all(line["system"] in versions for line in lines))
     rows = [
         Row(line["shape"], line["scheme"], int(line["tokens"]), line["system"], float(line["us"]) or None, error=0.0)
-        for line in first
+        for line in lines
     ]
-    words = re.search(r"^NVIDIA (.*?), .*?, commit (\w+) of moec\.$", report, re.MULTILINE)
-    assert words, "a report says: NVIDIA GPU, ..., versions, commit HASH of moec."
-    device, commit = f"NVIDIA {words[1]}", words[2]
-    versions = {name.lower(): version for name, version in re.findall(r"\b(torch|vLLM|Humming) ([0-9.]+[0-9])", words[0])}
-    versions = {"moec": "0.1.0", "torch": versions["torch"], "vllm": versions["vllm"], "marlin": versions["vllm"]} | versions
-    shown = {
-        name: version for name, version in versions.items() if name in ("moec", "torch") or name in {row.system for row in rows}
-    }
-    floors = {int(line["tokens"]): float(line["floor_us"]) for line in first}
-    printed = str(Result(device, shown, {}, Recorded(floors), first[0]["routing"], rows))
-    assert f"```text\n{printed}\n```" in page, f"docs/how-to/bench.md has another table than {record.name}:\n{printed}"
-    for text in (record.name[:10], device.removeprefix("NVIDIA "), commit, f"results/{record.name}"):
+    systems = {"torch"} | {row.system for row in rows}
+    shown = {name: version for name, version in versions.items() if name in systems}
+    floors = {int(line["tokens"]): float(line["floor_us"]) for line in lines}
+    printed = str(Result(device, shown, {}, Recorded(floors), lines[0]["routing"], rows))
+    assert f"```text\n{printed}\n```" in page, f"docs/how-to/bench.md has another table than {path.name}:\n{printed}"
+    for text in (path.name[:10], device.removeprefix("NVIDIA "), commit, f"results/{path.name}", f"results/{path.stem}.csv"):
         assert text in page, text
