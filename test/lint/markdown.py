@@ -12,8 +12,9 @@ Links to files must lead somewhere.
 
 A document's commands run one after another in one empty folder that holds links to examples/ and test/ of the tree and
 to the build folder as build/, with the build's programs in PATH. Counts are compared: how many kernels, variants or bytes
-there are. Decimals, such as errors and sizes, are compared to 5 %. Digests, times, percentages and places of a worst element
-count as equal to any other, blanks do not count, and a line '...' stands for any lines. A command whose block shows no output
+there are. Decimals, such as errors and sizes, and percentages are compared to 5 %. Times, which depend on the machine, must have the
+same unit and number of decimals, and may differ by a factor of 100. Digests and places of a worst element count as equal to any other,
+blanks do not count, and a line '...' stands for any lines. A command whose block shows no output
 only has to succeed; '# exit status N' after a command's output demands another status."""
 
 import json
@@ -44,21 +45,31 @@ def blocks(lines):
             content.append(line)
 
 
+TIME = re.compile(r"\b\d+(?:\.(\d+))?(?=\s?(?:ns|us|ms|s)(?!\w))")
+FACTOR_OF_TIMES = 100
+PERCENTAGE = re.compile(r"\b\d+(?:\.\d+)?(?=\s?%)")
 DECIMAL = re.compile(r"[-+]?\d+(?:\.\d+(?:e[-+]?\d+)?|e[-+]?\d+)")
 
 
 def normal(line):
-    """A line without what may differ from run to run, and its decimals."""
+    """A line without what may differ from run to run; its decimals and percentages; its times and the smallest that is not 0."""
     line = re.sub(r"\b(?=\d*[a-f])[0-9a-f]{8,}\b", "N", line)
-    line = re.sub(r"\b\d+(?:\.\d+)?(?=\s?(?:ns|us|ms|s|%)(?!\w))", "N", line)
+    times = [max(float(each[0]), 0.1 ** len(each[1] or "")) for each in TIME.finditer(line)]
+    line = TIME.sub(lambda each: "T" + "0" * len(each[1] or ""), line)
+    numbers = [float(each) for each in PERCENTAGE.findall(line)]
+    line = PERCENTAGE.sub("N", line)
     line = re.sub(r"\b(token|column) \d+", r"\1 N", line)
-    return " ".join(DECIMAL.sub("N", line).split()), [float(each) for each in DECIMAL.findall(line)]
+    return " ".join(DECIMAL.sub("N", line).split()), numbers + [float(each) for each in DECIMAL.findall(line)], times
 
 
 def same(shown, printed):
-    """Whether two lines are equal but for what may differ; decimals may by 5 %."""
-    (text, numbers), (other, others) = normal(shown), normal(printed)
-    return text == other and all(abs(a - b) <= 0.05 * abs(b) for a, b in zip(numbers, others))
+    """Returns true if two lines are equal except for what may differ."""
+    (text, numbers, times), (other, others, other_times) = normal(shown), normal(printed)
+    return (
+        text == other
+        and all(abs(a - b) <= 0.05 * abs(b) for a, b in zip(numbers, others))
+        and all(1 / FACTOR_OF_TIMES <= a / b <= FACTOR_OF_TIMES for a, b in zip(times, other_times))
+    )
 
 
 def matches(shown, printed):

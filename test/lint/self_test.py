@@ -499,14 +499,20 @@ class Markdown(LintTest):
         self.red("markdown.py", self.console("$ false\n"), "ended with status 1, not 0", "--build=@ROOT@/build")
 
     def test_numbers_and_dots(self):
-        text = "$ echo took 17 ms; echo 2; echo 3; echo end\ntook 3.5 ms\n...\nend\n$ ls no/such\n...\n# exit status 2\n"
+        text = "$ echo took 17.0 ms; echo 2; echo 3; echo end\ntook 3.5 ms\n...\nend\n$ ls no/such\n...\n# exit status 2\n"
         self.green("markdown.py", self.console(text), "--build=@ROOT@/build")
 
     def test_counts_are_compared(self):
         tree = self.console("$ echo 5 variants, 18 kernels\n5 variants, 20 kernels\n")
         self.red("markdown.py", tree, "README.md:2: what it prints is not what is shown", "--build=@ROOT@/build")
-        same = "$ echo 5 kernels in 3.25 s, 1e-3, 40%, token 7, key 1f2e3d4c\n5 kernels in 4.5 s, 1.02e-3, 41%, token 9, key 0badf00d\n"
+        same = "$ echo 5 kernels in 3.25 s, 1e-3, 40%, token 7, key 1f2e3d4c\n5 kernels in 4.50 s, 1.02e-3, 41%, token 9, key 0badf00d\n"
         self.green("markdown.py", self.console(same), "--build=@ROOT@/build")
+
+    def test_times_are_compared(self):
+        for shown in ("took 0.2 ms", "took 0.20 s", "took 60.0 s", "took 2 s"):
+            tree = self.console(f"$ echo took 0.2 s\n{shown}\n")
+            self.red("markdown.py", tree, "README.md:2: what it prints is not what is shown", "--build=@ROOT@/build")
+        self.green("markdown.py", self.console("$ echo took 0.2 s\ntook 7.5 s\n"), "--build=@ROOT@/build")
 
     def test_decimals_are_compared(self):
         tree = self.console("$ echo error 0.00165\nerror 0.00185\n")
