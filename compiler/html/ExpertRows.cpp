@@ -128,7 +128,7 @@ std::string barsOf(const std::vector<const Prediction *> &shown) {
   return figure(bothWidths([&](double width, double left) {
                   return drawBars(shown, width, left);
                 }),
-                "Rows of experts: filled with a token, pale without one",
+                "Rows of each expert in tiles: dark with a token, pale padding",
                 "rows");
 }
 

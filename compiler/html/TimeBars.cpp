@@ -26,7 +26,7 @@ static size_t lettersIn(double width) {
   return width > 0 && width < kFigureWidth ? size_t(width / kLetterWidth) : 0;
 }
 
-/// Returns true if a launch begins before the one in front of it ends.
+/// Returns true if a launch begins before the previous one ends.
 static bool startsEarly(const Variant &variant, const std::string &name) {
   for (const Kernel &kernel : variant.kernels)
     if (kernel.name == name)
@@ -111,7 +111,7 @@ static std::string drawTimeline(const Target &target,
       const bool isEarly = startsEarly(*row->variant, kernel.kernel);
       const std::string name = shortName(kernel.kernel, target);
       svg.open(fmt::format("{}: {}{}", name, timeText(kernel.microseconds),
-                           isEarly ? ", begins before the launch in front ends"
+                           isEarly ? ", begins before the previous launch ends"
                                    : ""),
                classOf(workOfKernel(*row->variant, kernel.kernel)));
       if (isEarly && x - kEarly >= left)
@@ -150,7 +150,7 @@ std::string html::timeline(const Target &target, const Times &times) {
                   return drawTimeline(target, rows, width, left);
                 }),
                 "Launches over time, at the most predicted tokens of each "
-                "variant; a dashed part begins before the launch in front ends",
+                "variant; dashed: begun while the previous launch runs",
                 "timeline");
 }
 
