@@ -50,6 +50,27 @@ TEST(HtmlPage, ShowsAllOfAReport) {
   EXPECT_EQ(countOf(page, "<desc>"), 12u);
 }
 
+/// The engine that a target chose serves no variant if max_tokens is small.
+TEST(HtmlPage, TheEnginesAreThoseThatAreLaunched) {
+  json report = smallReport();
+  EXPECT_THAT(pageOf(report), HasSubstr("<dt>engine</dt><dd>wgmma</dd>"));
+  report["targets"][0]["engine"] = "wgmma_rs";
+  EXPECT_THAT(pageOf(report), HasSubstr("<dt>engine</dt><dd>wgmma</dd>"));
+  json &variant = report["targets"][0]["variants"][0];
+  json early = variant;
+  early["name"] = "up_to_8";
+  early["tokens"] = {8, 8};
+  for (json &kernel : early["kernels"])
+    kernel["engine"] = "gemv";
+  variant["tokens"] = {9, 64};
+  report["targets"][0]["variants"] = {early, variant};
+  EXPECT_THAT(
+      pageOf(report),
+      AllOf(HasSubstr("<dt>engines, by tokens</dt><dd>gemv, wgmma</dd>"),
+            HasSubstr("<summary>8 tokens "),
+            HasSubstr("<summary>9 to 64 tokens ")));
+}
+
 TEST(HtmlPage, TheHeadSaysRankRoutingAndWhatRan) {
   json report = smallReport();
   report["ranks"] = {3};
@@ -262,7 +283,7 @@ TEST(HtmlPage, ComparesReports) {
 TEST(HtmlPage, RowsOfExperts) {
   json report = smallReport();
   json &prediction = report["targets"][0]["variants"][0]["predictions"][0];
-  EXPECT_THAT(pageOf(report), Not(HasSubstr("Rows of experts:")));
+  EXPECT_THAT(pageOf(report), Not(HasSubstr("Rows of each expert")));
   prediction["experts"] = json::parse(R"json([
     {"experts": 6, "rows": 2, "tile_rows": 16},
     {"experts": 2, "rows": 24, "tile_rows": 32}])json");
