@@ -243,10 +243,14 @@ TEST(LayerJson, UnknownFields) {
       "swiglu_alpha, swiglu_beta, swiglu_limit, topk_group "
       "and weights_dtype");
   EXPECT_EQ(refused({{"moe_parallel_config", {{"tp", 2}}}}),
-            "in.json: $.moe_parallel_config.tp: unknown field; accepted here: "
-            "all2all_backend, dp_rank, dp_size, enable_eplb, ep_rank, "
-            "ep_size, expert_placement_strategy, pcp_rank, pcp_size, sp_size, "
-            "tp_rank, tp_size and use_ep");
+            "in.json: $.moe_parallel_config.tp: unknown field; did you mean "
+            "\"tp_rank\" or \"tp_size\"?");
+  EXPECT_EQ(
+      refused({{"moe_parallel_config", {{"colour", 2}}}}),
+      "in.json: $.moe_parallel_config.colour: unknown field; accepted here: "
+      "all2all_backend, dp_rank, dp_size, enable_eplb, ep_rank, "
+      "ep_size, expert_placement_strategy, pcp_rank, pcp_size, sp_size, "
+      "tp_rank, tp_size and use_ep");
   EXPECT_EQ(refused({{"quant_config", {{"scheme", "bf16"}, {"bits", 4}}}}),
             "in.json: $.quant_config.bits: unknown field; accepted here: a1, "
             "a2, group_size, is_scale_swizzled, scheme, w1 and w2");
