@@ -221,6 +221,9 @@ void JsonReader::refuseUnknown(std::span<const Synonym> synonyms) {
       if (it.key() == word)
         meant = key;
     std::vector<std::string_view> meants = meantBy(it.key(), known);
+    std::erase_if(meants, [&](std::string_view name) {
+      return !name.starts_with(it.key());
+    });
     constexpr size_t kFew = 3;
     if (!meant.empty())
       meants = {meant};

@@ -144,9 +144,9 @@ Result<Device> Device::open(DeviceKind kind, const std::string &arch) {
     return device;
   // The context's time is without the driver's.
   const bool isEmulated = kind == DeviceKind::Emulated;
-  const auto opened =
-      isEmulated ? CudaDriver::emulator(arch) : CudaDriver::get();
-  if (!opened)
+  if (isEmulated)
+    TRY(CudaDriver::emulator(arch));
+  else if (const auto opened = CudaDriver::get(); !opened)
     return Error(opened.error().code, "{}; --device=host needs no GPU",
                  opened.error().message);
   auto start = Clock::now();
