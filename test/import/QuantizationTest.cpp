@@ -77,9 +77,10 @@ TEST(Quantization, Fp8ThatNoSchemeHas) {
 TEST(Quantization, Fp8IsRefused) {
   // Transformers and vLLM read an absent key in two ways.
   EXPECT_EQ(read({{"quant_method", "fp8"}}),
-            kPath + "weight_block_size: expected rows and columns that share "
-                    "a scale, such as [128, 128], or null for one scale a weight, "
-                    "got nothing");
+            kPath +
+                "weight_block_size: expected rows and columns that share "
+                "a scale, such as [128, 128], or null for one scale a weight, "
+                "got nothing");
   EXPECT_EQ(read(with(kFp8, {{"weight_block_size", {128}}})),
             kPath + "weight_block_size: expected two integers, rows and "
                     "columns that share a scale, got an array");
