@@ -84,7 +84,10 @@ def test_a_handler_that_raises_nothing_lets_the_work_end(tmp_path: pathlib.Path)
     [
         (["warmup", "x", "--max-token=64"], "moec warmup: unknown option --max-token; did you mean --max-tokens? "),
         (["warmup", "x", "--ep=8"], "moec warmup: --ep: expected no value, got '8'; "),
-        (["warmup"], "moec warmup: the following arguments are required: MODEL; moec warmup --help lists the options"),
+        (
+            ["warmup"],
+            "moec warmup: expected MODEL, got none: a config.json, a layer JSON",
+        ),
     ],
 )
 def test_mistakes_name_what_was_meant(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
