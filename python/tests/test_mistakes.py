@@ -101,7 +101,7 @@ CALLS: tuple[tuple[Callable[[Given], Any], tuple[str, ...]], ...] = (
     (lambda g: g.package.layer({"gate_up_proj": g.weights["w13"]}), ("'gate_up_proj'", "did you mean w13?", "w13, w2")),
     (lambda g: g.package.layer({"w13": g.weights["w13"], "down_proj": g.weights["w2"]}), ("'down_proj'", "did you mean w2?")),
     (lambda g: g.package.layer({"w13": g.weights["w13"]}), ("weight 'w2' is missing", "w13, w2")),
-    (lambda g: g.package.layer(list(g.weights.values())), ("weights", "a dict of arrays by name", "got list")),
+    (lambda g: g.package.layer(list(g.weights.values())), ("weights", "a dict of arrays by name", "got list")),  # type: ignore[arg-type]
     (lambda g: g.package.layer(g.weights | {"w2": None}), ("'w2'", "an array of numpy", "got NoneType")),
     (lambda g: g.layer.repack(g.weights, 4, 10), ("experts within [0, 8)", "[4, 14)")),
     (lambda g: moec.Checkpoint("/nowhere/at/all"), ("/nowhere/at/all", "a model's folder", "*.safetensors")),
@@ -126,7 +126,7 @@ CALLS: tuple[tuple[Callable[[Given], Any], tuple[str, ...]], ...] = (
     (lambda g: other(routed_scaling_factor=float("nan")), ("source.routed_scaling_factor", "a finite number", "nan")),
     (lambda g: other(top_k=4), ("$.top_k", "did you mean", "experts_per_token")),
     (lambda g: moec.compile(SMALL, arch="hopper"), ("'hopper'", "did you mean sm_90a?")),
-    (lambda g: moec.compile(SMALL, arch=90), ("arch", "such as 'sm_90a'", "got int")),
+    (lambda g: moec.compile(SMALL, arch=90), ("arch", "such as 'sm_90a'", "got int")),  # type: ignore[arg-type]
     (lambda g: moec.compile(json.dumps(SMALL), arch=ARCH), ("json.loads()", "a config.json")),
     (lambda g: moec.compile(None, arch=ARCH), ("source", "a dict", "got NoneType")),
     (lambda g: other(quant_config="w4a16"), ("$.quant_config", '"int4_w4a16"', "moec list schemes")),
