@@ -45,11 +45,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     problem.tileRows = row.schedule.tileM;
     if (row.hasRange())
       problem.minTokens = row.first, problem.maxTokens = row.last;
-    const TunedRow *found =
-        findTuned(*rows, problem, {row.schedule.engine}, gpu());
+    const Engines engines = {&engineOf(row.schedule)};
+    const TunedRow *found = findTuned(*rows, problem, engines, gpu());
     fuzz::require(!found || !whyIllegal(problem, found->schedule, gpu()),
                   "a schedule that is taken is legal");
-    const std::vector<std::string> engines = {row.schedule.engine};
     fuzz::require(!row.hasRange() ||
                       joined(servedRanges(*rows, problem, engines, problem,
                                           engines, gpu(), row.last))
