@@ -179,6 +179,12 @@ TEST_F(Cache, EntryIsAFile) {
   expectRebuilt(tinyRecipe(), "it is no folder");
 }
 
+TEST_F(Cache, FoldersAreMade) {
+  const KernelCache cache(folder.path + "/a/b/c");
+  ASSERT_TRUE(cache.get(tinyRecipe(), false, compiler()));
+  EXPECT_TRUE(cache.get(tinyRecipe(), /*strict=*/true, compiler()));
+}
+
 TEST_F(Cache, FolderThatCannotBeMade) {
   // Nobody, not even root, can make folders there.
   KernelCache cache("/proc/self/moec-cache");

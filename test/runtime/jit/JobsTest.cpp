@@ -57,6 +57,11 @@ TEST(JobsTest, theEnvironmentAndTheCallerAreStronger) {
   ::unsetenv("MOEC_JOBS");
 }
 
+TEST(JobsTest, asManyAsThreads) {
+  ::unsetenv("MOEC_JOBS");
+  EXPECT_EQ(*chooseJobs(0, 2), std::min(usableThreads(), 2));
+}
+
 TEST(JobsTest, neverMoreThanWork) {
   EXPECT_EQ(*chooseJobs(8, 2), 2);
   EXPECT_EQ(*chooseJobs(8, 0), 1);

@@ -156,6 +156,20 @@ TEST_F(NvrtcTest, Ptx) {
   ASSERT_TRUE(ptx) << ptx.error().message;
   EXPECT_THAT(*ptx, HasSubstr(".target sm_90a"));
   EXPECT_THAT(*ptx, HasSubstr(".entry moec_route_permute_90a"));
+  EXPECT_EQ(ptx->find('\0'), std::string::npos);
+  // A cubin of the package is none.
+  Kernel &kernel = package.manifest.targets[0].kernels[0];
+  kernel.cubin = "sm_90a/" + kernel.name + ".cubin";
+  package.files[kernel.cubin] = "a cubin";
+  hashFiles(package);
+  CompileSettings settings;
+  settings.cacheFolder = "";
+  settings.ptx = true;
+  auto all = compileKernels(package, target, settings);
+  ASSERT_TRUE(all) << all.error().message;
+  EXPECT_EQ(all->kernels[0].source, CubinSource::Compiled);
+  EXPECT_THAT(all->kernels[0].cubin, HasSubstr(".target sm_90a"));
+  EXPECT_THAT(all->kernels[0].cubin, HasSubstr(".loc"));
 }
 
 TEST_F(NvrtcTest, IdentityIsRead) {
@@ -222,6 +236,45 @@ TEST_F(FakeNvrtc, NamesTheReleaseThatAnArchNeeds) {
               HasSubstr("NVRTC 13.0 (" + settings.nvrtcPath +
                         ") does not compile for sm_107a, which needs NVRTC "
                         "13.4 or later"));
+}
+
+TEST_F(FakeNvrtc, WhatIsCompiledIsDumped) {
+  act("13 0 0", "libnvrtc-dump.so.13");
+  settings.jobs = 1;
+  settings.cacheFolder = "";
+  const std::string dump = folder.path + "/new/dump";
+  setenv("MOEC_DUMP_DIR", dump.c_str(), 1);
+  auto outcome = compile();
+  // A folder that cannot be made is a warning.
+  setenv("MOEC_DUMP_DIR", "/proc/self/moec-dump", 1);
+  Warnings warnings;
+  EXPECT_TRUE(compile());
+  unsetenv("MOEC_DUMP_DIR");
+  EXPECT_THAT(warnings.all, HasSubstr("MOEC_DUMP_DIR: cannot create folder"));
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  EXPECT_EQ(outcome->summary.nvrtcPath, settings.nvrtcPath);
+  EXPECT_EQ(outcome->summary.nvrtcFoundBy, "nvrtc_path");
+  const PackageFiles package = realPackage();
+  for (size_t i = 0; i < 3; ++i) {
+    const Kernel &kernel = package.manifest.targets[0].kernels[i];
+    const std::string stem = dump + "/sm_90a/" + kernel.entry;
+    EXPECT_EQ(*readFile(stem + ".cu"), package.files.at(kernel.source));
+    EXPECT_EQ(*readFile(stem + ".cubin"), outcome->kernels[i].cubin);
+  }
+}
+
+TEST_F(FakeNvrtc, StrictLoadsDoNotCompile) {
+  act("13 0 0", "libnvrtc-strict.so.13");
+  settings.strict = true;
+  auto outcome = compile();
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code, ErrorCode::StrictMiss);
+  settings.strict = false;
+  setenv("MOEC_STRICT", "1", 1);
+  outcome = compile();
+  unsetenv("MOEC_STRICT");
+  ASSERT_FALSE(outcome);
+  EXPECT_EQ(outcome.error().code, ErrorCode::StrictMiss);
 }
 
 TEST_F(FakeNvrtc, IsInterrupted) {

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -102,9 +103,15 @@ TEST(WorkerMessages, partsAreNone) {
   answer.log = {{LogLevel::Debug, "one"}};
   expectNoPart(toMessage(answer), answerOf);
   WorkerMessage message = toMessage(answer);
-  for (const char *code : {"-1", "19", "1x", ""}) {
+  for (const char *code : {"-1", "19", "1x", "0x", " 0", ""}) {
     message[0] = code;
     EXPECT_FALSE(answerOf(message)) << code;
+  }
+  // Milliseconds have eight bytes.
+  message = toMessage(answer);
+  for (const size_t bytes : {0, 7, 9}) {
+    message[3] = std::string(bytes, '\0');
+    EXPECT_FALSE(answerOf(message)) << bytes;
   }
 }
 
@@ -130,6 +137,33 @@ TEST(WorkerMessages, aLengthIsBelievedAsFarAsBytesCome) {
     shutdown(ends.of[0], SHUT_WR);
     EXPECT_FALSE(receiveMessage(ends.of[1])) << count << " " << size;
   }
+}
+
+TEST(WorkerMessages, aCubinIsWhole) {
+  // The header, a table of two segments, one of a section, and its name.
+  std::string cubin("\x7f"
+                    "ELF\x02\x01");
+  cubin.resize(64);
+  const auto put = [&](size_t at, uint16_t number) {
+    std::memcpy(cubin.data() + at, &number, sizeof number);
+  };
+  cubin += std::string(".text.moec_a\0", 13);
+  const size_t tables = cubin.size();
+  put(18, 190);
+  put(32, uint16_t(tables)), put(54, 56), put(56, 2);
+  put(40, uint16_t(tables + 112)), put(58, 64), put(60, 1);
+  cubin.resize(tables + 112 + 64);
+  EXPECT_EQ(notCubin(cubin, "moec_a"), "");
+  EXPECT_EQ(notCubin(cubin, "moec"), "an ELF file without a kernel moec");
+  for (const size_t bytes : {size_t(0), size_t(5), size_t(6), size_t(63)})
+    EXPECT_EQ(notCubin(cubin.substr(0, bytes), "moec_a"),
+              std::to_string(bytes) + " bytes, no ELF file");
+  for (const size_t bytes : {size_t(64), tables + 111, cubin.size() - 1})
+    EXPECT_EQ(notCubin(cubin.substr(0, bytes), "moec_a"),
+              std::to_string(bytes) + " bytes, an ELF file that is cut");
+  put(18, 62);
+  EXPECT_EQ(notCubin(cubin, "moec_a"),
+            "an ELF file of machine 62, expected 190");
 }
 
 TEST(WorkerMessages, anEndThatIsGoneRaisesNoSignal) {
