@@ -318,8 +318,9 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
       false};
   for (unsigned i = 0; i < config->numAttributes; ++i) {
     const CUlaunchAttribute &attribute = config->attributes[i];
-    launch.overlaps |= attribute.id == kLaunchProgrammatic;
-    launch.cooperative |= attribute.id == kLaunchCooperative;
+    const bool isSet = attribute.value.number == 1;
+    launch.overlaps |= attribute.id == kLaunchProgrammatic && isSet;
+    launch.cooperative |= attribute.id == kLaunchCooperative && isSet;
     if (attribute.id == kLaunchCluster) {
       launch.cluster[0] = attribute.value.cluster.x;
       launch.cluster[1] = attribute.value.cluster.y;
@@ -343,9 +344,17 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, int, uint32_t rank,
   return kSuccess;
 }
 
-CUresult cuFuncLoad(CUfunction) { return kSuccess; }
+CUresult cuFuncLoad(CUfunction) {
+  ++std::atomic_ref<int>(fakeGpu()->functionsLoaded);
+  return kSuccess;
+}
 
-CUresult cuFuncSetAttribute(CUfunction, int, int) { return kSuccess; }
+CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  fakeGpu()->attributes[entryOf(function)][attribute] = value;
+  return kSuccess;
+}
 
 CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction function) {
   if (attribute == kFuncLocalBytes)

@@ -32,6 +32,9 @@ struct FakeGpu {
   unsigned smsOfResource = 0;
   /// By the name of an entry; others have none, and fit twice.
   std::map<std::string, int> localBytes, ctasPerSm;
+  /// Values that were set, by the name of an entry and the attribute.
+  std::map<std::string, std::map<int, int>> attributes;
+  int functionsLoaded = 0;
   bool capturing = false;
   int copies = 0, synchronizations = 0; ///< that were asked for
   int failAt = 0;                       ///< the copy that fails, counted from 1

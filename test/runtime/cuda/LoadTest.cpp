@@ -62,6 +62,33 @@ TEST_F(LoadTest, AsTheDriverSays) {
   }
 }
 
+/// Before the first launch, which may be captured into a graph.
+TEST_F(LoadTest, FunctionsAreSetUp) {
+  Target &target = package.manifest.targets[0];
+  for (size_t i = 0; i < target.kernels.size(); ++i)
+    target.kernels[i].sharedBytes = int64_t(50000 + i);
+  const auto setCluster = [&](size_t kernel, int64_t ctas) {
+    target.kernels[kernel].cluster = {ctas, 1, 1};
+    for (Variant &variant : target.variants)
+      for (Launch &launch : variant.launches)
+        if (launch.kernel == target.kernels[kernel].name)
+          launch.grid.ctas[0] = launch.grid.ctas[0] * 16;
+  };
+  setCluster(3, 16);
+  setCluster(4, 8);
+  auto loaded = load();
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(fakeGpu()->functionsLoaded, int(target.kernels.size()));
+  for (size_t i = 0; i < target.kernels.size(); ++i) {
+    std::map<int, int> expected = {
+        {cuda::kFuncMaxDynamicShared, 50000 + int(i)}};
+    // Of more than 8 CTAs alone.
+    if (i == 3)
+      expected[cuda::kFuncNonPortableCluster] = 1;
+    EXPECT_EQ(fakeGpu()->attributes[target.kernels[i].entry], expected) << i;
+  }
+}
+
 TEST_F(LoadTest, SmsOfTheContext) {
   struct {
     unsigned affinity, resource;
