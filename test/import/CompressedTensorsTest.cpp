@@ -124,6 +124,18 @@ TEST(Quantization, CompressedTensorsInWords) {
             "f8E4M3FN [-1, -1] f32 x i4 [1, 32] f32 pack_quantized");
 }
 
+/// Words of 8 bits beside activations are not those of 4 bits.
+TEST(Quantization, CompressedTensorsInWordsOfEightBits) {
+  const auto words = [](const json &activations) {
+    return read(
+        compressed("pack-quantized", args("int", 8, "channel"), activations));
+  };
+  EXPECT_EQ(words(args("int", 8, "token", {{"dynamic", true}})),
+            "int8_channel pack_quantized");
+  EXPECT_EQ(words(kToken),
+            "f8E4M3FN [1, -1] f32 dynamic x i8 [1, -1] f32 pack_quantized");
+}
+
 TEST(Quantization, CompressedTensorsThatNoSchemeHas) {
   const auto fp8 = [](const json &weights, const json &activations) {
     return read(compressed("float-quantized", weights, activations));
@@ -243,6 +255,15 @@ TEST(Quantization, CompressedTensorsAreRefused) {
        "\"tensor_group\", got nothing"}};
   for (const auto &[weights, activations, message] : rows)
     EXPECT_EQ(refused(weights, activations), group + message);
+  for (const char *shape : {"0x128", "128x0", "1048577x128", "128x1048577",
+                            "128x128x", "x128", "-1x128", "128X128"})
+    EXPECT_EQ(refused(with(kChannel,
+                           {{"strategy", "block"}, {"block_structure", shape}}),
+                      kToken),
+              group +
+                  "weights.block_structure: expected rows and columns that "
+                  "share a scale, [128, 128] say, got the string \"" +
+                  shape + "\"");
   const std::string unknown =
       refused(with(kChannel, {{"rounding", "floor"}}), kToken);
   EXPECT_TRUE(unknown.starts_with(
@@ -432,7 +453,7 @@ TEST(Quantization, GroupsOfCompressedTensors) {
   for (const char *target :
        {"re:.*experts.*down_proj", "model.layers.0.mlp.experts.3",
         "re:.*layers\\.[0-3]\\..*experts\\.\\d\\..*", "re:.*(?!attn)",
-        "Qwen3MoeExperts"})
+        "Qwen3MoeExperts", "GptOssExperts", "FusedMoE", "OlmoeSparseMoeBlock"})
     EXPECT_EQ(targets({target}), some) << target;
   // Groups of other layers have no effect.
   EXPECT_EQ(targets({"re:.*layers\\.[1-3]\\..*"}, {"re:.*layers\\.0\\..*"}),

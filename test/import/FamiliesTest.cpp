@@ -423,6 +423,10 @@ TEST(Families, GroupsOfExperts) {
   EXPECT_EQ(refusedBeside("deepseek-v3", {{"topk_group", 9}}),
             "in.json: $.topk_group: expected an integer from 1 to 8, got the "
             "number 9");
+  for (const int64_t all : {1, 8})
+    EXPECT_EQ(accepted(changed("deepseek-v3", {{"topk_group", all}}))
+                  .routing.topGroups,
+              all);
   EXPECT_EQ(refused(edited("deepseek-v2", {"n_group"})),
             "in.json: $.n_group: expected groups, which group_limited_greedy "
             "takes experts from, got nothing");

@@ -317,6 +317,19 @@ TEST(HuggingFace, OptionsWin) {
   options.logitsDtype = "f16";
   EXPECT_EQ(accepted(modelText("deepseek-v3"), options).logitsType, "f16");
 
+  // The scheme says how weights are stored, the type what x is.
+  options = {};
+  options.scheme = "f32";
+  options.dtype = "bf16";
+  EXPECT_EQ(accepted(modelText("qwen3-30b-a3b"), options).inputType, "bf16");
+
+  for (const char *word : {"f32", "fast"}) {
+    options = {};
+    options.scheme = "fp8_block";
+    options.accumulate = word;
+    EXPECT_EQ(accepted(modelText("qwen3-30b-a3b"), options).accumulate, word);
+  }
+
   options = {};
   options.tp = 4;
   options.rank = 3;
@@ -340,6 +353,26 @@ TEST(HuggingFace, ParallelOptions) {
     EXPECT_EQ(layer.parallel.pcpRank, rank / 2 % 3);
     EXPECT_EQ(layer.parallel.dpRank, rank / 6);
   }
+}
+
+TEST(HuggingFace, RanksUpToTheirLimit) {
+  ImportOptions options;
+  options.dp = 65536;
+  EXPECT_EQ(accepted(modelText("qwen3-30b-a3b"), options).parallel.dp, 65536);
+  options.allRanks = true;
+  EXPECT_TRUE(accepted(modelText("qwen3-30b-a3b"), options).parallel.allRanks);
+  options.tp = 2;
+  EXPECT_EQ(refusalOf(modelText("qwen3-30b-a3b"), options),
+            "in.json: --all-ranks: expected at most 65536 ranks (dp * pcp * "
+            "tp), got 131072");
+  // A package of all ranks is described from the first.
+  options = {};
+  options.allRanks = true;
+  Result<LayerDescription> layer = readDescription(
+      layerText({{"moe_parallel_config", {{"tp_size", 2}, {"tp_rank", 1}}}}),
+      "in.json", options);
+  ASSERT_TRUE(layer) << layer.error().message;
+  EXPECT_EQ(layer->parallel.rank(), 0);
 }
 
 TEST(HuggingFace, PlacementAndTransport) {

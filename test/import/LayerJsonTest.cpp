@@ -254,6 +254,11 @@ TEST(LayerJson, UnknownFields) {
   EXPECT_EQ(refused({{"quant_config", {{"scheme", "bf16"}, {"bits", 4}}}}),
             "in.json: $.quant_config.bits: unknown field; accepted here: a1, "
             "a2, group_size, is_scale_swizzled, scheme, w1 and w2");
+  EXPECT_EQ(
+      refused({{"quant_config", {{"w1", {{"dtype", "bf16"}, {"bits", 4}}}}}}),
+      "in.json: $.quant_config.w1.bits: unknown field; accepted here: "
+      "alpha_or_gscale, dtype, dynamic, scale, scale_rule, "
+      "second_per_row, shape and zp");
 }
 
 TEST(LayerJson, FieldsThatVllmHasAndThisFormatHasNot) {

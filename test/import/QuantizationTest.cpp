@@ -558,6 +558,17 @@ TEST(Quantization, ModulesThatStayAsTheyAre) {
             "fp8_block");
 }
 
+TEST(Quantization, PatternsUpToTheirLimit) {
+  json names = json::array();
+  for (int i = 0; i < 1024; ++i)
+    names.push_back("*.attention_" + std::to_string(i) + "*");
+  names.push_back("lm_head"); // no pattern
+  EXPECT_EQ(read(with(kFp8, {{"modules_to_not_convert", names}})), "fp8_block");
+  names.push_back("re:.*attention.*");
+  EXPECT_EQ(read(with(kFp8, {{"modules_to_not_convert", names}})),
+            kPath + "modules_to_not_convert: expected at most 1024 patterns");
+}
+
 TEST(Quantization, KeysThatNobodyKnows) {
   EXPECT_EQ(read(with(kGptq, {{"hadamard_size", 64}})),
             kPath + "hadamard_size: moec knows no such key, and its name says "
@@ -687,10 +698,23 @@ TEST(Quantization, MeaningOfModules) {
   both.routed.add(meaningOfModules("up_proj", ungated).routed);
   EXPECT_TRUE(both.routed.all());
   for (const char *broken :
-       {"re:experts.*", "re:(", "re:[", "re:*", "re:a{2", "re:a{,}", "re:a)",
-        "re:\\", "re:(?<x>a)", "re:[a\\", "re:a**", "re:a{9999}", "re:[z-a]",
-        "re:\\1", "re:((((((((((((((((((a))))))))))))))))))"})
+       {"re:experts.*", "re:(",
+        "re:[",         "re:*",
+        "re:a{2",       "re:a{,}",
+        "re:a)",        "re:\\",
+        "re:(?<x>a)",   "re:[a\\",
+        "re:a**",       "re:a{9999}",
+        "re:[z-a]",     "re:a{257}",
+        "re:a{0,257}",  "re:a{2,1}",
+        "re:a+{2}",     "re:a++",
+        "re:a?*",       "re:a{2}*",
+        "re:\\1",       "re:((((((((((((((((((a))))))))))))))))))"})
     EXPECT_FALSE(meaningOfModules(broken, layer).understood) << broken;
+  for (const char *taken : {"re:a{256}", "re:a{0,256}", "re:a{2,2}", "re:a{,3}",
+                            "re:a{2,}", "re:a+?", "re:[^\\d]"})
+    EXPECT_TRUE(meaningOfModules(taken, layer).understood) << taken;
+  EXPECT_TRUE(
+      means("re:\\Amodel\\.layers\\.3\\.mlp\\.experts\\..*_proj\\Z", P::All));
   // No pattern takes long, however many runs stand in it.
   std::string runs = "re:";
   for (int i = 0; i < 250; ++i)
