@@ -145,7 +145,7 @@ TEST(ConfigOptions, NumbersUpToTheirLimits) {
         {R"({"tuned": "x"})", "unknown field 'tuned'"},
         {R"({"cubin": true})", "unknown field 'cubin'"}})
     EXPECT_THAT(said(text), HasSubstr(what)) << text;
-  // What only a report takes.
+  // A report alone takes token counts.
   EXPECT_FALSE(readConfigOptions(R"({"tokens": 1})", /*explains=*/false));
   Result<ConfigOptions> one = readConfigOptions(R"({"tokens": 1})", true);
   ASSERT_TRUE(one) << one.error().message;

@@ -82,7 +82,7 @@ TEST_F(LoadTest, FunctionsAreSetUp) {
   for (size_t i = 0; i < target.kernels.size(); ++i) {
     std::map<int, int> expected = {
         {cuda::kFuncMaxDynamicShared, 50000 + int(i)}};
-    // Of more than 8 CTAs alone.
+    // A cluster of more than 8 CTAs is not portable.
     if (i == 3)
       expected[cuda::kFuncNonPortableCluster] = 1;
     EXPECT_EQ(fakeGpu()->attributes[target.kernels[i].entry], expected) << i;
