@@ -262,7 +262,7 @@ TEST(Quantization, CompressedTensorsAreRefused) {
                       kToken),
               group +
                   "weights.block_structure: expected rows and columns that "
-                  "share a scale, [128, 128] say, got the string \"" +
+                  "share a scale, such as [128, 128], got the string \"" +
                   shape + "\"");
   const std::string unknown =
       refused(with(kChannel, {{"rounding", "floor"}}), kToken);
