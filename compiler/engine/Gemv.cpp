@@ -24,9 +24,9 @@ using namespace moec::compiler;
 static constexpr int64_t kLineBytes = 128;
 
 /// The kernels keep this besides: maxima, the pairs, and their order.
-static int64_t staticBytes(const GemvProblem &problem) {
+static int64_t staticBytes(const MatmulProblem &problem) {
   constexpr int64_t kMaxima = 512, kPair = 56;
-  return kMaxima + problem.pairs * kPair;
+  return kMaxima + problem.maxTokens * problem.pairs * kPair;
 }
 
 static constexpr Measured kMeasured = {"bench/notes/gemv-h100.md",
@@ -83,7 +83,7 @@ static constexpr Row kFragmentRows[] = {
 static int64_t stepColumns(const GemvSchedule &schedule) {
   return (schedule.unitRows == kSlabRows ? 2 : 1) * kSlabBlock;
 }
-static int64_t stepGroups(const GemvProblem &problem,
+static int64_t stepGroups(const MatmulProblem &problem,
                           const GemvSchedule &schedule) {
   const int64_t columns = stepColumns(schedule);
   const bool isShared = problem.groupK == 0 || problem.groupK >= problem.k ||
@@ -94,32 +94,34 @@ static int64_t stepGroups(const GemvProblem &problem,
 /// Bytes of shared memory. Each warp and stage has a slot for the codes,
 /// numbers and rows of lhs of one step; after the slots come the sums of two
 /// items.
-static int64_t slabRingBytes(const GemvProblem &problem,
+static int64_t slabRingBytes(const MatmulProblem &problem,
                              const GemvSchedule &schedule) {
   const int64_t rows = schedule.unitRows, columns = stepColumns(schedule);
-  const int64_t tileRows = std::min(problem.tokens, kFewTileRows);
+  const int64_t tileRows = std::min(problem.maxTokens, kFewTileRows);
   const int64_t slot =
       rows * columns * problem.codeBits / 8 +
       stepGroups(problem, schedule) * rows * problem.numberBytes +
       tileRows * (2 * columns + 16);
-  const int64_t sums = rows * (problem.first ? tileRows : problem.tokens) * 4;
+  const int64_t sums =
+      rows * (problem.first ? tileRows : problem.maxTokens) * 4;
   return schedule.threads / 32 * (schedule.stages * slot + 2 * sums);
 }
 
-int64_t compiler::sharedBytes(const GemvProblem &problem,
+int64_t compiler::sharedBytes(const MatmulProblem &problem,
                               const GemvSchedule &schedule) {
   if (problem.codeBits > 0)
     return slabRingBytes(problem, schedule);
-  int64_t operand = problem.rows * problem.k * problem.elementBytes;
+  const int64_t rows = problem.maxTokens * (problem.first ? 1 : problem.pairs);
+  const int64_t parts = problem.gated ? 2 : 1;
+  int64_t operand = rows * problem.k * problem.elementBytes;
   if (problem.scaled) {
     int64_t scales = problem.groupScales ? (problem.k + 127) / 128 : 1;
-    operand += problem.rows * scales * 4;
+    operand += rows * scales * 4;
   }
   operand = (operand + kLineBytes - 1) / kLineBytes * kLineBytes;
   // A weight row of a step: 16 bytes of each lane, and a scale.
   int64_t row = problem.scaled ? 640 : 512;
-  return operand +
-         schedule.threads / 32 * schedule.stages * problem.parts * row;
+  return operand + schedule.threads / 32 * schedule.stages * parts * row;
 }
 
 int64_t compiler::launchBytes(int64_t sharedBytes, int64_t ctasPerSm,
@@ -131,11 +133,10 @@ int64_t compiler::launchBytes(int64_t sharedBytes, int64_t ctasPerSm,
 }
 
 /// Two CTAs of such a schedule fit a multiprocessor. bytes: of shared memory.
-static bool servesBeside(const GemvProblem &problem, const Row &row,
+static bool servesBeside(const MatmulProblem &problem, const Row &row,
                          int64_t bytes, const Hardware &hardware) {
-  const int64_t first = problem.weightBytes * (problem.first ? 1 : 2);
-  return problem.tokens == 1 && problem.elementBytes == 1 && first > 0 &&
-         first <= row.besideUpTo &&
+  return problem.maxTokens == 1 && problem.elementBytes == 1 &&
+         problem.firstBytes() <= row.besideUpTo &&
          2 * (bytes + kReservedPerCta) <= hardware.sharedPerSm &&
          2 * 32 * row.warps <= hardware.threadsPerSm;
 }
@@ -143,7 +144,7 @@ static bool servesBeside(const GemvProblem &problem, const Row &row,
 /// Returns true if the schedule of the row serves. Units of 64 rows need enough
 /// units to fill all multiprocessors. 16 warps serve a second kernel that has
 /// at most one unit for each multiprocessor.
-static bool servesSlabs(const GemvProblem &problem, const Row &row,
+static bool servesSlabs(const MatmulProblem &problem, const Row &row,
                         const GemvSchedule &schedule,
                         const Hardware &hardware) {
   constexpr int64_t kLaneBytes = 16, kLanes = 32;
@@ -151,21 +152,21 @@ static bool servesSlabs(const GemvProblem &problem, const Row &row,
   if (row.unitRows > kSlabRows)
     return problem.first && problem.codeBits == 4 &&
            (row.groupK == 0 || row.groupK == problem.groupK) &&
-           units * problem.pairs / problem.tokens >= hardware.sms &&
+           units * problem.pairs >= hardware.sms &&
            stepGroups(problem, schedule) * row.unitRows * problem.numberBytes <=
                kLanes * kLaneBytes;
   return row.warps <= 8 ||
          (!problem.first && problem.codeBits == 4 && units <= hardware.sms);
 }
 
-std::optional<GemvSchedule> compiler::gemvSchedule(const GemvProblem &problem,
+std::optional<GemvSchedule> compiler::gemvSchedule(const MatmulProblem &problem,
                                                    const Hardware &hardware) {
   const bool isSlabs = problem.codeBits > 0;
   for (const Row &row : isSlabs ? std::span<const Row>(kFragmentRows)
                                 : std::span<const Row>(kRows)) {
     GemvSchedule schedule;
-    schedule.stages = row.stages * (problem.parts == 1 && !isSlabs ? 2 : 1);
-    schedule.blockTokens = problem.tokens;
+    schedule.stages = row.stages * (problem.gated || isSlabs ? 1 : 2);
+    schedule.blockTokens = problem.maxTokens;
     schedule.threads = 32 * row.warps;
     schedule.ctasPerSm = row.ctasPerSm;
     schedule.unitRows = row.unitRows;
@@ -184,7 +185,7 @@ std::optional<GemvSchedule> compiler::gemvSchedule(const GemvProblem &problem,
   return std::nullopt;
 }
 
-Cost compiler::gemvCost(const GemvProblem &problem, double touchedExperts,
+Cost compiler::gemvCost(const MatmulProblem &problem, double touchedExperts,
                         const Hardware &hardware) {
   // A kernel routes for itself, and has no tiles to fill. Fitted to an H100:
   // bench/notes/cost-model.md.
@@ -192,13 +193,11 @@ Cost compiler::gemvCost(const GemvProblem &problem, double touchedExperts,
   constexpr double kBandwidth = 0.94;
   constexpr ConversionClocks kConversion = {0.016, 1.13};
   Cost cost;
-  cost.bytes = touchedExperts * problem.storedBytes;
+  cost.bytes = touchedExperts * problem.weightBytes();
   cost.memorySeconds = cost.bytes / (hardware.bandwidth * kBandwidth);
-  cost.convertSeconds =
-      conversionSeconds(problem,
-                        touchedExperts * double(problem.weightBytes) /
-                            double(problem.elementBytes),
-                        kConversion, hardware);
+  cost.convertSeconds = conversionSeconds(
+      problem, touchedExperts * double(problem.n) * double(problem.k),
+      kConversion, hardware);
   cost.fillSeconds =
       problem.codeBits > 0 ? kKernelSecondsOfCodes : kKernelSeconds;
   cost.add();

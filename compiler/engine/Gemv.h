@@ -63,24 +63,8 @@ inline constexpr FewTokensRule kFewTokensRules[] = {
      .measured = kMeasuredSlabs},
 };
 
-/// One of the two matmuls.
-struct GemvProblem : StoredCodes {
-  int64_t rows = 1;  ///< of lhs: tokens, or pairs
-  int64_t n = 0;     ///< weight rows
-  int64_t k = 0;     ///< columns of lhs
-  int64_t parts = 1; ///< weight rows of a result: gate and up, or one
-  int64_t elementBytes = 2;
-  bool scaled = false;
-  bool groupScales = false; ///< of lhs, one for each 128 columns
-  int64_t tokens = 1, pairs = 1;
-  bool first = true; ///< of the layer's two matmuls
-  int64_t weightBytes =
-      0; ///< of an expert, as they are multiplied; 0: not known
-  double storedBytes = 0; ///< of an expert, as they are read; 0: not known
-};
-
 /// Dynamic shared memory; what the kernel's sharedBytes() says.
-int64_t sharedBytes(const GemvProblem &problem, const GemvSchedule &schedule);
+int64_t sharedBytes(const MatmulProblem &problem, const GemvSchedule &schedule);
 /// Dynamic shared memory that a launch asks for: so much that a multiprocessor
 /// holds no more CTAs than the schedule says. CTAs start while the launch in
 /// front ends, and more of them would gather where that one ends first.
@@ -88,12 +72,12 @@ int64_t launchBytes(int64_t sharedBytes, int64_t ctasPerSm,
                     const Hardware &hardware);
 
 /// The first schedule of the table that fits the GPU, if one does.
-std::optional<GemvSchedule> gemvSchedule(const GemvProblem &problem,
+std::optional<GemvSchedule> gemvSchedule(const MatmulProblem &problem,
                                          const Hardware &hardware);
 
 /// The time of one of the two kernels, which reads the weights of so many
 /// experts.
-Cost gemvCost(const GemvProblem &problem, double touchedExperts,
+Cost gemvCost(const MatmulProblem &problem, double touchedExperts,
               const Hardware &hardware);
 
 } // namespace moec::compiler

@@ -26,18 +26,6 @@ namespace moec::compiler {
 /// for those that are emulated.
 inline constexpr int64_t kScaledColumns = 128;
 
-/// How weights are stored that a kernel converts before it multiplies.
-struct StoredCodes {
-  /// Bits of a code; 0: weights are stored as they are multiplied.
-  int64_t codeBits = 0;
-  /// They are packed in the order of fragments (templates/moe/math/slabs.cuh).
-  bool inFragments = false;
-  /// Bytes of a scale and a zero point, and elements of k that share them; 0:
-  /// all.
-  int64_t numberBytes = 0, groupK = 0;
-  bool hasZeroPoints = false;
-};
-
 class Engine;
 /// Engines that may serve, the preferred one first.
 using Engines = std::vector<const Engine *>;
@@ -47,7 +35,7 @@ enum class Registers { None, Few, Many };
 
 /// result[rows, n (n / 2 when gated)] = lhs[rows, k] . weights[expert][n, k]^T
 /// for sorted rows, where every token brings `pairs` rows spread over experts.
-struct MatmulProblem : StoredCodes {
+struct MatmulProblem {
   int64_t minTokens = 1, maxTokens = 1; ///< of the variant, inclusive
   int64_t n = 0, k = 0;                 ///< rows and columns of one weight
   int64_t experts = 1;                  ///< of the layer
@@ -57,6 +45,15 @@ struct MatmulProblem : StoredCodes {
   std::string scheme = "";      ///< of the layer, for measured schedules
   int64_t elementBytes = 2;
   int64_t resultBytes = 2;
+  /// Bits of a code of weights that a kernel converts; 0: weights are stored as
+  /// they are multiplied.
+  int64_t codeBits = 0;
+  /// They are packed in the order of fragments (templates/moe/math/slabs.cuh).
+  bool inFragments = false;
+  /// Bytes of a scale and a zero point of weights that are converted, and
+  /// elements of k that share them; 0: all.
+  int64_t numberBytes = 0, groupK = 0;
+  bool hasZeroPoints = false;
   bool first = false;              ///< of the layer's two matmuls
   bool gather = false;             ///< lhs rows are gathered from tokens
   bool gated = false;              ///< the epilogue halves the columns
@@ -64,6 +61,7 @@ struct MatmulProblem : StoredCodes {
   /// Scales of the lhs change along k, so each stage of a ring that scales
   /// partial sums has its own.
   bool groupScales = false;
+  bool scaled = false; ///< the lhs has scales
   /// Each row of the lhs has one scale.
   bool rowScales = false;
   /// So many columns of the result share a scale with which it is quantized, 0:

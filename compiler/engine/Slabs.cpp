@@ -37,14 +37,15 @@ std::optional<std::string> compiler::whyNoSlabs(const MatmulProblem &problem) {
   return std::nullopt;
 }
 
-double compiler::conversionSeconds(const StoredCodes &codes, double elements,
+double compiler::conversionSeconds(const MatmulProblem &problem,
+                                   double elements,
                                    const ConversionClocks &clocks,
                                    const Hardware &hardware) {
-  if (codes.codeBits == 0)
+  if (problem.codeBits == 0)
     return 0;
   constexpr double kScalarFlopsOfClock = 256;
   const double ofElement =
       clocks.code +
-      (codes.groupK > 0 ? clocks.scale / double(codes.groupK) : 0);
+      (problem.groupK > 0 ? clocks.scale / double(problem.groupK) : 0);
   return elements * ofElement * kScalarFlopsOfClock / hardware.scalarFlops;
 }

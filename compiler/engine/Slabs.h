@@ -45,7 +45,7 @@ struct ConversionClocks {
 
 /// The time to convert so many codes on all multiprocessors; 0 where weights
 /// are stored as they are multiplied.
-double conversionSeconds(const StoredCodes &codes, double elements,
+double conversionSeconds(const MatmulProblem &problem, double elements,
                          const ConversionClocks &clocks,
                          const Hardware &hardware);
 

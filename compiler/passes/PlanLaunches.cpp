@@ -16,6 +16,7 @@
 #include "compiler/engine/Slices.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/KernelFacts.h"
+#include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 
 #include "llvm/Support/MathExtras.h"

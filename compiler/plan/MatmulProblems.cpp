@@ -152,6 +152,14 @@ MatmulProblem compiler::problemOfStages(moe::GroupedMatmulOp matmul) {
   return p;
 }
 
+MatmulProblem compiler::gemvProblem(moe::GroupedMatmulOp matmul,
+                                    int64_t tokens) {
+  MatmulProblem p = problemOfStages(matmul);
+  p.maxTokens = tokens;
+  p.gated = bool(matmul.getGateUp());
+  return p;
+}
+
 GivenRange compiler::givenRangeOf(moe::VariantOp variant) {
   GivenRange range;
   range.first = variant.getMinTokens(), range.last = variant.getMaxTokens();

@@ -50,6 +50,9 @@ mlir::FailureOr<MatmulProblem> tiledProblem(moe::KernelOp kernel);
 /// and what its kernel quantizes.
 MatmulProblem problemOfStages(moe::GroupedMatmulOp matmul);
 
+/// The same of a kernel of so many tokens at most, which routes itself.
+MatmulProblem gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens);
+
 /// Up to here one CTA can route, count and permute; a range never crosses it,
 /// so that form-kernels may fuse the three in all of a variant or in none.
 inline constexpr int64_t kFusedRouting = 128;

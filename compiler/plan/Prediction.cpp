@@ -135,12 +135,10 @@ static Cost costOfExchange(moe::KernelOp kernel, const ExpertRows &rows,
 
 static Cost costOfGemv(moe::KernelOp kernel, const ExpertRows &rows,
                        const Hardware &hardware) {
-  GemvProblem problem = gemvProblem(findStage<moe::GroupedMatmulOp>(kernel),
-                                    tokenRange(kernel).second);
-  const MatmulProblem matmul = problemOf(kernel);
-  problem.storedBytes = matmul.weightBytes();
+  const MatmulProblem problem = gemvProblem(
+      findStage<moe::GroupedMatmulOp>(kernel), tokenRange(kernel).second);
   Cost cost = gemvCost(problem, rows.touched(), hardware);
-  cost.flops = 2 * rows.rows() * double(matmul.n) * double(matmul.k);
+  cost.flops = 2 * rows.rows() * double(problem.n) * double(problem.k);
   return cost;
 }
 

@@ -76,25 +76,26 @@ static StringRef nameAt(ArrayAttr names, unsigned index) {
   return cast<StringAttr>(names[index]).getValue();
 }
 
-static StoredCodes codesOf(moe::GroupedMatmulOp matmul) {
-  StoredCodes codes;
+/// Adds how weights are stored that are converted.
+static void addCodes(moe::GroupedMatmulOp matmul, MatmulProblem &problem) {
   if (matmul.getRealization() == moe::Realization::Native)
-    return codes;
+    return;
   const auto bits = [](Value value) {
     return value ? elementBits(elementTypeOf(value)) : 0;
   };
-  codes.codeBits = bits(matmul.getRhs());
-  codes.inFragments = matmul.readsFragments();
-  codes.hasZeroPoints = bool(matmul.getRhsZeroPoint());
-  codes.numberBytes =
+  problem.codeBits = bits(matmul.getRhs());
+  problem.inFragments = matmul.readsFragments();
+  problem.hasZeroPoints = bool(matmul.getRhsZeroPoint());
+  problem.numberBytes =
       (bits(matmul.getRhsScale()) + bits(matmul.getRhsZeroPoint())) / 8;
-  codes.groupK = std::max<int64_t>(matmul.getRhsDescriptor()->getGroup()[1], 0);
-  return codes;
+  problem.groupK =
+      std::max<int64_t>(matmul.getRhsDescriptor()->getGroup()[1], 0);
 }
 
 MatmulProblem compiler::problemOf(moe::GroupedMatmulOp matmul,
                                   moe::ActivateOp activate) {
-  MatmulProblem problem{codesOf(matmul)};
+  MatmulProblem problem;
+  addCodes(matmul, problem);
   const Value result = activate ? activate.getResult() : matmul.getResult();
   problem.n = matmul.getN(), problem.k = matmul.getK();
   problem.localExperts = matmul.getNumExperts();
@@ -104,6 +105,7 @@ MatmulProblem compiler::problemOf(moe::GroupedMatmulOp matmul,
   problem.takesManyRegisters =
       activate && activate.getActivation().takesManyRegisters();
   problem.groupScales = matmul.scalesByGroup();
+  problem.scaled = bool(matmul.getLhsScale());
   problem.rowScales = matmul.scalesByRow();
   problem.hasBias = bool(matmul.getBias());
   problem.addsFast = matmul.getFast();
@@ -119,22 +121,6 @@ MatmulProblem compiler::problemOf(moe::KernelOp kernel) {
   problem.groupColumns = columnsOfGroup(kernel);
   problem.quantizesOtherwise =
       findStage<moe::QuantizeOp>(kernel) && !problem.quantizesGroups();
-  return problem;
-}
-
-GemvProblem compiler::gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens) {
-  GemvProblem problem{codesOf(matmul)};
-  problem.tokens = tokens;
-  problem.pairs =
-      tokens * rowsOfToken(matmul->getParentOfType<moe::ProgramOp>());
-  problem.first = matmul.isFirst();
-  problem.rows = problem.first ? tokens : problem.pairs;
-  problem.n = matmul.getN(), problem.k = matmul.getK();
-  problem.parts = matmul.getGateUp() ? 2 : 1;
-  problem.elementBytes = elementBytes(elementTypeOf(matmul.getLhs()));
-  problem.scaled = bool(matmul.getLhsScale());
-  problem.groupScales = matmul.scalesByGroup();
-  problem.weightBytes = matmul.getN() * matmul.getK() * problem.elementBytes;
   return problem;
 }
 

@@ -65,9 +65,6 @@ MatmulProblem problemOf(moe::GroupedMatmulOp matmul, moe::ActivateOp activate);
 /// A kernel's matmul, as shared memory, fragments and grid depend on it.
 MatmulProblem problemOf(moe::KernelOp kernel);
 
-/// A matmul in a kernel of so many tokens at most.
-GemvProblem gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens);
-
 /// The second matmul of up to so many tokens, in slices.
 MatmulProblem slicesProblem(moe::GroupedMatmulOp matmul, moe::CombineOp combine,
                             int64_t tokens);

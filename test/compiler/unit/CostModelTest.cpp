@@ -112,51 +112,63 @@ TEST(CostModel, RanksRolesByTheBytesInFlight) {
   }
 }
 
+/// A matmul of so many tokens of 8 experts.
+static MatmulProblem few(int64_t tokens, int64_t n, int64_t k,
+                         int64_t elementBytes, bool first = true) {
+  MatmulProblem p;
+  p.maxTokens = tokens, p.pairs = 8;
+  p.n = n, p.k = k, p.elementBytes = elementBytes;
+  p.first = p.gated = first;
+  return p;
+}
+
 TEST(Gemv, TakesTheBestScheduleThatFits) {
   // Gate and up of Qwen3-30B-A3B: four rows of x, and 6 stages of 16 warps.
-  GemvProblem up{{}, 4, 1536, 2048, 2, 2, false, false};
+  const MatmulProblem up = few(4, 1536, 2048, 2);
   auto found = gemvSchedule(up, h100());
   ASSERT_TRUE(found);
   EXPECT_EQ(found->threads, 512);
   EXPECT_EQ(found->stages, 6);
   EXPECT_EQ(sharedBytes(up, *found), 4 * 2048 * 2 + 16 * 6 * 2 * 512);
   // One weight row a result: twice the stages.
-  GemvProblem down{{}, 32, 2048, 768, 1, 2, false, false};
+  const MatmulProblem down = few(4, 2048, 768, 2, false);
   found = gemvSchedule(down, h100());
   ASSERT_TRUE(found);
   EXPECT_EQ(found->stages, 12);
   // Scales of x, 16 a row, and of the weights with each step.
-  GemvProblem scaled{{}, 4, 1536, 2048, 2, 1, true, true};
+  MatmulProblem scaled = few(4, 1536, 2048, 1);
+  scaled.scaled = scaled.groupScales = true;
   EXPECT_EQ(sharedBytes(scaled, {{}, 6, 4, 512}),
             4 * 2048 + 4 * 16 * 4 + 16 * 6 * 2 * 640);
   // The ring begins at a multiple of 128 bytes behind a single scale.
-  GemvProblem byToken{{}, 1, 1536, 2048, 2, 1, true, false};
+  MatmulProblem byToken = few(1, 1536, 2048, 1);
+  byToken.scaled = true;
   EXPECT_EQ(sharedBytes(byToken, {{}, 4, 1, 512}),
             2048 + 128 + 16 * 4 * 2 * 640);
 }
 
 /// A matmul of 4-bit codes in fragments, for `tokens` tokens of top_k experts.
-static GemvProblem slabProblem(int64_t n, int64_t k, int64_t topK,
-                               int64_t tokens, bool first) {
-  GemvProblem problem{
-      {.codeBits = 4, .inFragments = true, .numberBytes = 2, .groupK = 128}};
-  problem.n = n, problem.k = k;
-  problem.tokens = tokens, problem.pairs = tokens * topK;
-  problem.first = first, problem.parts = first ? 2 : 1;
+static MatmulProblem slabProblem(int64_t n, int64_t k, int64_t topK,
+                                 int64_t tokens, bool first) {
+  MatmulProblem problem = few(tokens, n, k, 2, first);
+  problem.pairs = topK;
+  problem.codeBits = 4, problem.inFragments = true;
+  problem.numberBytes = 2, problem.groupK = 128;
   return problem;
 }
 
 TEST(Gemv, UnitsOfFragments) {
   struct Case {
     const char *what;
-    GemvProblem problem;
+    MatmulProblem problem;
     int64_t unitRows, warps, stages;
   };
-  auto ofGroups = [](GemvProblem problem, int64_t groupK, int64_t numberBytes) {
+  auto ofGroups = [](MatmulProblem problem, int64_t groupK,
+                     int64_t numberBytes) {
     problem.groupK = groupK, problem.numberBytes = numberBytes;
     return problem;
   };
-  GemvProblem bytes = slabProblem(28672, 4096, 2, 4, true);
+  MatmulProblem bytes = slabProblem(28672, 4096, 2, 4, true);
   bytes.codeBits = 8;
   const Case cases[] = {
       {"2 x 448 units of 64 rows", slabProblem(28672, 4096, 2, 8, true), 64, 4,
@@ -190,40 +202,43 @@ TEST(Gemv, UnitsOfFragments) {
 
 /// The second kernel of one token begins beside the first, if both are small.
 TEST(Gemv, LeavesHalfOfAMultiprocessorToTheNextKernel) {
-  GemvProblem up{{}, 1, 1536, 2048, 2, 1, true, true};
-  up.weightBytes = 1536 * 2048;
+  MatmulProblem up = few(1, 1536, 2048, 1);
+  up.scaled = up.groupScales = true;
   auto found = gemvSchedule(up, h100());
   ASSERT_TRUE(found);
   EXPECT_TRUE(found->besideNext);
   EXPECT_EQ(found->stages, 4);
-  GemvProblem down{{}, 8, 2048, 768, 1, 1, true, true, 1, 8, false, 2048 * 768};
+  MatmulProblem down = few(1, 2048, 768, 1, false);
+  down.scaled = down.groupScales = true;
   found = gemvSchedule(down, h100());
   ASSERT_TRUE(found);
   EXPECT_TRUE(found->besideNext);
   EXPECT_EQ(found->stages, 8);
   const auto isBeside = [&](auto change) {
-    GemvProblem other = up;
+    MatmulProblem other = up;
     change(other);
     return gemvSchedule(other, h100())->besideNext;
   };
-  EXPECT_FALSE(isBeside([](GemvProblem &p) { p.weightBytes = (8 << 20) + 1; }));
-  EXPECT_FALSE(isBeside([](GemvProblem &p) { p.tokens = 2; }));
-  EXPECT_FALSE(isBeside([](GemvProblem &p) { p.elementBytes = 2; }));
+  EXPECT_FALSE(isBeside([](MatmulProblem &p) { p.n = 4097; }));
+  EXPECT_FALSE(isBeside([](MatmulProblem &p) { p.maxTokens = 2; }));
+  EXPECT_FALSE(isBeside([](MatmulProblem &p) { p.elementBytes = 2; }));
   // More of x than half of the shared memory leaves.
-  EXPECT_FALSE(isBeside([](GemvProblem &p) { p.k = 40960; }));
+  EXPECT_FALSE(isBeside([](MatmulProblem &p) { p.n = 128, p.k = 40960; }));
 }
 
 TEST(Gemv, GivesUpStagesAndThenRows) {
   Hardware small = h100();
   small.sharedPerBlock = 101376;
-  auto found = gemvSchedule({{}, 4, 2048, 2048, 2, 2, false, false}, small);
+  auto found = gemvSchedule(few(4, 2048, 2048, 2), small);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->stages, 4);
-  EXPECT_FALSE(gemvSchedule({{}, 4, 2048, 7168, 2, 2, false, false}, small));
-  EXPECT_TRUE(gemvSchedule({{}, 2, 2048, 7168, 2, 2, false, false}, small));
-  EXPECT_FALSE(gemvSchedule({{}, 8, 2048, 14336, 1, 2, false, false}, small));
-  EXPECT_FALSE(gemvSchedule({{}, 8, 2048, 14336, 1, 2, false, false}, h100()));
-  EXPECT_TRUE(gemvSchedule({{}, 2, 2048, 14336, 1, 2, false, false}, h100()));
+  EXPECT_FALSE(gemvSchedule(few(4, 2048, 7168, 2), small));
+  EXPECT_TRUE(gemvSchedule(few(2, 2048, 7168, 2), small));
+  MatmulProblem down = few(1, 2048, 14336, 2, false);
+  EXPECT_FALSE(gemvSchedule(down, small));
+  EXPECT_FALSE(gemvSchedule(down, h100()));
+  down.pairs = 2;
+  EXPECT_TRUE(gemvSchedule(down, h100()));
 }
 
 /// The second matmul of DeepSeek-V3 over 8 GPUs.
