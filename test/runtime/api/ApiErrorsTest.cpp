@@ -303,6 +303,15 @@ TEST_F(ApiErrors, Weights) {
   EXPECT_EQ(create(weights.tensors(), &options), MOEC_WORKSPACE_TOO_SMALL);
   EXPECT_THAT(message, HasSubstr("packing needs 3072 bytes of scratch, and 256 "
                                  "were given"));
+  // One byte less than is needed, and all of them at a wrong address.
+  Buffer whole(3072 + 128);
+  options.scratch = whole.data();
+  options.scratch_bytes = 3071;
+  EXPECT_EQ(create(weights.tensors(), &options), MOEC_WORKSPACE_TOO_SMALL);
+  options.scratch = whole.as<char>() + 128;
+  options.scratch_bytes = 3072;
+  EXPECT_EQ(create(weights.tensors(), &options), MOEC_MISALIGNED);
+  EXPECT_THAT(message, HasSubstr("is not a multiple of 256"));
 }
 
 /// "Handles: set to NULL first", also if another argument is missing.
@@ -462,6 +471,9 @@ TEST(ApiLog, MessagesGoToTheFunctionThatIsSet) {
   ASSERT_EQ(moec_set_log(hear, &heard, MOEC_LOG_ERROR), MOEC_OK);
   load();
   EXPECT_EQ(heard.size(), 1u);
+  for (const int32_t level : {MOEC_LOG_NONE, MOEC_LOG_DEBUG})
+    EXPECT_EQ(moec_set_log(hear, &heard, level), MOEC_OK);
+  EXPECT_EQ(moec_set_log(hear, &heard, -1), MOEC_INVALID_ARGUMENT);
   EXPECT_EQ(moec_set_log(hear, &heard, 5), MOEC_INVALID_ARGUMENT);
   EXPECT_STREQ(moec_last_error(), "moec_set_log: level is 5; expected a "
                                   "moec_log_level, 0 to 4");
