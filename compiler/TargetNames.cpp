@@ -187,7 +187,8 @@ static void warnOfTwin(const Architecture &arch,
     return;
   std::vector<std::string_view> engines;
   for (const catalog::Engine &engine : catalog::kEngines)
-    if (twin->features.firstMissing(engine.features).empty() &&
+    if (!engine.scalesBlocks &&
+        twin->features.firstMissing(engine.features).empty() &&
         !arch.features.firstMissing(engine.features).empty())
       engines.push_back(engine.name);
   log(LogLevel::Warning,

@@ -38,6 +38,10 @@
 #include <optional>
 #include <string>
 
+namespace moec::catalog {
+struct BlockPair;
+} // namespace moec::catalog
+
 namespace moec::moe {
 
 /// Size of a dimension that is known only when a package runs.

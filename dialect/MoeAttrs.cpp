@@ -128,6 +128,12 @@ StringRef DescriptorAttr::getRule() const {
   return getElement().getIntOrFloatBitWidth() == 8 ? "ceil" : "even";
 }
 
+bool DescriptorAttr::isOfBlocks() const {
+  return !isPlain() && getGroup()[0] == 1 &&
+         (getGroup()[1] == 16 || getGroup()[1] == 32) &&
+         isa<Float8E8M0FNUType, Float8E4M3FNType>(getScale());
+}
+
 Type DescriptorAttr::getScaleAsRead() const {
   return isa_and_nonnull<Float8E8M0FNUType>(getScale())
              ? Type(Float32Type::get(getContext()))
@@ -221,6 +227,36 @@ bool QuantAttr::mayMultiplyCodes() const {
          isScaled(getW1()) && isScaled(getW2());
 }
 
+/// The name of an element type, as the catalog has it.
+static std::string nameOfType(Type type) {
+  std::string name;
+  if (type)
+    llvm::raw_string_ostream(name) << type;
+  return name;
+}
+
+const catalog::BlockPair *QuantAttr::getBlockPair() const {
+  const auto pairOf = [](DescriptorAttr a,
+                         DescriptorAttr w) -> const catalog::BlockPair * {
+    if (!a.isOfBlocks() || !w.isOfBlocks() || !a.getDynamic() ||
+        w.getDynamic() || a.getGroup() != w.getGroup() ||
+        a.getScale() != w.getScale() || w.getSecondPerRow())
+      return nullptr;
+    // Scales of e4m3 are scaled themselves, by numbers that are stored.
+    const bool hasSecond = isa<Float8E4M3FNType>(a.getScale());
+    if (a.hasStoredSecondScale() != hasSecond || a.getSecondPerRow() ||
+        bool(w.getSecondScale()) != hasSecond)
+      return nullptr;
+    return catalog::blockPair(nameOfType(a.getElement()),
+                              nameOfType(w.getElement()),
+                              nameOfType(w.getScale()), w.getGroup()[1]);
+  };
+  const catalog::BlockPair *first = pairOf(getA1(), getW1());
+  return first && first == pairOf(getA2(), getW2()) && dequantizesWeights()
+             ? first
+             : nullptr;
+}
+
 const catalog::NativeScales *moec::moe::nativeScales(DescriptorAttr activation,
                                                      DescriptorAttr weight) {
   if (activation.isPlain() || weight.isPlain() ||
@@ -245,9 +281,8 @@ const catalog::NativeScales *moec::moe::nativeScales(DescriptorAttr activation,
     return catalog::ScaleGroup{int(operand.getGroup()[0]),
                                int(operand.getGroup()[1])};
   };
-  std::string element;
-  llvm::raw_string_ostream(element) << weight.getElement();
-  return catalog::nativeScales(element, groupOf(activation), groupOf(weight));
+  return catalog::nativeScales(nameOfType(weight.getElement()),
+                               groupOf(activation), groupOf(weight));
 }
 
 bool QuantAttr::multipliesBytes() const {

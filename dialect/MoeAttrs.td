@@ -49,7 +49,8 @@ def Moe_RealizationAttr : I32EnumAttr<"Realization", "how a matmul multiplies it
     I32EnumAttrCase<"Native", 0, "native">,
     I32EnumAttrCase<"Dequantized", 1, "dequantized">,
     I32EnumAttrCase<"Codes", 2, "codes">,
-    I32EnumAttrCase<"Emulated", 3, "emulated">]> {
+    I32EnumAttrCase<"Emulated", 3, "emulated">,
+    I32EnumAttrCase<"Blocks", 4, "blocks">]> {
   let cppNamespace = "::moec::moe";
 }
 
@@ -112,6 +113,8 @@ def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor", [{
     bool isOfTensor() const { return !isPlain() && getGroup()[0] == -1 && getGroup()[1] == -1; }
     /// A scale of an activation's scales that is stored, below dynamic ones.
     bool hasStoredSecondScale() const { return getSecondScale() && !getSecondPerRow(); }
+    /// A scale for each few elements of a row, of a type that tensor cores read.
+    bool isOfBlocks() const;
     /// The rule by which dynamic powers of two follow; empty for other scales.
     ::llvm::StringRef getRule() const;
     /// The same with scales of other groups.
@@ -164,6 +167,9 @@ def Moe_QuantAttr : Moe_VerifiedAttr<"Quant", "quant"> {
     /// Realization 'codes' is possible in place of 'emulated': the activations'
     /// e4m3 holds each code. Which one it is depends on the target.
     bool mayMultiplyCodes() const;
+    /// Realization 'blocks' is possible in place of 'emulated': the engine and
+    /// the operands of it, or null. Which one it is depends on the target.
+    const ::moec::catalog::BlockPair *getBlockPair() const;
     /// Rows of Realizations.h in their order: the scheme's, or what follows from
     /// the descriptors.
     ::moec::WordList getRealizations() const;

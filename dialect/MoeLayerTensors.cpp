@@ -382,7 +382,8 @@ private:
 
 RankedTensorType moec::moe::scalesOfRows(DescriptorAttr descriptor,
                                          int64_t columns) {
-  const Type scale = descriptor.getScaleAsRead();
+  const Type scale = descriptor.isOfBlocks() ? descriptor.getScale()
+                                             : descriptor.getScaleAsRead();
   if (descriptor.getGroup()[0] == -1)
     return RankedTensorType::get({1}, scale);
   const int64_t group = descriptor.getGroup()[1];

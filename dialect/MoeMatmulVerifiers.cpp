@@ -40,9 +40,21 @@ static ParseResult verifyRealizationOfMatmul(GroupedMatmulOp op) {
     return op.emitOpError() << "'lhs_scale' must be given with a "
                                "'lhs_descriptor' that is not emulated, and "
                                "with it alone";
-  if (emulates && !lhs)
-    return op.emitOpError() << "realization 'emulated' needs a "
-                               "'lhs_descriptor'";
+  if ((emulates || realization == Realization::Blocks) && !lhs)
+    return op.emitOpError()
+           << "realization '" << stringifyRealization(realization)
+           << "' needs a 'lhs_descriptor'";
+  if (realization == Realization::Blocks &&
+      (!lhs->isOfBlocks() || lhs->getScale() != rhs->getScale() ||
+       lhs->getGroup() != rhs->getGroup()))
+    return op.emitOpError() << "realization 'blocks' needs operands with the "
+                               "same blocks and scales, got "
+                            << *lhs << " and " << *rhs;
+  if (bool(op.getLhsSecondScale()) !=
+      (realization == Realization::Blocks && lhs->hasStoredSecondScale()))
+    return op.emitOpError() << "'lhs_second_scale' belongs to realization "
+                               "'blocks' of a 'lhs_descriptor' with one that "
+                               "is stored, and to it alone";
   if (rhs && tensor(op.getRhs()).getElementType() != rhs->getElement())
     return op.emitOpError() << "'rhs' must be of " << rhs->getElement()
                             << ", got " << tensor(op.getRhs());
@@ -82,7 +94,12 @@ LogicalResult GroupedMatmulOp::verify() {
       expect(*this, "rows", getRows(), {kAny}, integer) ||
       expect(*this, "tiles", getTiles(), {kAny, 4}, integer) ||
       verifyTileCount(*this, getTileCount()) ||
-      expect(*this, "bias", getBias(), {getNumExperts(), getN()}))
+      expect(*this, "bias", getBias(), {getNumExperts(), getN()}) ||
+      (getLhsSecondScale() &&
+       (expectRank(*this, "lhs_second_scale", getLhsSecondScale(), 1) ||
+        expect(*this, "lhs_second_scale", getLhsSecondScale(),
+               tensor(getLhsSecondScale()).getShape(),
+               Float32Type::get(getContext())))))
     return failure();
   if (getBiasOfRank() && !getBias())
     return emitOpError() << "'bias_of_rank' is of a 'bias', which is not given";

@@ -109,6 +109,8 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments], [
     bool isOfTokens(::mlir::OpResult) { return !getOffsets() && !getExpertNumTokens() && !getTiles() && !getRowWeights(); }
     /// Whether the data are not codes, but what codes stand for.
     bool isEmulated();
+    /// Whether the scales are of blocks, and of the descriptor's own type.
+    bool scalesBlocks() { return getScale() && getDescriptor().isOfBlocks(); }
   }];
   let printedResults = ["q", "scale"];
   let hasVerifier = 1;
@@ -199,7 +201,10 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     * `native` (default): both operands as they are;
     * `dequantized`: what the weight's codes stand for, in the type of the lhs;
     * `codes`: the weight's codes of 4 bits as elements of the lhs;
-    * `emulated`: as dequantized; the lhs is what its own codes stand for.
+    * `emulated`: as dequantized; the lhs is what its own codes stand for;
+    * `blocks`: both operands as they are, with the scales of blocks along k.
+      Second scales multiply the sums, of the lhs the largest of those that are
+      stored.
 
     Products are added in f32, or with `fast` as the tensor core adds them.
 
@@ -228,7 +233,8 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     Optional<AnyRankedTensor>:$rhs_scale,
     Optional<AnyRankedTensor>:$rhs_second_scale,
     Optional<AnyRankedTensor>:$rhs_zero_point,
-    Optional<AnyRankedTensor>:$bias
+    Optional<AnyRankedTensor>:$bias,
+    Optional<AnyRankedTensor>:$lhs_second_scale
   );
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
@@ -236,7 +242,7 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     (`lhs_descriptor` `=` $lhs_descriptor^)? (`rhs_descriptor` `=` $rhs_descriptor^)?
     $lhs (`gather` $rows^)? `tiles` `(` $tiles `,` $tile_count `)` `,` $rhs
     (`lhs_scale` $lhs_scale^)? (`rhs_scale` $rhs_scale^)? (`rhs_second_scale` $rhs_second_scale^)?
-    (`rhs_zero_point` $rhs_zero_point^)? (`bias` $bias^)? (`bias_of_rank` $bias_of_rank^)?
+    (`rhs_zero_point` $rhs_zero_point^)? (`bias` $bias^)? (`lhs_second_scale` $lhs_second_scale^)? (`bias_of_rank` $bias_of_rank^)?
     attr-dict `:` functional-type(operands, results)
   }];
   let members = [{

@@ -148,9 +148,10 @@ void QuantizeOp::addStageAttributes(NamedAttrList &attributes) {
     writer.integer("pairs", extent(getRowWeights(), 1));
   if (const StringRef rule = descriptor.getRule(); !rule.empty())
     writer.word("scale_rule", rule);
-  if (!isEmulated())
+  if (isEmulated())
+    writer.word("emulates", nameOf(descriptor.getElement()));
+  else if (!scalesBlocks())
     return;
-  writer.word("emulates", nameOf(descriptor.getElement()));
   if (descriptor.getSecondScale())
     writer.flag("second_per_row", descriptor.getSecondPerRow());
 }

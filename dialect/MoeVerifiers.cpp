@@ -279,9 +279,10 @@ LogicalResult QuantizeOp::verify() {
       verifyWeights(*this, getRowWeights(), getOffsets()))
     return failure();
   if (bool(getStaticSecondScale()) !=
-      (emulated && descriptor.hasStoredSecondScale()))
-    return emitOpError() << "'second_scale' belongs to emulated data whose "
-                            "descriptor has one that is stored";
+      ((emulated || scalesBlocks()) && descriptor.hasStoredSecondScale()))
+    return emitOpError() << "'second_scale' belongs to emulated data, or to "
+                            "codes in blocks, whose descriptor has one that is "
+                            "stored";
   if (descriptor.isPlain()) {
     if (getScale() || getStaticScale() || getBlockAmax())
       return emitOpError() << "a descriptor without a scale has none, neither "
@@ -311,7 +312,8 @@ LogicalResult QuantizeOp::verify() {
   if (emulated && isDynamic)
     return success();
   const Value scale = isDynamic ? getScale() : getStaticScale();
-  const Type read = descriptor.getScaleAsRead();
+  const Type read =
+      scalesBlocks() ? descriptor.getScale() : descriptor.getScaleAsRead();
   if (tensor(scale).getElementType() != read)
     return emitOpError() << "'scale' must be of " << read << ", got "
                          << tensor(scale);

@@ -92,6 +92,15 @@ void compiler::addWeightConfig(moe::GroupedMatmulOp matmul,
     config.type("Quant", nativePolicy(matmul));
     return;
   }
+  if (realization == moe::Realization::Blocks) {
+    config.type("Quant", "moe::quant::Blocks");
+    config.flag("kSecondScale", bool(matmul.getRhsSecondScale()));
+    if (const mlir::Value second = matmul.getLhsSecondScale())
+      config.number(
+          "kLhsSecondScales",
+          cast<mlir::RankedTensorType>(second.getType()).getDimSize(0));
+    return;
+  }
   const moe::DescriptorAttr weight = matmul.getRhsDescriptorAttr();
   config.type("Quant", realization == moe::Realization::Codes
                            ? codesPolicy(matmul)

@@ -265,6 +265,14 @@ void Emitter::emitMatmul() {
   const MatmulProblem problem = problemOf(kernel);
   const bool mapsRows = !matmul.isFirst() && !gather &&
                         engine.mapsRows(problem, *schedule.getMatmul());
+  // Tensor cores that take scales of blocks read two codes of 4 bits as one.
+  const bool ofBlocks = matmul.getRealization() == moe::Realization::Blocks;
+  const auto multipliedType = [&](mlir::Value value) {
+    return ofBlocks && elementBits(elementTypeOf(value)) == 4 &&
+                   elementBits(elementTypeOf(matmul.getLhs())) == 4
+               ? "moe::e2m1x2"
+               : cppType(value);
+  };
   for (mlir::OpOperand &operand : matmul->getOpOperands()) {
     const StringRef name = matmul.getOperandName(operand.getOperandNumber());
     if (name == "rhs" && engine.isPersistent() && !matmul.readsFragments())
@@ -274,7 +282,9 @@ void Emitter::emitMatmul() {
     else if (name == "tiles")
       pointer(name, "int4", /*written=*/plan.getCounts());
     else
-      pointer(name, cppType(operand.get()),
+      pointer(name,
+              name == "lhs" || name == "rhs" ? multipliedType(operand.get())
+                                             : cppType(operand.get()),
               /*written=*/name == "tile_count" && engine.isPersistent());
     if (name == "lhs" && !mapsRows)
       args.rowStride("lhs_row_stride", boundTo(name));
@@ -286,10 +296,12 @@ void Emitter::emitMatmul() {
     pointer("result", cppType(result), true);
 
   int64_t n = matmul.getN(), k = matmul.getK();
+  if (ofBlocks)
+    k = k * elementBits(elementTypeOf(matmul.getLhs())) / 8;
   int64_t experts = matmul.getNumExperts();
   ConfigPrinter &config = out.text.config;
-  config.type("Input", cppType(matmul.getLhs()));
-  config.type("Weight", cppType(matmul.getRhs()));
+  config.type("Input", multipliedType(matmul.getLhs()));
+  config.type("Weight", multipliedType(matmul.getRhs()));
   config.type("Result", cppType(result));
   addWeightConfig(matmul, config);
   addActivation(activate ? activate.getActivation() : moe::ActivationAttr(),
@@ -298,8 +310,13 @@ void Emitter::emitMatmul() {
   const bool isNative =
       catalog::choosesNative(&engine.row, elementTypeOf(matmul.getLhs()),
                              program.getTarget().getArchRow().features);
-  config.type("Mma", engine.mma(problem, *schedule.getMatmul(),
-                                cppType(matmul.getLhs()), isNative));
+  // Types of the scales of blocks, and of weights, follow.
+  std::string types = multipliedType(matmul.getLhs());
+  if (ofBlocks)
+    types += ", " + cppType(matmul.getRhsScale()) + ", " +
+             multipliedType(matmul.getRhs());
+  config.type("Mma",
+              engine.mma(problem, *schedule.getMatmul(), types, isNative));
   addSchedule(*schedule.getMatmul(), config);
   if (plan.getCursor())
     config.number("kCursor", plan.getCursor());

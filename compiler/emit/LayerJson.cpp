@@ -316,10 +316,13 @@ void compiler::describeLayer(moe::ProgramOp program, Manifest &manifest) {
   manifest.name = wholeLayerOf(layer);
   manifest.ranks = rankFacts(layer);
   *manifest.layer = layerJson(layer);
-  // The type that codes of emulated activations become.
+  // The type that codes of emulated activations become; tensor cores multiply
+  // codes with their scales exactly.
   program.walk([&](moe::GroupedMatmulOp matmul) {
     if (matmul.getRealization() == moe::Realization::Emulated)
       manifest.layer["compute_type"] = elementTypeName(layer.getComputeType());
+    else if (matmul.getRealization() == moe::Realization::Blocks)
+      manifest.layer["compute_type"] = "f32";
   });
   if (const std::optional<Communication> moved = movedByPackage(layer))
     manifest.tokenRanks = moved->gather;

@@ -48,6 +48,9 @@ static std::string emulatedPolicy(moe::DescriptorAttr descriptor) {
 std::string compiler::scalingPolicy(moe::QuantizeOp quantize) {
   if (quantize.isEmulated())
     return emulatedPolicy(quantize.getDescriptor());
+  if (quantize.scalesBlocks())
+    return fmt::format("moe::quant::Encoded<{}>",
+                       emulatedPolicy(quantize.getDescriptor()));
   return scalingPolicy(quantize.getDescriptor()).str();
 }
 
@@ -78,7 +81,7 @@ void compiler::emitQuantizedResult(
     args.pointer("static_scale", cppType(scale), boundTo("static_scale"));
   args.pointer("data", cppType(quantize.getData()), boundTo("data"), true);
   if (quantize.getScale())
-    args.pointer("scale", "float", boundTo("scale"), true);
+    args.pointer("scale", cppType(quantize.getScale()), boundTo("scale"), true);
   ConfigPrinter &config = out.text.config;
   config.type("Scaling", scalingPolicy(quantize));
   config.number("kScales", scalesOf(quantize.getStaticScale()));

@@ -30,6 +30,8 @@ double MatmulProblem::weightBytes() const {
   double scales = 0;
   if (codeBits > 0)
     scales = double(numberBytes) / double(groupK > 0 ? groupK : k);
+  if (blockBytes > 0)
+    scales = 1.0 / double(blockBytes);
   return elements * (bytes + scales);
 }
 

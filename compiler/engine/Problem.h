@@ -83,6 +83,10 @@ struct MatmulProblem {
   /// Bytes of an expert's first weight, as it is multiplied.
   int64_t firstBytes() const { return (first ? 1 : 2) * n * k * elementBytes; }
 
+  /// Bytes of k of both operands that share a scale which the tensor core
+  /// multiplies; 0: it multiplies none.
+  int64_t blockBytes = 0;
+
   /// Rows of an expert in the mean, with the most tokens of the variant.
   double meanRows() const {
     return double(maxTokens) * double(pairs) / double(experts);
@@ -97,7 +101,8 @@ struct MatmulProblem {
   /// Sums of 8-bit operands keep fewer bits than f32: they are added to totals,
   /// unless an engine that can leave this away may.
   bool isPromoted(bool engineAddsFast = false) const {
-    return elementBytes == 1 && !(addsFast && engineAddsFast);
+    return elementBytes == 1 && blockBytes == 0 &&
+           !(addsFast && engineAddsFast);
   }
   /// Rows of an m tile; given by the variant's permutation.
   int64_t tileRows = 16;

@@ -51,8 +51,13 @@ struct DecomposeLayerPass
   }
 
   LogicalResult decompose(moe::LayerOp layer, moe::TargetAttr target) {
-    const bool codes = layer.getRealization() == "native" &&
-                       layer.getQuant().mayMultiplyCodes();
+    std::optional<moe::Realization> codes;
+    if (layer.getRealization() == "native") {
+      if (layer.getQuant().mayMultiplyCodes())
+        codes = moe::Realization::Codes;
+      else if (layer.getQuant().getBlockPair())
+        codes = moe::Realization::Blocks;
+    }
     for (auto program : getOperation().getOps<moe::ProgramOp>())
       if (program.getLayer() == layer.getSymName() &&
           program.getTarget().getArch() == target.getArch())

@@ -105,8 +105,7 @@ StringAttr Decomposer::scheme() {
 }
 
 moe::Realization Decomposer::realization(bool first) {
-  return multipliesCodes ? moe::Realization::Codes
-                         : layer.getQuant().getRealization(first);
+  return ofCodes ? *ofCodes : layer.getQuant().getRealization(first);
 }
 
 moe::DescriptorAttr Decomposer::quantized(moe::DescriptorAttr descriptor) {
@@ -139,8 +138,7 @@ Decomposer::Quantized Decomposer::quantize(moe::DescriptorAttr descriptor,
   const bool ofTensor = descriptor.getGroup()[0] == -1;
   const Value valid =
       rows.offsets || rows.counts ? Value() : this->input("valid_tokens");
-  const bool emulated =
-      layer.getQuant().dequantizesWeights() && !multipliesCodes;
+  const bool emulated = layer.getQuant().dequantizesWeights() && !ofCodes;
   Value amax;
   IntegerAttr blockRows;
   if (ofTensor && descriptor.getDynamic()) {
@@ -156,15 +154,16 @@ Decomposer::Quantized Decomposer::quantize(moe::DescriptorAttr descriptor,
   const auto stored = [&](StringRef suffix) {
     return this->input((which + suffix).str());
   };
+  const Value secondScale = stored("_second_scale");
   auto op = moe::QuantizeOp::create(
       builder, location,
       tensor(type.getShape(),
              emulated ? layer.getComputeType() : descriptor.getElement()),
       scale, descriptor, input, weights,
-      descriptor.getDynamic() ? Value() : stored("_scale"),
-      stored("_second_scale"), blockRows, amax, amax ? valid : Value(),
-      rows.offsets, rows.counts, /*tiles=*/Value(), /*tile_count=*/Value());
-  return {op.getData(), op.getScale()};
+      descriptor.getDynamic() ? Value() : stored("_scale"), secondScale,
+      blockRows, amax, amax ? valid : Value(), rows.offsets, rows.counts,
+      /*tiles=*/Value(), /*tile_count=*/Value());
+  return {op.getData(), op.getScale(), emulated ? Value() : secondScale};
 }
 
 Decomposer::GivenX Decomposer::givenX() {
@@ -175,7 +174,7 @@ Decomposer::Quantized Decomposer::quantizedX(const GivenX &x,
                                              const Rows &rows) {
   const moe::DescriptorAttr a1 = layer.getQuant().getA1();
   if (realization(/*first=*/true) != moe::Realization::Emulated)
-    return {x.data, x.scale};
+    return {x.data, x.scale, x.secondScale};
   const Type data = tensor(cast<RankedTensorType>(x.data.getType()).getShape(),
                            layer.getComputeType());
   return {moe::DequantizeOp::create(builder, location, data, a1, x.data,
@@ -214,7 +213,7 @@ Value Decomposer::matmul(IntegerAttr pairs, Quantized lhs, Value gather,
              quantized(first ? quant.getA1() : quant.getA2()),
              quantized(first ? quant.getW1() : quant.getW2()), lhs.data, gather,
              rows.tiles, rows.tileCount, rhs, lhs.scale, with("_scale"),
-             with("_second_scale"), with("_zero_point"), bias)
+             with("_second_scale"), with("_zero_point"), bias, lhs.secondScale)
       .getResult();
 }
 

@@ -17,6 +17,7 @@
 
 #include "mlir/IR/Builders.h"
 
+#include <optional>
 #include <string>
 
 namespace moec::compiler {
@@ -24,12 +25,12 @@ namespace moec::compiler {
 /// Builds the program of one layer for one target.
 class Decomposer {
 public:
-  /// multipliesCodes: the layer may (QuantAttr::mayMultiplyCodes), and does.
+  /// ofCodes: Codes or Blocks, where the layer may multiply them
+  /// (QuantAttr::mayMultiplyCodes, getBlockPair) and does.
   Decomposer(moe::LayerOp layer, moe::TargetAttr target, int64_t maxTokens,
-             bool multipliesCodes)
-      : layer(layer), target(target), maxTokens(maxTokens),
-        multipliesCodes(multipliesCodes), builder(layer.getContext()),
-        location(layer.getLoc()) {}
+             std::optional<moe::Realization> ofCodes)
+      : layer(layer), target(target), maxTokens(maxTokens), ofCodes(ofCodes),
+        builder(layer.getContext()), location(layer.getLoc()) {}
 
   moe::ProgramOp build();
 
@@ -40,9 +41,9 @@ private:
     mlir::Value value;
   };
 
-  /// A value as the matmul reads it, and its scale (null: none).
+  /// A value as the matmul reads it, and its scales (null: none).
   struct Quantized {
-    mlir::Value data, scale;
+    mlir::Value data, scale, secondScale;
   };
 
   /// Rows sorted by expert, as `offsets` say, or batched, with `counts`. Rows
@@ -150,7 +151,7 @@ private:
   moe::LayerOp layer;
   moe::TargetAttr target;
   int64_t maxTokens;
-  bool multipliesCodes;
+  std::optional<moe::Realization> ofCodes;
   mlir::OpBuilder builder;
   mlir::Location location;
   llvm::SmallVector<Input> inputs;

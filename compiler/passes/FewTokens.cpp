@@ -167,6 +167,11 @@ static std::optional<Refusal> elementTypes(Path &path) {
                    fmt::format("engine '{}' computes both matmuls alike, and "
                                "emulates none",
                                path.engine.name)};
+  if (realization == moe::Realization::Blocks)
+    return Refusal{"quant_not_supported",
+                   fmt::format("engine '{}' does not multiply scales of blocks "
+                               "along k",
+                               path.engine.name)};
   const std::string multiplied = elementTypeOf(path.first.getLhs());
   const std::string weight = elementTypeOf(path.first.getRhs());
   if (realization == moe::Realization::Native &&

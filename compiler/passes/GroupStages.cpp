@@ -59,7 +59,8 @@ static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
     return "a scale follows from more values than a CTA has";
   // Several divisions a value hold up each CTA's end, for longer than a launch
   // of its own takes (docs/decisions.md, 020).
-  if (quantize.isEmulated() && descriptor.getRule().empty())
+  if ((quantize.isEmulated() || quantize.scalesBlocks()) &&
+      descriptor.getRule().empty())
     return "scales that are no powers of two are divided by, which a launch of "
            "its own does faster";
   const bool isShared = isOfSharedRows(quantize);

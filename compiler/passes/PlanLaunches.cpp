@@ -209,7 +209,7 @@ Expression Planner::ctasToQuantize() {
     return ceilDiv(rows, Expression(rowsOfCta));
   }
   // Groups end with the row.
-  const bool emulated = quantize.isEmulated();
+  const bool emulated = quantize.isEmulated() || quantize.scalesBlocks();
   group = emulated ? std::max(group, kWidth) : group;
   const int64_t lanes = emulated ? group / kWidth : kLanesOfGroup;
   label = fmt::format("1x{}", group);

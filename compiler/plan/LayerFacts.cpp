@@ -85,10 +85,12 @@ std::vector<LayerFacts> compiler::factsOf(moe::LayerOp layer) {
     facts.emulated = way == "emulated";
     const bool codes = quant.multipliesCodes() ||
                        (way == "native" && quant.mayMultiplyCodes());
-    const bool converts = quant.dequantizesWeights() && !codes;
+    if (way == "native")
+      facts.blocks = quant.getBlockPair();
+    const bool converts = quant.dequantizesWeights() && !codes && !facts.blocks;
     const Operands matmuls[] = {{quant.getA1(), quant.getW1()},
                                 {quant.getA2(), quant.getW2()}};
-    if (way == "native" && converts)
+    if (way == "native" && (converts || facts.blocks))
       addImpossible(facts, matmuls);
     facts.nativeScales = true;
     for (const auto &[activation, weight] : matmuls) {

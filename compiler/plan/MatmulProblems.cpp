@@ -42,6 +42,8 @@ Engines compiler::servingEngines(moe::ReportAttr report,
   Engines engines;
   if (const Engine *chosen = findEngine(report.getEngine()))
     engines.push_back(chosen);
+  if (matmul.getRealization() == moe::Realization::Blocks)
+    return engines;
   const catalog::Backend *backend =
       catalog::find(catalog::kBackends, report.getBackend());
   const StringRef order = matmul.readsFragments() ? "fragment" : "rows";

@@ -78,7 +78,8 @@ static StringRef nameAt(ArrayAttr names, unsigned index) {
 
 /// Adds how weights are stored that are converted.
 static void addCodes(moe::GroupedMatmulOp matmul, MatmulProblem &problem) {
-  if (matmul.getRealization() == moe::Realization::Native)
+  if (matmul.getRealization() == moe::Realization::Native ||
+      matmul.getRealization() == moe::Realization::Blocks)
     return;
   const auto bits = [](Value value) {
     return value ? elementBits(elementTypeOf(value)) : 0;
@@ -112,6 +113,12 @@ MatmulProblem compiler::problemOf(moe::GroupedMatmulOp matmul,
   // Integers are summed exactly; where scales change along k, in groups.
   problem.sumsByGroup = problem.groupK > 0 && problem.codeBits > 0 &&
                         elementTypeOf(matmul.getLhs()) == "i8";
+  // Sizes along k are bytes then.
+  if (matmul.getRealization() == moe::Realization::Blocks) {
+    const int64_t bits = elementBits(elementTypeOf(matmul.getLhs()));
+    problem.k = problem.k * bits / 8;
+    problem.blockBytes = matmul.getRhsDescriptor()->getGroup()[1] * bits / 8;
+  }
   return problem;
 }
 
@@ -293,14 +300,14 @@ bool compiler::isOutput(OpResult value) {
 Expression WorkspaceValue::bytes() const {
   // Constants in one factor, so that texts stay short.
   Expression varying(1);
-  int64_t constant = elementBytes(elementType);
+  int64_t constant = elementBits(elementType);
   for (const Expression &extent : shape) {
     if (auto number = extent.constant())
       constant *= *number;
     else
       varying = varying * extent;
   }
-  return varying * Expression(constant);
+  return varying * Expression(llvm::divideCeil(constant, 8));
 }
 
 Expression compiler::tokenBlocks(int64_t blockTokens,

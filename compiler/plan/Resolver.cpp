@@ -52,12 +52,30 @@ static std::optional<Reason> quantization(const LayerFacts &layer,
                                           const Pair &candidate) {
   // Weights that are dequantized are served by their descriptors.
   if (!layer.quantized || !layer.scheme.empty() || layer.nativeScales ||
-      !layer.codes.empty())
+      !layer.codes.empty() || layer.blocks)
     return std::nullopt;
   return Reason{"quant_not_supported",
                 fmt::format("backend '{}' has kernels for named schemes only, "
                             "these descriptors are none",
                             candidate.backend->name)};
+}
+
+/// Such operands are other engines' in other realizations alone.
+static std::optional<Reason> blockScales(const LayerFacts &layer,
+                                         const Architecture &,
+                                         const Pair &candidate) {
+  const Engine &engine = *candidate.engine;
+  if (engine.scalesBlocks == bool(layer.blocks))
+    return std::nullopt;
+  return Reason{
+      "quant_not_supported",
+      engine.scalesBlocks
+          ? fmt::format("engine '{}' multiplies operands with the scales of "
+                        "blocks of both, which these are not",
+                        engine.name)
+          : fmt::format("engine '{}' does not multiply scales of blocks "
+                        "along k",
+                        engine.name)};
 }
 
 static std::optional<Reason> elementTypes(const LayerFacts &layer,
@@ -98,6 +116,8 @@ static std::optional<Reason> elementTypes(const LayerFacts &layer,
 static std::optional<Reason> equalTypes(const LayerFacts &layer,
                                         const Architecture &,
                                         const Pair &candidate) {
+  if (layer.blocks)
+    return std::nullopt;
   constexpr std::string_view kOperands[] = {"a1", "w1", "a2", "w2"};
   constexpr std::string_view kActivations[] = {"a1", "a2"};
   const auto nameAt = [&](size_t i) {
@@ -259,8 +279,8 @@ std::string_view compiler::orderOf(const LayerFacts &layer,
 
 /// Features that an arch lacks come first: nothing else matters then.
 static constexpr Predicate kPredicates[] = {
-    archFeatures, quantization, elementTypes, equalTypes,
-    rowSizes,     expertCounts, fragments};
+    archFeatures, quantization, blockScales,  elementTypes,
+    equalTypes,   rowSizes,     expertCounts, fragments};
 
 std::string compiler::realizationWith(const LayerFacts &layer,
                                       const catalog::Engine &engine,
@@ -298,6 +318,12 @@ static std::optional<Reason> whyImpossible(const LayerFacts &layer,
                                            const Choices &choices) {
   if (layer.impossible.empty())
     return std::nullopt;
+  if (layer.blocks) {
+    const Engine &engine =
+        *catalog::find(catalog::kEngines, layer.blocks->engine);
+    if (arch.features.firstMissing(engine.features).empty())
+      return std::nullopt;
+  }
   if (choices.isExcluded(layer.realization))
     return Reason{"excluded",
                   fmt::format("'{}' is excluded{}", layer.realization,
@@ -322,8 +348,9 @@ static std::vector<Pair> pairsFor(const LayerFacts &layer,
   // nothing of theirs, unless they are asked for.
   const auto isFor = [&](const catalog::Engine &e) {
     return e.name == choices.engine ||
-           (layer.codes.empty() ? e.orders.contains("rows")
-                                : !e.weights.empty());
+           (e.scalesBlocks == bool(layer.blocks) &&
+            (layer.codes.empty() ? e.orders.contains("rows")
+                                 : !e.weights.empty()));
   };
   std::vector<Pair> pairs;
   for (const Backend &b : catalog::kBackends)

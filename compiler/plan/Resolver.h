@@ -39,6 +39,9 @@ struct LayerFacts {
   std::string impossible;
   /// The instruction that would, if the arch has it.
   const catalog::BlockInstruction *instruction = nullptr;
+  /// The operands with scales of blocks that its engine multiplies, where the
+  /// arch has that; nothing is impossible then.
+  const catalog::BlockPair *blocks = nullptr;
   /// Whether x, or what is compiled, are codes: activations are quantized.
   bool takesCodes = false;
   int64_t experts = 1, localExperts = 1, pairs = 1;

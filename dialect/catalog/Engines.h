@@ -45,6 +45,9 @@ struct Engine {
   std::string_view fragmentPolicy = "";
   /// Element types of activations by which it multiplies weights in fragments.
   WordList fragmentElements = "f16 bf16";
+  /// Multiplies operands with the scales of their blocks (kBlockPairs), and no
+  /// others.
+  bool scalesBlocks = false;
 };
 
 /// All that templates/moe/math/codes.cuh decodes.
@@ -57,6 +60,8 @@ inline constexpr Engine kEngines[] = {
      .warpSpecialized = true, .addsFast = true},
     {.name = "wgmma_rs", .elements = "f16 bf16 f8E4M3FN", .features = "wgmma tma", .policy = "moe::mma::WgmmaRs", .priority = 15,
      .warpSpecialized = true, .weights = kCodes, .orders = "fragment", .fragmentElements = "f16 bf16 f8E4M3FN"},
+    {.name = "mma_sync_scaled", .elements = "f8E4M3FN f4E2M1FN", .features = "mma_sync cp_async block_scaled_mma",
+     .policy = "moe::mma::MmaSyncScaled", .priority = 12, .scalesBlocks = true},
     {.name = "mma_sync", .elements = "f16 bf16 f8E4M3FN i8", .features = "mma_sync cp_async", .policy = "moe::mma::MmaSync", .priority = 10,
      .weights = kCodes, .orders = "fragment rows", .fragmentPolicy = "moe::mma::MmaSyncSlabs"},
     {.name = "simt", .elements = "f32 f16 bf16 f8E4M3FN i8", .policy = "moe::mma::Simt", .priority = 0, .weights = kCodes},
@@ -66,12 +71,14 @@ inline constexpr Engine kEngines[] = {
 // clang-format on
 
 /// Returns the arch of the same compute capability that has an engine which
-/// `arch` lacks, sm_90a for sm_90 say; null if there is none.
+/// `arch` lacks, sm_90a for sm_90 say; null if there is none. Engines that
+/// serve few schemes do not count.
 constexpr const Architecture *betterTwin(const Architecture &arch) {
   for (const Architecture &twin : kArchitectures)
     if (twin.major == arch.major && twin.minor == arch.minor)
       for (const Engine &engine : kEngines)
-        if (twin.features.firstMissing(engine.features).empty() &&
+        if (!engine.scalesBlocks &&
+            twin.features.firstMissing(engine.features).empty() &&
             !arch.features.firstMissing(engine.features).empty())
           return &twin;
   return nullptr;
@@ -81,6 +88,32 @@ constexpr const Architecture *betterTwin(const Architecture &arch) {
 inline constexpr auto kTileEngineNames =
     joinNames<kEngines>([](const Engine &row) { return row.mostTokens == 0; });
 inline constexpr WordList kTileEngines = kTileEngineNames.words();
+
+/// Operands that an engine multiplies as they are, with a scale for each
+/// `group` of k of both.
+struct BlockPair {
+  std::string_view engine, activation, weight, scale;
+  int group;
+};
+
+// clang-format off
+inline constexpr BlockPair kBlockPairs[] = {
+    {.engine = "mma_sync_scaled", .activation = "f8E4M3FN", .weight = "f8E4M3FN", .scale = "f8E8M0FNU", .group = 32},
+    {.engine = "mma_sync_scaled", .activation = "f8E4M3FN", .weight = "f4E2M1FN", .scale = "f8E8M0FNU", .group = 32},
+    {.engine = "mma_sync_scaled", .activation = "f4E2M1FN", .weight = "f4E2M1FN", .scale = "f8E8M0FNU", .group = 32},
+    {.engine = "mma_sync_scaled", .activation = "f4E2M1FN", .weight = "f4E2M1FN", .scale = "f8E4M3FN", .group = 16},
+};
+// clang-format on
+
+constexpr const BlockPair *blockPair(std::string_view activation,
+                                     std::string_view weight,
+                                     std::string_view scale, int64_t group) {
+  for (const BlockPair &row : kBlockPairs)
+    if (row.activation == activation && row.weight == weight &&
+        row.scale == scale && row.group == group)
+      return &row;
+  return nullptr;
+}
 
 /// An element type that an engine multiplies as such only where the arch has a
 /// feature; elsewhere it converts it, exactly, to a wider one first.

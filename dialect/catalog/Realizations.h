@@ -44,8 +44,8 @@ inline constexpr WordList kQuantizedActivations = "native weight_only emulated";
 static_assert(areNames(kNativeOrConverted, kRealizations) &&
               areNames(kQuantizedActivations, kRealizations));
 
-/// An instruction that multiplies operands with the scales of their blocks. No
-/// engine uses one.
+/// An instruction that multiplies operands with the scales of their blocks.
+/// Engines.h says which engines use one, and for which operands.
 struct BlockInstruction {
   WordList elements;     ///< of both operands
   WordList scales;       ///< element types of the scales

@@ -187,8 +187,16 @@ void moec::host::storeFloats(Storage storage, const float *source,
     storeAll<moe::f16>(source, count, destination);
   else if (storage == Storage::E4M3)
     storeAll<moe::e4m3>(source, count, destination);
+  else if (storage == Storage::UE8M0)
+    storeAll<moe::ue8m0>(source, count, destination);
   else if (storage == Storage::I8)
     storeAll<moe::i8>(source, count, destination);
+  else if (storage == Storage::E2M1)
+    for (int64_t i = 0; i < count; i += 2)
+      storeAs(
+          destination, i / 2,
+          uint8_t(moe::codeOfE2m1(source[i]) |
+                  (i + 1 < count ? moe::codeOfE2m1(source[i + 1]) << 4 : 0)));
 }
 
 int64_t moec::host::loadInteger(Storage storage, const std::byte *source,

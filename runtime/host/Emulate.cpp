@@ -14,6 +14,8 @@
 
 #include "templates/moe/math/host.h"
 
+#include <cmath>
+
 using namespace moec;
 using namespace moec::host;
 namespace quant = moe::quant;
@@ -31,9 +33,29 @@ static void emulateRow(float *values, int64_t count, int64_t group,
   }
 }
 
+/// A NaN that codes cannot hold is the scale of its group.
+template <class Scaling>
+static void encodeValues(float *values, int64_t count, int64_t group,
+                         float ofAll, float *scales) {
+  constexpr bool kHasNan = quant::Format<typename Scaling::Element>::kHasNan;
+  const float outer = Scaling::outer(
+      Scaling::kOuter == quant::Outer::Row ? largestOf(values, count) : ofAll);
+  for (int64_t first = 0; first < count; first += group) {
+    const int64_t size = std::min(group, count - first);
+    const float largest = largestOf(values + first, size, !kHasNan);
+    const float scale =
+        std::isnan(largest) ? largest : Scaling::scale(largest, outer);
+    for (int64_t i = first; i < first + size; ++i)
+      values[i] = Scaling::code(values[i], scale, outer);
+    scales[first / group] = scale;
+  }
+}
+
 template <class Scaling> void Emulation::take() {
   ofRow = Scaling::kOuter == quant::Outer::Row;
   emulate = emulateRow<Scaling>;
+  if constexpr (requires { Scaling::code(0.0f, 0.0f, 0.0f); })
+    encodeRow = encodeValues<Scaling>;
 }
 
 /// False where no scaling has these codes with the stage's rule.
@@ -75,31 +97,42 @@ template <class Element> bool Emulation::choose(const KernelRun &run) {
   return emulate != nullptr;
 }
 
+bool Emulation::choose(const KernelRun &run, Storage storage) {
+  group = run.integer("group_columns");
+  switch (storage) {
+  case Storage::E4M3:
+    return choose<moe::e4m3>(run);
+  case Storage::E5M2:
+    return choose<moe::e5m2>(run);
+  case Storage::E3M2:
+    return choose<moe::e3m2>(run);
+  case Storage::E2M3:
+    return choose<moe::e2m3>(run);
+  case Storage::E2M1:
+    return choose<moe::e2m1>(run);
+  case Storage::I8:
+    return choose<moe::i8>(run);
+  default:
+    return false;
+  }
+}
+
 Result<Emulation> Emulation::read(const KernelRun &run) {
   Emulation made;
-  made.group = run.integer("group_columns");
   const std::string name = run.word("emulates");
-  const auto choose = [&] {
-    switch (storageOf(name)) {
-    case Storage::E4M3:
-      return made.choose<moe::e4m3>(run);
-    case Storage::E5M2:
-      return made.choose<moe::e5m2>(run);
-    case Storage::E3M2:
-      return made.choose<moe::e3m2>(run);
-    case Storage::E2M3:
-      return made.choose<moe::e2m3>(run);
-    case Storage::E2M1:
-      return made.choose<moe::e2m1>(run);
-    case Storage::I8:
-      return made.choose<moe::i8>(run);
-    default:
-      return false;
-    }
-  };
-  if (!choose())
+  if (!made.choose(run, storageOf(name)))
     return run.fail("expected the name of an element type and scale_rule even, "
                     "ceil or floor, got '{}' and '{}'",
                     name, run.word("scale_rule"));
+  return made;
+}
+
+Result<Emulation> Emulation::readEncoding(const KernelRun &run,
+                                          Storage storage) {
+  Emulation made;
+  if (!made.choose(run, storage) || !made.encodeRow || made.group < 1)
+    return run.fail("expected codes with a scale for each group along a row, "
+                    "got groups of {} and scale_rule '{}'",
+                    made.group, run.word("scale_rule"));
   return made;
 }

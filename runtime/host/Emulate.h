@@ -22,6 +22,8 @@ namespace moec::host {
 class Emulation {
 public:
   static Result<Emulation> read(const KernelRun &run);
+  /// The same of codes in `storage`, with a scale for each group.
+  static Result<Emulation> readEncoding(const KernelRun &run, Storage storage);
 
   bool takesWholeRows() const { return ofRow; }
   /// Values that share a scale, or that a thread has where more share one.
@@ -31,15 +33,23 @@ public:
   void run(float *values, int64_t count, float ofAll) const {
     emulate(values, count, group == -1 ? count : group, ofAll);
   }
+  /// Changes a row to the numbers of its codes, and fills in their scales.
+  void encode(float *values, int64_t count, float ofAll, float *scales) const {
+    encodeRow(values, count, group, ofAll, scales);
+  }
 
 private:
   template <class Scaling> void take();
   template <class Element> bool choose(const KernelRun &run);
+  bool choose(const KernelRun &run, Storage storage);
 
   int64_t group = -1; ///< elements along the row that share a scale, -1: all
   bool ofRow = false;
   void (*emulate)(float *values, int64_t count, int64_t group,
                   float ofAll) = nullptr;
+  /// Null of scalings whose codes have no scales of blocks.
+  void (*encodeRow)(float *values, int64_t count, int64_t group, float ofAll,
+                    float *scales) = nullptr;
 };
 
 } // namespace moec::host

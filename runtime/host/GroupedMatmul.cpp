@@ -58,6 +58,7 @@ struct Scales {
   int64_t step = 0;                ///< columns over which no scale changes
   bool fragments = false;          ///< those of the weight are in their order
   bool secondPerRow = false;       ///< else each part has a second scale
+  float lhsSecond = 1;             ///< the largest one of lhs
 
   float ofLhs(int64_t row, int64_t column) const {
     return lhs.number(lhsRows == 1 ? row : 0, column / lhsColumns);
@@ -68,10 +69,10 @@ struct Scales {
   /// Returns the second scale of a weight row, the factor of its sums.
   float secondOf(int64_t expert, const RowOrder::Row &row) const {
     if (!second)
-      return 1;
-    return second.number(expert, secondPerRow ? row.stored
-                                 : parts == 1 ? 0
-                                              : row.part);
+      return lhsSecond;
+    return lhsSecond * second.number(expert, secondPerRow ? row.stored
+                                             : parts == 1 ? 0
+                                                          : row.part);
   }
   /// Dequantizes a row of the weight without its second scale. The elements are
   /// rounded to the type that is multiplied.
@@ -172,6 +173,13 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   scales.secondPerRow = run.flag("rhs_second_per_row");
   scales.second = TRY(run.neededIfNamed(
       "rhs_second_scale", experts, scales.secondPerRow ? n : scales.parts));
+  if (run.has("lhs_second_scale")) {
+    const int64_t count = TRY(run.columnsOf("lhs_second_scale"));
+    View ofLhs = TRY(run.needed("lhs_second_scale", 1, count));
+    scales.lhsSecond = 0;
+    for (int64_t i = 0; i < count; ++i)
+      scales.lhsSecond = std::max(scales.lhsSecond, ofLhs.number(0, i));
+  }
   return scales;
 }
 

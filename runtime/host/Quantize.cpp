@@ -212,9 +212,13 @@ static Result<float> numberOfAll(KernelRun &run, const RowCount &count,
   return largestOf(values.data(), entries, propagatesNan);
 }
 
-/// Data that are what codes stand for.
-static Result<void> runEmulated(KernelRun &run) {
-  Emulation emulation = TRY(Emulation::read(run));
+/// Data that are what codes stand for, or codes with a scale for each group,
+/// which are then of a type of scales.
+static Result<void> runEmulated(KernelRun &run, bool encodes) {
+  const Storage codes =
+      encodes ? TRY(run.neededResult("data", 0, 0)).storage : Storage::None;
+  Emulation emulation =
+      TRY(encodes ? Emulation::readEncoding(run, codes) : Emulation::read(run));
   RowCount count = TRY(countRows(run));
   int64_t columns = TRY(run.columnsOf("input"));
   // Rows beyond the grid stay as they were.
@@ -231,6 +235,9 @@ static Result<void> runEmulated(KernelRun &run) {
   const int64_t rows = wholeRows ? items : (items + units - 1) / units;
   Rows input = TRY(Rows::read(run, rows, columns));
   View data = TRY(run.neededResult("data", rows, columns));
+  View scales;
+  if (encodes)
+    scales = TRY(run.neededResult("scale", rows, units));
   if (rows == 0)
     return {};
   float ofAll = 0;
@@ -239,14 +246,20 @@ static Result<void> runEmulated(KernelRun &run) {
       ofAll = TRY(numberOfAll(run, count, name,
                               std::max<int64_t>(run.integer("block_rows"), 1)));
   parallelFor(run.threads, rows, 4, [&](int64_t begin, int64_t end) {
-    std::vector<float> values(columns);
+    std::vector<float> values(columns), ofGroups(units);
     for (int64_t row = begin; row < end; ++row) {
       if (!count.isRow(row))
         continue;
       input.load(row, 0, columns, values.data());
-      emulation.run(values.data(), columns, ofAll);
       const int64_t there =
           wholeRows ? columns : std::min(columns, (items - row * units) * unit);
+      if (encodes) {
+        emulation.encode(values.data(), columns, ofAll, ofGroups.data());
+        storeFloats(scales.storage, ofGroups.data(), (there + unit - 1) / unit,
+                    scales.at(row, 0));
+      } else {
+        emulation.run(values.data(), columns, ofAll);
+      }
       storeFloats(data.storage, values.data(), there, data.at(row, 0));
     }
   });
@@ -255,12 +268,17 @@ static Result<void> runEmulated(KernelRun &run) {
 
 Result<void> stages::quantize(KernelRun &run) {
   if (run.hasAttribute("emulates"))
-    return runEmulated(run);
+    return runEmulated(run, /*encodes=*/false);
   int64_t groupRows = run.integer("group_rows");
   int64_t groupColumns = run.integer("group_columns");
   int64_t blockRows = run.integer("block_rows");
   bool isDynamic = run.flag("dynamic");
   bool isScaled = run.stage->results.contains("scale");
+  if (isScaled) {
+    const Storage storage = TRY(run.neededResult("scale", 0, 0)).storage;
+    if (storage == Storage::UE8M0 || storage == Storage::E4M3)
+      return runEmulated(run, /*encodes=*/true);
+  }
   // Without a scale there are no groups.
   bool ofTensor = groupRows < 1 && groupColumns < 1;
   const std::string rule = run.word("scale_rule");

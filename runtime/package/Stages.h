@@ -121,7 +121,8 @@ inline constexpr StageKind kStageKinds[] = {
     // add_bias: 0 where another rank adds it.
     {.op = "grouped_matmul",
      .operands = "lhs rows? tiles tile_count rhs lhs_scale? rhs_scale? "
-                 "rhs_second_scale? rhs_zero_point? bias? add_bias?",
+                 "rhs_second_scale? rhs_zero_point? bias? lhs_second_scale? "
+                 "add_bias?",
      .results = "result",
      .attributes =
          "n:integer k:integer experts:integer pairs:integer~ gather:boolean "

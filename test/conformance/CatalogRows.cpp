@@ -32,6 +32,16 @@ static json words(moec::WordList list) {
   return result;
 }
 
+/// The engine that multiplies both operands with the scales of their blocks.
+static std::string_view blockEngine(const Scheme &row) {
+  const SchemeDescriptor &a = row.activations, &w = row.weights;
+  const BlockPair *pair =
+      a.group == w.group && a.scale == w.scale && a.group.rows == 1
+          ? blockPair(a.element, w.element, a.scale, a.group.columns)
+          : nullptr;
+  return pair ? pair->engine : "";
+}
+
 int main() {
   json rows;
   for (const Scheme &row : kSchemes)
@@ -43,6 +53,7 @@ int main() {
                                {"w1", row.weights.element},
                                {"w1_columns", row.weights.group.columns},
                                {"w2", row.weights.element},
+                               {"block_engine", blockEngine(row)},
                                {"dequantizes", row.policy == kWeightOnly}});
   for (const RoutingMethod &row : kRoutingMethods)
     rows["routing"].push_back({{"name", row.name},
@@ -63,6 +74,7 @@ int main() {
                                {"weights", words(row.weights)},
                                {"features", words(row.features)},
                                {"orders", words(row.orders)},
+                               {"scales_blocks", row.scalesBlocks},
                                {"most_tokens", row.mostTokens}});
   for (const Backend &row : kBackends)
     rows["backends"].push_back({{"name", row.name},

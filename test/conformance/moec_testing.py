@@ -360,10 +360,12 @@ def pairs(rows, every):
 
 def ways(rows, scheme, formats=("standard",)):
     """(backend, engine) pairs whose rows admit the scheme's element types, of backends for layers of these formats; the compiler
-    has the last word."""
+    has the last word. Engines of few schemes have cases of their own (block_ways)."""
     for backend in (row for row in rows["backends"] if row["format"] in formats):
         for engine in rows["engines"]:
             if engine["name"] not in [*backend["engines"], backend["few_tokens"]] or multiplied(scheme) not in engine["elements"]:
+                continue
+            if engine["scales_blocks"]:
                 continue
             is_native = scheme["w1"] == multiplied(scheme)
             if engine["most_tokens"] and not is_native and (is_emulated(scheme) or multiplied(scheme) not in ("bf16", "f16")):
@@ -372,6 +374,19 @@ def ways(rows, scheme, formats=("standard",)):
                 continue  # it reads converted weights alone, and activations as they are
             if is_native or scheme["w1"] in engine["weights"]:
                 yield backend["name"], engine["name"]
+
+
+def scales_blocks(rows, engine):
+    """Whether the engine multiplies operands with the scales of their blocks."""
+    return any(row["name"] == engine and row["scales_blocks"] for row in rows["engines"])
+
+
+def block_ways(rows):
+    """(scheme, backend) of the engines that multiply both operands with the scales of their blocks."""
+    for scheme in rows["schemes"]:
+        for backend in rows["backends"]:
+            if scheme["block_engine"] in backend["engines"]:
+                yield scheme, backend
 
 
 def ways_on(rows, scheme, arch, formats=("standard",)):

@@ -94,6 +94,25 @@ TEST(Catalog, BackendsAdmitEnginesThatExist) {
       EXPECT_NE(catalog::find(catalog::kEngines, engine), nullptr) << engine;
 }
 
+TEST(Catalog, PairsOfBlocksAreOfEnginesThatScaleThem) {
+  for (const catalog::BlockPair &pair : catalog::kBlockPairs) {
+    const catalog::Engine *engine =
+        catalog::find(catalog::kEngines, pair.engine);
+    ASSERT_NE(engine, nullptr) << pair.engine;
+    EXPECT_TRUE(engine->scalesBlocks) << pair.engine;
+    EXPECT_TRUE(engine->elements.contains(pair.activation)) << pair.activation;
+    EXPECT_NE(catalog::blockInstruction(pair.activation, pair.scale,
+                                        pair.weight, pair.scale),
+              nullptr)
+        << pair.activation << " by " << pair.weight;
+    EXPECT_EQ(catalog::blockPair(pair.activation, pair.weight, pair.scale,
+                                 pair.group),
+              &pair);
+  }
+  EXPECT_EQ(catalog::blockPair("f8E4M3FN", "f8E4M3FN", "f8E8M0FNU", 16),
+            nullptr);
+}
+
 TEST(Catalog, GpusAndArchsNameEachOther) {
   for (const catalog::Gpu &gpu : catalog::kGpus) {
     EXPECT_NE(catalog::find(catalog::kArchitectures, gpu.arch), nullptr)

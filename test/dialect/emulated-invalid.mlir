@@ -11,7 +11,7 @@ func.func private @f(%x: tensor<?x64xbf16>) {
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>) {
-  // expected-error@+1 {{'moe.quantize' op 'second_scale' belongs to emulated data whose descriptor has one that is stored}}
+  // expected-error@+1 {{'moe.quantize' op 'second_scale' belongs to emulated data, or to codes in blocks, whose descriptor has one that is stored}}
   %q = moe.quantize <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32> %x : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
   return
 }

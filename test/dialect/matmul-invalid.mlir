@@ -42,6 +42,30 @@ func.func @emulates_nothing(%x: tensor<?x64xbf16>, %t: tensor<?x4xi32>, %n: tens
 
 // -----
 
+func.func @blocks_of_nothing(%x: tensor<?x64xbf16>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xf8E4M3FN>, %s: tensor<4x32x2xf8E8M0FNU>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op realization 'blocks' needs a 'lhs_descriptor'}}
+  %y = moe.grouped_matmul realization = blocks rhs_descriptor = <f8E4M3FN, group = [1, 32], scale = f8E8M0FNU> %x tiles (%t, %n), %w rhs_scale %s : (tensor<?x64xbf16>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xf8E4M3FN>, tensor<4x32x2xf8E8M0FNU>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
+func.func @blocks_of_other_sizes(%x: tensor<?x64xf8E4M3FN>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xf8E4M3FN>, %l: tensor<?x4xf8E8M0FNU>, %s: tensor<4x32x2xf8E8M0FNU>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op realization 'blocks' needs operands with the same blocks and scales, got #moe.descriptor<f8E4M3FN, group = [1, 16], scale = f8E8M0FNU, dynamic> and #moe.descriptor<f8E4M3FN, group = [1, 32], scale = f8E8M0FNU>}}
+  %y = moe.grouped_matmul realization = blocks lhs_descriptor = <f8E4M3FN, group = [1, 16], scale = f8E8M0FNU, dynamic> rhs_descriptor = <f8E4M3FN, group = [1, 32], scale = f8E8M0FNU> %x tiles (%t, %n), %w lhs_scale %l rhs_scale %s : (tensor<?x64xf8E4M3FN>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xf8E4M3FN>, tensor<?x4xf8E8M0FNU>, tensor<4x32x2xf8E8M0FNU>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
+func.func @blocks_without_second_scale(%x: tensor<?x64xf4E2M1FN>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xf4E2M1FN>, %l: tensor<?x4xf8E4M3FN>, %s: tensor<4x32x4xf8E4M3FN>, %r: tensor<4x1xf32>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'lhs_second_scale' belongs to realization 'blocks' of a 'lhs_descriptor' with one that is stored, and to it alone}}
+  %y = moe.grouped_matmul realization = blocks lhs_descriptor = <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32> rhs_descriptor = <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, second_scale = f32> %x tiles (%t, %n), %w lhs_scale %l rhs_scale %s rhs_second_scale %r : (tensor<?x64xf4E2M1FN>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xf4E2M1FN>, tensor<?x4xf8E4M3FN>, tensor<4x32x4xf8E4M3FN>, tensor<4x1xf32>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
 func.func @another_weight(%x: tensor<?x64xbf16>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xi8>, %s: tensor<4x32x2xbf16>) {
   // expected-error@+1 {{'moe.grouped_matmul' op 'rhs' must be of 'i4', got 'tensor<4x32x64xi8>'}}
   %y = moe.grouped_matmul realization = dequantized rhs_descriptor = <i4, group = [1, 32], scale = bf16> %x tiles (%t, %n), %w rhs_scale %s : (tensor<?x64xbf16>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xi8>, tensor<4x32x2xbf16>) -> tensor<?x32xf32>

@@ -38,6 +38,10 @@ SHAPE = {"num_experts": 8, "experts_per_token": 2, "hidden_dim": 128, "intermedi
 # So many weight rows that the first kernel of a few tokens takes 64 at a time.
 WIDE_SHAPE = {"num_experts": 5, "experts_per_token": 4, "hidden_dim": 256, "intermediate_size": 1152}
 TOKENS = "1,21"
+# The layer for engines that multiply scales of blocks, with tiles of 16, 64 and 128 rows.
+BLOCK_ARCH = "sm_120f"
+BLOCK_SHAPE = {"num_experts": 3, "experts_per_token": 2, "hidden_dim": 416, "intermediate_size": 144}
+BLOCK_TOKENS = 160
 WIDE_TOKENS = "1,3,8"
 MAX_TOKENS = 32
 # Seconds for one package.
@@ -81,6 +85,24 @@ def wide_packages(rows):
         yield Package(f"{ARCHS[0]}-{scheme['name']}-wide-{timing}", ARCHS[0], "",
                       testing.layer_json("emulated", WIDE_SHAPE, scheme, *plain, False), ["--max-tokens=8"], [f"--tokens={WIDE_TOKENS}"],
                       testing.emulator_settings(ARCHS[0], scheme["name"], timing))
+
+
+def block_packages(rows):
+    """Packages of the engines that multiply scales of blocks, as packages() has them. Sizes end in the middle of a block, of a word of
+    scales and of a tile; the second backend of a scheme has rows by expert."""
+    gated = [row for row in rows["activations"] if row["gated"]]
+    for number, (scheme, backend) in enumerate(testing.block_ways(rows)):
+        engine, batched = scheme["block_engine"], backend["format"] == "batched"
+        shape = testing.SHAPES_OF_BYTES[number % 2] if batched else BLOCK_SHAPE
+        timing = TIMINGS[number % len(TIMINGS)]
+        activation = gated[number % len(gated)]
+        layer = testing.layer_json("emulated", shape, scheme, activation, rows["routing"][0], number % 2 == 0)
+        if batched:
+            layer = {**layer, **testing.NO_METHOD, "activation_format": "batched"}
+            del layer["routing_method"]
+        yield Package(f"{BLOCK_ARCH}-{scheme['name']}-{backend['name']}-{engine}-{activation['name']}-{timing}", BLOCK_ARCH, engine, layer,
+                      [f"--backend={backend['name']}", f"--engine={engine}", f"--max-tokens={BLOCK_TOKENS}"], [f"--tokens=1,33,{BLOCK_TOKENS}"],
+                      testing.emulator_settings(BLOCK_ARCH, scheme["name"], timing))
 
 
 # Options that no row of the catalog has: an arch, the routing method that takes them, and the layer's keys and values.
@@ -128,6 +150,7 @@ def route_packages(rows, used):
 def packages(rows, every):
     """Each package."""
     yield from wide_packages(rows)
+    yield from block_packages(rows)
     yield from option_packages(rows)
     archs = {arch["name"]: arch for arch in rows["archs"]}
     turn, used = 0, collections.Counter()

@@ -45,7 +45,7 @@ GATE = (
     "template-store-barrier-missing", "template-loop-barrier-missing", "template-predecessor-not-awaited", "template-quantize-warps-not-joined",
     "template-barrier-of-half-a-warp", "template-wgmma-phase-not-flipped", "template-wgmma-stage-not-given-back",
     "template-slab-gemv-copies-not-awaited", "template-slow-lhs-read-early", "template-slow-rows-combined-early",
-    "template-last-k-step-dropped", "template-slab-last-step-not-converted",
+    "template-last-k-step-dropped", "template-slab-last-step-not-converted", "template-scaled-byte-of-first-step",
 )
 
 
@@ -74,12 +74,12 @@ class Runs:
     def __init__(self, tools, work):
         self.tools, self.work, self.known = tools, work, {}
 
-    def check(self, package, kind, timing, arguments):
+    def check(self, package, kind, timing, arguments, arch):
         """(green, a line about what was seen) of one package in one timing."""
         status, output, errors = testing.run(
-            [self.tools.moec_check, package, "--device=emulated", "--check", "--alone", "--json", *arguments], LIMIT,
+            [self.tools.moec_check, package, "--device=emulated", f"--arch={arch}", "--check", "--alone", "--json", *arguments], LIMIT,
             MOEC_NVRTC_PATH=nvrtc.find(), MOEC_CACHE_DIR=self.work / "cache", MOEC_WORKER="off",
-            MOEC_EMULATOR=f"arch=sm_90a timing={timing} checks=all sms={MANY_SMS.get(kind[2], 8)}",
+            MOEC_EMULATOR=f"arch={arch} timing={timing} checks=all sms={MANY_SMS.get(kind[2], 8)}",
             MOEC_JOBS="1", MOEC_TUNED_STORE="off")
         reports = [line for line in errors.splitlines() if line.startswith("emulator:")]
         if reports:
@@ -96,10 +96,10 @@ class Runs:
             return False, "values: " + str(wrong[0].get("text", wrong[0]))
         raise RuntimeError(f"moec-check exited with {status}: {errors.strip()[-300:]}")
 
-    def sound(self, package, kind, timing, arguments):
+    def sound(self, package, kind, timing, arguments, arch):
         key = package, timing, tuple(arguments)
         if key not in self.known:
-            self.known[key] = self.check(package, kind, timing, arguments)
+            self.known[key] = self.check(package, kind, timing, arguments, arch)
             if not self.known[key][0]:
                 print(f"RED WITHOUT A FAULT {package.name} {timing}: {self.known[key][1][:300]}", flush=True)
         return self.known[key][0]
@@ -111,8 +111,8 @@ class Runs:
         base = packages / maker.Maker.sound_name(*kind)
         try:
             for timing in TIMINGS:
-                green, seen = self.check(package, kind, timing, arguments)
-                if not green and not self.sound(base, kind, timing, arguments):
+                green, seen = self.check(package, kind, timing, arguments, mutant.arch)
+                if not green and not self.sound(base, kind, timing, arguments, mutant.arch):
                     return "unsound", "the package without the fault is red"
                 if not green:
                     return "red", f"{timing}: {seen}"
@@ -132,11 +132,11 @@ def serve_fewer(package):
     path.write_text(json.dumps(manifest))
 
 
-def make(folder, options, wanted, most):
+def make(folder, options, wanted, most, arch):
     """Fills a folder with the packages of faults; the names of those, and what failed."""
     shutil.rmtree(folder, ignore_errors=True)
     shop = maker.Maker(argparse.Namespace(
-        bin=options.bin, out=folder, arch="sm_90a", jobs=options.jobs, seed="1", layers=0, cubins=False, most_work=0, sliced=0, no_cubins=True,
+        bin=options.bin, out=folder, arch=arch, jobs=options.jobs, seed="1", layers=0, cubins=False, most_work=0, sliced=0, no_cubins=True,
         most_tokens=most, only="mutants", filter=""))
     shop.make_mutants_at_once(wanted)
     made = {one.name for one in wanted if shop.mutant_packages.get(f"mutant-{one.name}")}
@@ -168,12 +168,11 @@ def main():
     chosen = [one for one in mutants.load_mutants() if one.kind == "template" and "NotEmulated" not in one.fields and
               any(word in one.name for word in words) and (every or one.name in GATE)]
     runs, jobs, failures = Runs(testing.Tools(options.bin), work), [], []
-    for most in (MOST_TOKENS, 0):
-        some = [one for one in chosen if most_tokens(one) == most]
-        if some:
-            made, faults = make(work / f"packages-{most}", options, some, most)
-            failures += faults
-            jobs += [(one, work / f"packages-{most}" / "packages") for one in some if one.name in made]
+    for arch, most in sorted({(one.arch, most_tokens(one)) for one in chosen}):
+        some, folder = [one for one in chosen if (one.arch, most_tokens(one)) == (arch, most)], work / f"packages-{arch}-{most}"
+        made, faults = make(folder, options, some, most, arch)
+        failures += faults
+        jobs += [(one, folder / "packages") for one in some if one.name in made]
     for failure in failures:
         print(f"FAILED {failure}")
     rows, verdicts = [], {}

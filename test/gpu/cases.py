@@ -121,6 +121,8 @@ RANKED_SCHEMES = ["bf16", "fp8_block", "fp8_channel", "int4_w4a16", "mxfp4_w4a16
 RANKED_TOKENS = "1,2,7,33,500,2048"
 # The layer that template mutants are made of: every tail that a fault could hide in.
 MUTANT_SHAPE = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 328, "intermediate_size": 200}
+# Scales of blocks are whole words along K in the first matmul, and bytes in the second.
+MUTANT_SHAPE_OF_BLOCKS = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 384, "intermediate_size": 224}
 MUTANT_SHAPE_OF_BYTES = {"num_experts": 12, "experts_per_token": 3, "hidden_dim": 336, "intermediate_size": 208}
 # Experts for engine wgmma: more tiles than CTAs, so that each CTA takes some in turn.
 MUTANT_EXPERTS = {"wgmma": 60}

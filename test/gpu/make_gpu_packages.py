@@ -419,6 +419,8 @@ class Maker:
             return self.mutant_packages[name]
         scheme = self.scheme(scheme_name)
         shape = cases.MUTANT_SHAPE if testing.is_plain(scheme) else cases.MUTANT_SHAPE_OF_BYTES
+        if testing.scales_blocks(self.rows, engine):
+            shape = cases.MUTANT_SHAPE_OF_BLOCKS
         shape = {**shape, "num_experts": cases.MUTANT_EXPERTS.get(engine, shape["num_experts"])}
         changes, most = cases.MUTANT_LAYERS[layer_name][2:] if layer_name else ({}, 2048)
         most = min(most, self.most_tokens or most)
@@ -456,7 +458,8 @@ class Maker:
 
     def make_mutants(self):
         kinds = {}  # in order: the runs of each
-        wanted = [mutant for mutant in mutants.load_mutants() if mutant.kind == "template" and self.named(f"mutant-{mutant.name}")]
+        wanted = [mutant for mutant in mutants.load_mutants()
+                  if mutant.kind == "template" and "Arch" not in mutant.fields and self.named(f"mutant-{mutant.name}")]
         self.make_mutants_at_once(wanted)
         for mutant in wanted:
             package = self.mutant_package(mutant)

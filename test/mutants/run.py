@@ -17,6 +17,7 @@ A mutant is a patch whose first lines say what it is:
     Text: FILE                   (protocol: of test/templates/configs; its PTX must break conformance/protocol.py)
     Scheme: fp8_block            (template: of the layer that must fail; absent: bf16)
     Engine: wgmma                (template: that multiplies; absent: mma_sync)
+    Arch: sm_120f                (template: of its kernels; absent: sm_90a. Others run on the emulated GPU alone)
     Layer: slices                (template: what else it needs, a row of MUTANT_LAYERS of test/gpu/cases.py)
     Slow: yes                    (template: each kernel begins to work late, when its successor runs already)
     Hangs: yes                   (template: a run without end counts as red)
@@ -62,6 +63,7 @@ class Mutant:
         self.kind = self.fields.get("Kind", "")
         self.check = self.fields.get("Check", "").split()
         self.quick = self.fields.get("Quick") == "yes"
+        self.arch = self.fields.get("Arch", "sm_90a")
 
 
 def load_mutants():

@@ -138,4 +138,82 @@ TEST(StoreEmulated, AGivenScaleIsTheLargestOfAllExperts) {
                                                      0.003f);
 }
 
+template <class Policy, class Code, class Scale> struct EncodingConfig {
+  struct Args {
+    Code *data;
+    Scale *scale;
+    const float *static_scale;
+  };
+  using Scaling = moe::quant::Encoded<Policy>;
+  static constexpr int kThreads = 96, kScales = 3;
+};
+
+/// Codes times their scales are the numbers of the reference, and a NaN is a
+/// NaN. `outer`: the stored scale; value(codes, i) decodes one.
+template <class Policy, class Code, class Scale, class Value>
+void compareCodes(const char *element, const reference::Scaling &scaling,
+                  float outer, Value value) {
+  using C = EncodingConfig<Policy, Code, Scale>;
+  constexpr int kGroups = moe::ceilDiv(Tile::kColumns, Policy::kColumns);
+  const reference::Element &f32 = *reference::findElement("f32");
+  const int rows = 13;
+  std::vector<float> values = randomTile(7);
+  values[5 * Tile::kColumns + 3] = std::nanf("");
+  std::vector<uint8_t> codes(values.size(), 0x7f),
+      scales(size_t(Tile::kTileM) * kGroups, 0x7f);
+  const float stored[3] = {outer / 2, outer, outer / 4};
+  typename C::Args args = {reinterpret_cast<Code *>(codes.data()),
+                           reinterpret_cast<Scale *>(scales.data()), stored};
+  for (int first = 0; first < Tile::kColumns; first += Tile::kTileColumns) {
+    stage(values, rows, first);
+    warps::run(C::kThreads, [&] {
+      moe::storeEmulated<C, Tile>(0, rows, first, args.data,
+                                  moe::inverseOfScale<C>(args, false),
+                                  args.scale);
+    });
+  }
+  for (int row = 0; row < rows; ++row) {
+    std::vector<double> expected(values.begin() + row * Tile::kColumns,
+                                 values.begin() + (row + 1) * Tile::kColumns);
+    reference::emulateRow(*reference::findElement(element), scaling, outer, f32,
+                          expected.data(), Tile::kColumns);
+    for (int column = 0; column < Tile::kColumns; ++column) {
+      const float number =
+          value(codes, row * Tile::kColumns + column) *
+          moe::toFloat(
+              Scale{scales[row * kGroups + column / Policy::kColumns]}) *
+          (scaling.second ? outer : 1);
+      if (std::isnan(expected[column]))
+        EXPECT_TRUE(std::isnan(number))
+            << element << " " << row << " " << column;
+      else if (row != 5 || column >= Policy::kColumns)
+        ASSERT_EQ(number, float(expected[column]))
+            << element << " row " << row << " column " << column;
+    }
+  }
+  // Rows that the tile does not have are left as they were.
+  EXPECT_EQ(scales[rows * kGroups], 0x7f);
+}
+
+TEST(StoreEmulated, CodesAndScalesStandForTheNumbersOfTheReference) {
+  namespace quant = moe::quant;
+  const auto nibble = [](const std::vector<uint8_t> &codes, int i) {
+    return moe::decode<moe::e2m1>(codes[i / 2] >> i % 2 * 4);
+  };
+  reference::Scaling scaling;
+  scaling.rows = 1, scaling.columns = 32, scaling.rule = "ceil";
+  compareCodes<quant::PowerGroups<moe::e4m3, quant::Ceil, 32>, moe::e4m3,
+               moe::ue8m0>("f8E4M3FN", scaling, 1,
+                           [](const std::vector<uint8_t> &codes, int i) {
+                             return moe::decode<moe::e4m3>(codes[i]);
+                           });
+  scaling.rule = "even";
+  compareCodes<quant::PowerGroups<moe::e2m1, quant::Even, 32>, moe::e2m1,
+               moe::ue8m0>("f4E2M1FN", scaling, 1, nibble);
+  scaling.rule.clear();
+  scaling.columns = 16, scaling.second = true;
+  compareCodes<quant::TwoLevels<moe::e2m1, 16, false>, moe::e2m1, moe::e4m3>(
+      "f4E2M1FN", scaling, 0.125f, nibble);
+}
+
 } // namespace

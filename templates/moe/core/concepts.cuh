@@ -110,6 +110,10 @@ template <class Mma>
 inline constexpr bool sumsInTensorMemory =
     requires { requires Mma::kSumsInTensorMemory; };
 
+/// Whether an engine multiplies operands with the scales of blocks of them.
+template <class Mma>
+inline constexpr bool scalesBlocks = requires { Mma::kStepScales; };
+
 /// Fragment: f32 sums held by one thread; the only thing an epilogue knows.
 ///   kSize            how many
 ///   kRun             this many values from an index that kRun divides are

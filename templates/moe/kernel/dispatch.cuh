@@ -25,6 +25,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
 #include "moe/exchange/meet.cuh"
+#include "moe/math/codes.cuh"
 
 namespace moe {
 

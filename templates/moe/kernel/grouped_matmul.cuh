@@ -106,7 +106,7 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
   }
   static_assert(kSame<typename Config::Input, typename Config::Mma::Input> &&
                     (kSame<typename Config::Input, typename Config::Weight> ||
-                     dequantizes<Config>),
+                     dequantizes<Config> || scalesBlocks<typename Config::Mma>),
                 "a matmul multiplies operands of the engine's one type");
   static_assert(!isWarpSpecialized<typename Config::Mma> ||
                     dequantizes<Config> == takesSlabs<typename Config::Mma>,

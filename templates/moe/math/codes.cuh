@@ -34,6 +34,11 @@ struct e2m3 {
 struct e2m1 {
   unsigned char bits;
 };
+/// Two codes of e2m1, the first in the lower half: an element of the engines
+/// that multiply them as they are.
+struct e2m1x2 {
+  unsigned char bits;
+};
 /// A power of two, 2^(bits - 127); 255 is NaN (f8E8M0FNU).
 struct ue8m0 {
   unsigned char bits;
@@ -48,6 +53,10 @@ template <> inline constexpr int kBits<e3m2> = 6;
 template <> inline constexpr int kBits<e2m3> = 6;
 template <> inline constexpr int kBits<e2m1> = 4;
 template <> inline constexpr int kBits<i4> = 4;
+
+/// Elements of a row of numbers that an element in memory has.
+template <class T> inline constexpr int kNumbers = 1;
+template <> inline constexpr int kNumbers<e2m1x2> = 2;
 
 /// The number that is subtracted from codes without a zero point.
 template <class T> inline constexpr float kZero = 0.0f;
@@ -82,6 +91,20 @@ template <> __device__ __forceinline__ float decode<i4>(unsigned code) {
 
 __device__ __forceinline__ float toFloat(ue8m0 value) {
   return detail::powerOfTwo(value.bits);
+}
+
+/// The code of a number that e2m1 has, in the lowest bits.
+__device__ __forceinline__ unsigned codeOfE2m1(float value) {
+  unsigned bits = __float_as_uint(value);
+  float size = __uint_as_float(bits & 0x7fffffffu);
+  // The inverse of smallFloat.
+  unsigned code = __float_as_uint(__fmul_rn(size, 0x1p-126f)) >> 22;
+  return (code & 7u) | (bits >> 31) << 3;
+}
+
+/// The code of a power of two from 2^-127 on; a NaN stays one.
+template <> __device__ __forceinline__ ue8m0 fromFloat<ue8m0>(float value) {
+  return {(unsigned char)(__float_as_uint(value) >> 23)};
 }
 
 /// Four codes of i4, less 8, as integers or floats of 8 bits, exactly.

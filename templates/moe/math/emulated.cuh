@@ -15,6 +15,8 @@
 // as many as share `outer`); kOuter, of which values there is a number beside;
 // outer(), that number from the largest magnitude or from a stored scale;
 // scale(), a group's from its largest magnitude; value(), what becomes of x.
+// Those that tensor cores multiply with their scales also have code(), the
+// number of the code.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,12 +30,14 @@ namespace moe::quant {
 /// Numbers of an element type. kExponent: of its largest power of two.
 template <class T> struct Format;
 template <int kExponentBits, int kMantissa> struct FloatFormat {
+  static constexpr bool kHasNan = false; ///< of those that are encoded
   static constexpr int kMantissaBits = kMantissa;
   static __device__ __forceinline__ float nearest(float value, float largest) {
     return detail::nearestSmallFloat<kExponentBits, kMantissa>(value, largest);
   }
 };
 template <> struct Format<e4m3> : FloatFormat<4, 3> {
+  static constexpr bool kHasNan = true;
   static constexpr float kLargest = 448.0f;
   static constexpr int kExponent = 8;
 };
@@ -54,6 +58,7 @@ template <> struct Format<e2m1> : FloatFormat<2, 1> {
   static constexpr int kExponent = 2;
 };
 template <> struct Format<i8> {
+  static constexpr bool kHasNan = false;
   static constexpr float kLargest = 127.0f;
   static __device__ __forceinline__ float nearest(float value, float largest) {
     return value != value ? value
@@ -102,6 +107,7 @@ struct Emulated {
 
 /// Codes times a scale.
 template <class T> struct Scaled : Emulated {
+  using Element = T;
   static __device__ __forceinline__ float value(float x, float scale, float) {
     return __fmul_rn(nearest<T>(__fdiv_rn(x, scale)), scale);
   }
@@ -119,11 +125,25 @@ template <class T, class Rule, int kGroup> struct PowerGroups : Scaled<T> {
   }
   /// Multiplied by the inverse, which is a power of two itself: the bits of the
   /// division in a tenth of its instructions.
-  static __device__ __forceinline__ float value(float x, float scale, float) {
+  static __device__ __forceinline__ float code(float x, float scale, float) {
     float inverse = detail::powerOfTwo(254 - (__float_as_uint(scale) >> 23));
-    return __fmul_rn(nearest<T>(__fmul_rn(x, inverse)), scale);
+    return nearest<T>(__fmul_rn(x, inverse));
+  }
+  static __device__ __forceinline__ float value(float x, float scale,
+                                                float outer) {
+    return __fmul_rn(code(x, scale, outer), scale);
   }
 };
+
+/// The codes and scales of an emulated scaling that has code(): the number of
+/// each code, in place of what it stands for, and a scale for each group.
+template <class Scaling> struct Encoded : Scaling {
+  static constexpr bool kEncoded = true;
+};
+
+/// Returns true if a Scaling leaves codes and scales.
+template <class Scaling>
+inline constexpr bool isEncoded = requires { Scaling::kEncoded; };
 
 /// f32 scales of groups along the row.
 template <class T, int kGroup> struct FloatGroups : Scaled<T> {
@@ -171,6 +191,7 @@ template <class T, bool kDynamic> struct FloatTensor : Emulated {
 /// e4m3 scales of groups along the row, which are scaled themselves: by a
 /// stored number, or by one a row. outer: that number's inverse.
 template <class T, int kGroup, bool kPerRow> struct TwoLevels : Emulated {
+  using Element = T;
   static constexpr int kColumns = kGroup;
   static constexpr bool kStored = !kPerRow;
   static constexpr Outer kOuter = kPerRow ? Outer::Row : Outer::Tensor;
@@ -186,6 +207,11 @@ template <class T, int kGroup, bool kPerRow> struct TwoLevels : Emulated {
   static __device__ __forceinline__ float scale(float largest, float outer) {
     return nearest<e4m3>(
         __fdiv_rn(__fmul_rn(outer, largest), Format<T>::kLargest));
+  }
+  static __device__ __forceinline__ float code(float x, float scale,
+                                               float outer) {
+    return scale == 0.0f ? 0.0f
+                         : nearest<T>(__fdiv_rn(__fmul_rn(x, outer), scale));
   }
   static __device__ __forceinline__ float value(float x, float scale,
                                                 float outer) {

@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // A CTA's share of kernel quantize, or of quantization beside routing, for a
-// Scaling of emulated.cuh: data are 16-bit values without a scale. A thread
-// has 8 neighbours of a row, and those that share a scale are lanes of a warp.
+// Scaling of emulated.cuh: data are 16-bit values without a scale, or codes
+// with one for each group. A thread has 8 neighbours of a row, and those that
+// share a scale are lanes of a warp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,17 +27,26 @@ template <class Config> struct Emulate {
   static constexpr int kColumns = Config::kColumns;
   static constexpr int kLanes = quant::kLanesOfScale<Scaling>;
   static constexpr int kGroup = kLanes * kWide;
-  static_assert(sizeof(Data) == 2, "emulated values are of 16 bits");
+  static constexpr bool kEncoded = quant::isEncoded<Scaling>;
+  static_assert(kEncoded || sizeof(Data) == 2,
+                "emulated values are of 16 bits");
 
   /// 8 values of a row, once the warp has them; `exists`: or zeros.
   static __device__ __forceinline__ void leave(const Args &args, bool exists,
                                                long long row, int column,
                                                float outer,
                                                float (&values)[kWide]) {
-    quant::emulate<Scaling>(values, outer);
-    if (exists)
-      *reinterpret_cast<Vector16 *>(args.data + row * kColumns + column) =
-          pack<Data>(values);
+    if constexpr (kEncoded) {
+      float scale = quant::encode<Scaling>(values, outer);
+      if (exists)
+        quant::storeCodes8<kColumns, kGroup>(values, scale, row, column,
+                                             args.data, args.scale);
+    } else {
+      quant::emulate<Scaling>(values, outer);
+      if (exists)
+        *reinterpret_cast<Vector16 *>(args.data + row * kColumns + column) =
+            pack<Data>(values);
+    }
   }
 
   static __device__ __forceinline__ void groups(const Args &args, int rows,

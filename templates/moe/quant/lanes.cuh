@@ -12,6 +12,7 @@
 
 #pragma once
 
+#include "moe/core/types.cuh"
 #include "moe/math/emulated.cuh"
 
 namespace moe::quant {
@@ -50,6 +51,59 @@ __device__ __forceinline__ void emulate(float (&values)[8], float outer) {
 #pragma unroll
   for (int i = 0; i < 8; ++i)
     values[i] = Scaling::value(values[i], scale, outer);
+}
+
+namespace detail {
+/// The largest magnitude is a NaN if there is one.
+struct KeepsNan {
+  static constexpr bool kPropagatesNan = true;
+};
+} // namespace detail
+
+/// Changes 8 neighbours of a row to the numbers of their codes, likewise.
+/// Returns their scale. Codes without a NaN have one as their scale instead.
+template <class Scaling>
+__device__ __forceinline__ float encode(float (&values)[8], float outer) {
+  static_assert(Scaling::kColumns % 8 == 0 && 32 % kLanesOfScale<Scaling> == 0,
+                "values that share a scale must be lanes of one warp");
+  constexpr int kLanes = kLanesOfScale<Scaling>;
+  float scale;
+  if constexpr (Format<typename Scaling::Element>::kHasNan) {
+    scale = Scaling::scale(largestOfLanes<kLanes>(values), outer);
+  } else {
+    float largest = largestOfLanes<kLanes, detail::KeepsNan>(values);
+    scale = largest != largest ? largest : Scaling::scale(largest, outer);
+  }
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    values[i] = Scaling::code(values[i], scale, outer);
+  return scale;
+}
+
+/// Stores 8 codes of a row by their numbers, and by the first thread of a group
+/// its scale. Rows have kColumns elements; kGroup of them share a scale.
+template <int kColumns, int kGroup, class Data, class Scale>
+__device__ __forceinline__ void
+storeCodes8(const float (&codes)[8], float scale, long long row, int column,
+            Data *data, Scale *scales) {
+  constexpr int kGroups = ceilDiv(kColumns, kGroup);
+  static_assert(sizeof(Scale) == 1);
+  if constexpr (kSame<Data, e2m1>) {
+    unsigned word = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      word |= codeOfE2m1(codes[i]) << 4 * i;
+    *reinterpret_cast<unsigned *>(data + (row * kColumns + column) / 2) = word;
+  } else {
+    static_assert(kBits<Data> == 8);
+    Vector8 vector;
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      vector.words[i] = packBytes<Data>(codes + 4 * i);
+    *reinterpret_cast<Vector8 *>(data + row * kColumns + column) = vector;
+  }
+  if (column % kGroup == 0)
+    scales[row * kGroups + column / kGroup] = fromFloat<Scale>(scale);
 }
 
 } // namespace moe::quant

@@ -132,6 +132,38 @@ TEST(Candidates, FitTheSmallestSharedMemoryOfTheTable) {
         engines::simt().candidates(gateUp(1, 64, tileRows), turing).empty());
 }
 
+TEST(Candidates, ScalesOfBlocksComeWithTheStages) {
+  Hardware rtx;
+  ASSERT_TRUE(findHardware("sm_120f", "rtx_5090", rtx));
+  for (int64_t tileRows : {16, 64, 128})
+    for (int64_t blockBytes : {32, 16, 8}) {
+      MatmulProblem p = gateUp(1, 64, tileRows);
+      p.elementBytes = 1, p.blockBytes = blockBytes;
+      auto all = engines::mma_sync_scaled().candidates(p, rtx);
+      EXPECT_FALSE(all.empty()) << tileRows;
+      for (const Schedule &s : all) {
+        EXPECT_EQ(s.tileK, 128);
+        EXPECT_LE(sharedBytes(p, s), 101376) << describe(s);
+        EXPECT_GE(sharedBytes(p, s),
+                  s.stages * (s.tileM + s.tileN) * (128 + 128 / blockBytes));
+      }
+      Schedule narrow = all.front();
+      narrow.tileK = 64;
+      EXPECT_EQ(whyIllegal(p, narrow, rtx),
+                "tile k 64; engine 'mma_sync_scaled' takes 128 bytes");
+      Schedule odd = all.front();
+      odd.warps = WarpGrid{1, 2}, odd.tileN = 96;
+      EXPECT_EQ(whyIllegal(p, odd, rtx),
+                "a warp's tile of " + std::to_string(tileRows) +
+                    "x48; with scales of blocks its sides are 16 or multiples "
+                    "of 32");
+      p.blockBytes = 0;
+      EXPECT_EQ(whyIllegal(p, all.front(), rtx),
+                "engine 'mma_sync_scaled' multiplies operands with the scales "
+                "of blocks of both");
+    }
+}
+
 TEST(Candidates, IllegalSchedulesSayWhy) {
   MatmulProblem p = gateUp(1, 64, 16);
   Schedule s;

@@ -191,7 +191,8 @@ TEST(Choices, ThatMakeNoSenseAreErrors) {
   choices.exclude = {"grouped", "batched", "unfused"};
   EXPECT_EQ(whyNot(choices), "exclude names every backend; expected one at "
                              "least that is left");
-  choices.exclude = {"wgmma", "wgmma_rs", "mma_sync", "simt", "gemv"};
+  choices.exclude = {"wgmma",    "wgmma_rs", "mma_sync_scaled",
+                     "mma_sync", "simt",     "gemv"};
   EXPECT_EQ(whyNot(choices), "exclude names every engine; expected one at "
                              "least that is left");
   choices.exclude = {"native", "dequantized", "weight_only", "emulated"};

@@ -162,7 +162,7 @@ TEST(Resolver, UnknownNamesListTheKnownOnes) {
             "unfused");
   EXPECT_EQ(winner(ask(layerOf("bf16"), "sm_90a", "", "wmma")),
             "unknown engine 'wmma'; did you mean wgmma? known engines: wgmma, "
-            "wgmma_rs, mma_sync, simt, gemv");
+            "wgmma_rs, mma_sync_scaled, mma_sync, simt, gemv");
 }
 
 TEST(Resolver, AnEngineOfFewTokensIsNeverTheProgramsOwn) {

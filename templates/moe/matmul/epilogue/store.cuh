@@ -139,13 +139,15 @@ stageSwapped(const Fragment &fragment, unsigned shared, int rows, int firstN,
 /// the result. firstN: first weight row of the tile. bias: of the expert, or
 /// null without Config::kBias. activation: of the expert. scale(i, n): what sum
 /// i of weight row n is multiplied by (Scales::ofResult). inverse: see
-/// inverseOfScale. Called by all threads; shared: Staging::kBytes that nobody
-/// reads any more.
-template <class Config, class Fragment, class Bias, class Stored, class Scale>
+/// inverseOfScale. resultScales: of row 0 of the tile, of a result in codes.
+/// Called by all threads; shared: Staging::kBytes that nobody reads any more.
+template <class Config, class Fragment, class Bias, class Stored, class Scale,
+          class StoredScale = float>
 __device__ __forceinline__ void
 storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
           const Bias *bias, const typename Config::Activation &activation,
-          Stored *result, float inverse, Scale scale) {
+          Stored *result, float inverse, Scale scale,
+          [[maybe_unused]] StoredScale *resultScales = nullptr) {
   static_assert(checkFragment<Fragment>());
   using S = Staging<Config>;
   using Result = typename Config::Result;
@@ -158,7 +160,8 @@ storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
   __syncthreads();
   int firstColumn = S::kGated ? firstN / 2 : firstN;
   if constexpr (emulatesResult<Config>) {
-    storeEmulated<Config, S>(shared, rows, firstColumn, result, inverse);
+    storeEmulated<Config, S>(shared, rows, firstColumn, result, inverse,
+                             resultScales);
   } else {
     constexpr int kChunks = S::kTileColumns / kPerVector<Result>;
 #pragma unroll 4

@@ -17,7 +17,7 @@
 
 #include "moe/core/ptx.cuh"
 #include "moe/core/types.cuh"
-#include "moe/math/scaling.cuh"
+#include "moe/math/emulated.cuh"
 
 namespace moe {
 
@@ -38,6 +38,13 @@ template <class Config>
   requires quantizesResult<Config>
 inline constexpr bool emulatesResult<Config> =
     quant::isEmulated<typename Config::Scaling>;
+
+/// Whether it becomes codes with a scale for each group.
+template <class Config> inline constexpr bool encodesResult = false;
+template <class Config>
+  requires quantizesResult<Config>
+inline constexpr bool encodesResult<Config> =
+    quant::isEncoded<typename Config::Scaling>;
 
 /// One over the given scale of all values, by a whole warp; 1 where there is
 /// none; `outer` of emulated values. `writes`: this warp stores the scale.
@@ -74,6 +81,27 @@ inverseOfScale(const typename Config::Args &args, bool writes) {
   } else {
     return 1.0f;
   }
+}
+
+/// The scales of row `row`, of codes with one for each group; null
+/// of other results. kColumns: of the result.
+template <class Config, int kColumns>
+__device__ __forceinline__ auto *storedScales(const typename Config::Args &args,
+                                              [[maybe_unused]] int row) {
+  if constexpr (encodesResult<Config>)
+    return args.scale +
+           (long long)row * ceilDiv(kColumns, Config::Scaling::kColumns);
+  else
+    return static_cast<float *>(nullptr);
+}
+
+/// Codes in a byte of what is stored.
+template <class Config>
+constexpr int storedNumbers(const typename Config::Args &) {
+  if constexpr (encodesResult<Config>)
+    return 8 / kBits<RemoveReference<decltype(*Config::Args::data)>>;
+  else
+    return 1;
 }
 
 /// Row 0 of what is stored.

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The last step of storeTile where the result becomes what its codes stand for:
-// the tile lies in shared memory as f32 by then, and has whole groups. A thread
-// takes 8 neighbours of a row, and those that share a scale are lanes of a
-// warp, as in kernel quantize, whose bits these are.
+// The last step of storeTile where the result becomes what its codes stand for,
+// or the codes with their scales: the tile lies in shared memory as f32 by
+// then, and has whole groups. A thread takes 8 neighbours of a row, and those
+// that share a scale are lanes of a warp, as in kernel quantize, whose bits
+// these are.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,11 +24,12 @@ namespace moe {
 
 /// Stores rows [0, rows) of the tile that lies at `shared` (S: Staging) and
 /// begins at column firstColumn. data: of row 0, see storeTile. outer: see
-/// inverseOfScale. Called by all threads.
-template <class Config, class S, class Stored>
-__device__ __forceinline__ void storeEmulated(unsigned shared, int rows,
-                                              int firstColumn, Stored *data,
-                                              float outer) {
+/// inverseOfScale. scales: of row 0, where there are codes. Called by all
+/// threads.
+template <class Config, class S, class Stored, class Scale = float>
+__device__ __forceinline__ void
+storeEmulated(unsigned shared, int rows, int firstColumn, Stored *data,
+              float outer, [[maybe_unused]] Scale *scales = nullptr) {
   using Scaling = typename Config::Scaling;
   constexpr int kWide = 8;
   constexpr int kPerRow = S::kTileColumns / kWide;
@@ -54,10 +56,17 @@ __device__ __forceinline__ void storeEmulated(unsigned shared, int rows,
         unpack<float>(vector, values + half * 4);
       }
     }
-    quant::emulate<Scaling>(values, outer);
-    if (exists)
-      *reinterpret_cast<Vector16 *>(data + (long long)row * S::kColumns +
-                                    column) = pack<Stored>(values);
+    if constexpr (encodesResult<Config>) {
+      float scale = quant::encode<Scaling>(values, outer);
+      if (exists)
+        quant::storeCodes8<S::kColumns, Scaling::kColumns>(
+            values, scale, row, column, data, scales);
+    } else {
+      quant::emulate<Scaling>(values, outer);
+      if (exists)
+        *reinterpret_cast<Vector16 *>(data + (long long)row * S::kColumns +
+                                      column) = pack<Stored>(values);
+    }
   }
 }
 

@@ -22,6 +22,7 @@
 #include "moe/core/ptx.cuh"
 #include "moe/core/swizzle.cuh"
 #include "moe/core/types.cuh"
+#include "moe/matmul/feed/block_scales.cuh"
 #include "moe/matmul/feed/lhs_copier.cuh"
 #include "moe/quant/dequantize.cuh"
 
@@ -33,6 +34,10 @@ template <class Config> struct Ring {
   using Input = typename Config::Input;
   using Weight = typename Config::Weight;
   static constexpr bool kCodes = dequantizes<Config>;
+  /// Weights of 4 bits beside activations of 8: of each chunk of 16 bytes, the
+  /// first half. ldmatrix unpacks them.
+  static constexpr bool kPadded =
+      !kCodes && kBits<Weight> < 8 * int(sizeof(Input));
   static constexpr int kRowBytes = Schedule::kTileK * int(sizeof(Input));
   using Layout = Swizzle<kRowBytes>;
   static constexpr int kLhsBytes = Schedule::kTileM * kRowBytes;
@@ -42,8 +47,11 @@ template <class Config> struct Ring {
   static constexpr int kRhsPitch = Config::kK * kBits<Weight> / 8;
   /// The bytes of a tile's weight row along k, in global memory.
   static constexpr int kRhsTileBytes = Schedule::kTileK * kBits<Weight> / 8;
+  /// Scales of blocks of both operands, those of weight rows first.
+  static constexpr int kScales = kLhsBytes + Schedule::kTileN * kRhsRowBytes;
   static constexpr int kStageBytes =
-      kLhsBytes + Schedule::kTileN * kRhsRowBytes;
+      kScales +
+      (Schedule::kTileM + Schedule::kTileN) * stageScaleBytes<Config>();
   /// A tile of weights that were codes; two lie behind the stages.
   static constexpr int kConvertedBytes =
       kCodes ? Schedule::kTileN * kRowBytes : 0;
@@ -87,12 +95,13 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
   const char *rhs; ///< next chunk of the first row
   int rhsRows;     ///< rows of the tile that exist, less `row`
   unsigned codes;  ///< as `destination`, of weights that are codes
+  BlockScaleCopier<Config> scales;
 
   /// The tile begins at row firstN of the expert's.
   __device__ __forceinline__ Copier(unsigned shared,
                                     const typename Config::Args &args,
                                     int expert, int firstN)
-      : Base(shared) {
+      : Base(shared), scales(shared + R::kScales) {
     rhsRows = Config::kN - firstN - row;
     rhs = reinterpret_cast<const char *>(args.rhs) +
           ((long long)expert * Config::kN + firstN + row) * R::kRhsPitch +
@@ -100,6 +109,23 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
     codes = shared + R::kLhsBytes +
             unsigned(row * R::kRhsRowBytes +
                      chunk * (R::kRhsRowBytes / R::Layout::kChunks));
+  }
+
+  /// See LhsCopier::setLhs.
+  template <class Source>
+  __device__ __forceinline__ void setScales(const typename Config::Args &args,
+                                            int expert, int firstN, int rows,
+                                            Source source) {
+    scales.set(args, expert, firstN, rows, source);
+  }
+
+  /// Scales of blocks of both operands come along.
+  __device__ __forceinline__ void copyLhs(int stage, int tile) {
+    Base::copyLhs(stage, tile);
+    copyScales(stage, tile);
+  }
+  __device__ __forceinline__ void copyScales(int stage, int tile) {
+    scales.copy(unsigned(stage * R::kStageBytes), tile);
   }
 
   /// Whether the tile has the row of pass i of rhs.
@@ -120,6 +146,13 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
       ptx::copySmall<Config::kCpAsync,
                      kCodeBytes<typename Config::Weight, Input>>(
           codesOf(i, stage), exists ? rhs + i * kPassBytes : rhs, exists);
+    } else if constexpr (R::kPadded) {
+      constexpr long long kPassBytes =
+          (long long)R::kRowsPerPass * R::kRhsPitch;
+      ptx::copySmall<Config::kCpAsync, 8>(
+          destination + unsigned(stage * R::kStageBytes + R::kLhsBytes) +
+              i * R::kRowsPerPass * R::kRowBytes,
+          exists ? rhs + i * kPassBytes : rhs, exists);
     } else {
       constexpr int kPassChunks =
           R::kRowsPerPass * (Config::kK / kPerVector<Input>);
@@ -170,6 +203,8 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
           else
             copyLhs(i - R::kRhsPasses, stage, tile);
         }
+      if (part == 0)
+        copyScales(stage, tile);
     }
     if (part == R::kParts - 1) {
       lhs += R::kRowBytes;

@@ -23,6 +23,7 @@
 #include "moe/matmul/feed/scales.cuh"
 #include "moe/matmul/loop/multistage.cuh"
 #include "moe/matmul/loop/multistage_slabs.cuh"
+#include "moe/quant/blocks.cuh"
 #include "moe/quant/dequantize.cuh"
 #include "moe/quant/slab_codes.cuh"
 #include "moe/quant/weight_only.cuh"
@@ -64,6 +65,9 @@ struct Loop {
     if constexpr (dequantizes<Config>)
       if constexpr (Config::kSecondScale && !scalesSums<Config>)
         multiplyBySecond<Config>(worker, args, expert, firstN);
+    if constexpr (scalesBlocks<typename Config::Mma>)
+      if constexpr (Config::kSecondScale)
+        multiplyBySecondScales<Config>(worker, args, expert, firstN);
   }
 };
 
@@ -128,12 +132,18 @@ template <class Config> struct GroupedMatmul {
       else
         return firstRow + r;
     };
-    copier.setLhs(args.lhs, unsigned(args.lhs_row_stride / kPerVector<Input>),
-                  rows, source);
+    constexpr int kOfVector = kPerVector<Input> * kNumbers<Input>;
+    copier.setLhs(args.lhs, unsigned(args.lhs_row_stride / kOfVector), rows,
+                  source);
+    if constexpr (scalesBlocks<typename Config::Mma>)
+      copier.setScales(args, expert, firstN, rows, source);
     beginLhs(copier);
     float inverse = inverseOfScale<Config>(args, writesScale);
-    auto *result = storedResult<Config>(args) +
-                   (long long)firstRow * Staging<Config>::kColumns;
+    auto *result = storedResult<Config>(args) + (long long)firstRow *
+                                                    Staging<Config>::kColumns /
+                                                    storedNumbers<Config>(args);
+    auto *resultScales =
+        storedScales<Config, Staging<Config>::kColumns>(args, firstRow);
     withWorker(rows, [&](auto &worker) {
       using Worker = RemoveReference<decltype(worker)>;
       auto finish = [&](auto &scales) {
@@ -151,11 +161,11 @@ template <class Config> struct GroupedMatmul {
         if constexpr (Config::kBias)
           storeTile<Config>(worker, shared, rows, firstN,
                             biasOf(args, (long long)expert * Config::kN),
-                            activation, result, inverse, scale);
+                            activation, result, inverse, scale, resultScales);
         else
           storeTile<Config>(worker, shared, rows, firstN,
                             static_cast<const Input *>(nullptr), activation,
-                            result, inverse, scale);
+                            result, inverse, scale, resultScales);
       };
       if constexpr (takesSlabs<typename Config::Mma>) {
         constexpr int kPairs = Config::kSecondPerRow ? Worker::kSlabs : 1;

@@ -1,0 +1,117 @@
+//===- mma_sync_scaled.cpp - multiplies with scales of blocks -------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// mma.sync with block_scale, of sm_120f. All sizes along k are bytes: an
+// instruction has rows of 32, and a stage rows of 128, whose scales are whole
+// words. Nothing was measured: no such GPU was at hand.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/engine/Multistage.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+using namespace moec;
+using namespace moec::compiler;
+
+static constexpr int64_t kStepBytes = 32;
+static constexpr int64_t kStageBytes = 128;
+
+/// As engine mma_sync, of which half the bytes are read for as many products.
+static constexpr double kEfficiency = 0.65;
+static constexpr double kBytesPerMultiplyAdd = 0.125;
+
+/// Bytes of a row's scales in a stage.
+static int64_t scaleBytes(const MatmulProblem &problem, int64_t tileK) {
+  return problem.blockBytes > 0 ? tileK / problem.blockBytes : 0;
+}
+
+namespace {
+class MmaSyncScaled final : public Multistage {
+public:
+  MmaSyncScaled() : Multistage("mma_sync_scaled") {}
+
+  std::optional<std::string> whyIllegal(const MatmulProblem &problem,
+                                        const Schedule &s) const override {
+    if (problem.blockBytes == 0)
+      return fmt::format("engine '{}' multiplies operands with the scales of "
+                         "blocks of both",
+                         row.name);
+    if (s.tileK != kStageBytes)
+      return fmt::format("tile k {}; engine '{}' takes {} bytes", s.tileK,
+                         row.name, kStageBytes);
+    // A register has the scales of two blocks of 16 rows of lhs, and of four of
+    // 8 weight rows.
+    const bool isGrid = !s.hasRoles() && s.grid().m > 0 && s.grid().n > 0;
+    const int64_t warpM = isGrid ? s.tileM / s.grid().m : 0;
+    const int64_t warpN = isGrid ? s.tileN / s.grid().n : 0;
+    if ((warpM != 16 && warpM % 32) || (warpN != 16 && warpN % 32))
+      return fmt::format("a warp's tile of {}x{}; with scales of blocks its "
+                         "sides are 16 or multiples of 32",
+                         warpM, warpN);
+    return Multistage::whyIllegal(problem, s);
+  }
+
+  int64_t sharedBytes(const MatmulProblem &problem,
+                      const Schedule &s) const override {
+    const int64_t ring = s.stages * (s.tileM + s.tileN) *
+                         (s.tileK + scaleBytes(problem, s.tileK));
+    const int64_t columns = problem.gated ? s.tileN / 2 : s.tileN;
+    return std::max(ring, s.tileM * (columns * problem.resultBytes + 16));
+  }
+
+  int64_t registers(const MatmulProblem &problem,
+                    const Schedule &s) const override {
+    const int64_t sums = s.tileM * s.tileN / std::max<int64_t>(s.threads(), 1);
+    // Addresses, loop, predicates, and where scales come from.
+    const int64_t addresses = problem.gather ? 56 : 52;
+    const int64_t estimate =
+        sums + addresses +
+        fragments(problem, s.tileM / s.grid().m, s.tileN / s.grid().n);
+    return std::min<int64_t>((estimate + 7) / 8 * 8, 255);
+  }
+
+private:
+  Granularity granularity(const MatmulProblem &) const override {
+    return {16, 16, kStepBytes};
+  }
+
+  Choices choices(const MatmulProblem &problem) const override {
+    if (problem.tileRows <= 16)
+      return {{64, 128}, {kStageBytes}, 3, 6, {{1, 4}}};
+    if (problem.tileRows <= 32)
+      return {{64, 128}, {kStageBytes}, 3, 6, {{1, 4}, {2, 2}}};
+    if (problem.tileRows <= 64)
+      return {{64, 128}, {kStageBytes}, 2, 5, {{2, 2}, {1, 4}, {2, 4}}};
+    return {{64, 128}, {kStageBytes}, 2, 4, {{2, 4}, {4, 2}, {2, 2}}};
+  }
+
+  int64_t fragments(const MatmulProblem &, int64_t warpM,
+                    int64_t warpN) const override {
+    // Two steps: four registers for 16 rows of lhs, two for 8 weight rows, and
+    // their scales.
+    return 2 * (warpM / 4 + warpN / 4) / 2 + 2 * ((warpM + 31) / 32) +
+           2 * ((warpN + 31) / 32);
+  }
+
+  double rate(const MatmulProblem &problem, const Hardware &hardware,
+              double warpM, double warpN) const override {
+    // Clocks of a byte of k of a warp's tile, as in mma_sync.
+    const double multiply = warpM * warpN / (2 * 1024.0 * kEfficiency);
+    const double load = (warpM + warpN) * kBytesPerMultiplyAdd / 16.0;
+    return hardware.tensorFlopsOf(problem.elementBytes) * kEfficiency /
+           double(hardware.sms) * (multiply / (multiply + 0.35 * load));
+  }
+};
+} // namespace
+
+const Engine &engines::mma_sync_scaled() {
+  static const MmaSyncScaled engine;
+  return engine;
+}

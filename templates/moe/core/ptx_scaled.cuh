@@ -1,0 +1,75 @@
+//===- ptx_scaled.cuh - multiplies with scales of blocks --------*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// mma.sync with block_scale, of sm_120f and sm_121f. All shapes have rows of 32
+// bytes of k. `byte` says which bytes of the scales' registers are read, and
+// `thread` which lanes' registers: of lhs lanes 4 g + 2 thread (row g) and 4 g
+// + 2 thread + 1 (row g + 8), of rhs lane 4 n + thread (column n).
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+namespace moe::ptx {
+
+/// A register of scales and what is read of it.
+struct BlockScales {
+  unsigned word;
+  unsigned short byte, thread;
+};
+
+#define MOE_MULTIPLY_SCALED(name, shape, kind, types)                          \
+  __device__ __forceinline__ void name(                                        \
+      float *sums, const unsigned (&a)[4], unsigned b0, unsigned b1,           \
+      const BlockScales &lhs, const BlockScales &rhs) {                        \
+    asm("mma.sync.aligned." shape ".row.col.kind::" kind "." types " "         \
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3}, "     \
+        "{%10}, {%11, %12}, {%13}, {%14, %15};"                                \
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])           \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1),        \
+          "r"(lhs.word), "h"(lhs.byte), "h"(lhs.thread), "r"(rhs.word),        \
+          "h"(rhs.byte), "h"(rhs.thread));                                     \
+  }
+
+/// As loadMatrices, of bytes that are codes of 4 bits: 16 of them in the first
+/// half of each row of 16 bytes. In a byte e2m1 has the bits 00seem00.
+__device__ __forceinline__ void loadCodeMatrices(unsigned (&matrices)[4],
+                                                 unsigned address) {
+  asm volatile("ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b4x16_p64 "
+               "{%0, %1, %2, %3}, [%4];"
+               : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]),
+                 "=r"(matrices[3])
+               : "r"(address)
+               : "memory");
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    matrices[i] <<= 2;
+}
+
+/// e4m3 by e4m3, a scale for 32 of k.
+MOE_MULTIPLY_SCALED(multiplyMxfp8, "m16n8k32",
+                    "mxf8f6f4.block_scale.scale_vec::1X",
+                    "f32.e4m3.e4m3.f32.ue8m0")
+
+/// e4m3 by e2m1.
+MOE_MULTIPLY_SCALED(multiplyMxfp8ByMxfp4, "m16n8k32",
+                    "mxf8f6f4.block_scale.scale_vec::1X",
+                    "f32.e4m3.e2m1.f32.ue8m0")
+
+/// e2m1 by e2m1, a scale for 32 of 64 of k: of bytes `byte` and the next one.
+MOE_MULTIPLY_SCALED(multiplyMxfp4, "m16n8k64",
+                    "mxf4nvf4.block_scale.scale_vec::2X",
+                    "f32.e2m1.e2m1.f32.ue8m0")
+
+/// The same with a scale of e4m3 for 16: all four bytes.
+MOE_MULTIPLY_SCALED(multiplyNvfp4, "m16n8k64",
+                    "mxf4nvf4.block_scale.scale_vec::4X",
+                    "f32.e2m1.e2m1.f32.ue4m3")
+
+#undef MOE_MULTIPLY_SCALED
+
+} // namespace moe::ptx

@@ -1,0 +1,148 @@
+//===- mma_sync_scaled.cuh - tensor cores with block scales -----*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Engine mma_sync_scaled: ldmatrix and mma.m16n8k32, or m16n8k64 of 4 bits,
+// with the scales of blocks of both operands and f32 sums. Sizes along k are
+// bytes. Tokens fill the 16 rows of an instruction,
+// weight rows its 8 columns, as in mma_sync. A lane's register of scales has
+// those of a row; the four lanes that share a row of an operand's fragment have
+// those of different blocks of rows, which the instruction's `thread` names.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/ptx.cuh"
+#include "moe/core/ptx_scaled.cuh"
+#include "moe/core/swizzle.cuh"
+#include "moe/core/types.cuh"
+#include "moe/math/codes.cuh"
+#include "moe/matmul/accumulator/warp.cuh"
+
+namespace moe::mma {
+
+/// Element: of lhs, e4m3 or e2m1x2. Scale: ue8m0 of each 32 of k, or e4m3 of
+/// each 16. Weight: the same element, or e2m1 beside e4m3.
+template <class Element, class Scale, class Weight> struct MmaSyncScaled {
+  using Input = Element;
+  static constexpr int kStepK = 32;
+  static constexpr bool kPromoted = false;
+  static constexpr bool kOfBytes = kSame<Element, e4m3>;
+  static constexpr bool kOfPowers = kSame<Scale, ue8m0>;
+  /// Scales of a row of a step, a byte each.
+  static constexpr int kStepScales = kOfBytes ? 1 : kOfPowers ? 2 : 4;
+  static constexpr bool kMixed = kOfBytes && kSame<Weight, e2m1>;
+  static_assert(kMixed || kSame<Element, Weight>,
+                "weights are of the type of lhs, or e2m1 beside e4m3");
+  static_assert(kOfBytes ? kOfPowers
+                         : kSame<Element, e2m1x2> &&
+                               (kOfPowers || kSame<Scale, e4m3>),
+                "engine mma_sync_scaled multiplies e4m3 with scales of ue8m0, "
+                "and e2m1 with those of ue8m0 or e4m3");
+
+  /// One warp's share of a tile.
+  template <class Schedule> struct Worker : WarpSums<Schedule, false, float> {
+    using Base = WarpSums<Schedule, false, float>;
+    using Share = WarpShare<Schedule>;
+    using Layout = Swizzle<Schedule::kTileK>;
+    static constexpr int kRowBytes = Schedule::kTileK;
+    static constexpr int kScaleBytes = Schedule::kTileK / kStepK * kStepScales;
+    /// Places of the scales, behind the address of rhs.
+    static constexpr int kRhsScales = Schedule::kTileN * kRowBytes;
+    static constexpr int kLhsScales =
+        kRhsScales + Schedule::kTileN * kScaleBytes;
+    static_assert(kRowBytes <= 128,
+                  "steps of a stage must be known to the compiler");
+    static_assert((Base::kMs == 1 || Base::kMs % 2 == 0) &&
+                      (Base::kNs == 2 || Base::kNs % 4 == 0),
+                  "registers of scales must be a warp's own");
+
+    /// The operands of one step along k. Lanes have the scales of two blocks of
+    /// lhs rows, and of four blocks of weight rows.
+    struct Operands {
+      unsigned lhs[Base::kMs][4];
+      unsigned rhs[Base::kNs / 2][4];
+      unsigned lhsScales[ceilDiv(Base::kMs, 2)];
+      unsigned rhsScales[ceilDiv(Base::kNs, 4)];
+      unsigned short byte;
+    };
+
+    unsigned lhsOffset, rhsOffset; ///< of this lane's matrix row, step 0
+    unsigned lhsScale, rhsScale;   ///< of this lane's first row of scales
+
+    __device__ __forceinline__ explicit Worker(int thread) {
+      int warp = thread / 32, lane = thread % 32;
+      int m = Share::firstM(warp), n = Share::firstN(warp);
+      lhsOffset = Layout::offset(m + lane % 16, lane / 16);
+      rhsOffset = Layout::offset(n + lane % 8 + lane / 16 * 8, lane / 8 % 2);
+      // Blocks that the warp does not have are read as its last one.
+      int lhsBlock = minimum(lane % 4 / 2, Base::kMs - 1);
+      int rhsBlock = minimum(lane % 4, Base::kNs - 1);
+      lhsScale =
+          unsigned(kLhsScales +
+                   (m + lhsBlock * 16 + lane % 2 * 8 + lane / 4) * kScaleBytes);
+      rhsScale =
+          unsigned(kRhsScales + (n + rhsBlock * 8 + lane / 4) * kScaleBytes);
+      this->place(m, n, lane);
+    }
+
+    /// Reads the operands of `step` of the tiles at the shared addresses. A
+    /// step is two chunks, so it changes bits of the offset that rows do not.
+    __device__ __forceinline__ void load(Operands &operands, unsigned lhs,
+                                         unsigned rhs, int step) const {
+      unsigned lhsLane = lhs + (lhsOffset ^ unsigned(step * 32));
+      unsigned rhsLane = rhs + (rhsOffset ^ unsigned(step * 32));
+#pragma unroll
+      for (int m = 0; m < Base::kMs; ++m)
+        ptx::loadMatrices(operands.lhs[m], lhsLane + m * 16 * kRowBytes);
+#pragma unroll
+      for (int n = 0; n < Base::kNs / 2; ++n)
+        if constexpr (kMixed)
+          ptx::loadCodeMatrices(operands.rhs[n], rhsLane + n * 16 * kRowBytes);
+        else
+          ptx::loadMatrices(operands.rhs[n], rhsLane + n * 16 * kRowBytes);
+      int first = step * kStepScales;
+      operands.byte = (unsigned short)(first % 4);
+      unsigned scales = rhs + unsigned(first / 4 * 4);
+#pragma unroll
+      for (int m = 0; m < Base::kMs; m += 2)
+        operands.lhsScales[m / 2] =
+            ptx::loadShared(scales + lhsScale + m * 16 * kScaleBytes);
+#pragma unroll
+      for (int n = 0; n < Base::kNs; n += 4)
+        operands.rhsScales[n / 4] =
+            ptx::loadShared(scales + rhsScale + n * 8 * kScaleBytes);
+    }
+
+    __device__ __forceinline__ void multiply(const Operands &operands) {
+#pragma unroll
+      for (int m = 0; m < Base::kMs; ++m)
+#pragma unroll
+        for (int column = 0; column < Base::kNs; ++column) {
+          // Back and forth, so that neighbours share an operand register.
+          int n = m % 2 ? Base::kNs - 1 - column : column;
+          const unsigned *rhs = operands.rhs[n / 2] + n % 2 * 2;
+          ptx::BlockScales ofLhs = {operands.lhsScales[m / 2], operands.byte,
+                                    (unsigned short)(m % 2)};
+          ptx::BlockScales ofRhs = {operands.rhsScales[n / 4], operands.byte,
+                                    (unsigned short)(n % 4)};
+          float *sums = this->block(m, n);
+          const unsigned (&lhs)[4] = operands.lhs[m];
+          if constexpr (kMixed)
+            ptx::multiplyMxfp8ByMxfp4(sums, lhs, rhs[0], rhs[1], ofLhs, ofRhs);
+          else if constexpr (kOfBytes)
+            ptx::multiplyMxfp8(sums, lhs, rhs[0], rhs[1], ofLhs, ofRhs);
+          else if constexpr (kOfPowers)
+            ptx::multiplyMxfp4(sums, lhs, rhs[0], rhs[1], ofLhs, ofRhs);
+          else
+            ptx::multiplyNvfp4(sums, lhs, rhs[0], rhs[1], ofLhs, ofRhs);
+        }
+    }
+  };
+};
+
+} // namespace moe::mma

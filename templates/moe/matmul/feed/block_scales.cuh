@@ -1,0 +1,146 @@
+//===- block_scales.cuh - scales that tensor cores multiply -----*- C++ -*-===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// The scales of blocks along k, a byte each, of both operands. They come with
+// the stage whose elements they scale, as rows of whole words: those of the
+// weight rows first, then those of lhs. Rows that do not exist and blocks
+// behind kK have zeros, whose products with the zeros of their elements are 0.
+//
+// Args: lhs_scale [lhs rows, blocks], rhs_scale [experts, kN, blocks], as the
+//   weight was stored.
+//
+//===----------------------------------------------------------------------===//
+
+#pragma once
+
+#include "moe/core/concepts.cuh"
+#include "moe/core/gate_up.cuh"
+#include "moe/core/ptx.cuh"
+#include "moe/core/types.cuh"
+
+namespace moe {
+
+/// Bytes of a row's scales in a stage; 0 where the engine takes none.
+template <class Config> constexpr int stageScaleBytes() {
+  using Mma = typename Config::Mma;
+  if constexpr (scalesBlocks<Mma>)
+    return Config::Schedule::kTileK / Mma::kStepK * Mma::kStepScales;
+  else
+    return 0;
+}
+
+/// A thread's copies of the scales of a stage.
+template <class Config, bool kScaled = scalesBlocks<typename Config::Mma>>
+struct BlockScaleCopier {
+  using Schedule = typename Config::Schedule;
+  using Mma = typename Config::Mma;
+  static constexpr int kRowBytes = stageScaleBytes<Config>();
+  /// Scales of a row of an operand.
+  static constexpr int kBlocks =
+      ceilDiv(Config::kK * Mma::kStepScales, Mma::kStepK);
+  /// Bytes that are copied at a time, where rows begin at whole words.
+  static constexpr bool kWords = kBlocks % 4 == 0;
+  static constexpr int kPiece =
+      kWords && kRowBytes % 8 == 0 && kBlocks % 8 == 0 ? 8 : 4;
+  static constexpr int kPieces = kRowBytes / kPiece;
+  static constexpr int kItems = (Schedule::kTileM + Schedule::kTileN) * kPieces;
+  static constexpr int kPasses = ceilDiv(kItems, Config::kThreads);
+  static_assert(kRowBytes % 4 == 0,
+                "a stage must have whole words of a row's scales");
+  static_assert(kPasses <= 32, "a word has a bit of each pass");
+
+  const unsigned char *from[kPasses]; ///< the row's scales
+  unsigned rows;                      ///< bit i: row of pass i exists
+  unsigned to;                        ///< shared address of pass 0 in stage 0
+
+  __device__ __forceinline__ explicit BlockScaleCopier(unsigned shared)
+      : to(shared + threadIdx.x * kPiece) {}
+
+  static __device__ __forceinline__ int itemOf(int pass) {
+    return int(threadIdx.x) + pass * Config::kThreads;
+  }
+  static __device__ __forceinline__ int firstByte(int pass) {
+    return itemOf(pass) % kPieces * kPiece;
+  }
+
+  /// source, rows: see LhsCopier::setLhs.
+  template <class Source>
+  __device__ __forceinline__ void set(const typename Config::Args &args,
+                                      int expert, int firstN, int lhsRows,
+                                      Source source) {
+    rows = 0;
+#pragma unroll
+    for (int i = 0; i < kPasses; ++i) {
+      int row = itemOf(i) / kPieces;
+      bool ofRhs = row < Schedule::kTileN;
+      int n = firstN + row, m = row - Schedule::kTileN;
+      bool exists = ofRhs ? n < Config::kN : m < lhsRows;
+      rows |= unsigned(exists) << i;
+      long long index = ofRhs ? (long long)expert * Config::kN +
+                                    storedRow<Config>(exists ? n : firstN)
+                              : (long long)source(exists ? m : 0);
+      from[i] = reinterpret_cast<const unsigned char *>(
+                    ofRhs ? args.rhs_scale : args.lhs_scale) +
+                index * kBlocks;
+    }
+  }
+
+  /// offset: of the stage.
+  __device__ __forceinline__ void copy(unsigned offset, int tile) const {
+#pragma unroll
+    for (int i = 0; i < kPasses; ++i) {
+      if (kItems % Config::kThreads != 0 && itemOf(i) >= kItems)
+        return;
+      int first = tile * kRowBytes + firstByte(i);
+      bool exists = (rows >> i & 1) && first < kBlocks;
+      unsigned destination = to + offset + i * Config::kThreads * kPiece;
+      if constexpr (kWords) {
+        ptx::copySmall<Config::kCpAsync, kPiece>(
+            destination, exists ? from[i] + first : from[i], exists);
+      } else {
+        unsigned word = 0;
+#pragma unroll
+        for (int byte = 0; byte < 4; ++byte)
+          if (exists && first + byte < kBlocks)
+            word |= unsigned(from[i][first + byte]) << 8 * byte;
+        ptx::storeShared(destination, word);
+      }
+    }
+  }
+};
+
+template <class Config> struct BlockScaleCopier<Config, false> {
+  __device__ __forceinline__ explicit BlockScaleCopier(unsigned) {}
+  __device__ __forceinline__ void copy(unsigned, int) const {}
+};
+
+/// Multiplies sums by the second scales, once: the largest of the stored ones
+/// of lhs, and the expert's of rhs, or of its gates and of its ups. Called by
+/// whole warps.
+template <class Config, class Worker>
+__device__ __forceinline__ void
+multiplyBySecondScales(Worker &worker, const typename Config::Args &args,
+                       int expert, int firstN) {
+  constexpr int kParts = Config::kInterleave != 0 ? 2 : 1;
+  constexpr bool kUpFirst = StoredOrder<Config>::Type::kUpFirst;
+  float ofLhs = 0.0f;
+  for (int i = int(threadIdx.x) % 32; i < Config::kLhsSecondScales; i += 32)
+    ofLhs = fmaxf(ofLhs, args.lhs_second_scale[i]);
+  ofLhs = ptx::warpMaximum(ofLhs);
+  const float *stored = args.rhs_second_scale + expert * kParts;
+  float factors[2] = {ofLhs * stored[0], ofLhs * stored[kParts - 1]};
+#pragma unroll
+  for (int i = 0; i < Worker::kSize; ++i) {
+    bool second = false;
+    if constexpr (kParts == 2)
+      second =
+          gateUpRow<Config::kInterleave>(firstN + worker.col(i)).up != kUpFirst;
+    worker.scale(i, second ? factors[1] : factors[0]);
+  }
+}
+
+} // namespace moe

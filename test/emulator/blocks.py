@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Layers whose sums are exact put out the same bits by tensor cores that take scales of blocks as where activations are emulated.
+
+Inputs and weights are those of exact.py: no sum rounds, whatever its order. Each scheme of an engine that multiplies scales of blocks runs
+natively, on the emulated GPU with all checkers and on the host device, and once more without that realization. --timing: of the
+emulator; --all: all timings.
+"""
+
+import concurrent.futures
+import hashlib
+import json
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "conformance"))
+import exact  # noqa: E402
+import moec_testing as testing  # noqa: E402
+import nvrtc  # noqa: E402
+
+ARCH = "sm_120f"
+TIMINGS = ["at_once", "late", "random"]
+# Tiles of 16, 64 and 128 rows; hidden sizes with whole words of scales, and without.
+SHAPES = [{**exact.SHAPE, "hidden_dim": 256}, {**exact.SHAPE, "hidden_dim": 416, "intermediate_size": 96}]
+TOKENS = (1, 33, 150)
+LIMIT = 900
+
+
+def make(tools, folder, scheme, shape, words):
+    """None, or why the compiler made no package."""
+    layer = {"moec_layer": 1, "name": "blocks", **shape, "in_dtype": "bf16", "routing_method": "custom", "activation": "relu2",
+             "quant_config": scheme}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "layer.json").write_text(json.dumps(layer))
+    status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", f"--arch={ARCH}", "--no-cubin",
+                                     f"--max-tokens={max(TOKENS)}", *words, "-o", folder / "package"], LIMIT)
+    return errors.strip() if status else None
+
+
+def output_of(tools, folder, package, numbers, tokens, device, environment):
+    """The SHA-256 of the output of a package for numbers of that name; or what went wrong."""
+    manifest = json.loads((package / "manifest.json").read_text())
+    out = package.parent / f"out-{device}-{tokens}.npy"
+    given = [f"--input={name}={path}" for files in exact.inputs_of(manifest, numbers, tokens, folder) for name, path in files.items()]
+    status, _, errors = testing.run([tools.moec_run, package, f"--device={device}", f"--tokens={tokens}", f"--output=out={out}", *given]
+                                    + ([f"--arch={ARCH}"] if device == "emulated" else []), LIMIT, **environment)
+    if status or "emulator:" in errors:
+        return f"moec-run exited with {status}: {errors.strip()[-600:]}"
+    rows = out.read_bytes()[128:]
+    return hashlib.sha256(rows).hexdigest() if len(set(rows)) >= 8 else "hardly any number is not 0"
+
+
+def faults_of(tools, work, real, scheme, number, timings):
+    """Sentences about what is wrong with a scheme in one of SHAPES."""
+    name, folder = f"{scheme}-{number}", work / f"{scheme}-{number}"
+    for kind, words in (("native", []), ("emulated", ["--exclude=native"])):
+        fault = make(tools, folder / kind, scheme, SHAPES[number], words)
+        if fault:
+            return [f"{name}, {kind}: {fault}"]
+    if json.loads((folder / "native" / "package" / "manifest.json").read_text())["layer"]["compute_type"] != "f32":
+        return [f"{name}: codes are not multiplied as they are"]
+    faults = []
+    common = {"MOEC_CACHE_DIR": str(work / "cache"), "MOEC_WORKER": "off", "MOEC_JOBS": "1", "MOEC_TUNED_STORE": "off", "MOEC_NVRTC_PATH": real}
+    for tokens in TOKENS:
+        wanted = output_of(tools, folder, folder / "emulated" / "package", name, tokens, "host", common)
+        runs = [("host", common)] + [("emulated", {**common, "MOEC_EMULATOR": testing.emulator_settings(ARCH, scheme, timing)})
+                                     for timing in timings]
+        for device, environment in runs:
+            got = output_of(tools, folder, folder / "native" / "package", name, tokens, device, environment)
+            if got != wanted or " " in got:
+                faults.append(f"{name}, {tokens} tokens, {device} {environment.get('MOEC_EMULATOR', '')}: {got}, expected {wanted}")
+    return faults
+
+
+def main():
+    parser = testing.parser(__doc__)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--timing", choices=TIMINGS, default="random")
+    parser.add_argument("--only", default="", help="schemes whose names have the word")
+    options = parser.parse_args()
+    real = nvrtc.find()
+    if real is None:
+        print("no NVRTC on this machine; set MOEC_NVRTC_PATH", file=sys.stderr)
+        return 77
+    started, tools, work = time.monotonic(), testing.Tools(options.bin), Path(options.work)
+    timings = TIMINGS if options.all or testing.runs_all() else [options.timing]
+    cases = [(row["name"], number) for row in tools.rows()["schemes"] if row["block_engine"] and options.only in row["name"]
+             for number in range(len(SHAPES))]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        failures = [fault for faults in pool.map(lambda case: faults_of(tools, work, real, *case, timings), cases) for fault in faults]
+    for failure in failures:
+        print(f"FAILED {failure}")
+    print(f"{len(cases)} layers, {len(failures)} failed, {time.monotonic() - started:.0f} s")
+    return 1 if failures or not cases else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
