@@ -36,7 +36,8 @@ static json words(moec::WordList list) {
 static std::string_view blockEngine(const Scheme &row) {
   const SchemeDescriptor &a = row.activations, &w = row.weights;
   const BlockPair *pair =
-      a.group == w.group && a.scale == w.scale && a.group.rows == 1
+      a.group == w.group && a.scale == w.scale && a.group.rows == 1 &&
+              !a.secondPerRow
           ? blockPair(a.element, w.element, a.scale, a.group.columns)
           : nullptr;
   return pair ? pair->engine : "";
