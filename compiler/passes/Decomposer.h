@@ -43,7 +43,7 @@ private:
 
   /// A value as the matmul reads it, and its scales (null: none).
   struct Quantized {
-    mlir::Value data, scale, secondScale;
+    mlir::Value data, scale, secondScale = {};
   };
 
   /// Rows sorted by expert, as `offsets` say, or batched, with `counts`. Rows
@@ -54,7 +54,7 @@ private:
 
   /// x that comes quantized, as it is given.
   struct GivenX {
-    mlir::Value data, scale, secondScale;
+    mlir::Value data, scale, secondScale = {};
   };
 
   void addInputs();

@@ -64,7 +64,7 @@ static std::optional<Reason> quantization(const LayerFacts &layer,
 static std::optional<Reason> blockScales(const LayerFacts &layer,
                                          const Architecture &,
                                          const Pair &candidate) {
-  const Engine &engine = *candidate.engine;
+  const catalog::Engine &engine = *candidate.engine;
   if (engine.scalesBlocks == bool(layer.blocks))
     return std::nullopt;
   return Reason{
@@ -319,7 +319,7 @@ static std::optional<Reason> whyImpossible(const LayerFacts &layer,
   if (layer.impossible.empty())
     return std::nullopt;
   if (layer.blocks) {
-    const Engine &engine =
+    const catalog::Engine &engine =
         *catalog::find(catalog::kEngines, layer.blocks->engine);
     if (arch.features.firstMissing(engine.features).empty())
       return std::nullopt;
