@@ -40,7 +40,7 @@ WIDE_SHAPE = {"num_experts": 5, "experts_per_token": 4, "hidden_dim": 256, "inte
 TOKENS = "1,21"
 # The layer for engines that multiply scales of blocks, with tiles of 16, 64 and 128 rows.
 BLOCK_ARCH = "sm_120f"
-BLOCK_SHAPE = {"num_experts": 3, "experts_per_token": 2, "hidden_dim": 416, "intermediate_size": 144}
+BLOCK_SHAPE = {"num_experts": 3, "experts_per_token": 2, "hidden_dim": 416, "intermediate_size": 160}
 BLOCK_TOKENS = 160
 WIDE_TOKENS = "1,3,8"
 MAX_TOKENS = 32
@@ -93,7 +93,7 @@ def block_packages(rows):
     gated = [row for row in rows["activations"] if row["gated"]]
     for number, (scheme, backend) in enumerate(testing.block_ways(rows)):
         engine, batched = scheme["block_engine"], backend["format"] == "batched"
-        shape = testing.SHAPES_OF_BYTES[number % 2] if batched else BLOCK_SHAPE
+        shape = {**BLOCK_SHAPE, "hidden_dim": 384} if batched else BLOCK_SHAPE
         timing = TIMINGS[number % len(TIMINGS)]
         activation = gated[number % len(gated)]
         layer = testing.layer_json("emulated", shape, scheme, activation, rows["routing"][0], number % 2 == 0)
