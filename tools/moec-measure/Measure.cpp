@@ -72,10 +72,10 @@ static std::string packingOf(const runtime::Package &package) {
         findValue(package.manifest(), package.target(), pack.result);
     for (const std::string &type :
          value ? value->elementTypes : std::vector<std::string>())
-      text += " " + type;
+      text.append(" ").append(type);
     for (const Expression &extent :
          value ? value->shape : std::vector<Expression>())
-      text += " " + extent.text();
+      text.append(" ").append(extent.text());
   }
   return text;
 }
