@@ -17,7 +17,7 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::moe;
 
-/// The most that a member may be, and the least.
+/// The bounds of a member.
 static std::pair<int64_t, int64_t> boundsOf(StringRef name, bool isList) {
   constexpr int64_t kMany = (int64_t(1) << 31) - 1, kTile = 1 << 16;
   constexpr int64_t kWarps = 32;

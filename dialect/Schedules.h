@@ -28,7 +28,7 @@
 
 namespace moec {
 
-/// The answers of a schedule that has no members of these names.
+/// The defaults of members that a schedule does not have.
 struct KernelSchedule {
   static constexpr std::string_view source = "default";
   static constexpr std::string_view engineName() { return "simt"; }
@@ -199,7 +199,7 @@ template <typename Fields> void members(Fields &fields, CombineSchedule &s) {
 struct Member {
   std::string_view name;
   std::variant<bool, int64_t, std::vector<int64_t>, std::string> value;
-  bool isAbsent = false; ///< it has the value that it has where none stands
+  bool isAbsent = false; ///< the member has its default value
   bool operator==(const Member &) const = default;
 };
 

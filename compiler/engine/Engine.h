@@ -37,13 +37,13 @@ struct Measured {
 
 inline constexpr double kAnyRows = std::numeric_limits<double>::infinity();
 
-/// The conditions of a rule; what does not stand is not asked. Sizes of
-/// weights are those of an expert, as they are multiplied.
+/// The conditions of a rule. A condition that is not given always holds. Sizes
+/// of weights are those of one expert, in the type that is multiplied.
 struct When {
   int64_t elementBytes = 0; ///< of operands
   int64_t tileRows = 0;
   int64_t codeBits = 0;
-  std::optional<bool> first = std::nullopt; ///< of the layer's two matmuls
+  std::optional<bool> first = std::nullopt; ///< the layer's first matmul
   std::optional<bool> groupScales = std::nullopt;
   std::optional<bool> addsFast = std::nullopt;
   std::optional<bool> quantizesGroups = std::nullopt;
@@ -54,13 +54,13 @@ struct When {
   int64_t wholeN = 0; ///< n is a multiple of it
   /// Bytes of the layer's first weight, and of a weight row.
   int64_t firstAbove = 0, firstUpTo = 0, rowBytesUpTo = 0;
-  /// Rows of an expert in the mean, with the most tokens of the variant.
+  /// The mean number of rows of an expert at the variant's most tokens.
   double mostRows = kAnyRows;
   WordList weights = {}; ///< element types of weights in fragments
   Registers registers = Registers::Many; ///< that other things may take
 };
 
-/// A rule: when a problem is so, then this is best, as was measured.
+/// A rule: the choice that measured best where the conditions hold.
 template <typename T> struct Rule {
   When when;
   T then;
@@ -76,7 +76,7 @@ struct TileChoice {
   /// An expert's tiles are alike, in steps of so many rows; 0: full ones and a
   /// last one.
   int64_t step = 0;
-  bool isWide = false; ///< more weight rows, and rules of their own
+  bool isWide = false; ///< 256 weight rows; schedule rules of wide tiles apply
 };
 using TileRule = Rule<TileChoice>;
 
@@ -130,12 +130,12 @@ public:
   }
   /// "multiples of 16 up to 256", the tiles of a problem for messages.
   virtual std::string possibleTileRows(const MatmulProblem &problem) const = 0;
-  /// Whether the problem is as a rule asks, whatever the rows of an expert.
+  /// Returns true if all conditions hold but the one on rows of an expert.
   bool serves(const When &when, const MatmulProblem &problem) const;
   bool holds(const When &when, const MatmulProblem &problem) const {
     return serves(when, problem) && problem.meanRows() <= when.mostRows;
   }
-  /// The first tile rule that holds has wide tiles.
+  /// Returns true if the first tile rule that holds has wide tiles.
   bool isWide(const MatmulProblem &problem) const;
   /// The schedules of the rules that hold.
   std::vector<GoodSchedule> goodSchedules(const MatmulProblem &problem,
@@ -149,9 +149,9 @@ public:
   /// Why not, besides what whyIllegal() below asks all engines.
   virtual std::optional<std::string>
   whyIllegal(const MatmulProblem &problem, const Schedule &schedule) const = 0;
-  /// A sentence saying why kernels leave it to a launch of its own to quantize
-  /// a result by groups; nullopt where a CTA's tile has whole groups and its
-  /// epilogue does it. Every such problem has candidates.
+  /// Returns why a separate launch quantizes a result by groups; nullopt where
+  /// a CTA's tile has whole groups and its epilogue does it. Every such problem
+  /// has candidates.
   virtual std::optional<std::string>
   whyGroupsApart(const MatmulProblem &problem) const = 0;
   /// Whether a cluster shares the k of a tile where a run touches so few
@@ -200,7 +200,7 @@ public:
                           bool isNative) const = 0;
 
 protected:
-  /// Sets what a choice says of warps and CTAs.
+  /// Sets the warps and CTAs of a schedule to those of a choice.
   virtual void setWarps(Schedule &schedule, const ScheduleChoice &choice,
                         const MatmulProblem &problem,
                         const Hardware &hardware) const = 0;

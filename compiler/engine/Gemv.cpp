@@ -141,9 +141,9 @@ static bool servesBeside(const MatmulProblem &problem, const Row &row,
          2 * 32 * row.warps <= hardware.threadsPerSm;
 }
 
-/// Returns true if the schedule of the row serves. Units of 64 rows need enough
-/// units to fill all multiprocessors. 16 warps serve a second kernel that has
-/// at most one unit for each multiprocessor.
+/// Returns true if the row's schedule serves the problem. Units of 64 rows need
+/// enough units to fill all multiprocessors. 16 warps serve a second kernel
+/// that has at most one unit for each multiprocessor.
 static bool servesSlabs(const MatmulProblem &problem, const Row &row,
                         const GemvSchedule &schedule,
                         const Hardware &hardware) {

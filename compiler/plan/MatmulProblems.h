@@ -50,7 +50,7 @@ mlir::FailureOr<MatmulProblem> tiledProblem(moe::KernelOp kernel);
 /// and what its kernel quantizes.
 MatmulProblem problemOfStages(moe::GroupedMatmulOp matmul);
 
-/// The same of a kernel of so many tokens at most, which routes itself.
+/// The problem of a kernel that routes by itself, for at most so many tokens.
 MatmulProblem gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens);
 
 /// Up to here one CTA can route, count and permute; a range never crosses it,

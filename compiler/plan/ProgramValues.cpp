@@ -76,7 +76,7 @@ static StringRef nameAt(ArrayAttr names, unsigned index) {
   return cast<StringAttr>(names[index]).getValue();
 }
 
-/// Adds how weights are stored that are converted.
+/// Adds the storage of weights that a kernel converts.
 static void addCodes(moe::GroupedMatmulOp matmul, MatmulProblem &problem) {
   if (matmul.getRealization() == moe::Realization::Native ||
       matmul.getRealization() == moe::Realization::Blocks)

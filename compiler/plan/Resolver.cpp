@@ -60,7 +60,7 @@ static std::optional<Reason> quantization(const LayerFacts &layer,
                             candidate.backend->name)};
 }
 
-/// Such operands are other engines' in other realizations alone.
+/// Other engines multiply such operands only in other realizations.
 static std::optional<Reason> blockScales(const LayerFacts &layer,
                                          const Architecture &,
                                          const Pair &candidate) {

@@ -47,7 +47,7 @@ private:
   bool ofRow = false;
   void (*emulate)(float *values, int64_t count, int64_t group,
                   float ofAll) = nullptr;
-  /// Null of scalings whose codes have no scales of blocks.
+  /// Returns null for a scaling whose codes have no scales of blocks.
   void (*encodeRow)(float *values, int64_t count, int64_t group, float ofAll,
                     float *scales) = nullptr;
 };
