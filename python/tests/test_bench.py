@@ -18,7 +18,7 @@ import moec
 from moec.bench.case import Case
 from moec.bench.systems import SYSTEMS
 from moec.bench.table import Rates, Result, rates_of
-from moec.bench.worker import Begun, Job, Row, rows_of
+from moec.bench.worker import Begun, Found, Job, Row, found_of, rows_of
 from moec.cli import main
 
 
@@ -109,6 +109,55 @@ def test_a_process_that_begins_with_no_system_is_an_error(target: Any, told: str
         list(rows_of(job("good"), 60, target))
 
 
+def finds(names: tuple[str, ...], pipe: Any) -> None:
+    """`dies` ends the process; `hangs` does not come back; `broken` cannot be imported."""
+    for name in names:
+        pipe.send(Begun(name, 0))
+        if name == "dies":
+            os._exit(11)
+        if name == "hangs":
+            time.sleep(60)
+        pipe.send(Found(name, refusal="OSError: undefined symbol") if name == "broken" else Found(name, "1.0"))
+    pipe.send("")
+
+
+def test_systems_that_cannot_be_imported_are_left_out() -> None:
+    names = ("first", "dies", "second", "broken", "hangs", "last")
+    assert list(found_of(names, 5, finds)) == [
+        Found("first", "1.0"), Found("dies", refusal="its process ended with status 11"), Found("second", "1.0"),
+        Found("broken", refusal="OSError: undefined symbol"), Found("hangs", refusal="no result in 5 s"), Found("last", "1.0"),
+    ]  # fmt: skip
+
+
+def test_what_installed_packages_do(tmp_path: pathlib.Path) -> None:
+    """Three ways to be installed and of no use, and one that is not installed."""
+    packages = {
+        "torch": "float8_e4m3fn = None",
+        "flashinfer": "raise OSError('libflashinfer.so: undefined symbol: _ZN2at4_ops5empty')",
+        "sglang": "raise SystemExit('sglang needs a newer driver')",
+        "triton_kernels": "",
+    }
+    for name, text in packages.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(text)
+    paths = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
+    code = (
+        "from moec.bench.worker import found_of\n"
+        "if __name__ == '__main__':\n"
+        " for each in found_of(('humming', 'sglang', 'flashinfer', 'triton_kernels'), 50): print(each.system, each.refusal)"
+    )
+    (tmp_path / "script.py").write_text(code)
+    done = run_python(f"import runpy; runpy.run_path({str(tmp_path / 'script.py')!r}, run_name='__main__')", PYTHONPATH=paths)
+    *lines, last = done.stdout.splitlines()
+    assert lines == [
+        "humming ModuleNotFoundError: No module named 'humming'",
+        "sglang SystemExit: sglang needs a newer driver",
+        "flashinfer OSError: libflashinfer.so: undefined symbol: _ZN2at4_ops5empty",
+    ], done.stderr
+    told = "triton_kernels has neither matmul nor matmul_ogs; PyPI's package of this name is another project ("
+    assert last.startswith(f"triton_kernels ImportError: {told}")
+
+
 def result(*rows: Row) -> Result:
     rates = Rates("h200_sxm", 1000, 100, 200)
     return Result("NVIDIA H200", {"moec": "1", "good": "2"}, {"absent": "no module"}, rates, "uniform", list(rows))
@@ -190,7 +239,7 @@ def test_systems_say_what_they_have() -> None:
     assert len({each.name for each in SYSTEMS}) == len(SYSTEMS)
     case = Case("", "fp8_block", 8, 0, 8, 2, 256, 128, True)
     served = {each.name for each in SYSTEMS if not each.refusal(case)}
-    assert served == {"vllm", "deepgemm"}
+    assert served == {"vllm", "deepgemm", "sglang", "flashinfer", "trtllm"}
 
 
 @pytest.mark.parametrize(

@@ -69,14 +69,12 @@ def bench(
                 if not report.served:
                     raise NotSupported(report.message)
         raise NoDriver(lacks_gpu) if torch else ImportError(lacks_gpu)
+    asked = tuple(name for name in known if name in (systems if systems is not None else known))
+    found = list(worker.found_of(asked, limit_s))
     versions = {worker.MOEC: moec.__version__, "torch": str(torch.__version__)}
-    missing: dict[str, str] = {}
-    for name in systems if systems is not None else known:
-        try:
-            versions[name] = known[name].version()
-        except Exception as error:  # an extension of another PyTorch fails in many ways
-            missing[name] = worker.said(error)
-    names = (worker.MOEC, *(name for name in known if name in versions and name in (systems or known)))
+    versions |= {each.system: each.version for each in found if not each.refusal}
+    missing = {each.system: each.refusal for each in found if each.refusal}
+    names = (worker.MOEC, *(each.system for each in found if not each.refusal))
     arch, gpu = _gpu.current_arch(), ""
     rows: list[worker.Row] = []
     for source in layers:

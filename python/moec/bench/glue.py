@@ -1,7 +1,7 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Triton kernels around the grouped matmuls of systems that have no routing of their own: top-k, places of the pairs,
-permutation, activation, quantization by row, weighted sum.
+permutation, activation, quantization by row and by group, weighted sum.
 
 A pair is a token and one of its experts. Pairs of other ranks' experts have no row."""
 
@@ -97,6 +97,21 @@ def _quantize(x, out, scales, WIDTH: tl.constexpr, PADDED: tl.constexpr, LARGEST
 
 
 @triton.jit
+def _quantize_groups(
+    x, out, scales, rows, GROUPS: tl.constexpr, GROUP: tl.constexpr, PADDED: tl.constexpr, LARGEST: tl.constexpr
+):  # fmt: skip
+    row = tl.program_id(0)
+    group = tl.arange(0, PADDED)
+    column = group[:, None] * GROUP + tl.arange(0, GROUP)[None, :]
+    inside = (group < GROUPS)[:, None]
+    place = row.to(tl.int64) * GROUPS * GROUP + column
+    value = tl.load(x + place, mask=inside, other=0).to(tl.float32)
+    scale = tl.maximum(tl.max(tl.abs(value), 1), 1e-10) / LARGEST
+    tl.store(scales + group * rows + row, scale, mask=group < GROUPS)
+    tl.store(out + place, (value / scale[:, None]).to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
 def _activate(x, out, scales, WIDTH: tl.constexpr, PADDED: tl.constexpr, LARGEST: tl.constexpr, SCALED: tl.constexpr):
     row = tl.program_id(0)
     column = tl.arange(0, PADDED)
@@ -173,6 +188,15 @@ def quantize(x: Any) -> tuple[Any, Any]:
     out, scales = x.new_empty(x.shape, dtype=torch.float8_e4m3fn), x.new_empty(x.shape[0], dtype=torch.float32)
     padded = triton.next_power_of_2(x.shape[1])
     _quantize[(x.shape[0],)](x, out, scales, x.shape[1], padded, LARGEST, num_warps=_warps(padded))
+    return out, scales
+
+
+def quantize_groups(x: Any, group: int) -> tuple[Any, Any]:
+    """e4m3 with a scale for each group of columns: float32 [columns / group, rows]."""
+    rows, groups = x.shape[0], x.shape[1] // group
+    out, scales = x.new_empty(x.shape, dtype=torch.float8_e4m3fn), x.new_empty(groups, rows, dtype=torch.float32)
+    padded = triton.next_power_of_2(groups)
+    _quantize_groups[(rows,)](x, out, scales, rows, groups, group, padded, LARGEST, num_warps=_warps(padded * group))
     return out, scales
 
 

@@ -61,6 +61,15 @@ class Row:
 
 
 @dataclasses.dataclass
+class Found:
+    """An installed system, or why it is not one."""
+
+    system: str
+    version: str = ""
+    refusal: str = ""
+
+
+@dataclasses.dataclass
 class Begun:
     """Says what is tried next, so that the parent knows what a process died of."""
 
@@ -165,43 +174,81 @@ def work(job: Job, pipe: Any) -> None:
         pipe.send(said(error))
 
 
+def look(names: tuple[str, ...], pipe: Any) -> None:
+    """The process that imports systems. Sends Begun and Found for each, and "" at the end."""
+    known = {each.name: each for each in SYSTEMS}
+    for name in names:
+        pipe.send(Begun(name, 0))
+        try:
+            found = Found(name, known[name].version())
+        except (Exception, SystemExit) as error:  # an extension of another PyTorch fails in many ways
+            found = Found(name, refusal=said(error))
+        pipe.send(found)
+    pipe.send("")
+
+
+class Talk:
+    """A process of its own, and its messages up to the text that it ends with."""
+
+    def __init__(self, target: Callable[[Any, Any], None], argument: Any, limit_s: float) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.reader, writer = context.Pipe(False)
+        self.process, self.limit_s = context.Process(target=target, args=(argument, writer)), limit_s
+        self.end = ""
+        self.process.start()
+        writer.close()
+
+    def messages(self) -> Iterator[Any]:
+        try:
+            while True:
+                if not self.reader.poll(self.limit_s):
+                    self.end = f"no result in {self.limit_s:g} s"
+                    break
+                message = self.reader.recv()
+                if isinstance(message, str):
+                    self.end = message
+                    break
+                yield message
+        except EOFError:
+            self.process.join()
+            self.end = f"its process ended with status {self.process.exitcode}"
+        self.process.kill()
+        self.process.join()
+
+
+def found_of(names: tuple[str, ...], limit_s: float, target: Callable[[tuple[str, ...], Any], None] = look) -> Iterator[Found]:
+    """Whether each system is installed. One whose import ends its process, or takes too long, is left out; the others go on in
+    another process."""
+    left = list(names)
+    while left:
+        talk = Talk(target, tuple(left), limit_s)
+        for message in talk.messages():
+            if isinstance(message, Found):
+                left.remove(message.system)
+                yield message
+        if left:
+            yield Found(left.pop(0), refusal=talk.end or "its process sent no version")
+
+
 def rows_of(job: Job, limit_s: float, target: Callable[[Job, Any], None] = work) -> Iterator[Row]:
     """All rows of a job. A system that ends a process, or takes too long, is left out of the next one. Raises RuntimeError
     where moec itself fails."""
-    context = multiprocessing.get_context("spawn")
     left, systems = list(job.tokens), list(job.systems)
     while left:
-        reader, writer = context.Pipe(False)
-        process = context.Process(
-            target=target, args=(dataclasses.replace(job, tokens=tuple(left), systems=tuple(systems)), writer)
-        )
-        process.start()
-        writer.close()
-        now, end = Begun("", left[0]), None
+        talk = Talk(target, dataclasses.replace(job, tokens=tuple(left), systems=tuple(systems)), limit_s)
+        now = Begun("", left[0])
         got: list[Row] = []
-        try:
-            while end is None:
-                if not reader.poll(limit_s):
-                    end = f"no result in {limit_s:g} s"
-                    break
-                message = reader.recv()
-                if isinstance(message, Begun):
-                    now = message
-                elif isinstance(message, Row):
-                    got.append(message)
-                    if len(got) == len(systems):
-                        yield from got
-                        got = []
-                        left.pop(0)
-                else:
-                    end = message
-        except EOFError:
-            process.join()
-            end = f"its process ended with status {process.exitcode}"
-        process.kill()
-        process.join()
-        if end and now.system in ("", MOEC):
-            raise RuntimeError(end)
-        if end:
+        for message in talk.messages():
+            if isinstance(message, Begun):
+                now = message
+            else:
+                got.append(message)
+                if len(got) == len(systems):
+                    yield from got
+                    got = []
+                    left.pop(0)
+        if talk.end and now.system in ("", MOEC):
+            raise RuntimeError(talk.end)
+        if talk.end:
             systems.remove(now.system)
-            yield Row("", "", now.tokens, now.system, refusal=end)
+            yield Row("", "", now.tokens, now.system, refusal=talk.end)

@@ -16,6 +16,29 @@ class Unfit(Exception):
     """Why a system does not compute a layer, said in one line."""
 
 
+def function_of(package: Any, module: str, name: str, *parameters: str) -> Any:
+    """Returns a function or a class of an installed package. Raises ImportError, in one line with the package's version, if this
+    version has no such module, name or parameter."""
+    import importlib
+    import inspect
+
+    version = getattr(package, "__version__", "of an unknown version")
+    place, folder = f"{package.__name__} {version}", next(iter(package.__path__))
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        # Another package that is missing keeps its own message.
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise ImportError(f"{place} has no {error.name} ({folder})") from None
+    if found is None:
+        raise ImportError(f"{place} has no {module}.{name} ({folder})")
+    known = inspect.signature(found).parameters
+    if missing := [each for each in parameters if each not in known]:
+        raise ImportError(f"{place} has no {missing[0]}= in {module}.{name}() ({folder})")
+    return found
+
+
 @dataclasses.dataclass(frozen=True)
 class System:
     """A way to compute a layer on this machine."""
@@ -55,4 +78,8 @@ SYSTEMS = (
     System("deepgemm", "DeepGEMM of vLLM", ("fp8_block",), "of_vllm"),
     System("cutlass", "CUTLASS of vLLM", ("fp8_channel",), "of_vllm"),
     System("humming", "Humming, with vLLM's alignment", ("int4_w4a16", "mxfp4_w4a16"), "of_humming"),
+    System("sglang", "Triton fused_moe of SGLang", ("bf16", "fp8_block", "fp8_channel", "int4_w4a16"), "of_sglang"),
+    System("flashinfer", "CUTLASS of FlashInfer", ("bf16", "fp8_block", "mxfp4_w4a16"), "of_flashinfer"),
+    System("trtllm", "trtllm-gen of FlashInfer", ("fp8_block",), "of_flashinfer"),
+    System("triton_kernels", "triton_kernels of Triton", ("bf16", "mxfp4_w4a16"), "of_triton_kernels"),
 )
