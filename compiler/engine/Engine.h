@@ -176,6 +176,10 @@ public:
   /// templates: every emitted .cu asserts that both agree.
   virtual int64_t sharedBytes(const MatmulProblem &problem,
                               const Schedule &schedule) const = 0;
+  /// Columns of tensor memory of a CTA; 0 if its sums are in registers.
+  virtual int64_t tensorColumns(const MatmulProblem &, const Schedule &) const {
+    return 0;
+  }
   /// Registers of a thread when its CTA begins.
   virtual int64_t registers(const MatmulProblem &problem,
                             const Schedule &schedule) const = 0;

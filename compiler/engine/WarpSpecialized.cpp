@@ -98,9 +98,9 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
     return fmt::format("{} consuming warps; whole warpgroups of 4 are possible",
                        roles.consumerWarps);
   // Sums that are promoted take turns with those of 64 rows.
-  bool whole = rowsOfWarpgroup(s) == 128 &&
-               (roles.consumerWarps == 4 || problem.inFragments ||
-                !problem.isPromoted(row.addsFast));
+  bool whole =
+      rowsOfWarpgroup(s) == 128 &&
+      (roles.consumerWarps == 4 || problem.inFragments || !isPromoted(problem));
   int64_t rows = roles.swap ? s.tileN : s.tileM;
   if (roles.producerWarps != 4 || (roles.consumerWarps * 16 != rows && !whole))
     return fmt::format("{} producing and {} consuming warps; tile {} {} takes "

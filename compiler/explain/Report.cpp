@@ -7,6 +7,7 @@
 
 #include "compiler/explain/Report.h"
 
+#include "compiler/engine/Engine.h"
 #include "compiler/explain/Parts.h"
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
@@ -91,6 +92,22 @@ void addPlan(ordered_json &kernel, moe::PlanAttr plan) {
     kernel["counts"] = true;
 }
 
+/// Adds the columns of tensor memory that a CTA has, if any.
+void addTensorColumns(ordered_json &json, moe::KernelOp kernel) {
+  const Schedule *schedule =
+      kernel.getKind() == "grouped_matmul" && kernel.getSchedule()
+          ? kernel.getSchedule()->getMatmul()
+          : nullptr;
+  if (!schedule)
+    return;
+  const mlir::FailureOr<MatmulProblem> problem = tiledProblem(kernel);
+  if (failed(problem))
+    return;
+  if (const int64_t columns =
+          engineOf(*schedule).tensorColumns(*problem, *schedule))
+    json["tensor_memory_columns"] = columns;
+}
+
 /// The variant's source of the schedule of a kernel that it may share.
 void addSource(ordered_json &json, moe::KernelOp kernel,
                const std::string &variant) {
@@ -124,6 +141,7 @@ ordered_json kernelJson(const Kernel &kernel, const Target &target,
       json["kind"] = op.getKind().str();
       if (op.getSchedule())
         addSchedule(json, *op.getSchedule());
+      addTensorColumns(json, op);
       if (op.getPlan())
         addPlan(json, *op.getPlan());
       if (auto why = op->getAttrOfType<mlir::StringAttr>(kApart))

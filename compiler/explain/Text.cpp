@@ -90,6 +90,9 @@ std::string kernelText(const ordered_json &kernel) {
   text +=
       fmt::format("{} threads, {} of shared memory", kernel["threads"].dump(),
                   sizeText(kernel["shared_bytes"].get<int64_t>()));
+  if (kernel.contains("tensor_memory_columns"))
+    text += fmt::format(", {} columns of tensor memory",
+                        kernel["tensor_memory_columns"].dump());
   if (kernel.contains("schedule_source"))
     text += fmt::format(" ({})", textOf(kernel, "schedule_source"));
   text += "\n";

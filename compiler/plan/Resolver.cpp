@@ -312,6 +312,17 @@ static std::optional<Reason> whyNotAsked(const Pair &candidate,
   return std::nullopt;
 }
 
+/// Why an engine that could serve is not taken unless the caller names it.
+static std::optional<Reason> whyNotUnasked(const catalog::Engine &engine,
+                                           const Choices &choices) {
+  if (!engine.onlyIfAsked || choices.engine == engine.name)
+    return std::nullopt;
+  return Reason{"never_run",
+                fmt::format("no GPU has run kernels of engine '{0}', small "
+                            "layers ran on the emulator; --engine={0} takes it",
+                            engine.name)};
+}
+
 /// Why the realization is refused whoever would do it.
 static std::optional<Reason> whyImpossible(const LayerFacts &layer,
                                            const Architecture &arch,
@@ -343,12 +354,16 @@ static std::optional<Reason> whyImpossible(const LayerFacts &layer,
 
 /// Backends and engines by descending priority.
 static std::vector<Pair> pairsFor(const LayerFacts &layer,
+                                  const Architecture &arch,
                                   const Choices &choices) {
   // Engines for converted weights say nothing of other layers, and others
-  // nothing of theirs, unless they are asked for.
+  // nothing of theirs, unless they are asked for. Engines that are taken only
+  // then say nothing of archs that lack them.
   const auto isFor = [&](const catalog::Engine &e) {
     return e.name == choices.engine ||
-           (e.scalesBlocks == bool(layer.blocks) &&
+           ((!e.onlyIfAsked ||
+             arch.features.firstMissing(e.features).empty()) &&
+            e.scalesBlocks == bool(layer.blocks) &&
             (layer.codes.empty() ? e.orders.contains("rows")
                                  : !e.weights.empty()));
   };
@@ -398,7 +413,7 @@ static std::vector<Candidate> judge(const LayerFacts &layer,
     return {{"", "", layer.realization, layer.bits, reason->code,
              reason->sentence}};
   std::vector<Candidate> candidates;
-  for (const Pair &pair : pairsFor(layer, choices)) {
+  for (const Pair &pair : pairsFor(layer, arch, choices)) {
     Candidate &made = candidates.emplace_back(Candidate{
         std::string(pair.backend->name), std::string(pair.engine->name),
         realizationWith(layer, *pair.engine, arch), layer.bits, "", ""});
@@ -406,6 +421,8 @@ static std::vector<Candidate> judge(const LayerFacts &layer,
     for (const Predicate predicate : kPredicates)
       if (!reason)
         reason = predicate(layer, arch, pair);
+    if (!reason)
+      reason = whyNotUnasked(*pair.engine, choices);
     if (reason)
       std::tie(made.code, made.reason) =
           std::pair(reason->code, reason->sentence);
@@ -475,9 +492,9 @@ static void choose(Resolution &resolution, const std::string &decided) {
       continue;
     }
     // A candidate that the caller did not want is no degradation.
-    const bool isUnwanted = candidate.code == "not_requested" ||
-                            candidate.code == "excluded" ||
-                            candidate.code == "not_allowed";
+    const bool isUnwanted =
+        candidate.code == "not_requested" || candidate.code == "excluded" ||
+        candidate.code == "not_allowed" || candidate.code == "never_run";
     if (isOpen && resolution.degraded.empty() && !isUnwanted)
       resolution.degraded = fmt::format(
           "{}, since {}",

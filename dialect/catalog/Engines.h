@@ -48,6 +48,8 @@ struct Engine {
   /// Multiplies operands with the scales of their blocks (kBlockPairs), and no
   /// others.
   bool scalesBlocks = false;
+  /// Serves only a caller who names it: no GPU has run its kernels.
+  bool onlyIfAsked = false;
 };
 
 /// All that templates/moe/math/codes.cuh decodes.
@@ -64,6 +66,8 @@ inline constexpr Engine kEngines[] = {
      .policy = "moe::mma::MmaSyncScaled", .priority = 12, .scalesBlocks = true},
     {.name = "mma_sync", .elements = "f16 bf16 f8E4M3FN i8", .features = "mma_sync cp_async", .policy = "moe::mma::MmaSync", .priority = 10,
      .weights = kCodes, .orders = "fragment rows", .fragmentPolicy = "moe::mma::MmaSyncSlabs"},
+    {.name = "tcgen05", .elements = "f16 bf16 f8E4M3FN", .features = "tcgen05 tma", .policy = "moe::mma::Tcgen05", .priority = 5,
+     .warpSpecialized = true, .onlyIfAsked = true},
     {.name = "simt", .elements = "f32 f16 bf16 f8E4M3FN i8", .policy = "moe::mma::Simt", .priority = 0, .weights = kCodes},
     {.name = "gemv", .elements = "f32 f16 bf16 f8E4M3FN", .features = "mma_sync cp_async", .priority = -1, .mostTokens = 8,
      .weights = "f8E4M3FN f8E5M2 f4E2M1FN i8 i4", .orders = "fragment"},
@@ -72,12 +76,12 @@ inline constexpr Engine kEngines[] = {
 
 /// Returns the arch of the same compute capability that has an engine which
 /// `arch` lacks, sm_90a for sm_90 say; null if there is none. Engines that
-/// serve few schemes do not count.
+/// serve few schemes, or only a caller who names them, do not count.
 constexpr const Architecture *betterTwin(const Architecture &arch) {
   for (const Architecture &twin : kArchitectures)
     if (twin.major == arch.major && twin.minor == arch.minor)
       for (const Engine &engine : kEngines)
-        if (!engine.scalesBlocks &&
+        if (!engine.scalesBlocks && !engine.onlyIfAsked &&
             twin.features.firstMissing(engine.features).empty() &&
             !arch.features.firstMissing(engine.features).empty())
           return &twin;

@@ -76,6 +76,7 @@ int main() {
                                {"features", words(row.features)},
                                {"orders", words(row.orders)},
                                {"scales_blocks", row.scalesBlocks},
+                               {"only_if_asked", row.onlyIfAsked},
                                {"most_tokens", row.mostTokens}});
   for (const Backend &row : kBackends)
     rows["backends"].push_back({{"name", row.name},

@@ -122,6 +122,10 @@ def choose(rows, everything):
             # Rows that come by expert: what their kernels add is the same for every activation and method.
             if arch["name"] in PREFERRED and batched:
                 chosen.append((arch["name"], scheme, *batched[0], [(gated, methods[0], True)]))
+        # Engines that serve only a caller who names them.
+        if arch["name"] in REPRESENTATIVES:
+            chosen += [(arch["name"], scheme, backend["name"], engine, [(gated, methods[0], True), (ungated, methods[0], False)])
+                       for scheme, backend, engine in testing.asked_ways(rows, arch) if everything or backend["format"] == "standard"]
     return chosen
 
 

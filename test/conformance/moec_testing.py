@@ -360,12 +360,13 @@ def pairs(rows, every):
 
 def ways(rows, scheme, formats=("standard",)):
     """(backend, engine) pairs whose rows admit the scheme's element types, of backends for layers of these formats; the compiler
-    has the last word. Engines of few schemes have cases of their own (block_ways)."""
+    has the last word. Engines of few schemes, and those that serve only a caller who names them, have cases of their own (block_ways,
+    asked_ways)."""
     for backend in (row for row in rows["backends"] if row["format"] in formats):
         for engine in rows["engines"]:
             if engine["name"] not in [*backend["engines"], backend["few_tokens"]] or multiplied(scheme) not in engine["elements"]:
                 continue
-            if engine["scales_blocks"]:
+            if engine["scales_blocks"] or engine["only_if_asked"]:
                 continue
             is_native = scheme["w1"] == multiplied(scheme)
             if engine["most_tokens"] and not is_native and (is_emulated(scheme) or multiplied(scheme) not in ("bf16", "f16")):
@@ -387,6 +388,17 @@ def block_ways(rows):
         for backend in rows["backends"]:
             if scheme["block_engine"] in backend["engines"]:
                 yield scheme, backend
+
+
+def asked_ways(rows, arch):
+    """(scheme, backend, engine) of the engines that serve an arch only if the caller names them."""
+    for engine in rows["engines"]:
+        if not engine["only_if_asked"] or not set(engine["features"]) <= set(arch["features"]):
+            continue
+        for scheme in rows["schemes"]:
+            for backend in rows["backends"]:
+                if engine["name"] in backend["engines"] and scheme["w1"] == multiplied(scheme) in engine["elements"]:
+                    yield scheme, backend, engine["name"]
 
 
 def ways_on(rows, scheme, arch, formats=("standard",)):

@@ -425,5 +425,5 @@ module attributes {a = #moe.candidate<backend = grouped, code = ":", reason = "x
 
 // -----
 
-// expected-error@+1 {{unknown engine 'wmma'; known: wgmma, wgmma_rs, mma_sync_scaled, mma_sync, simt, gemv}}
+// expected-error@+1 {{unknown engine 'wmma'; known: wgmma, wgmma_rs, mma_sync_scaled, mma_sync, tcgen05, simt, gemv}}
 module attributes {a = #moe.report<backend = grouped, engine = wmma>} {}

@@ -1,6 +1,6 @@
 // RUN: moec-opt %s -split-input-file -verify-diagnostics
 
-// expected-error@+1 {{unknown engine 'wmma'; known: wgmma, wgmma_rs, mma_sync_scaled, mma_sync, simt, gemv}}
+// expected-error@+1 {{unknown engine 'wmma'; known: wgmma, wgmma_rs, mma_sync_scaled, mma_sync, tcgen05, simt, gemv}}
 module attributes {a = #moe.wmma_schedule<tile = [16, 64, 64]>} {}
 
 // -----

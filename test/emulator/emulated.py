@@ -42,6 +42,12 @@ TOKENS = "1,21"
 BLOCK_ARCH = "sm_120f"
 BLOCK_SHAPE = {"num_experts": 3, "experts_per_token": 2, "hidden_dim": 416, "intermediate_size": 160}
 BLOCK_TOKENS = 160
+# The layer for engines that serve only a caller who names them: sizes end in the middle of a tile and of a stage, and tiles have 64 and
+# 128 rows.
+ASKED_ARCH = "sm_100f"
+ASKED_SHAPE = {"num_experts": 5, "experts_per_token": 2, "hidden_dim": 328, "intermediate_size": 200}
+ASKED_SHAPE_OF_BYTES = {"num_experts": 5, "experts_per_token": 2, "hidden_dim": 336, "intermediate_size": 208}
+ASKED_TOKENS = 160
 WIDE_TOKENS = "1,3,8"
 MAX_TOKENS = 32
 # Seconds for one package.
@@ -105,6 +111,32 @@ def block_packages(rows):
                       testing.emulator_settings(BLOCK_ARCH, scheme["name"], timing))
 
 
+# Ranks of the layers that engines get by name, in turn.
+ASKED_RANKS = [{}, {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, {},
+               {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1}, "intermediate_size": 416}]
+
+
+def asked_packages(rows):
+    """Packages of the engines that serve only a caller who names them, as packages() has them."""
+    arch = next(row for row in rows["archs"] if row["name"] == ASKED_ARCH)
+    for number, (scheme, backend, engine) in enumerate(testing.asked_ways(rows, arch)):
+        batched = backend["format"] == "batched"
+        shape = ASKED_SHAPE if testing.is_plain(scheme) else ASKED_SHAPE_OF_BYTES
+        timing = TIMINGS[number // 2 % len(TIMINGS)]
+        activation, routing = (rows[table][number % len(rows[table])] for table in ("activations", "routing"))
+        if batched:
+            routing = rows["routing"][0]
+        layer = testing.layer_json("emulated", shape, scheme, activation, routing, number % 3 > 0)
+        if batched:
+            layer = {**layer, **testing.NO_METHOD, "activation_format": "batched"}
+            del layer["routing_method"]
+        else:
+            layer = {**layer, **ASKED_RANKS[number // 2 % len(ASKED_RANKS)]}
+        yield Package(f"{ASKED_ARCH}-{scheme['name']}-{backend['name']}-{engine}-{activation['name']}-{timing}", ASKED_ARCH, engine, layer,
+                      [f"--backend={backend['name']}", f"--engine={engine}", f"--max-tokens={ASKED_TOKENS}"],
+                      [f"--tokens=1,17,{ASKED_TOKENS}"], testing.emulator_settings(ASKED_ARCH, scheme["name"], timing))
+
+
 # Options that no row of the catalog has: an arch, the routing method that takes them, and the layer's keys and values.
 OPTIONS = [
     ("sm_90a", "sigmoid", {"router_logit_softcapping": 2.0}),
@@ -151,6 +183,7 @@ def packages(rows, every):
     """Each package."""
     yield from wide_packages(rows)
     yield from block_packages(rows)
+    yield from asked_packages(rows)
     yield from option_packages(rows)
     archs = {arch["name"]: arch for arch in rows["archs"]}
     turn, used = 0, collections.Counter()

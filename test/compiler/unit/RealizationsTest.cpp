@@ -192,7 +192,8 @@ TEST(Choices, ThatMakeNoSenseAreErrors) {
   EXPECT_EQ(whyNot(choices), "exclude names every backend; expected one at "
                              "least that is left");
   choices.exclude = {"wgmma",    "wgmma_rs", "mma_sync_scaled",
-                     "mma_sync", "simt",     "gemv"};
+                     "mma_sync", "tcgen05",  "simt",
+                     "gemv"};
   EXPECT_EQ(whyNot(choices), "exclude names every engine; expected one at "
                              "least that is left");
   choices.exclude = {"native", "dequantized", "weight_only", "emulated"};

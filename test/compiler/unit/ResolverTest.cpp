@@ -162,7 +162,7 @@ TEST(Resolver, UnknownNamesListTheKnownOnes) {
             "unfused");
   EXPECT_EQ(winner(ask(layerOf("bf16"), "sm_90a", "", "wmma")),
             "unknown engine 'wmma'; did you mean wgmma? known engines: wgmma, "
-            "wgmma_rs, mma_sync_scaled, mma_sync, simt, gemv");
+            "wgmma_rs, mma_sync_scaled, mma_sync, tcgen05, simt, gemv");
 }
 
 TEST(Resolver, AnEngineOfFewTokensIsNeverTheProgramsOwn) {
@@ -178,6 +178,40 @@ TEST(Resolver, AnEngineOfFewTokensIsNeverTheProgramsOwn) {
   ASSERT_TRUE(open);
   for (const Candidate &refused : refusedOf(open))
     EXPECT_NE(refused.engine, "gemv");
+}
+
+TEST(Resolver, AnEngineThatNoGpuHasRunServesWhoNamesIt) {
+  for (const char *type : {"bf16", "f16", "f8E4M3FN"}) {
+    LayerFacts layer = layerOf(type);
+    if (layer.elementTypes.front() == "f8E4M3FN")
+      layer.quantized = true, layer.scheme = "fp8_channel";
+    auto named = ask(layer, "sm_100f", "", "tcgen05");
+    EXPECT_EQ(winner(named), "grouped tcgen05");
+    EXPECT_EQ(named->realization, "native");
+    auto other = ask(layer, "sm_100f", "", "");
+    EXPECT_EQ(winner(other), "grouped mma_sync");
+    const std::vector<Candidate> refused = refusedOf(other);
+    ASSERT_EQ(refused.size(), 2U);
+    EXPECT_EQ(refused[0].engine, "wgmma");
+    EXPECT_EQ(refused[1].engine, "tcgen05");
+    EXPECT_EQ(refused[1].code, "never_run");
+    EXPECT_EQ(refused[1].reason,
+              "no GPU has run kernels of engine 'tcgen05', small layers ran on "
+              "the emulator; --engine=tcgen05 takes it");
+  }
+  // It stands in nobody's way, and other archs do not name it.
+  Choices choices;
+  choices.exclude = {"wgmma", "mma_sync"};
+  auto without = resolve({layerOf("bf16")}, "sm_100f", choices);
+  EXPECT_EQ(winner(without), "grouped simt");
+  EXPECT_EQ(without->degraded, "");
+  for (const Candidate &candidate :
+       ask(layerOf("bf16"), "sm_90a", "", "")->candidates)
+    EXPECT_NE(candidate.engine, "tcgen05");
+  EXPECT_EQ(winner(ask(layerOf("bf16"), "sm_100", "", "tcgen05")),
+            "no backend serves layer 'tiny' on sm_100: grouped with tcgen05 "
+            "[feature_missing]: engine 'tcgen05' needs tcgen05, which sm_100 "
+            "lacks");
 }
 
 TEST(Resolver, AnEngineThatReadsFragmentsServesWholeBlocks) {

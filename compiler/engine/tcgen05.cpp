@@ -1,0 +1,147 @@
+//===- tcgen05.cpp - multiplies by tcgen05 --------------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+//
+// Serves sm_100a and its family. Weight rows are the 128 rows of an
+// instruction, tokens its columns, and the sums are in tensor memory. Nothing
+// was measured: the rules follow from shared memory, registers and tensor
+// memory, and kernels ran on the emulator alone.
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/engine/WarpSpecialized.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <bit>
+
+using namespace moec;
+using namespace moec::compiler;
+
+/// Weight rows of an instruction, and of a warpgroup.
+static constexpr int64_t kRows = 128;
+/// Tokens of a tile: a thread reads so many sums of two weight rows.
+static constexpr int64_t kMostTokens = 128;
+/// Columns of 32 bits of a multiprocessor's tensor memory, and the fewest that
+/// a CTA can have.
+static constexpr int64_t kColumnsOfSm = 512, kFewestColumns = 32;
+
+namespace {
+/// An instruction multiplies the tokens that a tile has, in steps of 16. So
+/// large tiles cost shared memory and registers, but no multiplies.
+// clang-format off
+constexpr TileRule kTileRules[] = {
+    {{.mostRows = 8}, {.rows = 32}},
+    {{.mostRows = 48}, {.rows = 64}},
+    {{}, {.rows = 128, .step = 16}},
+};
+
+/// Best first. Two CTAs hide each other's epilogues. Totals of 128 tokens leave
+/// registers for one.
+constexpr ScheduleRule kRules[] = {
+    {{.tileRows = 16}, {.tileN = 128, .stages = 5, .ctasPerSm = 2, .warpgroupRows = kRows}},
+    {{.tileRows = 32}, {.tileN = 128, .stages = 5, .ctasPerSm = 2, .warpgroupRows = kRows}},
+    {{.tileRows = 32}, {.tileN = 128, .stages = 4, .ctasPerSm = 2, .warpgroupRows = kRows}},
+    {{.tileRows = 64}, {.tileN = 128, .stages = 4, .ctasPerSm = 2, .warpgroupRows = kRows}},
+    {{.tileRows = 64}, {.tileN = 128, .stages = 3, .ctasPerSm = 2, .warpgroupRows = kRows}},
+    {{.tileRows = 128, .first = true, .firstAbove = 64 << 20}, {.tileN = 128, .stages = 3, .group = 4, .ctasPerSm = 2, .warpgroupRows = kRows}},
+    {{.tileRows = 128}, {.tileN = 128, .stages = 3, .ctasPerSm = 2, .warpgroupRows = kRows}},
+    {{.tileRows = 128, .first = true, .firstAbove = 64 << 20}, {.tileN = 128, .stages = 6, .group = 4, .warpgroupRows = kRows}},
+    {{.tileRows = 128}, {.tileN = 128, .stages = 6, .warpgroupRows = kRows}},
+};
+// clang-format on
+
+class Tcgen05 final : public WarpSpecialized {
+public:
+  Tcgen05() : WarpSpecialized("tcgen05") {}
+
+  std::span<const TileRule> tileRules() const override { return kTileRules; }
+  std::span<const ScheduleRule>
+  scheduleRules(const MatmulProblem &) const override {
+    return kRules;
+  }
+  std::string possibleTileRows(const MatmulProblem &) const override {
+    return fmt::format("multiples of 16 up to {}", kMostTokens);
+  }
+  std::optional<std::string>
+  whyGroupsApart(const MatmulProblem &) const override {
+    return fmt::format("engine '{}' has no epilogue that quantizes groups",
+                       row.name);
+  }
+
+  /// Sums of a stage that are read while the next stage is multiplied take
+  /// twice the columns.
+  int64_t tensorColumns(const MatmulProblem &problem,
+                        const Schedule &s) const override {
+    const int64_t columns =
+        s.tileN / kRows * s.tileM * (isPromoted(problem) ? 2 : 1);
+    return int64_t(std::bit_ceil(uint64_t(std::max(columns, kFewestColumns))));
+  }
+
+  int64_t sharedBytes(const MatmulProblem &problem,
+                      const Schedule &s) const override {
+    // A barrier of each warpgroup at which a tile's multiplies end, or one for
+    // each stage, and the address of the sums.
+    const int64_t ends = s.tileN / kRows * (isPromoted(problem) ? s.stages : 1);
+    return WarpSpecialized::sharedBytes(problem, s) + (ends + 1) * 8;
+  }
+
+  /// Sums are f32 over all of k. They are promoted where scales change along
+  /// k.
+  std::string mma(const MatmulProblem &problem, const Schedule &,
+                  std::string_view type, bool) const override {
+    return fmt::format("{}<{}, {}, {}>", row.policy, type,
+                       problem.elementBytes == 1 && !isPromoted(problem),
+                       kRows / 64);
+  }
+
+private:
+  bool isPromoted(const MatmulProblem &problem) const override {
+    return problem.groupScales;
+  }
+
+  /// As engine wgmma, for want of a measurement.
+  double efficiency(const MatmulProblem &problem) const override {
+    return problem.elementBytes == 1 ? 0.69 : 0.74;
+  }
+
+  std::optional<std::string> whyNoTile(const MatmulProblem &problem,
+                                       const Schedule &s) const override {
+    if (!s.roles().swap)
+      return "weight rows are the rows of an instruction";
+    if (s.tileM % 16 || s.tileM > kMostTokens)
+      return fmt::format("tile m {} is no multiple of 16 up to {}", s.tileM,
+                         kMostTokens);
+    if (s.tileN != kRows && s.tileN != 2 * kRows)
+      return fmt::format("tile n {}; {} and {} are possible", s.tileN, kRows,
+                         2 * kRows);
+    if (problem.quantizesGroups())
+      return whyGroupsApart(problem);
+    if (rowsOfWarpgroup(s) != kRows)
+      return fmt::format("{} weight rows a warpgroup; engine '{}' takes {}",
+                         rowsOfWarpgroup(s), row.name, kRows);
+    const int64_t columns = tensorColumns(problem, s);
+    if (columns * s.ctasPerSm > kColumnsOfSm)
+      return fmt::format("{} columns of tensor memory for each of {} CTAs; a "
+                         "multiprocessor has {}",
+                         columns, s.ctasPerSm, kColumnsOfSm);
+    return std::nullopt;
+  }
+
+  Sums sums(const MatmulProblem &problem, const Schedule &s) const override {
+    // Totals, the sums of 64 rows and scales of eight sums.
+    if (isPromoted(problem))
+      return {s.tileM + s.tileM / 2, 40, "sums and totals"};
+    return {s.tileM, 40, "sums"};
+  }
+};
+} // namespace
+
+const Engine &engines::tcgen05() {
+  static const Tcgen05 engine;
+  return engine;
+}
