@@ -97,6 +97,41 @@ TEST(Emulate, RaisedToPowers) {
   EXPECT_EQ(moe::detail::raisedToPower(INFINITY), std::ldexp(1.0f, 127));
 }
 
+/// The exponent of the quotient that a division gives, raised to a whole one.
+template <class T> void expectCeil(float largest) {
+  const float quotient = largest / moe::quant::Format<T>::kLargest;
+  const unsigned bits = std::bit_cast<unsigned>(quotient);
+  const int expected = bits <= 0x400000u
+                           ? -127
+                           : int(bits >> 23) - 127 + ((bits & 0x7fffffu) != 0);
+  ASSERT_EQ(moe::quant::Ceil::of<T>(largest), expected)
+      << largest << " by " << moe::quant::Format<T>::kLargest;
+}
+
+template <class T> void expectAllCeils() {
+  // A prime step, and all floats next to a power of two times the largest code.
+  for (uint64_t bits = 0; bits <= 0x7f800000u; bits += 1009)
+    ASSERT_NO_FATAL_FAILURE(
+        expectCeil<T>(std::bit_cast<float>(unsigned(bits))));
+  for (int exponent = -160; exponent < 128; ++exponent)
+    for (float part : {1.0f, moe::quant::Format<T>::kLargest}) {
+      const unsigned at = std::bit_cast<unsigned>(std::ldexp(part, exponent));
+      for (unsigned bits = at < 4 ? 0 : at - 4;
+           bits <= std::min(at + 4, 0x7f800000u); ++bits)
+        ASSERT_NO_FATAL_FAILURE(expectCeil<T>(std::bit_cast<float>(bits)));
+    }
+  ASSERT_NO_FATAL_FAILURE(expectCeil<T>(INFINITY));
+}
+
+/// Without a division the exponents are those of one.
+TEST(Emulate, CeilDividesByTheLargestCode) {
+  expectAllCeils<moe::e4m3>();
+  expectAllCeils<moe::e5m2>();
+  expectAllCeils<moe::e3m2>();
+  expectAllCeils<moe::e2m3>();
+  expectAllCeils<moe::e2m1>();
+}
+
 /// A kind of scales, as a stage and as the reference say it.
 struct Kind {
   const char *element;

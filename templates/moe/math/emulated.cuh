@@ -78,13 +78,25 @@ struct Even { ///< of the largest value, rounded to the format's mantissa
            Format<T>::kExponent;
   }
 };
-struct Ceil { ///< nothing saturates
+/// Nothing saturates: the exponent of the largest value by the largest code, as
+/// f32 divides them, raised to a whole one. The mantissas of both decide, since
+/// that quotient never rounds to a power of two but in one place: above 2^-127,
+/// the least scale, by less than half of a subnormal.
+struct Ceil {
   template <class T> static __device__ __forceinline__ int of(float largest) {
-    unsigned bits = __float_as_uint(__fdiv_rn(largest, Format<T>::kLargest));
-    // 2^-127, the least of all, is a subnormal f32.
-    return bits <= 0x400000u
-               ? -127
-               : int(bits >> 23) - 127 + ((bits & 0x7fffffu) != 0);
+    constexpr unsigned kLargest =
+        __builtin_bit_cast(unsigned, Format<T>::kLargest);
+    constexpr unsigned kMantissa = kLargest & 0x7fffffu;
+    constexpr int kExponent = int(kLargest >> 23) - 127;
+    static_assert(kMantissa >= 0x400000u, "a quotient would round to a power");
+    // The float above 2^-127 times the largest code.
+    constexpr unsigned kLeast = (unsigned(kExponent) << 23 | kMantissa) + 1;
+    unsigned bits = __float_as_uint(largest);
+    if (bits <= kLeast)
+      return -127;
+    return bits >= 0x7f800000u
+               ? 128
+               : int((bits + (0x7fffffu - kMantissa)) >> 23) - 127 - kExponent;
   }
 };
 struct Floor {
