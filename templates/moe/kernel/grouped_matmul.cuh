@@ -43,6 +43,7 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/types.cuh"
 #include "moe/matmul/contract.cuh"
+#include "moe/matmul/feed/block_scales.cuh"
 #include "moe/matmul/feed/scales.cuh"
 #include "moe/matmul/feed/weight_loader.cuh"
 #include "moe/matmul/roles/grid.cuh"
@@ -103,6 +104,9 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
                   "kThreads must be 32 * kWarpsM * kWarpsN");
     static_assert(checkGridEngine<typename Config::Mma, Schedule,
                                   ScaleLayout<Config>::kScaled>());
+    if constexpr (scalesBlocks<typename Config::Mma>)
+      static_assert(checkBlockScaleFeed<BlockScaleCopier<Config>,
+                                        typename Config::Args>());
   }
   static_assert(kSame<typename Config::Input, typename Config::Mma::Input> &&
                     (kSame<typename Config::Input, typename Config::Weight> ||

@@ -27,6 +27,10 @@ namespace detail {
 struct AnyScale {
   __device__ float operator()(int) const { return 1.0f; }
 };
+/// Stands for a function that gives the row of lhs of a row of a tile.
+struct AnyRow {
+  __device__ int operator()(int) const { return 0; }
+};
 } // namespace detail
 
 /// The members of every engine.
@@ -137,6 +141,9 @@ constexpr bool checkGridEngine() {
            "a step out of shared memory)");
     if constexpr (kScaled)
       static_assert(checkScaledFragment<Worker>());
+    if constexpr (scalesBlocks<Mma>)
+      MOE_REQUIRE_CALL(Worker, scale(0, 0.0f),
+                       "multiplies what value(i) gives");
     static_assert(
         requires(Worker &worker, const Operands &operands) {
           worker.multiply(operands);
@@ -155,6 +162,16 @@ template <class Feed> constexpr bool checkWeightFeed() {
   MOE_REQUIRE_CALL(Feed, prefetch(), "before the first copy");
   MOE_REQUIRE_CALL(Feed, copy(0u, 0, 0, 0, 0u),
                    "begins to copy a step of k, which arrives at a barrier");
+  return true;
+}
+
+/// A feed brings the scales of blocks of both operands to a stage of
+/// loop/multistage.cuh.
+template <class Feed, class Args> constexpr bool checkBlockScaleFeed() {
+  MOE_REQUIRE_CALL(
+      Feed, set(*static_cast<const Args *>(nullptr), 0, 0, 0, detail::AnyRow()),
+      "where the rows of a tile have their scales");
+  MOE_REQUIRE_CALL(Feed, copy(0u, 0), "begins to copy those of a step of k");
   return true;
 }
 
