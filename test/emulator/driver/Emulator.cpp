@@ -195,7 +195,8 @@ int Emulator::synchronize(Lock &lock, unsigned gpu,
       if (launched.wait_for(lock, kPatience) == std::cv_status::timeout &&
           !mayCome)
         device->abandon("deadlock");
-    } else if (device->isHanging() && !mayCome) {
+    } else if ((device->isHanging() && !mayCome) ||
+               device->runsOnAfterFault()) {
       device->abandon("hang");
     } else if (hasRanks && ++idleRounds > kIdleRounds) {
       launched.wait_for(lock, std::chrono::milliseconds(1));

@@ -150,6 +150,8 @@ void Device::report(const std::string &kind, const Warp *warp, const Inst *inst,
       what += fmt::format(", lane {}", *lane);
     what += ": ";
   }
+  if (!stepOfFault && !isIdle())
+    stepOfFault = steps;
   what += text;
   if (inst)
     what += fmt::format(" [{}]", inst->text.substr(0, 100));
@@ -185,7 +187,8 @@ TensorMemory &Device::tensorMemoryOf(const Cta &cta) {
 
 void Device::abandon(const char *kind) {
   unsigned shown = 0;
-  std::string text = "nothing can go on:";
+  std::string text =
+      runsOnAfterFault() ? "this goes on after a fault:" : "nothing can go on:";
   for (auto &[id, stream] : streams) {
     for (auto &grid : stream.grids)
       grid->forCtas([&](Cta &cta) {
@@ -214,6 +217,7 @@ void Device::abandon(const char *kind) {
     text += fmt::format("\n    and {} more", shown - 24);
   report(kind, nullptr, nullptr, {}, text);
   lastEffect = steps;
+  stepOfFault.reset();
 }
 
 //===----------------------------------------------------------------------===//
@@ -320,6 +324,8 @@ bool Device::endGrids() {
       noteEffect();
       progress = true;
     }
+  if (progress && isIdle())
+    stepOfFault.reset();
   return progress;
 }
 
@@ -398,7 +404,7 @@ bool Device::synchronize() {
   while (!isIdle()) {
     if (!advance())
       abandon("deadlock");
-    else if (isHanging())
+    else if (isHanging() || runsOnAfterFault())
       abandon("hang");
   }
   return found.size() == before;

@@ -50,6 +50,9 @@ struct Settings {
   /// Instructions of a warp without any effect after which the device says
   /// that it hangs.
   uint64_t spinLimit = 30'000'000;
+  /// Instructions of warps after a finding, after which the device ends what
+  /// runs: a fault may make a loop very long, and each turn has an effect.
+  uint64_t faultLimit = 10'000'000;
 };
 
 /// A shared address is the offset in a CTA's memory with its rank in the
@@ -348,6 +351,9 @@ public:
   /// CTAs of a launch that run at once; 0 if none fits.
   uint32_t residentCtas(const Launch &launch) const;
   bool isHanging() const { return steps - lastEffect > settings.spinLimit; }
+  bool runsOnAfterFault() const {
+    return stepOfFault && steps - *stepOfFault > settings.faultLimit;
+  }
 
   // Findings.
   void report(const std::string &kind, const Warp *warp, const Inst *inst,
@@ -410,6 +416,7 @@ private:
   /// By GPU and number of a launch.
   std::array<std::map<uint64_t, Clocks>, kMaxGpus> learned;
   uint64_t lastEffect = 0;
+  std::optional<uint64_t> stepOfFault; ///< the first finding of what runs
 };
 
 /// Runs up to `steps` instructions of a warp; true if it did any.

@@ -238,6 +238,20 @@ TEST_F(Threads, HangIsReported) {
                 "hang", "CTA 0, warp 0, lanes ffffffff");
 }
 
+TEST_F(Threads, ALoopThatGoesOnAfterAFaultIsEnded) {
+  // Each turn has an effect, so that it does not count as spinning.
+  settings.faultLimit = 100'000;
+  const std::string loop = "mov.u32 %r0, 0; again: st.global.u32 [%mine], %r0;"
+                           "add.s32 %r0, %r0, 1; setp.lt.u32 %p1, %r0, ";
+  const std::string fault = "st.global.u32 [%base+4096], 1;";
+  expectFinding(fault + loop + "0x7fffffff; @%p1 bra again;", "hang",
+                "this goes on after a fault:");
+  // Without a fault, and in the launch after one, a loop may be as long.
+  expectFinding(fault, "bounds", "which is in no allocation");
+  expectRight(loop + "100000; @%p1 bra again;");
+  EXPECT_EQ(words[0], 99'999u);
+}
+
 TEST_F(Threads, UndefinedValuesAreReportedWhereTheyMatter) {
   const std::string load = "mov.u32 %r21, memory; ld.shared.u32 %r0, [%r21];";
   // To load, to add and to drop is harmless.
