@@ -383,6 +383,12 @@ void CommandLine::addOthers() {
   doctor = app.add_subcommand("doctor", "says what this machine can do, and "
                                         "what to install");
   doctor->add_flag("--compile", compiles, "also compile a small layer");
+  // Never parsed: the Python package serves the command then (runWords).
+  doctor->add_flag_callback(
+      "--gpu", [] {},
+      "instead check moec on the GPU in about ten minutes, and "
+      "write a file that can be sent; --gpu --help has its "
+      "options");
   doctor->add_flag("--json", asJson, "print JSON");
   completion = app.add_subcommand(
       "completion", "prints a script by which a shell completes words: eval "
@@ -519,6 +525,8 @@ static int runWords(std::vector<std::string> words) {
   if (const std::optional<int> status =
           runProgram(words[1], {words.begin() + 2, words.end()}))
     return *status;
+  if (words[1] == "doctor" && std::ranges::find(words, "--gpu") != words.end())
+    return runPython("doctor", {words.begin() + 2, words.end()});
   std::vector<char *> arguments;
   for (std::string &word : words)
     arguments.push_back(word.data());

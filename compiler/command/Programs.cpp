@@ -157,8 +157,8 @@ std::optional<std::string> compiler::outputOf(const std::string &file,
   return printed;
 }
 
-static int runPython(std::string_view name,
-                     const std::vector<std::string> &words) {
+int compiler::runPython(std::string_view name,
+                        const std::vector<std::string> &words) {
   const std::string python = pythonName();
   std::vector<std::string> all = {python, "-c", kModule, std::string(name)};
   all.insert(all.end(), words.begin(), words.end());

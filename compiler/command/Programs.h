@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // `moec run` starts moec-run and `moec opt` starts moec-opt, which lie next to
-// moec or libmoec.so. `moec bench` and `moec warmup` are modules of the Python
-// package. The source build, an installed tree and the wheel have the same
-// commands.
+// moec or libmoec.so. `moec bench`, `moec warmup` and `moec doctor --gpu` are
+// modules of the Python package. The source build, an installed tree and the
+// wheel have the same commands.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,6 +38,10 @@ std::span<const ProgramCommand> programCommands();
 /// a message that says what is missing; nullopt if `name` is none of them.
 std::optional<int> runProgram(std::string_view name,
                               const std::vector<std::string> &words);
+
+/// Runs a command of the Python package with the words that follow its name.
+/// Returns as runProgram() does.
+int runPython(std::string_view name, const std::vector<std::string> &words);
 
 /// Returns what a program prints to standard output if it ends with status 0.
 /// Its standard error is dropped.

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The command moec: `moec warmup` and `moec bench` are Python's, every other command is the library's."""
+"""The command moec: `moec warmup`, `moec bench` and `moec doctor --gpu` are Python's, every other command is the library's."""
 
 import argparse
 import ctypes
@@ -139,6 +139,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from moec.bench.command import command
 
             return command(words[1:], _Parser)
+        if words[:1] == ["doctor"] and "--gpu" in words:
+            from moec.card.command import command as card_command
+
+            return card_command(words[1:], _Parser)
     except KeyboardInterrupt:
         print(f"moec {words[0]}: interrupted; what was compiled stays in the cache", file=sys.stderr, flush=True)
         # A shell that waits learns from the signal that its user wants an end.

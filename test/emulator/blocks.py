@@ -4,28 +4,32 @@
 """Layers whose sums are exact put out the same bits by tensor cores that take scales of blocks as where activations are emulated.
 
 Inputs and weights are those of exact.py: no sum rounds, whatever its order. Each scheme of an engine that multiplies scales of blocks runs
-natively, on the emulated GPU with all checkers and on the host device, and once more without that realization. --timing: of the
+natively, on the emulated GPU with all checkers and on the host device, and once more without that realization. Ids of STRANGE_TOKENS
+tokens name experts that do not exist: such pairs count for nothing, and the run is compared with the reference, too. --timing: of the
 emulator; --all: all timings.
 """
 
 import concurrent.futures
 import hashlib
 import json
+import struct
 import sys
 import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "conformance"))
+sys.path[:0] = [str(HERE.parent / "conformance"), str(HERE.parent.parent / "python")]
 import exact  # noqa: E402
 import moec_testing as testing  # noqa: E402
 import nvrtc  # noqa: E402
+from moec.card.numbers import inputs_of, read_npy, write_npy  # noqa: E402
 
 ARCH = "sm_120f"
 TIMINGS = ["at_once", "late", "random"]
 # Tiles of 16, 64 and 128 rows; hidden sizes with whole words of scales, and without.
 SHAPES = [{**exact.SHAPE, "hidden_dim": 256}, {**exact.SHAPE, "hidden_dim": 416, "intermediate_size": 96}]
 TOKENS = (1, 33, 150)
+STRANGE_TOKENS = 34
 LIMIT = 900
 
 
@@ -40,16 +44,35 @@ def make(tools, folder, scheme, shape, words):
     return errors.strip() if status else None
 
 
+def strange_ids(path, topk, experts):
+    """A copy of a file of ids. Of three tokens in four some ids name no expert, of one all."""
+    ids = list(struct.unpack(f"<{STRANGE_TOKENS * topk}i", read_npy(path)))
+    nobody = (-1, experts, -(1 << 31), (1 << 31) - 1, experts + 1)
+    for at in range(len(ids)):
+        token, pair = divmod(at, topk)
+        if token % 4 == 3 or (token % 4 and pair == token % topk):
+            ids[at] = nobody[at % len(nobody)]
+    strange = path.with_name(f"{path.stem}-strange.npy")
+    if not strange.exists():
+        write_npy(strange, "<i4", (STRANGE_TOKENS, topk), struct.pack(f"<{len(ids)}i", *ids))
+    return strange
+
+
 def output_of(tools, folder, package, numbers, tokens, device, environment):
     """The SHA-256 of the output of a package for numbers of that name; or what went wrong."""
     manifest = json.loads((package / "manifest.json").read_text())
     out = package.parent / f"out-{device}-{tokens}.npy"
-    given = [f"--input={name}={path}" for files in exact.inputs_of(manifest, numbers, tokens, folder) for name, path in files.items()]
-    status, _, errors = testing.run([tools.moec_run, package, f"--device={device}", f"--tokens={tokens}", f"--output=out={out}", *given]
+    weights, inputs = inputs_of(manifest, numbers, tokens, folder)
+    words = []
+    if tokens == STRANGE_TOKENS:
+        inputs["given_ids"] = strange_ids(inputs["given_ids"], manifest["layer"]["top_k"], manifest["layer"]["num_experts"])
+        words = ["--check"]
+    given = [f"--input={name}={path}" for name, path in (weights | inputs).items()]
+    status, _, errors = testing.run([tools.moec_run, package, f"--device={device}", f"--tokens={tokens}", f"--output=out={out}", *words, *given]
                                     + ([f"--arch={ARCH}"] if device == "emulated" else []), LIMIT, **environment)
     if status or "emulator:" in errors:
         return f"moec-run exited with {status}: {errors.strip()[-600:]}"
-    rows = out.read_bytes()[128:]
+    rows = read_npy(out)
     return hashlib.sha256(rows).hexdigest() if len(set(rows)) >= 8 else "hardly any number is not 0"
 
 
@@ -64,7 +87,7 @@ def faults_of(tools, work, real, scheme, number, timings):
         return [f"{name}: codes are not multiplied as they are"]
     faults = []
     common = {"MOEC_CACHE_DIR": str(work / "cache"), "MOEC_WORKER": "off", "MOEC_JOBS": "1", "MOEC_TUNED_STORE": "off", "MOEC_NVRTC_PATH": real}
-    for tokens in TOKENS:
+    for tokens in (*TOKENS, STRANGE_TOKENS):
         wanted = output_of(tools, folder, folder / "emulated" / "package", name, tokens, "host", common)
         runs = [("host", common)] + [("emulated", {**common, "MOEC_EMULATOR": testing.emulator_settings(ARCH, scheme, timing)})
                                      for timing in timings]

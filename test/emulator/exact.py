@@ -19,16 +19,15 @@ import hashlib
 import json
 import os
 import shutil
-import struct
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "conformance"))
+sys.path[:0] = [str(HERE.parent / "conformance"), str(HERE.parent.parent / "python")]
+from moec.card.numbers import inputs_of, read_npy  # noqa: E402
 
 SHAPE = {"num_experts": 6, "experts_per_token": 3, "hidden_dim": 256, "intermediate_size": 128}
 # Few rows of many columns: the second matmul's k is split. As many rows as its slices need.
@@ -66,141 +65,6 @@ RANK_TOKENS = (1, 5, 33, 150)
 GATE = ("-any", "-split", "fp8_block-tp2-one_sided", "bf16-ep2-gather_scatter"), "bf16"
 # Seconds for a run.
 LIMIT = 900
-
-
-def powers(least, count):
-    """Bytes of f32 2^least and the next ones."""
-    return [struct.pack("<f", 2.0 ** (least + i)) for i in range(count)]
-
-
-def spread(values, ones):
-    """256 entries: `ones` of them take turns through values, the others are the first."""
-    return [values[1 + i % (len(values) - 1)] if i < ones else values[0] for i in range(256)]
-
-
-def half(value):
-    return struct.pack("<e", value)
-
-
-def bfloat(value):
-    return struct.pack("<f", value)[2:]
-
-
-# Codes of 0, 1, -1, 2, -2 by type.
-CODES = {"f8E4M3FN": (0x00, 0x38, 0xB8, 0x40, 0xC0), "i8": (0, 1, 255, 2, 254), "f4E2M1FN": (0x0, 0x2, 0xA, 0x4, 0xC),
-         "i4": (0, 1, 15, 2, 14)}
-FLOATS = {"f32": lambda value: struct.pack("<f", value), "f16": half, "bf16": bfloat}
-# Rows of the first matmul have so many weights that are not 0: what is squared stays small.
-ONES = 3
-# The column of each 128 in which x has a largest number, whose quotient by the largest code is a power of two; no weight takes it.
-LARGEST = 5
-
-
-def codes_of(element):
-    """Bytes, or halves of one, of 0, 1, -1, 2, -2."""
-    return [bytes([code]) for code in CODES[element]] if element in CODES else [FLOATS[element](v) for v in (0, 1, -1, 2, -2)]
-
-
-def first_weights(name, element, experts, rows, columns):
-    """Rows with ONES weights of 1 and -1."""
-    codes, packed = codes_of(element), element in ("f4E2M1FN", "i4")
-    size = len(codes[0])
-    row_bytes = columns // 2 if packed else columns * size
-    data, draws = bytearray(experts * rows * row_bytes), drawn(name, experts * rows * ONES * 3)
-    for i in range(experts * rows * ONES):
-        number = int.from_bytes(draws[3 * i:3 * i + 3], "little")
-        column, code = (number >> 1) % columns, codes[1 + number % 2]
-        if column % 128 == LARGEST:
-            continue
-        at = i // ONES * row_bytes
-        if packed:
-            data[at + column // 2] |= code[0] << column % 2 * 4
-        else:
-            data[at + column * size:at + (column + 1) * size] = code
-    return bytes(data)
-
-
-def table_of(name, element, wide):
-    """An element for each of 256 bytes, or two of 4 bits. wide: codes of 4 bits have all values."""
-    if name == "w2":
-        if element in ("f4E2M1FN", "i4"):
-            if wide:
-                return [bytes([i]) for i in range(256)]
-            codes = CODES[element]
-            return [bytes([codes[i % 5] | codes[i // 5 % 5] << 4]) for i in range(100)] + [b"\0"] * 156
-        return spread(codes_of(element), 48)
-    if name.endswith("zero_point"):
-        return [bytes([(0, 1, 0, 255)[i % 4]]) for i in range(256)]
-    if "scale" in name:
-        of = {"f32": lambda p: struct.pack("<f", 2.0 ** p), "bf16": lambda p: bfloat(2.0 ** p), "f8E8M0FNU": lambda p: bytes([127 + p]),
-              "f8E4M3FN": lambda p: bytes([(7 + p) << 3])}[element]
-        return [of(i % 2) for i in range(256)]
-    raise RuntimeError(f"no numbers of {name} as {element}")
-
-
-def drawn(name, count):
-    return hashlib.shake_256(name.encode()).digest(count)
-
-
-def write_npy(path, dtype, shape, data):
-    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
-    header += " " * (-(len(header) + 11) % 64) + "\n"
-    # Packages that run beside each other have files in common.
-    part = path.with_suffix(f".{threading.get_ident()}")
-    part.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
-    part.rename(path)
-
-
-def dtype_of(element):
-    """NumPy's name of an element type; floats that it lacks are raw bits."""
-    return {"f32": "<f4", "f16": "<f2", "bf16": "<u2", "i8": "|i1", "i4": "|u1", "i32": "<i4"}.get(element, "|u1")
-
-
-def inputs_of(manifest, name, tokens, folder):
-    """Files of a package's numbers, {value: path} of weights and of inputs; they are in the folder."""
-    files = {}, {}
-    layer = manifest["layer"]
-    experts, topk, hidden = layer["num_experts"], layer["top_k"], layer["hidden_size"]
-
-    def give(value, dtype, shape, data):
-        path = folder / f"{name}-{value}{'' if value in weights else f'-{tokens}'}.npy"
-        files[value not in weights][value] = path
-        if not path.exists():
-            write_npy(path, dtype, shape, data)
-
-    weights = {value["name"]: value for value in manifest["values"] if value["role"] == "stored_weight"}
-    for value in weights.values():
-        element, shape = value["element_types"][0], list(value["shape"])
-        if element in ("f4E2M1FN", "i4"):
-            shape[-1] //= 2
-        count = 1
-        for extent in shape:
-            count *= extent
-        if value["name"] in ("a1_scale", "a2_scale", "a1_second_scale", "a2_second_scale"):
-            # Static ones: all experts have the same.
-            data = struct.pack("<f", 2.0 ** (-4 if value["name"].startswith("a1") else 1)) * count
-        elif value["name"] == "w13":
-            data = first_weights(f"{name} w13", element, *value["shape"])
-        else:
-            table = table_of(value["name"], element, name.endswith("a16"))
-            data = b"".join(table[byte] for byte in drawn(f"{name} {value['name']}", count))
-        give(value["name"], dtype_of(element), shape, data)
-    x = next(value for value in manifest["values"] if value["name"] == "x")["element_types"][0]
-    encode = half if x == "f16" else bfloat
-    largest = 127.0 if "int8" in name else 7.0
-    numbers = [encode(float((0, 1, -1)[i % 3])) for i in range(256)]
-    codes = drawn(f"{name} x {tokens}", tokens * hidden)
-    give("x", dtype_of(x), (tokens, hidden), b"".join(
-        encode(largest) if at % hidden % 128 == LARGEST else numbers[codes[at]] for at in range(tokens * hidden)))
-    ids, each = [], drawn(f"{name} ids {tokens}", tokens)
-    for token in range(tokens):
-        # Half of the tokens share experts: tiles of one are full, others have a row.
-        start = each[token] % experts if each[token] < 128 else 0
-        ids += [(start + i) % experts for i in range(topk)]
-    give("given_ids", "<i4", (tokens, topk), struct.pack(f"<{len(ids)}i", *ids))
-    shares = b"".join(powers(-2, 4)[byte % 4] for byte in drawn(f"{name} weights {tokens}", tokens * topk))
-    give("given_weights", "<f4", (tokens, topk), shares)
-    return files
 
 
 class Case(NamedTuple):
@@ -271,8 +135,8 @@ def run_one_rank(tools, folder, case, environment):
         out = files / f"{case.name}-out-{tokens}.npy"
         words = [f"--input={name}={path}" for given in inputs_of(manifest, case.numbers, tokens, files) for name, path in given.items()]
         fault = run([tools.moec_run, package, f"--device={tools.device}", f"--tokens={tokens}", *words, f"--output=out={out}"], environment)
-        data = b"" if fault else out.read_bytes()
-        yield tokens, data[10 + struct.unpack("<H", data[8:10])[0]:] if data else data, fault
+        data = b"" if fault else read_npy(out)
+        yield tokens, data, fault
 
 
 def run_ranks(tools, folder, case, environment):

@@ -1,0 +1,180 @@
+# Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Weights and inputs of layers whose sums are exact.
+
+They are small integers and powers of two, and routing is given. So no sum of a tensor core rounds, whatever its order: every
+engine and every device puts out the same bits. Needs neither numpy nor torch.
+"""
+
+import hashlib
+import pathlib
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+# Codes of 0, 1, -1, 2, -2 by type.
+CODES = {
+    "f8E4M3FN": (0x00, 0x38, 0xB8, 0x40, 0xC0),
+    "f6E3M2FN": (0x00, 0x0C, 0x2C, 0x10, 0x30),
+    "f6E2M3FN": (0x00, 0x08, 0x28, 0x10, 0x30),
+    "i8": (0, 1, 255, 2, 254),
+    "f4E2M1FN": (0x0, 0x2, 0xA, 0x4, 0xC),
+    "i4": (0, 1, 15, 2, 14),
+}
+# Rows of the first matmul have so many weights that are not 0: what is squared stays small.
+ONES = 3
+# The column of each 128 in which x has a largest number, whose quotient by the largest code is a power of two. No weight
+# takes it.
+LARGEST = 5
+PACKED = ("f4E2M1FN", "i4")
+STATIC_SCALES = ("a1_scale", "a2_scale", "a1_second_scale", "a2_second_scale")
+
+
+def single(value: float) -> bytes:
+    return struct.pack("<f", value)
+
+
+def half(value: float) -> bytes:
+    return struct.pack("<e", value)
+
+
+def bfloat(value: float) -> bytes:
+    return struct.pack("<f", value)[2:]
+
+
+FLOATS: dict[str, Callable[[float], bytes]] = {"f32": single, "f16": half, "bf16": bfloat}
+
+
+def powers(least: int, count: int) -> list[bytes]:
+    """Bytes of f32 2^least and the next ones."""
+    return [single(2.0 ** (least + i)) for i in range(count)]
+
+
+def spread(values: Sequence[bytes], ones: int) -> list[bytes]:
+    """256 entries: `ones` of them take turns through values, the others are the first."""
+    return [values[1 + i % (len(values) - 1)] if i < ones else values[0] for i in range(256)]
+
+
+def codes_of(element: str) -> list[bytes]:
+    """Bytes, or halves of one, of 0, 1, -1, 2, -2."""
+    return [bytes([code]) for code in CODES[element]] if element in CODES else [FLOATS[element](v) for v in (0, 1, -1, 2, -2)]
+
+
+def drawn(name: str, count: int) -> bytes:
+    return hashlib.shake_256(name.encode()).digest(count)
+
+
+def first_weights(name: str, element: str, experts: int, rows: int, columns: int) -> bytes:
+    """Rows with ONES weights of 1 and -1."""
+    codes, packed = codes_of(element), element in PACKED
+    size = len(codes[0])
+    row_bytes = columns // 2 if packed else columns * size
+    data, draws = bytearray(experts * rows * row_bytes), drawn(name, experts * rows * ONES * 3)
+    for i in range(experts * rows * ONES):
+        number = int.from_bytes(draws[3 * i : 3 * i + 3], "little")
+        column, code = (number >> 1) % columns, codes[1 + number % 2]
+        if column % 128 == LARGEST:
+            continue
+        at = i // ONES * row_bytes
+        if packed:
+            data[at + column // 2] |= code[0] << column % 2 * 4
+        else:
+            data[at + column * size : at + (column + 1) * size] = code
+    return bytes(data)
+
+
+def scale_of(element: str, power: int) -> bytes:
+    """A power of two as a scale."""
+    if element == "f8E8M0FNU":
+        return bytes([127 + power])
+    if element == "f8E4M3FN":
+        return bytes([(7 + power) << 3])
+    return FLOATS[element](2.0**power)
+
+
+def table_of(name: str, element: str, wide: bool) -> list[bytes]:
+    """An element for each of 256 bytes, or two of 4 bits. wide: codes of 4 bits have all values."""
+    if name == "w2":
+        if element in PACKED:
+            if wide:
+                return [bytes([i]) for i in range(256)]
+            codes = CODES[element]
+            return [bytes([codes[i % 5] | codes[i // 5 % 5] << 4]) for i in range(100)] + [b"\0"] * 156
+        return spread(codes_of(element), 48)
+    if name.endswith("zero_point"):
+        return [bytes([(0, 1, 0, 255)[i % 4]]) for i in range(256)]
+    if "scale" in name:
+        return [scale_of(element, i % 2) for i in range(256)]
+    raise ValueError(f"no numbers of {name} as {element}")
+
+
+def write_npy(path: pathlib.Path, dtype: str, shape: Sequence[int], data: bytes) -> None:
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    # Packages that run beside each other have files in common.
+    part = path.with_suffix(f".{threading.get_ident()}")
+    part.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
+    part.rename(path)
+
+
+def read_npy(path: pathlib.Path) -> bytes:
+    """The bytes of the array of a file."""
+    data = path.read_bytes()
+    start: int = struct.unpack("<H", data[8:10])[0]
+    return data[10 + start :]
+
+
+def dtype_of(element: str) -> str:
+    """NumPy's name of an element type; floats that it lacks are raw bits."""
+    return {"f32": "<f4", "f16": "<f2", "bf16": "<u2", "i8": "|i1", "i4": "|u1", "i32": "<i4"}.get(element, "|u1")
+
+
+def inputs_of(
+    manifest: dict[str, Any], name: str, tokens: int, folder: pathlib.Path
+) -> tuple[dict[str, pathlib.Path], dict[str, pathlib.Path]]:
+    """Files of a package's numbers, {value: path} of weights and of inputs; they are in the folder."""
+    files: tuple[dict[str, pathlib.Path], dict[str, pathlib.Path]] = {}, {}
+    layer = manifest["layer"]
+    experts, topk, hidden = layer["num_experts"], layer["top_k"], layer["hidden_size"]
+    weights = {value["name"]: value for value in manifest["values"] if value["role"] == "stored_weight"}
+
+    def give(value: str, dtype: str, shape: Sequence[int], data: bytes) -> None:
+        path = folder / f"{name}-{value}{'' if value in weights else f'-{tokens}'}.npy"
+        files[value not in weights][value] = path
+        if not path.exists():
+            write_npy(path, dtype, shape, data)
+
+    for value in weights.values():
+        element, shape = value["element_types"][0], list(value["shape"])
+        if element in PACKED:
+            shape[-1] //= 2
+        count = 1
+        for extent in shape:
+            count *= extent
+        if value["name"] in STATIC_SCALES:
+            # Static ones: all experts have the same.
+            data = single(2.0 ** (-4 if value["name"].startswith("a1") else 1)) * count
+        elif value["name"] == "w13":
+            data = first_weights(f"{name} w13", element, *value["shape"])
+        else:
+            table = table_of(value["name"], element, name.endswith("a16"))
+            data = b"".join(table[byte] for byte in drawn(f"{name} {value['name']}", count))
+        give(value["name"], dtype_of(element), shape, data)
+    x = next(value for value in manifest["values"] if value["name"] == "x")["element_types"][0]
+    encode = half if x == "f16" else bfloat
+    largest = 127.0 if "int8" in name else 7.0
+    numbers = [encode(float((0, 1, -1)[i % 3])) for i in range(256)]
+    codes = drawn(f"{name} x {tokens}", tokens * hidden)
+    x_bytes = (encode(largest) if at % hidden % 128 == LARGEST else numbers[codes[at]] for at in range(tokens * hidden))
+    give("x", dtype_of(x), (tokens, hidden), b"".join(x_bytes))
+    ids: list[int] = []
+    each = drawn(f"{name} ids {tokens}", tokens)
+    for token in range(tokens):
+        # Half of the tokens share experts: tiles of one are full, others have a row.
+        start = each[token] % experts if each[token] < 128 else 0
+        ids += [(start + i) % experts for i in range(topk)]
+    give("given_ids", "<i4", (tokens, topk), struct.pack(f"<{len(ids)}i", *ids))
+    shares = b"".join(powers(-2, 4)[byte % 4] for byte in drawn(f"{name} weights {tokens}", tokens * topk))
+    give("given_weights", "<f4", (tokens, topk), shares)
+    return files
