@@ -34,7 +34,7 @@ def start() -> None:
     """Publishes the arguments of a server with one rank, which the function reads."""
     get_context().override_server_args().install()
     # One rank names its group, and does not use it.
-    home = importlib.import_module(FUSED)
+    home: Any = importlib.import_module(FUSED)
     if hasattr(home, "get_tp_group"):
         home.get_tp_group = lambda: None
     else:
