@@ -1,30 +1,29 @@
 #!/usr/bin/env python3
-# ===- vllm_files.py - the part of vLLM that moec bench times ------------------===#
+# ===- peer_files.py - the parts of other systems that moec bench times --------===#
 #
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===------------------------------------------------------------------------===#
-"""Unpacks wheels for a machine without network, where `moec bench` times vLLM's kernels and Humming's. Of vLLM's wheel it keeps
-the Python files, two extensions and DeepGEMM; code for other GPUs becomes zeros, so that 300 MB compress to 53 MB.
+"""Unpacks wheels for a machine without network, where `moec bench` times vLLM's kernels, Humming's, SGLang's and those of
+triton_kernels, which are in the wheel of sglang-kernel. Of vLLM's wheel it keeps the Python files, two extensions and DeepGEMM; of
+sglang-kernel's the extension for --arch. Code for other GPUs becomes zeros, so that vLLM's 300 MB compress to 53 MB.
 
-  pip download --no-deps vllm==0.33.0 humming-kernels [vLLM's needs that the machine lacks]
-  bench/peers/vllm_files.py WHEEL... FOLDER [--arch=90]
+  pip download --no-deps vllm==0.33.0 humming-kernels [what these need and the machine lacks]
+  pip download --no-deps sglang==0.5.17 sglang-kernel==0.4.5 [likewise]
+  bench/peers/peer_files.py WHEEL... FOLDER [--arch=90]
 
-There: PYTHONPATH=FOLDER:python python3 -m moec bench LAYER"""
+There: PYTHONPATH=FOLDER:python python3 -m moec bench LAYER
+
+Extensions of sglang-kernel load with the PyTorch that their SGLang names: 0.4.5 with 2.11."""
 
 import argparse
+import dataclasses
 import pathlib
 import struct
 import sys
 import zipfile
 
-EXTENSIONS = ("vllm/_C_stable_libtorch.abi3.so", "vllm/_moe_C_stable_libtorch.abi3.so")
-DEEP_GEMM = "vllm/third_party/deep_gemm/"
-# Layers read none of these.
-DROPPED = ("vllm/vllm-rs", "vllm/vllm_flash_attn/", "vllm/third_party/fmha_sm100/", "vllm/third_party/tml_fa4/", "vllm/models/",
-           "vllm/kernels/helion/configs/")
-TUNED = "vllm/model_executor/layers/fused_moe/configs/"
 MOST_BYTES = 100_000  # larger JSON files are schedules of other layers
 # vLLM's layers import its attention. The stand-in takes the place of its extensions, which have several hundred MB.
 ATTENTION = "vllm/vllm_flash_attn/__init__.py"
@@ -34,18 +33,48 @@ STAND_IN = b"""def __getattr__(name):
     return lambda *words, **options: None
 """
 
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """What of a wheel stays."""
+
+    extensions: tuple[str, ...]
+    """Names that extensions which stay begin with. {folder} is that of the architecture."""
+    tuned: str
+    """The folder of tuned files, of which those of the device stay."""
+    dropped: tuple[str, ...] = ()
+    """Names that files begin with which layers do not read."""
+    pruned: tuple[str, ...] = ()
+    """Extensions whose code for other architectures becomes zeros."""
+    added: tuple[tuple[str, bytes], ...] = ()
+
+
+EXTENSIONS = ("vllm/_C_stable_libtorch.abi3.so", "vllm/_moe_C_stable_libtorch.abi3.so")
+VLLM = Rules(
+    (*EXTENSIONS, "vllm/third_party/deep_gemm/"),
+    "vllm/model_executor/layers/fused_moe/configs/",
+    ("vllm/vllm-rs", "vllm/vllm_flash_attn/", "vllm/third_party/fmha_sm100/", "vllm/third_party/tml_fa4/", "vllm/models/",
+     "vllm/kernels/helion/configs/"),
+    EXTENSIONS,
+    ((ATTENTION, STAND_IN),),
+)
+SGLANG = Rules((), "sglang/srt/layers/moe/moe_runner/triton_utils/configs/", ("sglang/multimodal_gen/", "sglang/test/", "sglang/benchmark/"))
+SGLANG_KERNEL = Rules(("sgl_kernel/{folder}/common_ops.",), "")
+RULES = {"vllm-": VLLM, "sglang-": SGLANG, "sglang_kernel-": SGLANG_KERNEL}
+
 FATBIN, HEADER = 0xBA55ED50, struct.Struct("<IHHQ")
 ENTRY = struct.Struct("<HHIQ12xI")  # kind, version, header bytes, payload bytes, architecture
 PTX, CUBIN = 1, 2
 
 
-def kept(name, size, device):
-    """Whether a file of vLLM's wheel is one that the layers need. device: of tuned files, H200 say."""
-    if name.startswith(DROPPED):
+def kept(rules, name, size, arch, device):
+    """Whether a file of a wheel is one that the layers need. device: of tuned files, H200 say."""
+    if name.startswith(rules.dropped):
         return False
     if name.endswith(".so"):
-        return name in EXTENSIONS or name.startswith(DEEP_GEMM)
-    if name.startswith(TUNED):
+        folder = "sm90" if arch == 90 else "sm100"
+        return name.startswith(tuple(each.format(folder=folder) for each in rules.extensions))
+    if rules.tuned and name.startswith(rules.tuned):
         return device in name
     return not name.endswith(".json") or size <= MOST_BYTES
 
@@ -71,20 +100,21 @@ def pruned(data, arch):
 
 
 def unpack(wheel, folder, arch, device):
+    rules = next((rules for prefix, rules in RULES.items() if wheel.name.startswith(prefix)), None)
     with zipfile.ZipFile(wheel) as archive:
-        of_vllm = wheel.name.startswith("vllm-")
         for entry in archive.infolist():
             name = entry.filename
-            if entry.is_dir() or (of_vllm and not kept(name, entry.file_size, device)):
+            if entry.is_dir() or (rules and not kept(rules, name, entry.file_size, arch, device)):
                 continue
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
             data = archive.read(name)
-            path.write_bytes(pruned(data, arch) if name in EXTENSIONS else data)
-    if of_vllm:
-        path = folder / ATTENTION
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(STAND_IN)
+            write(folder / name, pruned(data, arch) if rules and name in rules.pruned else data)
+    for name, data in rules.added if rules else ():
+        write(folder / name, data)
+
+
+def write(path, data):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
 
 
 def main():
