@@ -25,8 +25,7 @@ import sys
 import zipfile
 
 MOST_BYTES = 100_000  # larger JSON files are schedules of other layers
-# vLLM's layers import its attention. The stand-in takes the place of its extensions, which have several hundred MB.
-ATTENTION = "vllm/vllm_flash_attn/__init__.py"
+# Takes the place of modules that layers import, and of which they use nothing.
 STAND_IN = b"""def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
@@ -36,7 +35,7 @@ STAND_IN = b"""def __getattr__(name):
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """What of a wheel stays."""
+    """The files of a wheel that stay."""
 
     extensions: tuple[str, ...]
     """Names that extensions which stay begin with. {folder} is that of the architecture."""
@@ -47,8 +46,11 @@ class Rules:
     pruned: tuple[str, ...] = ()
     """Extensions whose code for other architectures becomes zeros."""
     added: tuple[tuple[str, bytes], ...] = ()
+    """Files that take the place of others, and what they hold."""
 
 
+# Its extensions have several hundred MB.
+ATTENTION = "vllm/vllm_flash_attn/__init__.py"
 EXTENSIONS = ("vllm/_C_stable_libtorch.abi3.so", "vllm/_moe_C_stable_libtorch.abi3.so")
 VLLM = Rules(
     (*EXTENSIONS, "vllm/third_party/deep_gemm/"),
@@ -58,7 +60,15 @@ VLLM = Rules(
     EXTENSIONS,
     ((ATTENTION, STAND_IN),),
 )
-SGLANG = Rules((), "sglang/srt/layers/moe/moe_runner/triton_utils/configs/", ("sglang/multimodal_gen/", "sglang/test/", "sglang/benchmark/"))
+# SGLang's MoE imports all its quantization, which needs FlashInfer, and its readers of models, which need one version of transformers.
+SGLANG_UNUSED = ("configs/__init__.py", "layers/quantization/__init__.py", "utils/hf_transformers/__init__.py",
+                 "utils/hf_transformers_utils.py")
+SGLANG = Rules(
+    (),
+    "sglang/srt/layers/moe/moe_runner/triton_utils/configs/",
+    ("sglang/multimodal_gen/", "sglang/test/", "sglang/benchmark/"),
+    added=tuple((f"sglang/srt/{name}", STAND_IN) for name in SGLANG_UNUSED),
+)
 SGLANG_KERNEL = Rules(("sgl_kernel/{folder}/common_ops.",), "")
 RULES = {"vllm-": VLLM, "sglang-": SGLANG, "sglang_kernel-": SGLANG_KERNEL}
 

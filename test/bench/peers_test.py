@@ -75,6 +75,16 @@ class FilesTest(unittest.TestCase):
             self.assertEqual(made, ["other/large.so", "vllm/_C_stable_libtorch.abi3.so", "vllm/__init__.py", peer_files.ATTENTION])
             self.assertNotIn(b"old!", (root / "tree" / peer_files.EXTENSIONS[0]).read_bytes())
 
+    def test_stand_ins_of_sglang(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            with zipfile.ZipFile(root / "sglang-0.5.17-any.whl", "w") as wheel:
+                wheel.writestr("sglang/srt/layers/quantization/__init__.py", "import flashinfer")
+                wheel.writestr("sglang/srt/environ.py", "kept = 1")
+            subprocess.run([sys.executable, BENCH / "peers/peer_files.py", root / "sglang-0.5.17-any.whl", root / "tree"], check=True)
+            self.assertEqual((root / "tree/sglang/srt/environ.py").read_text(), "kept = 1")
+            self.assertEqual((root / "tree/sglang/srt/layers/quantization/__init__.py").read_bytes(), peer_files.STAND_IN)
+
     def test_not_a_wheel(self):
         done = subprocess.run([sys.executable, BENCH / "peers/peer_files.py", __file__, "tree"], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 2)
