@@ -1,5 +1,4 @@
-//===- GroupedMatmul.cpp - stage grouped_matmul on the host --------------------
-//===//
+//===- GroupedMatmul.cpp - stage grouped_matmul on the host ---------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -183,114 +182,176 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   return scales;
 }
 
-} // namespace
+/// The operands of a launch, and how tiles of them are multiplied.
+class Operands {
+public:
+  std::vector<Tile> work;
+  int64_t n = 0;
 
-Result<void> stages::grouped_matmul(KernelRun &run) {
-  int64_t n = run.integer("n"), k = run.integer("k");
-  int64_t experts = run.integer("experts");
-  bool gather = run.flag("gather");
-  int64_t pairs = gather ? run.integer("pairs") : 1;
-  if (n < 1 || k < 1 || experts < 1 || pairs < 1)
+  static Result<Operands> read(KernelRun &run);
+
+  /// Stores columns [begin, end) of the result of a tile.
+  void multiply(const Tile &tile, int64_t begin, int64_t end) const;
+
+private:
+  Result<void> readSource(KernelRun &run, int64_t endRow);
+  Result<void> checkFragments(const KernelRun &run) const;
+  /// Loads weight row `c` of an expert. `codes` holds k elements.
+  void loadWeight(int64_t expert, int64_t c, std::vector<std::byte> &codes,
+                  std::vector<float> &weight) const;
+  /// Returns the product of row `row` of the result, whose lhs is `left`, and a
+  /// weight row, without the second scale.
+  float multiplyRow(const float *left, int64_t row,
+                    const std::vector<float> &weight, int64_t expert,
+                    const RowOrder::Row &stored) const;
+
+  int64_t k = 0, experts = 0;
+  RowOrder order;
+  std::vector<int64_t> source; ///< for each row the row of lhs that it reads
+  int64_t lhsRows = 0;
+  View lhs, rhs, bias, result;
+  Scales scales;
+  FragmentKind fragments = FragmentKind::Codes;
+};
+
+Result<Operands> Operands::read(KernelRun &run) {
+  Operands made;
+  made.n = run.integer("n");
+  made.k = run.integer("k");
+  made.experts = run.integer("experts");
+  const int64_t pairs = run.flag("gather") ? run.integer("pairs") : 1;
+  if (made.n < 1 || made.k < 1 || made.experts < 1 || pairs < 1)
     return run.fail(
-        "expected n, k, experts and pairs of at least 1, got {}, {}, {}, {}", n,
-        k, experts, pairs);
-  RowOrder order = TRY(RowOrder::of(run, n));
-  const std::vector<Tile> work = TRY(readTiles(run));
+        "expected n, k, experts and pairs of at least 1, got {}, {}, {}, {}",
+        made.n, made.k, made.experts, pairs);
+  made.order = TRY(RowOrder::of(run, made.n));
+  made.work = TRY(readTiles(run));
   int64_t endRow = 0;
-  for (const Tile &tile : work) {
-    if (tile.expert >= experts)
+  for (const Tile &tile : made.work) {
+    if (tile.expert >= made.experts)
       return run.fail("expected tiles of {} experts, got one of expert {}",
-                      experts, tile.expert);
+                      made.experts, tile.expert);
     endRow = std::max(endRow, tile.end);
   }
+  TRY(made.readSource(run, endRow));
+  made.lhs = TRY(run.needed("lhs", made.lhsRows, made.k));
+  made.rhs = TRY(run.needed("rhs", made.experts * made.n, made.k));
+  made.scales = TRY(scalesOf(run, made.lhsRows, made.n, made.k, made.experts));
+  made.fragments = codesFor(made.lhs.storage);
+  TRY(made.checkFragments(run));
+  made.bias = TRY(run.neededIfNamed("bias", made.experts, made.n));
+  if (TRY(run.ofRank("add_bias", 1)) == 0)
+    made.bias = View();
+  made.result = TRY(run.neededResult("result", endRow, made.n));
+  return made;
+}
 
-  // Which rows of lhs are read: through `rows` a pair's token, else the row.
-  std::vector<int64_t> source(endRow, 0);
-  int64_t lhsRows = endRow;
-  if (gather) {
-    View rows = TRY(run.needed("rows", 1, endRow));
-    lhsRows = 0;
-    for (const Tile &tile : work)
-      for (int64_t row = tile.begin; row < tile.end; ++row) {
-        int64_t pair = rows.integer(0, row);
-        if (pair < 0)
-          return run.fail("expected pairs >= 0 in rows, got {} at {}", pair,
-                          row);
-        source[row] = pair / pairs;
-        lhsRows = std::max(lhsRows, source[row] + 1);
-      }
-  } else {
+/// Through operand `rows` a row reads its pair's token, else the same row.
+Result<void> Operands::readSource(KernelRun &run, int64_t endRow) {
+  source.assign(endRow, 0);
+  lhsRows = endRow;
+  if (!run.flag("gather")) {
     for (int64_t row = 0; row < endRow; ++row)
       source[row] = row;
+    return {};
   }
-  View lhs = TRY(run.needed("lhs", lhsRows, k));
-  View rhs = TRY(run.needed("rhs", experts * n, k));
-  Scales scales = TRY(scalesOf(run, lhsRows, n, k, experts));
-  const FragmentKind fragments = codesFor(lhs.storage);
-  if (scales.fragments && storageBits(rhs.storage) != 4 &&
+  const int64_t pairs = run.integer("pairs");
+  View rows = TRY(run.needed("rows", 1, endRow));
+  lhsRows = 0;
+  for (const Tile &tile : work)
+    for (int64_t row = tile.begin; row < tile.end; ++row) {
+      int64_t pair = rows.integer(0, row);
+      if (pair < 0)
+        return run.fail("expected pairs >= 0 in rows, got {} at {}", pair, row);
+      source[row] = pair / pairs;
+      lhsRows = std::max(lhsRows, source[row] + 1);
+    }
+  return {};
+}
+
+Result<void> Operands::checkFragments(const KernelRun &run) const {
+  if (!scales.fragments)
+    return {};
+  if (storageBits(rhs.storage) != 4 &&
       (storageBits(rhs.storage) > 8 || fragments != FragmentKind::Codes))
     return run.fail("expected codes of 4 bits in fragments, or of 6 or 8 for "
                     "lhs of 16 bits, got {} bits",
                     storageBits(rhs.storage));
-  if (scales.fragments && k % fragmentColumns(fragments))
+  if (k % fragmentColumns(fragments))
     return run.fail("expected whole blocks of {} columns in fragments, got {}",
                     fragmentColumns(fragments), k);
-  View bias = TRY(run.neededIfNamed("bias", experts, n));
-  if (TRY(run.ofRank("add_bias", 1)) == 0)
-    bias = View();
-  View result = TRY(run.neededResult("result", endRow, n));
-  if (work.empty())
-    return {};
+  return {};
+}
 
+void Operands::loadWeight(int64_t expert, int64_t c,
+                          std::vector<std::byte> &codes,
+                          std::vector<float> &weight) const {
+  const std::byte *from = rhs.at(expert * n + c);
+  if (scales.fragments) {
+    loadFragmentRow(fragments, rhs.storage, rhs.at(expert * n), c, k,
+                    codes.data());
+    from = codes.data();
+  }
+  loadFloats(rhs.storage, from, k, weight.data());
+  if (scales.given)
+    for (float &value : weight)
+      value -= middleOf(rhs.storage);
+  if (scales.ofWeights)
+    scales.dequantize(rhs.storage, lhs.storage, expert, order.at(c), weight);
+}
+
+float Operands::multiplyRow(const float *left, int64_t row,
+                            const std::vector<float> &weight, int64_t expert,
+                            const RowOrder::Row &stored) const {
+  const int64_t step = scales.given ? scales.step : k;
+  float sum = 0;
+  for (int64_t at = 0; at < k; at += step) {
+    float part = dot(left + at, &weight[at], std::min(step, k - at));
+    if (scales.given)
+      part *= scales.ofLhs(source[row], at) * scales.ofRhs(expert, stored, at);
+    sum += part;
+  }
+  return sum;
+}
+
+void Operands::multiply(const Tile &tile, int64_t begin, int64_t end) const {
+  const int64_t rowCount = tile.end - tile.begin, columns = end - begin;
+  std::vector<float> left(rowCount * k), weight(k), biases(n);
+  std::vector<float> products(rowCount * columns);
+  std::vector<std::byte> codes(scales.fragments ? k : 0);
+  for (int64_t r = 0; r < rowCount; ++r)
+    loadFloats(lhs.storage, lhs.at(source[tile.begin + r]), k, &left[r * k]);
+  if (bias)
+    loadFloats(bias.storage, bias.at(tile.expert), n, biases.data());
+  for (int64_t c = begin; c < end; ++c) {
+    loadWeight(tile.expert, c, codes, weight);
+    const RowOrder::Row stored = order.at(c);
+    const float second = scales.secondOf(tile.expert, stored);
+    for (int64_t r = 0; r < rowCount; ++r) {
+      const float sum = multiplyRow(&left[r * k], tile.begin + r, weight,
+                                    tile.expert, stored);
+      products[r * columns + c - begin] = sum * second + biases[stored.stored];
+    }
+  }
+  for (int64_t r = 0; r < rowCount; ++r)
+    storeFloats(result.storage, &products[r * columns], columns,
+                result.at(tile.begin + r, begin));
+}
+
+} // namespace
+
+Result<void> stages::grouped_matmul(KernelRun &run) {
+  const Operands operands = TRY(Operands::read(run));
+  if (operands.work.empty())
+    return {};
   constexpr int64_t chunkColumns = 64;
-  int64_t chunks = (n + chunkColumns - 1) / chunkColumns;
-  const int64_t items = static_cast<int64_t>(work.size()) * chunks;
+  const int64_t chunks = (operands.n + chunkColumns - 1) / chunkColumns;
+  const int64_t items = static_cast<int64_t>(operands.work.size()) * chunks;
   Progress progress("host device: tiles of a matmul", items);
   parallelFor(run.threads, items, 1, [&](int64_t item, int64_t) {
-    const Tile &tile = work[item / chunks];
-    int64_t begin = item % chunks * chunkColumns;
-    int64_t end = std::min(begin + chunkColumns, n);
-    int64_t rowCount = tile.end - tile.begin;
-    std::vector<float> left(rowCount * k), weight(k), biases(n);
-    std::vector<float> products(rowCount * (end - begin));
-    std::vector<std::byte> gathered(scales.fragments ? k : 0);
-    for (int64_t r = 0; r < rowCount; ++r)
-      loadFloats(lhs.storage, lhs.at(source[tile.begin + r]), k, &left[r * k]);
-    if (bias)
-      loadFloats(bias.storage, bias.at(tile.expert), n, biases.data());
-    for (int64_t c = begin; c < end; ++c) {
-      const std::byte *codes = rhs.at(tile.expert * n + c);
-      if (scales.fragments) {
-        loadFragmentRow(fragments, rhs.storage, rhs.at(tile.expert * n), c, k,
-                        gathered.data());
-        codes = gathered.data();
-      }
-      loadFloats(rhs.storage, codes, k, weight.data());
-      RowOrder::Row stored = order.at(c);
-      if (scales.given)
-        for (float &value : weight)
-          value -= middleOf(rhs.storage);
-      if (scales.ofWeights)
-        scales.dequantize(rhs.storage, lhs.storage, tile.expert, stored,
-                          weight);
-      const int64_t step = scales.given ? scales.step : k;
-      for (int64_t r = 0; r < rowCount; ++r) {
-        float sum = 0;
-        for (int64_t at = 0; at < k; at += step) {
-          float part =
-              dot(&left[r * k + at], &weight[at], std::min(step, k - at));
-          if (scales.given)
-            part *= scales.ofLhs(source[tile.begin + r], at) *
-                    scales.ofRhs(tile.expert, stored, at);
-          sum += part;
-        }
-        products[r * (end - begin) + c - begin] =
-            sum * scales.secondOf(tile.expert, stored) + biases[stored.stored];
-      }
-    }
-    for (int64_t r = 0; r < rowCount; ++r)
-      storeFloats(result.storage, &products[r * (end - begin)], end - begin,
-                  result.at(tile.begin + r, begin));
+    const int64_t begin = item % chunks * chunkColumns;
+    operands.multiply(operands.work[item / chunks], begin,
+                      std::min(begin + chunkColumns, operands.n));
     progress.advance();
   });
   return {};

@@ -218,37 +218,102 @@ static void runAndWait(int count, const std::function<void()> &work,
     thread.join();
 }
 
-Result<CompileOutcome>
-moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
-                              const CompileSettings &settings) {
-  auto start = Clock::now();
-  CompileOutcome outcome;
-  outcome.kernels.resize(target.kernels.size());
+/// Returns the folder of the cache, or "" if kernels are not cached.
+static std::string chooseCacheFolder(const CompileSettings &settings) {
+  if (settings.cacheFolder)
+    return *settings.cacheFolder;
+  auto folder = envCacheFolder();
+  if (folder)
+    return *folder;
+  log(LogLevel::Warning, "kernels are not cached: {}", folder.error().message);
+  return "";
+}
 
-  std::string cacheFolder;
-  if (settings.cacheFolder) {
-    cacheFolder = *settings.cacheFolder;
-  } else if (auto folder = envCacheFolder()) {
-    cacheFolder = *folder;
-  } else {
-    log(LogLevel::Warning, "kernels are not cached: {}",
-        folder.error().message);
+namespace {
+/// The kernels of a target that the package has no cubin of.
+struct Misses {
+  std::vector<size_t> kernels; ///< indices in Target::kernels
+  std::vector<Recipe> recipes; ///< by index in Target::kernels
+};
+
+/// Threads that take misses from one list, and from the cache or a compiler.
+class Pool {
+public:
+  Pool(const KernelCache &cache, bool strict, Compilers &compilers,
+       const Misses &misses, std::vector<CompiledKernel> &kernels)
+      : cache(cache), strict(strict), compilers(compilers), misses(misses),
+        kernels(kernels), errors(misses.recipes.size()) {}
+
+  /// The calling thread only waits: it is the one that a host can interrupt.
+  /// Returns false if it was interrupted.
+  bool run(int jobs, Progress &progress) {
+    runAndWait(
+        jobs, [&] { takeKernels(progress); },
+        [&] {
+          stopped = true;
+          compilers.interrupt();
+        });
+    return !stopped;
   }
-  bool strict = TRY(envFlag("MOEC_STRICT"));
-  strict |= settings.strict;
 
-  // Kernels that the package does not hold, with their recipes.
-  std::vector<size_t> misses;
-  std::vector<Recipe> recipes(target.kernels.size());
+  const Error *firstError() const {
+    for (const std::optional<Error> &error : errors)
+      if (error)
+        return &*error;
+    return nullptr;
+  }
+
+private:
+  void takeKernels(Progress &progress) {
+    Compilers::OfThread compiler(compilers);
+    auto compile = [&](const Recipe &recipe) {
+      auto cubin = compiler.compile(recipe);
+      if (cubin)
+        dump(recipe, cubin->bytes);
+      return cubin;
+    };
+    for (size_t at = next++; at < misses.kernels.size() && !stopped;
+         at = next++, progress.advance()) {
+      size_t i = misses.kernels[at];
+      auto cubin = cache.get(misses.recipes[i], strict, compile);
+      if (!cubin) {
+        errors[i] = cubin.takeError();
+        continue;
+      }
+      kernels[i].cubin = std::move(cubin->bytes);
+      kernels[i].source = cubin->source;
+      kernels[i].compileMilliseconds = cubin->compileMilliseconds;
+    }
+  }
+
+  const KernelCache &cache;
+  const bool strict;
+  Compilers &compilers;
+  const Misses &misses;
+  std::vector<CompiledKernel> &kernels;
+  std::vector<std::optional<Error>> errors; ///< by index in Target::kernels
+  std::atomic<size_t> next = 0;
+  std::atomic<bool> stopped = false;
+};
+} // namespace
+
+/// Takes the package's own cubins into `kernels`, and makes recipes of the
+/// others.
+static Result<Misses> findMisses(const PackageFiles &files,
+                                 const Target &target,
+                                 const CompileSettings &settings,
+                                 std::vector<CompiledKernel> &kernels) {
+  Misses misses;
+  misses.recipes.resize(target.kernels.size());
   TextTable texts(files);
+  const bool asPackaged =
+      settings.usePackageCubins && settings.spinDeadline == 0 && !settings.ptx;
   for (size_t i = 0; i < target.kernels.size(); ++i) {
     const Kernel &kernel = target.kernels[i];
-    outcome.kernels[i].name = kernel.name;
-    const bool asPackaged = settings.usePackageCubins &&
-                            settings.spinDeadline == 0 && !settings.ptx;
+    kernels[i].name = kernel.name;
     if (const std::string *cubin =
             asPackaged ? packageCubin(files, kernel) : nullptr) {
-      outcome.kernels[i].cubin = *cubin;
+      kernels[i].cubin = *cubin;
       continue;
     }
     auto recipe = TRY(::makeRecipe(texts, target, kernel));
@@ -258,10 +323,23 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
     if (settings.spinDeadline > 0)
       recipe.options.push_back(
           fmt::format("-DMOEC_SPIN_DEADLINE={}", settings.spinDeadline));
-    recipes[i] = std::move(recipe);
-    misses.push_back(i);
+    misses.recipes[i] = std::move(recipe);
+    misses.kernels.push_back(i);
   }
-  if (misses.empty()) {
+  return misses;
+}
+
+Result<CompileOutcome>
+moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
+                              const CompileSettings &settings) {
+  auto start = Clock::now();
+  CompileOutcome outcome;
+  outcome.kernels.resize(target.kernels.size());
+  const std::string cacheFolder = chooseCacheFolder(settings);
+  bool strict = TRY(envFlag("MOEC_STRICT"));
+  strict |= settings.strict;
+  Misses misses = TRY(findMisses(files, target, settings, outcome.kernels));
+  if (misses.kernels.empty()) {
     outcome.summary.compileMilliseconds = millisecondsSince(start);
     return outcome;
   }
@@ -270,53 +348,24 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
   // Without NVRTC a warm cache still serves; a miss then says what is missing.
   auto location = findNvrtc(settings.nvrtcPath);
   if (location)
-    for (size_t i : misses)
-      recipes[i].compiler = location->identity;
-  auto jobs = TRY(chooseJobs(settings.jobs, misses.size()));
+    for (size_t i : misses.kernels)
+      misses.recipes[i].compiler = location->identity;
+  auto jobs = TRY(chooseJobs(settings.jobs, misses.kernels.size()));
   Compilers compilers(location, jobs);
-  orderByTime(misses, target);
+  orderByTime(misses.kernels, target);
 
   KernelCache cache(cacheFolder);
-  std::vector<std::optional<Error>> errors(target.kernels.size());
-  std::atomic<size_t> next = 0;
-  std::atomic<bool> stopped = false;
+  Pool pool(cache, strict, compilers, misses, outcome.kernels);
   Progress progress(
       fmt::format("{}: kernels for {}", files.manifest.name, target.arch),
-      static_cast<int64_t>(misses.size()));
-  auto work = [&] {
-    Compilers::OfThread compiler(compilers);
-    auto compile = [&](const Recipe &recipe) {
-      auto cubin = compiler.compile(recipe);
-      if (cubin)
-        dump(recipe, cubin->bytes);
-      return cubin;
-    };
-    for (size_t at = next++; at < misses.size() && !stopped;
-         at = next++, progress.advance()) {
-      size_t i = misses[at];
-      auto cubin = cache.get(recipes[i], strict, compile);
-      if (!cubin) {
-        errors[i] = cubin.takeError();
-        continue;
-      }
-      outcome.kernels[i].cubin = std::move(cubin->bytes);
-      outcome.kernels[i].source = cubin->source;
-      outcome.kernels[i].compileMilliseconds = cubin->compileMilliseconds;
-    }
-  };
-  // The calling thread only waits: it is the one that a host can interrupt.
-  runAndWait(jobs, work, [&] {
-    stopped = true;
-    compilers.interrupt();
-  });
-  if (stopped)
+      static_cast<int64_t>(misses.kernels.size()));
+  if (!pool.run(jobs, progress))
     return Error(ErrorCode::Interrupted,
                  "compiling the kernels of {} was interrupted; the cache has "
                  "those that were compiled",
                  files.manifest.name);
-  for (auto &error : errors)
-    if (error)
-      return *error;
+  if (const Error *error = pool.firstError())
+    return *error;
 
   const bool hasStored = std::ranges::any_of(outcome.kernels, [](auto &kernel) {
     return kernel.source == CubinSource::Compiled;

@@ -410,66 +410,103 @@ private:
 };
 } // namespace
 
-Result<void> WeightLoader::checkTaken(const Manifest &manifest,
-                                      const LoadOptions &options) {
-  const auto taken = TRY(takenBy(manifest, options.quantize));
-  // Else the caller does, with what the router has.
-  const bool routes =
-      std::ranges::any_of(manifest.values, [](const Value &value) {
-        return value.name == "logits";
-      });
-  Ignored ignored(options.ignored);
-  std::set<std::string_view> prefixes;
-  const Found *first = nullptr;
-  bool leavesShared = false;
-  for (auto it = tensors.begin(); it != tensors.end();) {
+/// Checks that each tensor of the layer is taken by a value, or left out for a
+/// known reason.
+class WeightLoader::TakenCheck {
+public:
+  TakenCheck(WeightLoader &loader, const Manifest &manifest,
+             const LoadOptions &options,
+             std::set<std::pair<Part, Kind>> takenKinds)
+      : loader(loader), shape(loader.shape), options(options),
+        takenKinds(std::move(takenKinds)), ignored(options.ignored) {
+    routes = std::ranges::any_of(manifest.values, [](const Value &value) {
+      return value.name == "logits";
+    });
+  }
+
+  Result<void> checkRoles();
+  /// Checks names that have no role in any layer.
+  Result<void> checkOtherNames();
+  /// Refuses options that changed nothing.
+  Result<void> checkOptions() const;
+
+private:
+  bool isTaken(const TensorRole &role) const {
+    return takenKinds.contains({takerOf(role.part), role.kind}) &&
+           (!role.shared || shape.shared > 0);
+  }
+  Result<bool> isLeftOut(const TensorRole &role, const Found &found);
+  Result<void> checkKept(const TensorRole &role, const Found &found);
+
+  WeightLoader &loader;
+  const LayerShape &shape;
+  const LoadOptions &options;
+  std::set<std::pair<Part, Kind>> takenKinds;
+  Ignored ignored;
+  bool routes = false; ///< else the caller does, with the router's weights
+  const Found *first = nullptr; ///< the first tensor that is kept
+  bool leavesShared = false;    ///< noSharedExperts left a tensor out
+};
+
+Result<void> WeightLoader::TakenCheck::checkRoles() {
+  for (auto it = loader.tensors.begin(); it != loader.tensors.end();) {
     const auto &[role, found] = *it;
-    const bool isRouting = role.part == Part::Routing;
-    const bool isTaken = taken.contains({takerOf(role.part), role.kind}) &&
-                         (!role.shared || shape.shared > 0);
-    // transformers saves weights of zero experts and never reads them.
-    const bool isZeroExpert = !role.shared && role.expert >= shape.experts &&
-                              role.expert - shape.experts < shape.zeroExperts;
-    if (isZeroExpert) {
-      it = tensors.erase(it);
+    if (TRY(isLeftOut(role, found))) {
+      it = loader.tensors.erase(it);
       continue;
     }
-    const bool leavesScale = isOfActivations(role) &&
-                             leavesScaleOf(takerOf(role.part)) &&
-                             (!role.shared || shape.shared > 0);
-    if (leavesScale) {
-      TRY(checkExpert(found));
-      if (!ignored.has(found.name))
-        TRY(checkLeftOutScale(found));
-    }
-    const bool isLeftOut = (role.shared && options.noSharedExperts) ||
-                           (isRouting && !routes) || leavesScale;
-    if (!isTaken && (isLeftOut || ignored.has(found.name))) {
-      leavesShared |= role.shared && options.noSharedExperts;
-      it = tensors.erase(it);
-      continue;
-    }
-    if (!first)
-      first = &found;
-    const auto prefixOf = [](const Found &of) {
-      return std::string_view(of.name).substr(0, of.parsed.prefix);
-    };
-    if (prefixOf(*first) != prefixOf(found))
-      return refused("{}: tensors '{}' and '{}' are of two models' layers {}; "
-                     "expected one of them",
-                     checkpoint.path(), first->name, found.name, number);
-    if (!isRouting)
-      TRY(checkExpert(found));
-    if (!isTaken)
-      TRY(checkUntaken(found, options.quantize));
+    TRY(checkKept(role, found));
     ++it;
   }
-  TRY(checkOneEach());
+  return {};
+}
 
-  // Names that no value has.
-  for (const auto &[name, file] : checkpoint.names()) {
+Result<bool> WeightLoader::TakenCheck::isLeftOut(const TensorRole &role,
+                                                 const Found &found) {
+  // transformers saves weights of zero experts and never reads them.
+  const bool isZeroExpert = !role.shared && role.expert >= shape.experts &&
+                            role.expert - shape.experts < shape.zeroExperts;
+  if (isZeroExpert)
+    return true;
+  const bool leavesScale = isOfActivations(role) &&
+                           loader.leavesScaleOf(takerOf(role.part)) &&
+                           (!role.shared || shape.shared > 0);
+  if (leavesScale) {
+    TRY(loader.checkExpert(found));
+    if (!ignored.has(found.name))
+      TRY(loader.checkLeftOutScale(found));
+  }
+  const bool leaves = (role.shared && options.noSharedExperts) ||
+                      (role.part == Part::Routing && !routes) || leavesScale;
+  if (isTaken(role) || !(leaves || ignored.has(found.name)))
+    return false;
+  leavesShared |= role.shared && options.noSharedExperts;
+  return true;
+}
+
+Result<void> WeightLoader::TakenCheck::checkKept(const TensorRole &role,
+                                                 const Found &found) {
+  if (!first)
+    first = &found;
+  const auto prefixOf = [](const Found &of) {
+    return std::string_view(of.name).substr(0, of.parsed.prefix);
+  };
+  if (prefixOf(*first) != prefixOf(found))
+    return refused("{}: tensors '{}' and '{}' are of two models' layers {}; "
+                   "expected one of them",
+                   loader.checkpoint.path(), first->name, found.name,
+                   loader.number);
+  if (role.part != Part::Routing)
+    TRY(loader.checkExpert(found));
+  if (!isTaken(role))
+    TRY(loader.checkUntaken(found, options.quantize));
+  return {};
+}
+
+Result<void> WeightLoader::TakenCheck::checkOtherNames() {
+  for (const auto &[name, file] : loader.checkpoint.names()) {
     const std::optional<TensorPlace> read = readTensorPlace(name);
-    if (!read || read->layer != number || !read->irrelevant.empty())
+    if (!read || read->layer != loader.number || !read->irrelevant.empty())
       continue;
     const bool isShared =
         read->place == Place::SharedExperts || read->place == Place::SharedGate;
@@ -478,21 +515,28 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
         (read->place == Place::SharedGate && shape.sharedGate))
       continue;
     if (read->place == Place::SharedGate)
-      return untaken(name, "weighs the layer's shared experts",
-                     "a layer with shared_expert_gate", "shared_expert_gate");
+      return loader.untaken(name, "weighs the layer's shared experts",
+                            "a layer with shared_expert_gate",
+                            "shared_expert_gate");
     if (isShared && shape.shared == 0)
       return refused(
           "{}: tensor '{}' is a shared expert's, and layer '{}' has none; "
           "accepted: {} where the caller computes them",
-          checkpoint.path(), name, shape.name, names.noSharedExperts);
-    return untaken(name,
-                   fmt::format("belongs to the layer's {}",
-                               read->place == Place::Router ? "router"
-                               : isShared                   ? "shared experts"
-                                                            : "experts"),
-                   "tensors that docs/reference/checkpoints.md lists",
-                   valueWord(name));
+          loader.checkpoint.path(), name, shape.name,
+          loader.names.noSharedExperts);
+    return loader.untaken(name,
+                          fmt::format("belongs to the layer's {}",
+                                      read->place == Place::Router ? "router"
+                                      : isShared ? "shared experts"
+                                                 : "experts"),
+                          "tensors that docs/reference/checkpoints.md lists",
+                          valueWord(name));
   }
+  return {};
+}
+
+Result<void> WeightLoader::TakenCheck::checkOptions() const {
+  const OptionNames &names = loader.names;
   if (options.noSharedExperts && options.needsSharedExperts) {
     if (shape.shared > 0)
       return refused("layer '{}' of the package has shared experts, so that "
@@ -500,12 +544,25 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
                      shape.name, names.noSharedExperts);
     if (!leavesShared)
       return refused("{}: layer {} has no shared experts; leave {} out",
-                     checkpoint.path(), number, names.noSharedExperts);
+                     loader.checkpoint.path(), loader.number,
+                     names.noSharedExperts);
   }
   if (const std::string *word = ignored.unused())
     return refused("{}: {}{}: layer {} has no tensor of that word that no "
                    "value takes",
-                   checkpoint.path(), names.ignored, *word, number);
+                   loader.checkpoint.path(), names.ignored, *word,
+                   loader.number);
+  return {};
+}
+
+Result<void> WeightLoader::checkTaken(const Manifest &manifest,
+                                      const LoadOptions &options) {
+  TakenCheck check(*this, manifest, options,
+                   TRY(takenBy(manifest, options.quantize)));
+  TRY(check.checkRoles());
+  TRY(checkOneEach());
+  TRY(check.checkOtherNames());
+  TRY(check.checkOptions());
 
   // Shards and the index must agree on what this rank takes.
   for (const auto &[role, found] : tensors)

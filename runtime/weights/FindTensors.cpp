@@ -165,123 +165,183 @@ Result<bool> WeightLoader::bareAreTransposed() const {
   return false;
 }
 
-/// This rank's rows and columns of a part of an expert in a tensor.
+/// Finds this rank's rows and columns of a part of an expert in a tensor.
+class WeightLoader::PartInTensor {
+public:
+  PartInTensor(const WeightLoader &loader, const Wanted &wanted,
+               const Found &found, const StoredTensor &tensor, int64_t expert);
+
+  Result<Source> view(Part part) const;
+
+private:
+  /// How the shape of the tensor has the rows and columns that are expected.
+  struct Fit {
+    bool fits = false;
+    bool turned = false; ///< columns come before rows
+    int64_t rows = 0;    ///< of gates and ups, if the tensor has both
+    Extents expected;    ///< for a message
+  };
+  Result<Fit> fitShape() const;
+  Extents givenShape() const;
+  Error badShape(const Extents &expected) const;
+  /// All rows and columns of the expert.
+  SourceMatrix matrixOf(const Fit &fit) const;
+  Result<Lines> rowsOf(const Fit &fit, Part part) const;
+
+  const WeightLoader &loader;
+  const Wanted &wanted;
+  const Found &found;
+  const TensorRole &role;
+  const StoredTensor &tensor;
+  const int64_t expert;
+  PartExtents extents;
+  int64_t begin = 0;     ///< of the intermediate, in the tensor
+  int64_t experts = 0;   ///< in the tensor's first dimension; 0: it has none
+  bool together = false; ///< the tensor holds gates and ups
+  int64_t bits = 0;      ///< of an element of the tensor
+  Conversion conversion = Conversion::None;
+};
+
+WeightLoader::PartInTensor::PartInTensor(const WeightLoader &loader,
+                                         const Wanted &wanted,
+                                         const Found &found,
+                                         const StoredTensor &tensor,
+                                         int64_t expert)
+    : loader(loader), wanted(wanted), found(found), role(found.parsed.role),
+      tensor(tensor), expert(expert) {
+  const bool ofAll = role.expert == kAllExperts;
+  // Shared experts of one tensor stand behind each other in the intermediate,
+  // or, of a parameter with a dimension of experts, as routed ones do.
+  const LayerShape &of = loader.shapeOf(wanted);
+  const bool hasExperts = role.shared && ofAll && !wanted.ofSharedMlp &&
+                          found.parsed.bare && tensor.shape.size() == 3;
+  const int64_t shared = role.shared && ofAll && !hasExperts ? of.shared : 1;
+  begin = of.columnBegin + (shared > 1 ? expert * of.intermediate : 0);
+  extents = loader.extentsOf(wanted, of.intermediate * shared);
+  if (ofAll && !role.shared)
+    experts = loader.shape.experts;
+  else if (hasExperts)
+    experts = of.shared;
+  together = isFused(role.part) && loader.shape.gated;
+  bits = bitsOf(tensor.type);
+  conversion = conversionFor(role.kind, tensor.type, wanted.element);
+  if (role.kind == Kind::ColumnsPacked && tensor.type != "I32")
+    conversion = Conversion::None;
+}
+
+/// Counts elements of the value where the tensor has bytes.
+Extents WeightLoader::PartInTensor::givenShape() const {
+  Extents given = tensor.shape;
+  if (conversion == Conversion::Copy && bits != wanted.bits && !given.empty())
+    given.back() = given.back() * bits / wanted.bits;
+  return given;
+}
+
+Result<WeightLoader::PartInTensor::Fit>
+WeightLoader::PartInTensor::fitShape() const {
+  const Extents given = givenShape();
+  const Spellings spellings(found.parsed, wanted, experts);
+  const bool bare = found.parsed.bare;
+  const bool onlyColumnsFirst =
+      found.parsed.transposed && role.kind == Kind::Weight;
+  const bool mayTurn = wanted.bits >= 8 && wanted.rowsPerElement == 1 &&
+                       wanted.columnsPerElement == 1;
+  Fit fit;
+  // One scale may be of gates and ups together.
+  for (int64_t times : {together ? 2 : 1, 1}) {
+    fit.rows = extents.rows * times;
+    int64_t a = fit.rows / wanted.rowsPerElement;
+    int64_t b = extents.columns / wanted.columnsPerElement;
+    if (wanted.rowAxis != 1)
+      std::swap(a, b);
+    const std::vector<Extents> accepted = spellings.of(a, b);
+    fit.expected = accepted.front();
+    if (!onlyColumnsFirst)
+      fit.fits = std::ranges::find(accepted, given) != accepted.end();
+    if (mayTurn && (!fit.fits || bare)) {
+      const bool fitsTurned = given == spellings.of(b, a).front();
+      if (fit.fits && fitsTurned && a != 1 && b != 1) {
+        bool areTransposed = TRY(loader.bareAreTransposed());
+        fit.turned = areTransposed != (wanted.rowAxis == 2);
+      } else if (!fit.fits && fitsTurned && (bare || onlyColumnsFirst)) {
+        fit.fits = fit.turned = true;
+      }
+    }
+    if (fit.fits || wanted.group.rows != -1)
+      break;
+  }
+  return fit;
+}
+
+Error WeightLoader::PartInTensor::badShape(const Extents &expected) const {
+  const bool isFloat =
+      tensor.type == "BF16" || tensor.type == "F16" || tensor.type == "F32";
+  return refused(
+      "{}: tensor '{}': expected {} {} for value '{}' of layer '{}', got "
+      "{}{}",
+      loader.checkpoint.path(), found.name, wanted.element, shapeText(expected),
+      wanted.value, loader.shape.name, tensor.describe(),
+      isFloat && role.kind == Kind::Weight && wanted.bits <= 8
+          ? fmt::format("; {} quantizes the weights of a float checkpoint",
+                        loader.names.quantize)
+          : "");
+}
+
+SourceMatrix WeightLoader::PartInTensor::matrixOf(const Fit &fit) const {
+  SourceMatrix matrix;
+  matrix.data = tensor.bytes.data();
+  matrix.storage = storageOfType(tensor.type);
+  matrix.bits = conversion == Conversion::Copy ? wanted.bits : bits;
+  const bool byRows = (wanted.rowAxis == 1) != fit.turned;
+  const int64_t rows = fit.rows / wanted.rowsPerElement;
+  const int64_t columns = extents.columns / wanted.columnsPerElement;
+  matrix.rowStride = byRows ? columns : 1;
+  matrix.columnStride = byRows ? 1 : rows;
+  if (experts > 1)
+    matrix.data += expert * rows * columns * matrix.bits / 8;
+  return matrix;
+}
+
+Result<Lines> WeightLoader::PartInTensor::rowsOf(const Fit &fit,
+                                                 Part part) const {
+  Lines lines = loader.rowsOf(wanted, extents, begin);
+  if (!together || fit.rows != 2 * extents.rows)
+    return lines;
+  const std::optional<Lines> own =
+      loader.linesTogether(wanted, role.part, part, extents.rows);
+  if (!own)
+    return refused(
+        "{}: tensor '{}': rows of gate and up alternate, but {} of them "
+        "share an element or a scale; expected gates and ups apart",
+        loader.checkpoint.path(), found.name,
+        std::max(wanted.group.rows, wanted.rowsPerElement));
+  lines.begin = own->begin + lines.begin * own->step;
+  lines.step = own->step;
+  return lines;
+}
+
+Result<WeightLoader::Source> WeightLoader::PartInTensor::view(Part part) const {
+  Source made;
+  made.tensor = found.name;
+  made.owner = ownerOf(role.shared, expert);
+  made.rule = loader.ruleFor(wanted, found);
+  made.inverse =
+      role.kind == Kind::SecondDivisor || role.kind == Kind::InputDivisor;
+  made.conversion = conversion;
+  const Fit fit = TRY(fitShape());
+  if (!fit.fits || conversion == Conversion::None)
+    return badShape(fit.expected);
+  const Lines rows = TRY(rowsOf(fit, part));
+  const Lines columns = loader.columnsOf(wanted, extents, begin);
+  made.matrix = matrixOf(fit).part(rows.begin, rows.count, rows.step,
+                                   columns.begin, columns.count);
+  return made;
+}
+
 Result<WeightLoader::Source> WeightLoader::view(const Wanted &wanted,
                                                 const Found &found,
                                                 int64_t expert,
                                                 Part part) const {
-  const StoredTensor *known = TRY(tensorOf(found));
-  const StoredTensor &tensor = *known;
-  const TensorRole &role = found.parsed.role;
-  const bool ofAll = role.expert == kAllExperts;
-  // Shared experts of one tensor stand behind each other in the intermediate,
-  // or, of a parameter with a dimension of experts, as routed ones do.
-  const LayerShape &of = shapeOf(wanted);
-  const bool hasExperts = role.shared && ofAll && !wanted.ofSharedMlp &&
-                          found.parsed.bare && tensor.shape.size() == 3;
-  const int64_t shared = role.shared && ofAll && !hasExperts ? of.shared : 1;
-  const int64_t wide = of.intermediate * shared;
-  const int64_t begin =
-      of.columnBegin + (shared > 1 ? expert * of.intermediate : 0);
-  const LayerShape::Group &group = wanted.group;
-  const int64_t rowUnit = wanted.rowsPerElement;
-  const int64_t columnUnit = wanted.columnsPerElement;
-  const PartExtents extents = extentsOf(wanted, wide);
-  const int64_t rows = extents.rows, columns = extents.columns;
-  const bool together = isFused(role.part) && shape.gated;
-
-  Source made;
-  made.tensor = found.name;
-  made.owner = ownerOf(role.shared, expert);
-  made.rule = ruleFor(wanted, found);
-  made.inverse =
-      role.kind == Kind::SecondDivisor || role.kind == Kind::InputDivisor;
-  made.conversion = conversionFor(role.kind, tensor.type, wanted.element);
-  if (role.kind == Kind::ColumnsPacked && tensor.type != "I32")
-    made.conversion = Conversion::None;
-  std::vector<int64_t> given = tensor.shape;
-  const int64_t bits = bitsOf(tensor.type);
-  const bool areBytes =
-      made.conversion == Conversion::Copy && bits != wanted.bits;
-  if (areBytes && !given.empty())
-    given.back() = given.back() * bits / wanted.bits;
-  int64_t experts = 0; // of the tensor's first dimension
-  if (ofAll && !role.shared)
-    experts = shape.experts;
-  else if (hasExperts)
-    experts = of.shared;
-  const Spellings spellings(found.parsed, wanted, experts);
-  const auto isSpelled = [&](int64_t first, int64_t second) {
-    const std::vector<Extents> accepted = spellings.of(first, second);
-    return std::ranges::find(accepted, given) != accepted.end();
-  };
-  const bool onlyColumnsFirst =
-      found.parsed.transposed && role.kind == Kind::Weight;
-  const bool mayTurn = wanted.bits >= 8 && rowUnit == 1 && columnUnit == 1;
-  bool turned = false, fits = false;
-  int64_t all = 0;
-  std::vector<int64_t> expected;
-  // One scale may be of gates and ups together.
-  for (int64_t times : {together ? 2 : 1, 1}) {
-    all = rows * times;
-    const int64_t a =
-        wanted.rowAxis == 1 ? all / rowUnit : columns / columnUnit;
-    const int64_t b =
-        wanted.rowAxis == 1 ? columns / columnUnit : all / rowUnit;
-    expected = spellings.of(a, b).front();
-    if (!onlyColumnsFirst)
-      fits = isSpelled(a, b);
-    if (mayTurn && (!fits || found.parsed.bare)) {
-      const bool fitsTurned = given == spellings.of(b, a).front();
-      if (fits && fitsTurned && a != 1 && b != 1) {
-        bool areTransposed = TRY(bareAreTransposed());
-        turned = areTransposed != (wanted.rowAxis == 2);
-      } else if (!fits && fitsTurned &&
-                 (found.parsed.bare || onlyColumnsFirst)) {
-        fits = turned = true;
-      }
-    }
-    if (fits || group.rows != -1)
-      break;
-  }
-  const bool isFloat =
-      tensor.type == "BF16" || tensor.type == "F16" || tensor.type == "F32";
-  if (!fits || made.conversion == Conversion::None)
-    return refused(
-        "{}: tensor '{}': expected {} {} for value '{}' of layer '{}', got "
-        "{}{}",
-        checkpoint.path(), found.name, wanted.element, shapeText(expected),
-        wanted.value, shape.name, tensor.describe(),
-        isFloat && role.kind == Kind::Weight && wanted.bits <= 8
-            ? fmt::format("; {} quantizes the weights of a float checkpoint",
-                          names.quantize)
-            : "");
-
-  SourceMatrix &matrix = made.matrix;
-  matrix.data = tensor.bytes.data();
-  matrix.storage = storageOfType(tensor.type);
-  matrix.bits = made.conversion == Conversion::Copy ? wanted.bits : bits;
-  const bool byRows = (wanted.rowAxis == 1) != turned;
-  const int64_t allRows = all / rowUnit, allColumns = columns / columnUnit;
-  matrix.rowStride = byRows ? allColumns : 1;
-  matrix.columnStride = byRows ? 1 : allRows;
-  if (experts > 1)
-    matrix.data += expert * allRows * allColumns * matrix.bits / 8;
-
-  Lines lines = rowsOf(wanted, extents, begin);
-  if (together && all == 2 * rows) {
-    const std::optional<Lines> own =
-        linesTogether(wanted, role.part, part, rows);
-    if (!own)
-      return refused(
-          "{}: tensor '{}': rows of gate and up alternate, but {} of them "
-          "share an element or a scale; expected gates and ups apart",
-          checkpoint.path(), found.name, std::max(group.rows, rowUnit));
-    lines.begin = own->begin + lines.begin * own->step;
-    lines.step = own->step;
-  }
-  const Lines across = columnsOf(wanted, extents, begin);
-  matrix = matrix.part(lines.begin, lines.count, lines.step, across.begin,
-                       across.count);
-  return made;
+  const StoredTensor *tensor = TRY(tensorOf(found));
+  return PartInTensor(*this, wanted, found, *tensor, expert).view(part);
 }

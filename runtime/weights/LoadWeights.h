@@ -101,6 +101,7 @@ private:
 
   Result<void> findLayer(int64_t layer, bool hasRoutingBias);
   /// CheckTensors.cpp.
+  class TakenCheck;
   Result<void> checkTaken(const Manifest &manifest, const LoadOptions &options);
   Result<std::set<std::pair<Part, Kind>>> takenBy(const Manifest &manifest,
                                                   bool quantize) const;
@@ -153,6 +154,8 @@ private:
   const Found *look(const Wanted &wanted, bool shared, int64_t expert,
                     Part part) const;
   Result<Source> find(const Wanted &wanted, int64_t expert, Part part) const;
+  /// FindTensors.cpp.
+  class PartInTensor;
   Result<Source> view(const Wanted &wanted, const Found &found, int64_t expert,
                       Part part) const;
   Result<bool> bareAreTransposed() const;

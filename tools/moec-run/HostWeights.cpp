@@ -87,24 +87,43 @@ static bool isOfPart(const Layer &layer, std::string_view name) {
                     name == "hash_table");
 }
 
-/// A layer's weights, as they are given.
-static std::vector<WeightShape> weightShapes(const Layer &layer) {
+namespace {
+/// Lists a layer's weights, as they are given.
+class WeightList {
+public:
+  explicit WeightList(const Layer &layer) : layer(layer) {}
+
+  std::vector<WeightShape> list() &&;
+
+private:
+  /// Adds a weight that each local expert has.
+  void add(std::string name, int64_t rows, int64_t columns,
+           const Element &element, Fill fill) {
+    shapes.push_back({std::move(name), layer.localExperts, rows, columns,
+                      &element, std::move(fill), true});
+  }
+  /// Adds a weight that all experts share.
+  void addOnce(const char *name, int64_t rows, int64_t columns,
+               const Element &element, Fill fill) {
+    shapes.push_back(
+        {name, 1, rows, columns, &element, std::move(fill), false});
+  }
+  void addMatrices();
+  void addScales();
+  void addGroupIndices();
+  void addActivationScales();
+  void addRouterWeights();
+  void addActivationNumbers();
+  void addSharedMlp();
+
+  const Layer &layer;
+  const Element &f32 = *reference::findElement("f32");
+  const Element &i32 = *reference::findElement("i32");
   std::vector<WeightShape> shapes;
-  auto addOf = [&](int64_t experts, std::string name, int64_t rows,
-                   int64_t columns, const Element &element, Fill fill,
-                   bool ofLocalExperts) {
-    shapes.push_back({std::move(name), experts, rows, columns, &element,
-                      std::move(fill), ofLocalExperts});
-  };
-  auto add = [&](std::string name, int64_t rows, int64_t columns,
-                 const Element &element, Fill fill) {
-    addOf(layer.localExperts, std::move(name), rows, columns, element,
-          std::move(fill), true);
-  };
-  auto addOnce = [&](const char *name, int64_t rows, int64_t columns,
-                     const Element &element, Fill fill) {
-    addOf(1, name, rows, columns, element, std::move(fill), false);
-  };
+};
+} // namespace
+
+void WeightList::addMatrices() {
   const Element &weight =
       layer.storedWeightType ? *layer.storedWeightType : *layer.weightType;
   add("w13", layer.gateUpRows(), layer.hidden, weight, fillOf(layer, true));
@@ -113,43 +132,51 @@ static std::vector<WeightShape> weightShapes(const Layer &layer) {
     add("b13", layer.gateUpRows(), 1, *layer.inputType, reference::fillB13);
     add("b2", layer.hidden, 1, *layer.inputType, reference::fillB2);
   }
-  const Element &f32 = *reference::findElement("f32");
-  const bool areGiven = !layer.storedWeightType;
-  if (areGiven && layer.w1Scaling.given)
+}
+
+void WeightList::addScales() {
+  if (layer.w1Scaling.given)
     add("w13_scale", layer.w13ScaleRows(), layer.w13ScaleColumns(),
         *layer.w1Scaling.scaleType, reference::fillW13Scale);
-  if (areGiven && layer.w2Scaling.given)
+  if (layer.w2Scaling.given)
     add("w2_scale", layer.w2ScaleRows(), layer.w2ScaleColumns(),
         *layer.w2Scaling.scaleType, reference::fillW2Scale);
-  if (areGiven && layer.w1Scaling.second)
+  if (layer.w1Scaling.second)
     add("w13_second_scale",
         layer.w1Scaling.seconds(layer.gated ? 2 : 1, layer.gateUpRows()), 1,
         f32, reference::fillW13SecondScale);
-  if (areGiven && layer.w2Scaling.second)
+  if (layer.w2Scaling.second)
     add("w2_second_scale", layer.w2Scaling.seconds(1, layer.hidden), 1, f32,
         reference::fillW2SecondScale);
   const Element &i8 = *reference::findElement("i8");
-  if (areGiven && layer.w1Scaling.zeroPoint)
+  if (layer.w1Scaling.zeroPoint)
     add("w13_zero_point", layer.w13ScaleRows(), layer.w13ScaleColumns(), i8,
         reference::fillW13ZeroPoint);
-  if (areGiven && layer.w2Scaling.zeroPoint)
+  if (layer.w2Scaling.zeroPoint)
     add("w2_zero_point", layer.w2ScaleRows(), layer.w2ScaleColumns(), i8,
         reference::fillW2ZeroPoint);
+}
+
+void WeightList::addGroupIndices() {
   for (const bool first : {true, false})
-    if (layer.groupIndex)
-      add(first ? "w13_group_index" : "w2_group_index", 1,
-          first ? layer.hidden : layer.intermediate,
-          *reference::findElement("i32"),
-          [first](const Layer &of, uint64_t seed, int64_t expert, int64_t,
-                  int64_t, void *destination) {
-            reference::fillGroupIndex(of, first, seed, expert, destination);
-          });
+    add(first ? "w13_group_index" : "w2_group_index", 1,
+        first ? layer.hidden : layer.intermediate, i32,
+        [first](const Layer &of, uint64_t seed, int64_t expert, int64_t,
+                int64_t, void *destination) {
+          reference::fillGroupIndex(of, first, seed, expert, destination);
+        });
+}
+
+void WeightList::addActivationScales() {
   if (layer.a1Scaling.storesNumber() && !layer.inputQuantized)
     addOnce(layer.a1Scaling.dynamic ? "a1_second_scale" : "a1_scale",
             layer.storedExperts(), 1, f32, reference::fillA1Scale);
   if (layer.a2Scaling.storesNumber())
     addOnce(layer.a2Scaling.dynamic ? "a2_second_scale" : "a2_scale",
             layer.storedExperts(), 1, f32, reference::fillA2Scale);
+}
+
+void WeightList::addRouterWeights() {
   if (layer.routingBias)
     addOnce("routing_bias", layer.routedExperts(), 1, f32,
             reference::fillRoutingBias);
@@ -162,6 +189,9 @@ static std::vector<WeightShape> weightShapes(const Layer &layer) {
   if (layer.postExpertNorm > 0)
     addOnce("post_expert_norm", layer.hidden, 1, f32,
             reference::fillPostExpertNorm);
+}
+
+void WeightList::addActivationNumbers() {
   for (size_t i = 0; i < layer.ofExperts.size(); ++i)
     if (layer.ofExperts[i])
       add(weightOfNumber(i), 1, 1, f32,
@@ -170,16 +200,10 @@ static std::vector<WeightShape> weightShapes(const Layer &layer) {
             *static_cast<float *>(destination) =
                 reference::numberOfExpert(seed, expert, i);
           });
-  if (layer.tableRows)
-    addOnce("hash_table", layer.tableRows, layer.topK,
-            *reference::findElement("i32"), reference::fillHashTable);
-  if (!layer.part.empty())
-    std::erase_if(shapes, [&](const WeightShape &shape) {
-      return !isOfPart(layer, shape.name);
-    });
-  if (layer.sharedIntermediate == 0)
-    return shapes;
-  for (WeightShape &shape : weightShapes(layer.sharedMlp())) {
+}
+
+void WeightList::addSharedMlp() {
+  for (WeightShape &shape : WeightList(layer.sharedMlp()).list()) {
     shape.name.insert(0, kOfShared);
     shape.ofLocalExperts = false;
     shape.ofShared = true;
@@ -190,7 +214,32 @@ static std::vector<WeightShape> weightShapes(const Layer &layer) {
     };
     shapes.push_back(std::move(shape));
   }
-  return shapes;
+}
+
+std::vector<WeightShape> WeightList::list() && {
+  addMatrices();
+  // A stored weight of floats is quantized later.
+  if (!layer.storedWeightType)
+    addScales();
+  if (layer.groupIndex)
+    addGroupIndices();
+  addActivationScales();
+  addRouterWeights();
+  addActivationNumbers();
+  if (layer.tableRows)
+    addOnce("hash_table", layer.tableRows, layer.topK, i32,
+            reference::fillHashTable);
+  if (!layer.part.empty())
+    std::erase_if(shapes, [&](const WeightShape &shape) {
+      return !isOfPart(layer, shape.name);
+    });
+  if (layer.sharedIntermediate > 0)
+    addSharedMlp();
+  return std::move(shapes);
+}
+
+static std::vector<WeightShape> weightShapes(const Layer &layer) {
+  return WeightList(layer).list();
 }
 
 /// Experts [first, last) of `array`, by all cores.
