@@ -182,106 +182,142 @@ class Pairs:
         return pair
 
 
-def cases(rows, product=True, every=False):
-    """Dictionaries of rows; `extras` marks one case of each way, `few_tokens` an engine that serves no others."""
-    in_turn, turns = Pairs(rows), itertools.count()
-    by_expert = itertools.cycle(pairs(rows))
-    mixed = itertools.count()
-    for scheme in rows["schemes"]:
-        for way, (backend, engine) in enumerate(testing.ways(rows, scheme)):
-            shapes = testing.shapes_of_way(rows, engine, scheme)
-            options = list(itertools.product(shapes, (False, True), (None, "f32")))
-            few = testing.is_of_few_tokens(rows, engine)
+class Cases:
+    """Makes the cases of schemes. Activations and routing methods take turns over all of them."""
 
-            def fits(pair, few=few, engine=engine):  # llama4 and the like have more launches than an engine of few tokens
-                return not (few and "weight_on_input" in pair[1]["needs"]) and testing.takes(rows, engine, pair[0])
+    def __init__(self, rows, product, every):
+        self.rows, self.product, self.every = rows, product, every
+        self.in_turn, self.turns = Pairs(rows), itertools.count()
+        self.by_expert = itertools.cycle(pairs(rows))
+        self.mixed = itertools.count()
 
-            # In a product each way has the same cases, whatever other rows there are.
-            several = enumerate(filter(fits, pairs(rows)))
-            if not (product or every):
-                several = ((next(turns), in_turn.take(fits)) for _ in range(layers_of_way(rows)))
-            for index, (turn, (activation, routing)) in enumerate(several):
-                chosen = options if every else [options[option_of_turn(turn, len(rows["activations"]), len(options))]]
-                for shape, bias, logits in chosen:
-                    case = {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation,
-                            "routing": routing, "shape": shape, "bias": bias, "logits": logits, "extras": not index,
-                            "few_tokens": few}
-                    yield case
-                if not index:
-                    share = SHARES[(way + rows["schemes"].index(scheme)) % len(SHARES)]
-                    shared = testing.sized_for(rows, engine, testing.shared_shape(scheme), scheme)
-                    yield {**case, "shape": shared, "bias": True, "extras": False, "share": share}
-                    sets = OPTIONS_OF_FEW if few else OPTIONS
-                    options_of_layer = sets[(way + 5 * rows["schemes"].index(scheme)) % len(sets)]
-                    if scheme["name"].endswith("_tensor_dynamic"):  # one scale of all tokens
-                        options_of_layer = {**options_of_layer, "batch_invariant": False}
-                    if testing.quantizes_x(scheme) and not few and way % 2:
-                        options_of_layer = {"input_quantized": True, **options_of_layer}
-                    # Some sets forbid weights on the input, which stand among them, sinks, and methods that draw.
-                    method = case["routing"]
-                    if {"weight_on_input", "sinks"}.intersection(method["needs"]) or method["score"].startswith("drawn"):
-                        method = rows["routing"][0]
-                    yield {**case, "routing": method, "bias": True, "extras": False,
-                           "options": testing.sized_for(rows, engine, options_of_layer, scheme)}
-                    apart = {"n_shared_experts": 1 + way % 3, "shared_intermediate_size": SHARED_SIZES[way % len(SHARED_SIZES)],
-                             "shared_expert_gate": way % 2 == 1}
-                    yield {**case, "routing": method, "bias": False, "extras": False,
-                           "options": testing.sized_for(rows, engine, apart, scheme)}
-                    if testing.may_be_ordered(scheme) and not few:
-                        groups = {"quant_config": {"scheme": scheme["name"], "group_size": 16}} if scheme["w1"] == "i4" else {}
-                        yield {**case, "bias": True, "extras": False, "options": {"group_index": True, **groups}}
+    def next_pair(self, engine, fits=lambda activation: True):
+        """The next activation that the engine takes, and its routing method."""
+        return next(pair for pair in self.by_expert if fits(pair[0]) and testing.takes(self.rows, engine, pair[0]))
+
+    def of_way(self, scheme, way, backend, engine):
+        shapes = testing.shapes_of_way(self.rows, engine, scheme)
+        options = list(itertools.product(shapes, (False, True), (None, "f32")))
+        few = testing.is_of_few_tokens(self.rows, engine)
+
+        def fits(pair):  # llama4 and the like have more launches than an engine of few tokens
+            return not (few and "weight_on_input" in pair[1]["needs"]) and testing.takes(self.rows, engine, pair[0])
+
+        # In a product each way has the same cases, whatever other rows there are.
+        several = enumerate(filter(fits, pairs(self.rows)))
+        if not (self.product or self.every):
+            several = ((next(self.turns), self.in_turn.take(fits)) for _ in range(layers_of_way(self.rows)))
+        for index, (turn, (activation, routing)) in enumerate(several):
+            chosen = options if self.every else [options[option_of_turn(turn, len(self.rows["activations"]), len(options))]]
+            for shape, bias, logits in chosen:
+                case = {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation,
+                        "routing": routing, "shape": shape, "bias": bias, "logits": logits, "extras": not index,
+                        "few_tokens": few}
+                yield case
+            if not index:
+                yield from self.with_options(case, way)
+
+    def with_options(self, case, way):
+        """A rank's share, a set of options, shared experts and a group index, of one case of a way."""
+        rows, scheme, engine, few = self.rows, case["scheme"], case["engine"], case["few_tokens"]
         number = rows["schemes"].index(scheme)
+        shared = testing.sized_for(rows, engine, testing.shared_shape(scheme), scheme)
+        yield {**case, "shape": shared, "bias": True, "extras": False, "share": SHARES[(way + number) % len(SHARES)]}
+        sets = OPTIONS_OF_FEW if few else OPTIONS
+        options = sets[(way + 5 * number) % len(sets)]
+        if scheme["name"].endswith("_tensor_dynamic"):  # one scale of all tokens
+            options = {**options, "batch_invariant": False}
+        if testing.quantizes_x(scheme) and not few and way % 2:
+            options = {"input_quantized": True, **options}
+        # Some sets forbid weights on the input, which stand among them, sinks, and methods that draw.
+        method = case["routing"]
+        if {"weight_on_input", "sinks"}.intersection(method["needs"]) or method["score"].startswith("drawn"):
+            method = rows["routing"][0]
+        yield {**case, "routing": method, "bias": True, "extras": False, "options": testing.sized_for(rows, engine, options, scheme)}
+        apart = {"n_shared_experts": 1 + way % 3, "shared_intermediate_size": SHARED_SIZES[way % len(SHARED_SIZES)],
+                 "shared_expert_gate": way % 2 == 1}
+        yield {**case, "routing": method, "bias": False, "extras": False, "options": testing.sized_for(rows, engine, apart, scheme)}
+        if testing.may_be_ordered(scheme) and not few:
+            groups = {"quant_config": {"scheme": scheme["name"], "group_size": 16}} if scheme["w1"] == "i4" else {}
+            yield {**case, "bias": True, "extras": False, "options": {"group_index": True, **groups}}
+
+    def as_engines_hold(self, scheme):
+        rows, number = self.rows, self.rows["schemes"].index(scheme)
         every_way = [way for way in testing.ways(rows, scheme) if not testing.is_of_few_tokens(rows, way[1])]
         backend, engine = every_way[number % len(every_way)]
-        activation, routing = next(pair for pair in by_expert if pair[0]["gated"] and testing.takes(rows, engine, pair[0]))
+        activation, routing = self.next_pair(engine, lambda activation: activation["gated"])
         shape = testing.sized_for(rows, engine, testing.shapes(scheme)[number % 4], scheme)
-        yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing, "shape": shape,
-               "bias": number % 3 > 0, "logits": None, "extras": False, "few_tokens": False,
-               "options": as_engines_hold(scheme, number, shape)}
-        for index, (backend, engine) in enumerate(testing.ways(rows, scheme, ("batched",))):
-            options_of_layer = {**BATCHED[(index + rows["schemes"].index(scheme)) % len(BATCHED)], "activation_format": "batched"}
+        return {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing, "shape": shape,
+                "bias": number % 3 > 0, "logits": None, "extras": False, "few_tokens": False,
+                "options": as_engines_hold(scheme, number, shape)}
+
+    def batched(self, scheme):
+        for index, (backend, engine) in enumerate(testing.ways(self.rows, scheme, ("batched",))):
+            options = {**BATCHED[(index + self.rows["schemes"].index(scheme)) % len(BATCHED)], "activation_format": "batched"}
             if scheme["name"].endswith("_tensor_dynamic"):
-                options_of_layer["batch_invariant"] = False
+                options["batch_invariant"] = False
             if testing.quantizes_x(scheme) and index % 2:
-                options_of_layer["input_quantized"] = True
-            activation, routing = next(pair for pair in by_expert if testing.takes(rows, engine, pair[0]))
+                options["input_quantized"] = True
+            activation, routing = self.next_pair(engine)
             yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
-                   "shape": testing.shapes_of_way(rows, engine, scheme)[0], "bias": False, "logits": None, "extras": False, "few_tokens": False,
-                   "options": options_of_layer}
+                   "shape": testing.shapes_of_way(self.rows, engine, scheme)[0], "bias": False, "logits": None, "extras": False,
+                   "few_tokens": False, "options": options}
+
+    def mixed_scheme(self, scheme):
+        """Emulated activations that no scheme names."""
+        number = next(self.mixed)
+        backend, engine = list(testing.ways(self.rows, scheme))[number % 2]
+        mix, activations = list(MIXES.items())[number % len(MIXES)]
+        weights = MIXED_WEIGHTS[number % len(MIXED_WEIGHTS)]
+        activation, routing = next(self.by_expert)
+        given = {"input_quantized": True} if number % 2 and "weight_on_input" not in routing["needs"] else {}
+        return {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
+                "shape": testing.sized_for(self.rows, engine, testing.shapes(scheme)[number % 4], scheme), "bias": number % 2 == 0,
+                "logits": None, "extras": False, "few_tokens": False, "mix": mix,
+                "options": {**given, "quant_config": {"a1": activations, "a2": activations, "w1": weights, "w2": weights}}}
+
+    def repeated(self):
+        rows = self.rows
+        for number, (mix, (activations, weights)) in enumerate(REPEATED.items()):
+            scheme = next(row for row in rows["schemes"] if row["w1"] == weights["dtype"] and row["a1"] == activations["dtype"])
+            every_way = [way for way in testing.ways(rows, scheme) if not testing.is_of_few_tokens(rows, way[1])]
+            for turn, (backend, engine) in enumerate(every_way):
+                activation, routing = self.next_pair(engine)
+                shape = testing.sized_for(rows, engine, testing.shapes(scheme)[(number + turn) % 4], scheme)
+                order = ORDERS[(number + turn) % (3 if turn % 2 else 4)] if activation["gated"] else "gate_first"
+                # No rule makes second scales of rows of floats.
+                is_made = turn % 2 and "second_per_row" not in weights
+                floats = {"weights_dtype": "bf16", "stored_layout": "rows"} if is_made else {}
+                yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
+                       "shape": shape, "bias": number % 2 == 0, "logits": None, "extras": False, "few_tokens": False, "mix": mix,
+                       "options": {"quant_config": {"a1": activations, "a2": activations, "w1": weights, "w2": weights},
+                                   "gate_up_order": order, **floats}}
+
+    def blocks(self):
+        rows = self.rows
+        for number, (mix, weights) in enumerate(BLOCKS.items()):
+            scheme = next(row for row in rows["schemes"] if row["w1"] == weights["dtype"] and row["a1"] == "bf16")
+            for turn, (backend, engine) in enumerate(way for way in testing.ways(rows, scheme) if testing.reads_fragments(rows, way[1])):
+                activation, routing = self.next_pair(engine)
+                order = ORDERS[(number + turn) % 4] if activation["gated"] else "gate_first"
+                yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
+                       "shape": testing.sized_for(rows, engine, testing.shapes(scheme)[number % 4], scheme), "bias": number % 2 == 0,
+                       "logits": None, "extras": False, "few_tokens": False, "mix": mix,
+                       "options": {"quant_config": {"w1": weights, "w2": weights}, "gate_up_order": order, "stored_layout": "rows"}}
+
+
+def cases(rows, product=True, every=False):
+    """Dictionaries of rows; `extras` marks one case of each way, `few_tokens` an engine that serves no others."""
+    made = Cases(rows, product, every)
+    for scheme in rows["schemes"]:
+        for way, (backend, engine) in enumerate(testing.ways(rows, scheme)):
+            yield from made.of_way(scheme, way, backend, engine)
+        yield made.as_engines_hold(scheme)
+        yield from made.batched(scheme)
         if testing.is_emulated(scheme):
-            number = next(mixed)
-            backend, engine = list(testing.ways(rows, scheme))[number % 2]
-            mix, activations = list(MIXES.items())[number % len(MIXES)]
-            weights = MIXED_WEIGHTS[number % len(MIXED_WEIGHTS)]
-            activation, routing = next(by_expert)
-            given = {"input_quantized": True} if number % 2 and "weight_on_input" not in routing["needs"] else {}
-            yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
-                   "shape": testing.sized_for(rows, engine, testing.shapes(scheme)[number % 4], scheme), "bias": number % 2 == 0, "logits": None, "extras": False,
-                   "few_tokens": False, "mix": mix,
-                   "options": {**given, "quant_config": {"a1": activations, "a2": activations, "w1": weights, "w2": weights}}}
-    for number, (mix, (activations, weights)) in enumerate(REPEATED.items()):
-        scheme = next(row for row in rows["schemes"] if row["w1"] == weights["dtype"] and row["a1"] == activations["dtype"])
-        every_way = [way for way in testing.ways(rows, scheme) if not testing.is_of_few_tokens(rows, way[1])]
-        for turn, (backend, engine) in enumerate(every_way):
-            activation, routing = next(pair for pair in by_expert if testing.takes(rows, engine, pair[0]))
-            shape = testing.sized_for(rows, engine, testing.shapes(scheme)[(number + turn) % 4], scheme)
-            order = ORDERS[(number + turn) % (3 if turn % 2 else 4)] if activation["gated"] else "gate_first"
-            # No rule makes second scales of rows of floats.
-            is_made = turn % 2 and "second_per_row" not in weights
-            floats = {"weights_dtype": "bf16", "stored_layout": "rows"} if is_made else {}
-            yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing, "shape": shape,
-                   "bias": number % 2 == 0, "logits": None, "extras": False, "few_tokens": False, "mix": mix,
-                   "options": {"quant_config": {"a1": activations, "a2": activations, "w1": weights, "w2": weights},
-                               "gate_up_order": order, **floats}}
-    for number, (mix, weights) in enumerate(BLOCKS.items()):
-        scheme = next(row for row in rows["schemes"] if row["w1"] == weights["dtype"] and row["a1"] == "bf16")
-        for turn, (backend, engine) in enumerate(way for way in testing.ways(rows, scheme) if testing.reads_fragments(rows, way[1])):
-            activation, routing = next(pair for pair in by_expert if testing.takes(rows, engine, pair[0]))
-            order = ORDERS[(number + turn) % 4] if activation["gated"] else "gate_first"
-            yield {"scheme": scheme, "backend": backend, "engine": engine, "activation": activation, "routing": routing,
-                   "shape": testing.sized_for(rows, engine, testing.shapes(scheme)[number % 4], scheme), "bias": number % 2 == 0, "logits": None,
-                   "extras": False, "few_tokens": False, "mix": mix,
-                   "options": {"quant_config": {"w1": weights, "w2": weights}, "gate_up_order": order, "stored_layout": "rows"}}
+            yield made.mixed_scheme(scheme)
+    yield from made.repeated()
+    yield from made.blocks()
     yield from summed_cases(rows)
     yield from parts.cases(rows)
 

@@ -75,65 +75,86 @@ def declares_counters(source):
     return bool(re.search(r"\bkAwaited = [1-9]", source))
 
 
-def violations(ptx, awaits_counters=False):
-    """Sentences; an empty list where the kernel keeps the protocol."""
-    code = statements(ptx)
-    found = []
-    if awaits_counters and not any(text.startswith(ACQUIRE) for _, _, text in code):
-        found.append(f"it awaits counters, but no {ACQUIRE} reads one")
-    if awaits_counters:
-        found += [f"'{text}' reads an entry that others count up, by a weak load" for _, _, text in code
-                  if WEAK_ENTRY.match(text)]
-    places = {}
-    for i, (kind, blocks, text) in enumerate(code):
-        if kind == "label":
-            places[text, blocks] = i
+class Flow:
+    """The statements of a kernel, and which may follow which."""
 
-    def place(name, blocks):
+    def __init__(self, ptx):
+        self.code = statements(ptx)
+        self.places = {(text, blocks): i for i, (kind, blocks, text) in enumerate(self.code) if kind == "label"}
+
+    def texts(self):
+        return [text for _, _, text in self.code]
+
+    def place(self, name, blocks):
         for depth in range(len(blocks), -1, -1):
-            if (name, blocks[:depth]) in places:
-                return places[name, blocks[:depth]]
+            if (name, blocks[:depth]) in self.places:
+                return self.places[name, blocks[:depth]]
         raise ValueError(f"unknown label {name}")
 
-    def parts(i):
+    def parts(self, i):
         """(whether it has a guard, its name, its operands) of a statement."""
-        text = code[i][2]
+        text = self.code[i][2]
         guarded = text.startswith("@")
         name, *operands = (text.split(None, 1)[1] if guarded else text).split(None, 1)
         return guarded, name, operands[0] if operands else ""
 
-    def followers(i):
+    def followers(self, i):
         """The statements that may come next."""
-        kind, blocks, _ = code[i]
+        kind, blocks, _ = self.code[i]
         if kind != "code":
             return [i + 1]
-        guarded, name, operands = parts(i)
+        guarded, name, operands = self.parts(i)
         jumps = name == "bra" or name.startswith("bra.")
         ends = not guarded and (jumps or name in ("ret", "exit", "trap"))
-        return ([place(operands.strip(), blocks)] if jumps else []) + ([] if ends else [i + 1])
+        return ([self.place(operands.strip(), blocks)] if jumps else []) + ([] if ends else [i + 1])
 
-    def walk(starts, step):
-        """Follows all ways from (statement, state); step(text, name, state) is the state behind a statement, None where the way
-        is of no more interest."""
+    def walk(self, starts, step):
+        """Follows all ways from (statement, state). step(i, state) is the state after a statement, or None if the way is of no
+        more interest. `i` is the number of statements where the kernel's end is reached."""
         seen, pending = set(), list(starts)
         while pending:
             i, state = pending.pop()
-            if (i, state) in seen or i >= len(code):
+            if (i, state) in seen:
                 continue
             seen.add((i, state))
-            if code[i][0] == "code":
-                state = step(code[i][2], parts(i)[1], state)
+            if i >= len(self.code):
+                step(i, state)
+                continue
+            if self.code[i][0] == "code":
+                state = step(i, state)
             if state is not None:
-                pending += [(next_one, state) for next_one in followers(i)]
+                pending += [(next_one, state) for next_one in self.followers(i)]
 
-    counted = [(i, "") for i, (kind, _, text) in enumerate(code) if kind == "code" and COUNTED.match(text)]
+
+def counter_violations(flow):
+    """Reads of counters that other CTAs count up."""
+    if not any(text.startswith(ACQUIRE) for text in flow.texts()):
+        yield f"it awaits counters, but no {ACQUIRE} reads one"
+    for text in flow.texts():
+        if WEAK_ENTRY.match(text):
+            yield f"'{text}' reads an entry that others count up, by a weak load"
+    counted = [(i, "") for i, (kind, _, text) in enumerate(flow.code) if kind == "code" and COUNTED.match(text)]
     fences = []
-    walk(counted, lambda text, name, state: fences.append(name) if name.startswith(COUNT_FENCE) else state)
-    if awaits_counters and counted and not fences:
-        found.append(f"an entry's counter is read, and no {COUNT_FENCE} follows")
 
-    def of_exchange(text, name, state):
-        """A store is "stored", and "told" when the cluster has met."""
+    def step(i, state):
+        if i < len(flow.code) and flow.parts(i)[1].startswith(COUNT_FENCE):
+            fences.append(i)
+            return None
+        return state
+
+    flow.walk(counted, step)
+    if counted and not fences:
+        yield f"an entry's counter is read, and no {COUNT_FENCE} follows"
+
+
+def exchange_violations(flow):
+    """A store is "stored", and "told" when the cluster has met."""
+    found = []
+
+    def step(i, state):
+        if i >= len(flow.code):
+            return None
+        name = flow.parts(i)[1]
         if name.startswith("st.shared") and "::cluster" not in name:
             return state or "stored"
         if state == "stored" and MET.match(name) or name.startswith(ENGINE_FENCE):
@@ -144,11 +165,19 @@ def violations(ptx, awaits_counters=False):
             return "told" if state else ""
         return state
 
-    if any(ENGINE in text for _, _, text in code):
-        walk([(0, "")], of_exchange)
+    if any(ENGINE in text for text in flow.texts()):
+        flow.walk([(0, "")], step)
+    return found
 
-    def of_discard(text, name, state):
-        """A lane has "read" or "dropped" what others of its warp share, until they meet."""
+
+def discard_violations(flow):
+    """A lane has "read" or "dropped" what others of its warp share, until they meet."""
+    found = []
+
+    def step(i, state):
+        if i >= len(flow.code):
+            return None
+        text, name = flow.code[i][2], flow.parts(i)[1]
         if name.startswith(WARP_MET):
             return ""
         if name.startswith(DISCARD):
@@ -159,46 +188,58 @@ def violations(ptx, awaits_counters=False):
             found.append(f"{ARRIVE} follows a discard before its warp has met")
         return "read" if name.startswith(READ) else state
 
-    if any(DISCARD in text for _, _, text in code):
-        walk([(0, "")], of_discard)
+    if any(DISCARD in text for text in flow.texts()):
+        flow.walk([(0, "")], step)
+    return found
 
-    # Statements that are reached without a wait behind them; with whether a barrier told that a counter was seen.
-    seen, pending = set(), [(0, False)]
-    while pending:
-        i, told = pending.pop()
-        if (i, told) in seen:
-            continue
-        seen.add((i, told))
-        if i >= len(code):
+
+def wait_violations(flow, awaits_counters):
+    """Statements that are reached without griddepcontrol.wait. The state: whether a barrier told that a counter was seen."""
+    found = []
+
+    def step(i, told):
+        if i >= len(flow.code):
             found.append("the kernel's end is reached without griddepcontrol.wait")
-            continue
-        if code[i][0] == "code":
-            text = code[i][2]
-            guarded, name, _ = parts(i)
-            if name == WAIT and not guarded:
-                continue
-            told |= awaits_counters and name.startswith(TOLD) and not guarded
-            if name in ("ret", "exit"):
-                found.append(f"'{text}' is reached without griddepcontrol.wait")
-            elif name == LAUNCH:
-                found.append("griddepcontrol.launch_dependents comes before griddepcontrol.wait")
-            elif writes_global(name) and not (awaits_counters and (told or name.startswith(CURSOR))):
-                found.append(f"'{text[:100]}' may write global memory before griddepcontrol.wait")
-            elif name.startswith("brx") or name.startswith("call"):
-                found.append(f"'{text[:100]}' cannot be followed")
-        pending += [(next_one, told) for next_one in followers(i)]
+            return None
+        text = flow.code[i][2]
+        guarded, name, _ = flow.parts(i)
+        if name == WAIT and not guarded:
+            return None
+        told = told or (awaits_counters and name.startswith(TOLD) and not guarded)
+        if name in ("ret", "exit"):
+            found.append(f"'{text}' is reached without griddepcontrol.wait")
+        elif name == LAUNCH:
+            found.append("griddepcontrol.launch_dependents comes before griddepcontrol.wait")
+        elif writes_global(name) and not (awaits_counters and (told or name.startswith(CURSOR))):
+            found.append(f"'{text[:100]}' may write global memory before griddepcontrol.wait")
+        elif name.startswith("brx") or name.startswith("call"):
+            found.append(f"'{text[:100]}' cannot be followed")
+        return told
 
-    # Likewise, with whether a fence came behind the last group.
-    seen, pending = set(), [(0, False)] if any(map(MULTIPLY.match, (text for _, _, text in code))) else []
-    while pending:
-        i, fenced = pending.pop()
-        if (i, fenced) in seen or i >= len(code):
-            continue
-        seen.add((i, fenced))
-        if code[i][0] == "code":
-            _, name, _ = parts(i)
-            if MULTIPLY.match(code[i][2]) and not fenced:
-                found.append(f"'{name}' begins a group without {FENCE}")
-            fenced = name.startswith(FENCE) or (fenced and not name.startswith(COMMIT))
-        pending += [(next_one, fenced) for next_one in followers(i)]
+    flow.walk([(0, False)], step)
+    return found
+
+
+def group_violations(flow):
+    """Groups of wgmma without a fence before them. The state: whether a fence came after the last group."""
+    found = []
+
+    def step(i, fenced):
+        if i >= len(flow.code):
+            return None
+        name = flow.parts(i)[1]
+        if MULTIPLY.match(flow.code[i][2]) and not fenced:
+            found.append(f"'{name}' begins a group without {FENCE}")
+        return name.startswith(FENCE) or (fenced and not name.startswith(COMMIT))
+
+    if any(MULTIPLY.match(text) for text in flow.texts()):
+        flow.walk([(0, False)], step)
+    return found
+
+
+def violations(ptx, awaits_counters=False):
+    """Sentences; an empty list where the kernel keeps the protocol."""
+    flow = Flow(ptx)
+    found = [*(counter_violations(flow) if awaits_counters else ()), *exchange_violations(flow), *discard_violations(flow),
+             *wait_violations(flow, awaits_counters), *group_violations(flow)]
     return list(dict.fromkeys(found))

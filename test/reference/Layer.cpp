@@ -366,21 +366,8 @@ static StoredTensor readStored(Reader &reader, const nlohmann::json &json,
   return stored;
 }
 
-Result<Layer> parseLayer(const nlohmann::json &json) {
-  Reader reader(json);
-  Layer layer;
-  layer.name = reader.word("name", {});
-  layer.experts = reader.integer("num_experts", 1, kMostExperts);
-  layer.topK = reader.integer("top_k", 1, kMostExperts);
-  layer.hidden = reader.integer("hidden_size", 1);
-  layer.intermediate = reader.integer("intermediate_size_per_partition", 1);
-  layer.localBegin = reader.integer("local_experts.begin", 0, kMostExperts);
-  layer.localExperts = reader.integer("local_experts.count", 1, kMostExperts);
-  layer.inputType = reader.floatType("input_type");
-  layer.outputType = reader.floatType("output_type");
-  layer.logitsType = reader.floatType("logits_type");
-
-  readRouting(reader, json, layer);
+static void readActivation(Reader &reader, const nlohmann::json &json,
+                           Layer &layer) {
   layer.function = reader.word(
       "activation.function", {"silu", "gelu", "gelu_tanh", "relu2",
                               "swiglustep", "situ", "powlu", "clamped_relu2"});
@@ -393,7 +380,11 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   // Absent where there are none.
   if (json.contains("activation") && json["activation"].is_object())
     readOfExperts(reader, json["activation"], layer);
+}
 
+/// Reads the types and scales of both matmuls' operands.
+static void readOperands(Reader &reader, const nlohmann::json &json,
+                         Layer &layer) {
   const nlohmann::json tensor = {-1, -1}, row = {1, -1}, group = {1, 128};
   const nlohmann::json ofActivations = {tensor, row, group};
   // Absent where no activations are emulated.
@@ -407,7 +398,19 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   }
   layer.weightType = weight(reader, json, "w1", layer.w1Scaling);
   const Element *w2 = weight(reader, json, "w2", layer.w2Scaling);
+  if (reader.error.empty() && w2 != layer.weightType)
+    reader.error = "layer.quant.w2 must have the element type of w1";
+  // Absent in packages that older compilers wrote.
+  if (json.contains("accumulate"))
+    layer.accumulatesFast =
+        reader.word("accumulate", {"f32", "fast"}) == "fast";
+  layer.groupIndex =
+      json.contains("group_index") && reader.boolean("group_index");
+}
 
+/// Reads how a checkpoint stores the weights.
+static void readStoredLayout(Reader &reader, const nlohmann::json &json,
+                             Layer &layer) {
   layer.gateUpOrder =
       reader.word("gate_up_order",
                   {"gate_first", "up_first", "interleaved", "interleaved_8"});
@@ -423,15 +426,14 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
         reader.integer("stored_intermediate", layer.intermediate);
   if (json.contains("weights_type"))
     layer.storedWeightType = reader.floatType("weights_type");
-  // Absent in packages that older compilers wrote.
-  if (json.contains("accumulate"))
-    layer.accumulatesFast =
-        reader.word("accumulate", {"f32", "fast"}) == "fast";
-  // Likewise.
+}
+
+/// Reads options, most of which are absent unless they are set.
+static void readOptions(Reader &reader, const nlohmann::json &json,
+                        Layer &layer) {
   auto option = [&](const char *name) {
     return json.contains(name) && reader.boolean(name);
   };
-  layer.groupIndex = option("group_index");
   if (json.contains("post_expert_norm"))
     layer.postExpertNorm = reader.number("post_expert_norm");
   layer.residual = option("residual");
@@ -457,14 +459,17 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   layer.hasBias = reader.boolean("has_bias");
   layer.addW2Bias = reader.boolean("add_w2_bias");
   layer.weightOnInput = reader.boolean("apply_router_weight_on_input");
+  // Absent where the package is the whole layer.
+  if (json.contains("part"))
+    layer.part = reader.word("part", {"route", "quantize", "finalize"});
+}
 
+static void checkLayer(Reader &reader, const Layer &layer) {
   if (reader.error.empty() && layer.topK > layer.routedExperts())
     reader.error = "layer.top_k is larger than num_experts";
   if (reader.error.empty() &&
       layer.localBegin + layer.localExperts > layer.storedExperts())
     reader.error = "layer.local_experts ends behind num_experts";
-  if (reader.error.empty() && w2 != layer.weightType)
-    reader.error = "layer.quant.w2 must have the element type of w1";
   for (const Scaling *scaling : {&layer.a1Scaling, &layer.a2Scaling})
     if (reader.error.empty() && scaling->given && !scaling->dynamic &&
         !scaling->ofTensor())
@@ -473,26 +478,46 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   if (reader.error.empty() && !layer.a1Scaling.given &&
       (!layer.a1->isFloat || layer.a1->bytes < 2))
     reader.error = "layer.quant.a1 without a scale must be f32, f16 or bf16";
-  // Absent where the package is the whole layer.
-  if (json.contains("part"))
-    layer.part = reader.word("part", {"route", "quantize", "finalize"});
+}
+
+/// Leaves out the routing of a layer whose experts are given.
+static void takeGivenExperts(Layer &layer) {
+  layer.select = "given";
+  layer.routingBias = layer.expertScale = false;
+  layer.tableRows = layer.groups = layer.topGroups = 0;
+}
+
+Result<Layer> parseLayer(const nlohmann::json &json) {
+  Reader reader(json);
+  Layer layer;
+  layer.name = reader.word("name", {});
+  layer.experts = reader.integer("num_experts", 1, kMostExperts);
+  layer.topK = reader.integer("top_k", 1, kMostExperts);
+  layer.hidden = reader.integer("hidden_size", 1);
+  layer.intermediate = reader.integer("intermediate_size_per_partition", 1);
+  layer.localBegin = reader.integer("local_experts.begin", 0, kMostExperts);
+  layer.localExperts = reader.integer("local_experts.count", 1, kMostExperts);
+  layer.inputType = reader.floatType("input_type");
+  layer.outputType = reader.floatType("output_type");
+  layer.logitsType = reader.floatType("logits_type");
+  readRouting(reader, json, layer);
+  readActivation(reader, json, layer);
+  readOperands(reader, json, layer);
+  readStoredLayout(reader, json, layer);
+  readOptions(reader, json, layer);
+  checkLayer(reader, layer);
+  if (!reader.error.empty())
+    return Error{ErrorCode::InvalidManifest, reader.error};
   // Codes are what a part makes.
   if (!layer.part.empty())
     layer.inputQuantized = false;
-  if (!reader.error.empty())
-    return Error{ErrorCode::InvalidManifest, reader.error};
-  if (layer.part == "finalize" || layer.part == "quantize") {
-    // They read weights as they are given, bit for bit, if any.
-    layer.select = "given";
-    layer.routingBias = layer.expertScale = false;
-    layer.tableRows = layer.groups = layer.topGroups = 0;
-  }
+  // These parts read weights as they are given, bit for bit, if any.
+  if (layer.part == "finalize" || layer.part == "quantize")
+    takeGivenExperts(layer);
   if (layer.batched) {
     // Who sent the rows has routed, and weighs what comes back.
+    takeGivenExperts(layer);
     layer.topK = 1;
-    layer.select = "given";
-    layer.routingBias = layer.expertScale = false;
-    layer.tableRows = layer.groups = layer.topGroups = 0;
     layer.routingScale = layer.outputScale = 1;
     layer.weightOnInput = false;
     layer.eplb = false;

@@ -99,70 +99,89 @@ Result<std::vector<double>> finalize(const Layer &layer, const Inputs &inputs,
   return out;
 }
 
-Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
-                                    const Routing &routing,
-                                    const std::vector<int64_t> &list,
-                                    unsigned threads) {
-  auto invalid = [](std::string text) {
-    return Error{ErrorCode::InvalidArgument, std::move(text)};
-  };
-  for (int64_t token : list)
-    if (token < 0 || token >= inputs.tokens || token >= routing.tokens)
-      return invalid("token " + std::to_string(token) + " does not exist");
-  if (!list.empty() &&
-      (!inputs.x.data ||
-       inputs.x.element != (layer.inputQuantized ? layer.a1 : layer.inputType)))
-    return invalid("x is missing or not of the layer's input_type");
-  if (!present(inputs.w13) || !present(inputs.w2))
-    return invalid("w13 and w2 are needed");
-  if (layer.hasBias && (!present(inputs.b13) || !present(inputs.b2)))
-    return invalid("b13 and b2 are needed: the layer has biases");
-
-  if (layer.postExpertNorm > 0 && !inputs.normWeight.data)
-    return invalid("post_expert_norm is needed: outputs are normalized");
-  if (layer.constantExperts > 0 && !inputs.constants.data)
-    return invalid("constant_experts is needed: experts are vectors");
-  for (size_t i = 0; i < kActivationNumbers.size(); ++i)
-    if (layer.ofExperts[i] && !inputs.numbers[i].data)
-      return invalid(std::string("activation_") + kActivationNumbers[i] +
-                     " is needed: each expert has its own");
+/// Returns which scales, zero points or indices of the weights are needed and
+/// absent, or "".
+static std::string missingScales(const Layer &layer, const Inputs &inputs) {
   if (layer.w1Scaling.given &&
       (!present(inputs.w13Scale) || !present(inputs.w2Scale)))
-    return invalid("w13_scale and w2_scale are needed: the layer is quantized");
+    return "w13_scale and w2_scale are needed: the layer is quantized";
   if ((layer.w1Scaling.second && !present(inputs.w13SecondScale)) ||
       (layer.w2Scaling.second && !present(inputs.w2SecondScale)))
-    return invalid("w13_second_scale and w2_second_scale are needed: scales "
-                   "are scaled");
+    return "w13_second_scale and w2_second_scale are needed: scales are scaled";
   if ((layer.w1Scaling.zeroPoint && !present(inputs.w13ZeroPoint)) ||
       (layer.w2Scaling.zeroPoint && !present(inputs.w2ZeroPoint)))
-    return invalid("w13_zero_point and w2_zero_point are needed: the weights "
-                   "have zero points");
+    return "w13_zero_point and w2_zero_point are needed: the weights have zero "
+           "points";
   if (layer.groupIndex &&
       (!present(inputs.w13GroupIndex) || !present(inputs.w2GroupIndex)))
-    return invalid("w13_group_index and w2_group_index are needed: columns say "
-                   "their groups");
-  if ((inputs.gateUpAddend.data || inputs.downAddend.data) && !layer.lora)
-    return invalid("the layer has no adapters");
-  if (layer.inputQuantized && !list.empty() && !inputs.xScale.data)
-    return invalid("x_scale is needed: x comes quantized");
-  if (layer.inputQuantized && !list.empty() && layer.a1Scaling.second &&
-      !inputs.xSecondScale.data)
-    return invalid("x_second_scale is needed: scales of x are scaled");
-  if (inputs.residual.data && !layer.residual)
-    return invalid("the layer adds no residual");
-
+    return "w13_group_index and w2_group_index are needed: columns say their "
+           "groups";
   for (auto [scaling, scale] : {std::pair(&layer.a1Scaling, &inputs.a1Scale),
                                 std::pair(&layer.a2Scaling, &inputs.a2Scale)})
     if (scaling->storesNumber() && !present(*scale) &&
         !(layer.inputQuantized && scaling == &layer.a1Scaling))
-      return invalid(scaling->dynamic
-                         ? "a1_second_scale and a2_second_scale are needed: "
-                           "they are stored"
-                         : "a1_scale and a2_scale are needed: they are static");
+      return scaling->dynamic
+                 ? "a1_second_scale and a2_second_scale are needed: they are "
+                   "stored"
+                 : "a1_scale and a2_scale are needed: they are static";
+  return "";
+}
 
+/// Returns which weight is needed and absent, or "".
+static std::string missingWeights(const Layer &layer, const Inputs &inputs) {
+  if (!present(inputs.w13) || !present(inputs.w2))
+    return "w13 and w2 are needed";
+  if (layer.hasBias && (!present(inputs.b13) || !present(inputs.b2)))
+    return "b13 and b2 are needed: the layer has biases";
+  if (layer.postExpertNorm > 0 && !inputs.normWeight.data)
+    return "post_expert_norm is needed: outputs are normalized";
+  if (layer.constantExperts > 0 && !inputs.constants.data)
+    return "constant_experts is needed: experts are vectors";
+  for (size_t i = 0; i < kActivationNumbers.size(); ++i)
+    if (layer.ofExperts[i] && !inputs.numbers[i].data)
+      return std::string("activation_") + kActivationNumbers[i] +
+             " is needed: each expert has its own";
+  return missingScales(layer, inputs);
+}
+
+/// Returns what is wrong with the tensors of tokens, or "". None is read if no
+/// token is computed.
+static std::string wrongActivations(const Layer &layer, const Inputs &inputs,
+                                    bool computesTokens) {
+  if (computesTokens &&
+      (!inputs.x.data ||
+       inputs.x.element != (layer.inputQuantized ? layer.a1 : layer.inputType)))
+    return "x is missing or not of the layer's input_type";
+  if ((inputs.gateUpAddend.data || inputs.downAddend.data) && !layer.lora)
+    return "the layer has no adapters";
+  if (layer.inputQuantized && computesTokens && !inputs.xScale.data)
+    return "x_scale is needed: x comes quantized";
+  if (layer.inputQuantized && computesTokens && layer.a1Scaling.second &&
+      !inputs.xSecondScale.data)
+    return "x_second_scale is needed: scales of x are scaled";
+  if (inputs.residual.data && !layer.residual)
+    return "the layer adds no residual";
+  return "";
+}
+
+/// Quantizes or rounds a row of the intermediate.
+static void roundIntermediate(const Layer &layer, float scale, double *row) {
+  if (layer.a2Scaling.given && layer.computeType)
+    emulateRow(*layer.a2, layer.a2Scaling, scale, *layer.computeType, row,
+               layer.intermediate);
+  else if (layer.a2Scaling.given)
+    quantizeRow(*layer.a2, layer.a2Scaling, scale, row, layer.intermediate);
+  else
+    for (int64_t i = 0; i < layer.intermediate; ++i)
+      row[i] = roundTo(*layer.a2, row[i]);
+}
+
+/// Adds the outputs of all local experts to `out`.
+static void addExperts(const Layer &layer, const Inputs &inputs,
+                       const Routing &routing, const std::vector<int64_t> &list,
+                       unsigned threads, std::vector<double> &out) {
   const int64_t hidden = layer.hidden, intermediate = layer.intermediate;
   const std::vector<std::vector<Pair>> pairs = pairsOf(layer, routing, list);
-  std::vector<double> out(list.size() * hidden, 0.0);
   FirstHalf firstHalf(layer, inputs, routing, threads);
   const float tScale = scaleOfT(layer, inputs, routing, firstHalf).scale;
   const WeightScales scales = scalesOfW2(layer, inputs);
@@ -179,17 +198,8 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
     for (const Pair &pair : mine)
       ofExpert.push_back(pair.pair);
     firstHalf.run(expert, ofExpert, t);
-    for (int64_t p = 0; p < count; ++p) {
-      double *row = &t[p * intermediate];
-      if (layer.a2Scaling.given && layer.computeType)
-        emulateRow(*layer.a2, layer.a2Scaling, tScale, *layer.computeType, row,
-                   intermediate);
-      else if (layer.a2Scaling.given)
-        quantizeRow(*layer.a2, layer.a2Scaling, tScale, row, intermediate);
-      else
-        for (int64_t i = 0; i < intermediate; ++i)
-          row[i] = roundTo(*layer.a2, row[i]);
-    }
+    for (int64_t p = 0; p < count; ++p)
+      roundIntermediate(layer, tScale, &t[p * intermediate]);
     multiply(t, count, intermediate, inputs.w2, scales,
              layer.hasBias && layer.addW2Bias ? &inputs.b2 : nullptr, expert,
              hidden, threads, y);
@@ -204,6 +214,26 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
       for (int64_t n = 0; n < hidden; ++n)
         out[mine[p].row * hidden + n] += mine[p].weight * y[p * hidden + n];
   }
+}
+
+Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
+                                    const Routing &routing,
+                                    const std::vector<int64_t> &list,
+                                    unsigned threads) {
+  auto invalid = [](std::string text) {
+    return Error{ErrorCode::InvalidArgument, std::move(text)};
+  };
+  for (int64_t token : list)
+    if (token < 0 || token >= inputs.tokens || token >= routing.tokens)
+      return invalid("token " + std::to_string(token) + " does not exist");
+  if (std::string wrong = wrongActivations(layer, inputs, !list.empty());
+      !wrong.empty())
+    return invalid(std::move(wrong));
+  if (std::string missing = missingWeights(layer, inputs); !missing.empty())
+    return invalid(std::move(missing));
+
+  std::vector<double> out(list.size() * layer.hidden, 0.0);
+  addExperts(layer, inputs, routing, list, threads, out);
   addOthers(layer, inputs, routing, list, out);
   if (layer.sharedIntermediate == 0)
     return out;

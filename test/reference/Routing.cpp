@@ -516,6 +516,65 @@ static int64_t strideOf(const Matrix &matrix, int64_t columns) {
   return matrix.rowStride ? matrix.rowStride : columns;
 }
 
+static void readGiven(const Layer &layer, const Inputs &inputs, int64_t token,
+                      int32_t *ids, float *weights) {
+  const int64_t topK = layer.topK;
+  const int64_t idRow = token * strideOf(inputs.givenIds, topK);
+  const int64_t weightRow = token * strideOf(inputs.givenWeights, topK);
+  for (int64_t k = 0; k < topK; ++k) {
+    const double id =
+        load(*inputs.givenIds.element, inputs.givenIds.data, idRow + k);
+    // An id that 32 bits cannot hold names no expert.
+    ids[k] = id >= -0x1p31 && id < 0x1p31 ? int32_t(id) : -1;
+    weights[k] = float(load(*inputs.givenWeights.element,
+                            inputs.givenWeights.data, weightRow + k));
+  }
+}
+
+static void readLogits(const Layer &layer, const Inputs &inputs, int64_t token,
+                       std::vector<float> &logits) {
+  const int64_t experts = layer.routedExperts();
+  const int64_t row = token * strideOf(inputs.logits, experts);
+  for (int64_t e = 0; e < experts; ++e)
+    logits[e] =
+        layer.score == "drawn" ? draw(token, e)
+        : layer.score == "drawn_normal"
+            ? drawNormal(token, e, experts)
+            : float(load(*inputs.logits.element, inputs.logits.data, row + e));
+}
+
+/// Reads the experts of a token from the table; -1 where it names none.
+static void readTable(const Layer &layer, const Inputs &inputs, int64_t token,
+                      int32_t *ids) {
+  const int64_t entry =
+      int64_t(load(*inputs.tokenIds.element, inputs.tokenIds.data, token));
+  for (int64_t k = 0; k < layer.topK; ++k) {
+    ids[k] = -1;
+    if (entry >= 0 && entry < layer.tableRows)
+      ids[k] = int32_t(load(*inputs.hashTable.element, inputs.hashTable.data,
+                            entry * layer.topK + k));
+    if (ids[k] < 0 || ids[k] >= layer.routedExperts())
+      ids[k] = -1;
+  }
+}
+
+/// Fills places, local experts and counts of the pairs of valid tokens.
+static void placePairs(const Layer &layer, const Inputs &inputs, int64_t valid,
+                       Routing &routing) {
+  const int64_t all = layer.pairsOfToken(), topK = layer.topK;
+  for (int64_t pair = 0; pair < valid * all; ++pair) {
+    const int64_t k = pair % all;
+    const int64_t place = placeOf(layer, inputs, routing.ids[pair],
+                                  k < topK ? pair / all * topK + k : -1);
+    routing.places[pair] = int32_t(place);
+    const int64_t local = place - layer.localBegin;
+    if (place < 0 || local < 0 || local >= layer.localExperts)
+      continue;
+    routing.locals[pair] = int32_t(local);
+    ++routing.counts[local];
+  }
+}
+
 Result<Routing> route(const Layer &layer, const Inputs &inputs,
                       const int32_t *observedIds) {
   if (layer.batched)
@@ -552,40 +611,15 @@ Result<Routing> route(const Layer &layer, const Inputs &inputs,
       float *weights = &routing.weights[token * all];
       addShared(layer, inputs, token, ids + topK, weights + topK);
       if (!inputs.logits.data) {
-        const int64_t idRow = token * strideOf(inputs.givenIds, topK);
-        const int64_t weightRow = token * strideOf(inputs.givenWeights, topK);
-        for (int64_t k = 0; k < topK; ++k) {
-          const double id =
-              load(*inputs.givenIds.element, inputs.givenIds.data, idRow + k);
-          // An id that 32 bits cannot hold names no expert.
-          ids[k] = id >= -0x1p31 && id < 0x1p31 ? int32_t(id) : -1;
-          weights[k] = float(load(*inputs.givenWeights.element,
-                                  inputs.givenWeights.data, weightRow + k));
-        }
+        readGiven(layer, inputs, token, ids, weights);
         continue;
       }
-      const int64_t row = token * strideOf(inputs.logits, experts);
-      for (int64_t e = 0; e < experts; ++e)
-        logits[e] = layer.score == "drawn" ? draw(token, e)
-                    : layer.score == "drawn_normal"
-                        ? drawNormal(token, e, experts)
-                        : float(load(*inputs.logits.element, inputs.logits.data,
-                                     row + e));
+      readLogits(layer, inputs, token, logits);
       computeKeys(router, logits, keys);
-      if (layer.tableRows) {
-        const int64_t entry = int64_t(
-            load(*inputs.tokenIds.element, inputs.tokenIds.data, token));
-        for (int64_t k = 0; k < topK; ++k) {
-          ids[k] = -1;
-          if (entry >= 0 && entry < layer.tableRows)
-            ids[k] = int32_t(load(*inputs.hashTable.element,
-                                  inputs.hashTable.data, entry * topK + k));
-          if (ids[k] < 0 || ids[k] >= experts)
-            ids[k] = -1;
-        }
-      } else {
+      if (layer.tableRows)
+        readTable(layer, inputs, token, ids);
+      else
         std::copy_n(keys.ids.begin(), topK, ids);
-      }
       if (observedIds && !layer.tableRows) {
         std::string why;
         if (acceptable(router, keys, observedIds + token * all, &why)) {
@@ -603,18 +637,7 @@ Result<Routing> route(const Layer &layer, const Inputs &inputs,
     }
   };
   parallelFor(valid, 64 * experts, 0, body);
-
-  for (int64_t pair = 0; pair < valid * all; ++pair) {
-    const int64_t k = pair % all;
-    const int64_t place = placeOf(layer, inputs, routing.ids[pair],
-                                  k < topK ? pair / all * topK + k : -1);
-    routing.places[pair] = int32_t(place);
-    const int64_t local = place - layer.localBegin;
-    if (place < 0 || local < 0 || local >= layer.localExperts)
-      continue;
-    routing.locals[pair] = int32_t(local);
-    ++routing.counts[local];
-  }
+  placePairs(layer, inputs, valid, routing);
   return routing;
 }
 
