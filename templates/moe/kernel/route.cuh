@@ -175,12 +175,57 @@ arrangeRouted(const typename Config::Args &args,
       args.counts);
 }
 
+/// Writes the expert and the weight of a pair, and what the caller sees of it.
+template <class Config>
+__device__ __forceinline__ void storePair(const typename Config::Args &args,
+                                          long long pair, int lane, int expert,
+                                          int shown, float weight) {
+  args.topk_ids[pair] = expert;
+  args.topk_weights[pair] =
+      lane < Config::kTopK ? routing::scaledForOutput<Config>(weight) : weight;
+  if constexpr (requires { args.ids; })
+    if (args.ids)
+      args.ids[pair] = shown;
+  if constexpr (requires { args.weights; })
+    if (args.weights)
+      args.weights[pair] = weight;
+}
+
+/// Routes a token. Each lane gets the expert of one of its pairs, the id that
+/// outputs show, and the weight. kLoaded: `logits` has the token's logits.
+template <class Config, bool kLoaded>
+__device__ __forceinline__ void routePair(const typename Config::Args &args,
+                                          routing::TokenLogits<Config> &logits,
+                                          int token, int lane, int &expert,
+                                          int &shown, float &weight) {
+  if (routing::hasLogits<Config>(args)) {
+    if constexpr (!kLoaded)
+      logits.load(args, token, lane);
+    if constexpr (!routing::kIsGiven<typename Config::Select>)
+      routing::routeToken(args, logits, token, lane, expert, weight);
+    shown = expert;
+  } else {
+    routing::takeGivenIds<Config, false>(args, token, lane, expert, shown);
+    weight = routing::takeGivenWeight<Config, false>(args, token, lane);
+  }
+}
+
+/// Clears the counts of a block, if kernel permute needs them.
+template <class Config, class Shared>
+__device__ __forceinline__ void clearCounts(Shared &shared) {
+  if constexpr (countsPairs<Config>()) {
+#pragma unroll 1
+    for (int e = int(threadIdx.x); e < routing::kPlacesOf<Config>;
+         e += Config::kThreads)
+      shared.counts[e] = 0;
+  }
+}
+
 } // namespace detail
 
 template <class Config>
 __device__ __forceinline__ void route(const typename Config::Args &args) {
   static_assert(checkRouteConfig<Config>());
-  constexpr int kTopK = Config::kTopK;
   constexpr int kPairs = routing::kPairsOf<Config>;
   constexpr int kPlaces = routing::kPlacesOf<Config>;
   constexpr int kWarps = Config::kThreads / 32;
@@ -198,8 +243,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   __shared__ detail::RouteShared<Config, Config::kPermute> shared;
   int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
 
-  int block = int(blockIdx.x);
-  int firstToken, blockTokens;
+  int block = int(blockIdx.x), firstToken, blockTokens;
   // So few pairs that one CTA has them in order before two could talk.
   bool isFew = false;
   if constexpr (Config::kPermute) {
@@ -216,11 +260,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   } else {
     firstToken = block * blockSize;
     blockTokens = min(blockSize, args.tokens - firstToken);
-    if constexpr (detail::countsPairs<Config>()) {
-#pragma unroll 1
-      for (int e = int(threadIdx.x); e < kPlaces; e += Config::kThreads)
-        shared.counts[e] = 0;
-    }
+    detail::clearCounts<Config>(shared);
   }
   __syncthreads();
   awaitPredecessor<Config>();
@@ -249,18 +289,9 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
     int expert = -1, shown = -1;
     float weight = 0.0f;
     long long pair = (long long)token * kPairs + lane;
-    if (token < valid) {
-      if (routing::hasLogits<Config>(args)) {
-        if constexpr (!kAhead)
-          logits.load(args, token, lane);
-        if constexpr (!routing::kIsGiven<typename Config::Select>)
-          routing::routeToken(args, logits, token, lane, expert, weight);
-        shown = expert;
-      } else {
-        routing::takeGivenIds<Config, false>(args, token, lane, expert, shown);
-        weight = routing::takeGivenWeight<Config, false>(args, token, lane);
-      }
-    }
+    if (token < valid)
+      detail::routePair<Config, kAhead>(args, logits, token, lane, expert,
+                                        shown, weight);
     routing::placeExperts<Config, false>(args, token, lane, token < valid,
                                          expert, shown);
     routing::weighShared<Config, false>(args, token, lane, token < valid,
@@ -278,15 +309,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
         args.positions[pair] =
             localExpertOf<Config>(args, expert) >= 0 ? int(pair) : -1;
       }
-      args.topk_ids[pair] = expert;
-      args.topk_weights[pair] =
-          lane < kTopK ? routing::scaledForOutput<Config>(weight) : weight;
-      if constexpr (requires { args.ids; })
-        if (args.ids)
-          args.ids[pair] = shown;
-      if constexpr (requires { args.weights; })
-        if (args.weights)
-          args.weights[pair] = weight;
+      detail::storePair<Config>(args, pair, lane, expert, shown, weight);
     }
   }
 
