@@ -139,8 +139,9 @@ def asked_packages(rows):
 
 # Options that no row of the catalog has: an arch, the routing method that takes them, and the layer's keys and values.
 OPTIONS = [
+    # Of capped logits NaN and -inf, which are selected alike, have different weights.
     ("sm_90a", "sigmoid", {"router_logit_softcapping": 2.0}),
-    ("sm_90a", "sigmoid_renorm", {"router_logit_softcapping": 0.5}),
+    ("sm_90a", "sigmoid_renorm", {"router_logit_softcapping": 0.5, "router_output_multiplier": 2.0}),
     # Sinks on both sides of a border of 32 experts, by scores with a bias, and by logits.
     ("sm_90a", "sigmoid_sinks", {"num_experts": 33, "experts_per_token": 5, "num_sink_experts": 3}),
     ("sm_90a", "sigmoid_sinks", {"num_experts": 33, "experts_per_token": 4, "num_sink_experts": 2, "e_score_correction_bias": False}),
@@ -163,7 +164,7 @@ def option_packages(rows):
         timing = TIMINGS[number % len(TIMINGS)]
         layer = testing.layer_json("emulated", SHAPE, scheme, rows["activations"][0], methods[method], False)
         yield Package(f"{arch}-{method}-{'-'.join(options)}-{timing}", arch, "", {**layer, **options}, [f"--max-tokens={MAX_TOKENS}"],
-                      [f"--tokens={TOKENS}"], testing.emulator_settings(arch, scheme["name"], timing))
+                      [f"--tokens={TOKENS}", "--routing=uniform,nan_inf"], testing.emulator_settings(arch, scheme["name"], timing))
 
 
 def route_packages(rows, used):

@@ -11,6 +11,7 @@
 //
 // kDrawn: the logits are not read, a number is drawn in place of each.
 // kByRound: the score of the k-th selected depends on what is left by then.
+// kBounded: the score of -inf is finite and not 0, and so differs from NaN's.
 //
 //===----------------------------------------------------------------------===//
 
@@ -126,5 +127,7 @@ template <class Score>
 inline constexpr bool kIsDrawn = requires { requires Score::kDrawn; };
 template <class Score>
 inline constexpr bool kIsByRound = requires { requires Score::kByRound; };
+template <class Score>
+inline constexpr bool kIsBounded = requires { requires Score::kBounded; };
 
 } // namespace moe::routing

@@ -179,10 +179,12 @@ __device__ __forceinline__ float sumsByRound(const float (&values)[kPerLane],
   return result;
 }
 
-/// Whether experts are found by their logits.
+/// Whether the key by which an expert is found says its logit. NaN and -inf
+/// have the same key.
 template <class Config>
 inline constexpr bool kFindsLogits =
-    !Config::Select::kFromTable && !kHasRoutingBias<Config>;
+    !Config::Select::kFromTable && !kHasRoutingBias<Config> &&
+    !kIsBounded<typename Config::Score>;
 
 /// A token's logits, or what is drawn in place of them.
 template <class Config, int kPerLane>
