@@ -15,6 +15,7 @@
 
 #include "runtime/package/Arguments.h"
 #include "runtime/package/Manifest.h"
+#include "runtime/package/Stages.h"
 
 #include <fmt/core.h>
 
@@ -62,10 +63,19 @@ public:
   // ValidateKernels.cpp
   Result<void> checkKernel(const std::string &path, const Target &target,
                            const Kernel &kernel);
+  Result<void> checkArgument(const std::string &path, const std::string &where,
+                             const Target &target, const ArgumentBlock &block,
+                             const ArgumentField &field);
   Result<void> checkArguments(const std::string &path, const Target &target,
                               const Kernel &kernel);
   Result<void> checkIntegers(const std::string &path, std::string_view op,
                              std::string_view name, const Value &value);
+  Result<void> checkOperands(const std::string &where, const Target &target,
+                             const Kernel &kernel, const Stage &stage,
+                             const StageKind &kind,
+                             std::set<std::string> &locals);
+  Result<void> checkAttributes(const std::string &where, const Stage &stage,
+                               const StageKind &kind);
   Result<void> checkStages(const std::string &path, const Target &target,
                            const Kernel &kernel);
   Result<void> checkRankOperand(const std::string &path,
@@ -86,6 +96,11 @@ public:
   // ValidateCollectives.cpp
   Result<void> checkCollective(const std::string &path, const Target &target,
                                const Collective &collective);
+  Result<void> checkPackSteps(const std::string &path, const Target &target,
+                              const Pack &pack, std::vector<Symbols> &samples);
+  Result<void> checkPackLaunches(const std::string &path, const Target &target,
+                                 const Pack &pack,
+                                 const std::vector<Symbols> &samples);
   Result<void> checkPack(const std::string &path, const Target &target,
                          const Pack &pack, const std::set<std::string> &made);
   Result<void> checkPacks(const std::string &path, const Target &target);

@@ -119,6 +119,59 @@ Result<void> Checker::checkKernel(const std::string &path, const Target &target,
 // Argument blocks
 //===----------------------------------------------------------------------===//
 
+/// What the kind of a field of an argument block asks for.
+Result<void> Checker::checkArgument(const std::string &path,
+                                    const std::string &where,
+                                    const Target &target,
+                                    const ArgumentBlock &block,
+                                    const ArgumentField &field) {
+  switch (field.kind) {
+  case Kind::Pointer:
+  case Kind::RowStride:
+  case Kind::ElementType: {
+    const Value *value = findValue(manifest, target, field.value);
+    if (!value)
+      return fail(where + ".value", "expected the name of a value, got '{}'",
+                  field.value);
+    if (field.kind == Kind::RowStride && value->shape.size() < 2)
+      return fail(where + ".value",
+                  "expected a value with rows, '{}' has {} dimension(s)",
+                  field.value, value->shape.size());
+    break;
+  }
+  case Kind::TensorMap:
+    if (!findTensorMap(target, field.tensorMap))
+      return fail(where + ".tensor_map",
+                  "expected the name of a tensor map, got '{}'",
+                  field.tensorMap);
+    if (target.computeMajor < 9)
+      return fail(where + ".kind",
+                  "expected no tensor map: {} has no TMA (sm_90 and later "
+                  "have)",
+                  target.arch);
+    if (block.alignment != 64)
+      return fail(path + ".alignment",
+                  "expected 64, since '{}' is a tensor map, got {}", field.name,
+                  block.alignment);
+    break;
+  case Kind::Size:
+    TRY(checkWord(where + ".element_type", field.elementType,
+                  {"i32", "i64", "f32"}));
+    break;
+  case Kind::FirstExpert:
+    break;
+  case Kind::Peers:
+  case Kind::Status:
+    if (target.windowRanks == 1)
+      return fail(where + ".kind",
+                  "expected no '{}' without window_ranks: no rank has a "
+                  "window",
+                  field.name);
+    break;
+  }
+  return {};
+}
+
 Result<void> Checker::checkArguments(const std::string &path,
                                      const Target &target,
                                      const Kernel &kernel) {
@@ -142,50 +195,7 @@ Result<void> Checker::checkArguments(const std::string &path,
     const ArgumentField &field = block.fields[i];
     std::string where = fmt::format("{}.fields[{}]", path, i);
     TRY(checkName(where + ".name", field.name, names));
-    switch (field.kind) {
-    case Kind::Pointer:
-    case Kind::RowStride:
-    case Kind::ElementType: {
-      const Value *value = findValue(manifest, target, field.value);
-      if (!value)
-        return fail(where + ".value", "expected the name of a value, got '{}'",
-                    field.value);
-      if (field.kind == Kind::RowStride && value->shape.size() < 2)
-        return fail(where + ".value",
-                    "expected a value with rows, '{}' has {} dimension(s)",
-                    field.value, value->shape.size());
-      break;
-    }
-    case Kind::TensorMap:
-      if (!findTensorMap(target, field.tensorMap))
-        return fail(where + ".tensor_map",
-                    "expected the name of a tensor map, got '{}'",
-                    field.tensorMap);
-      if (target.computeMajor < 9)
-        return fail(where + ".kind",
-                    "expected no tensor map: {} has no TMA (sm_90 and later "
-                    "have)",
-                    target.arch);
-      if (block.alignment != 64)
-        return fail(path + ".alignment",
-                    "expected 64, since '{}' is a tensor map, got {}",
-                    field.name, block.alignment);
-      break;
-    case Kind::Size:
-      TRY(checkWord(where + ".element_type", field.elementType,
-                    {"i32", "i64", "f32"}));
-      break;
-    case Kind::FirstExpert:
-      break;
-    case Kind::Peers:
-    case Kind::Status:
-      if (target.windowRanks == 1)
-        return fail(where + ".kind",
-                    "expected no '{}' without window_ranks: no rank has a "
-                    "window",
-                    field.name);
-      break;
-    }
+    TRY(checkArgument(path, where, target, block, field));
     int64_t alignment = fieldAlignment(field);
     if (field.offset < 0 || field.offset % alignment)
       return fail(where + ".offset", "expected a multiple of {}, got {}",
@@ -330,6 +340,116 @@ static std::optional<Kind> kindOfExchange(std::string_view operand) {
   return std::nullopt;
 }
 
+/// The operands and results of a stage, against its kind and against the
+/// argument block. locals: the values that earlier stages of the kernel made.
+Result<void> Checker::checkOperands(const std::string &where,
+                                    const Target &target, const Kernel &kernel,
+                                    const Stage &stage, const StageKind &kind,
+                                    std::set<std::string> &locals) {
+  for (bool isResult : {false, true}) {
+    const auto &names = isResult ? stage.results : stage.operands;
+    const WordList row = isResult ? kind.results : kind.operands;
+    std::string_view what = isResult ? "results" : "operands";
+    for (std::string_view word : row)
+      if (word.back() != '?' && !names.contains(std::string(word)))
+        return fail(fmt::format("{}.{}", where, what),
+                    "expected '{}' of {}, and it is missing", word, stage.op);
+    for (const auto &[name, field] : names) {
+      std::string at = fmt::format("{}.{}.{}", where, what, name);
+      if (!rowHas(row, name))
+        return fail(at, "unknown; {} has {}", stage.op, row.text());
+      if (!field.empty() && field[0] == '%') {
+        if (isResult && !locals.insert(field).second)
+          return fail(at, "expected a new name, got '{}' again", field);
+        if (!isResult && !locals.count(field))
+          return fail(at,
+                      "expected a value of an earlier stage of this "
+                      "kernel, got '{}'",
+                      field);
+        continue;
+      }
+      if (!isResult && findRankOperand(name)) {
+        TRY(checkRankOperand(at, name, field, kernel));
+        continue;
+      }
+      auto argument = std::ranges::find_if(
+          kernel.arguments.fields,
+          [&](const ArgumentField &row) { return row.name == field; });
+      if (const auto wanted = kindOfExchange(name); !isResult && wanted) {
+        if (argument == kernel.arguments.fields.end() ||
+            argument->kind != *wanted)
+          return fail(at, "expected an argument of kind {}, got '{}'", name,
+                      field);
+        continue;
+      }
+      if (argument == kernel.arguments.fields.end() ||
+          (argument->kind != Kind::Pointer &&
+           argument->kind != Kind::TensorMap))
+        return fail(at,
+                    "expected a pointer or tensor map of the argument block, "
+                    "or a '%name', got '{}'",
+                    field);
+      if (argument->kind != Kind::Pointer)
+        continue;
+      const Value &value = *findValue(manifest, target, argument->value);
+      TRY(checkIntegers(at, stage.op, name, value));
+      if (isResult && (value.role == ValueRole::Input ||
+                       value.role == ValueRole::OptionalInput ||
+                       value.role == ValueRole::StoredWeight))
+        return fail(at,
+                    "expected a value that may be written, '{}' is read "
+                    "only",
+                    argument->value);
+    }
+  }
+  return {};
+}
+
+Result<void> Checker::checkAttributes(const std::string &where,
+                                      const Stage &stage,
+                                      const StageKind &kind) {
+  std::set<std::string> known;
+  for (std::string_view word : kind.attributes) {
+    std::string name(word.substr(0, word.find(':')));
+    known.insert(name);
+    std::string at = fmt::format("{}.attributes", where);
+    auto found = stage.attributes->find(name);
+    bool mayMiss = word.ends_with('~');
+    if (mayMiss)
+      word.remove_suffix(1);
+    if (found == stage.attributes->end()) {
+      if (mayMiss)
+        continue;
+      return fail(at, "expected '{}' of {}, and it is missing", name, stage.op);
+    }
+    at += "." + name;
+    std::string_view expected =
+        typeProblem(*found, word.substr(word.find(':') + 1));
+    if (!expected.empty())
+      return fail(at, "expected {}, got {}", expected,
+                  found->dump(-1, ' ', false,
+                              nlohmann::json::error_handler_t::replace));
+    if (!found->is_number_integer())
+      continue;
+    if (word.find(":extent") != std::string_view::npos) {
+      if (integerIn(*found, -1, 2147483647).value_or(0) == 0)
+        return fail(at, "expected -1 (all) or 1 to 2147483647, got {}",
+                    found->dump());
+      continue;
+    }
+    if (found->is_number_unsigned() ? found->get<uint64_t>() > 2147483647
+                                    : found->get<int64_t>() < 0)
+      return fail(at, "expected 0 to 2147483647, got {}", found->dump());
+    if (countsExperts(name) && found->get<int64_t>() > kMostExperts)
+      return fail(at, "expected 0 to {}, got {}", kMostExperts, found->dump());
+  }
+  for (const auto &item : stage.attributes->items())
+    if (!known.count(item.key()))
+      return fail(fmt::format("{}.attributes.{}", where, item.key()),
+                  "unknown; {} has {}", stage.op, fmt::join(known, ", "));
+  return {};
+}
+
 Result<void> Checker::checkStages(const std::string &path, const Target &target,
                                   const Kernel &kernel) {
   if (kernel.stages.empty())
@@ -346,104 +466,8 @@ Result<void> Checker::checkStages(const std::string &path, const Target &target,
       return fail(where + ".op", "expected one of {}, got '{}'", known,
                   stage.op);
     }
-    // The two maps, against the row and against the argument block.
-    for (bool isResult : {false, true}) {
-      const auto &names = isResult ? stage.results : stage.operands;
-      const WordList row = isResult ? kind->results : kind->operands;
-      std::string_view what = isResult ? "results" : "operands";
-      for (std::string_view word : row)
-        if (word.back() != '?' && !names.contains(std::string(word)))
-          return fail(fmt::format("{}.{}", where, what),
-                      "expected '{}' of {}, and it is missing", word, stage.op);
-      for (const auto &[name, field] : names) {
-        std::string at = fmt::format("{}.{}.{}", where, what, name);
-        if (!rowHas(row, name))
-          return fail(at, "unknown; {} has {}", stage.op, row.text());
-        if (!field.empty() && field[0] == '%') {
-          if (isResult && !locals.insert(field).second)
-            return fail(at, "expected a new name, got '{}' again", field);
-          if (!isResult && !locals.count(field))
-            return fail(at,
-                        "expected a value of an earlier stage of this "
-                        "kernel, got '{}'",
-                        field);
-          continue;
-        }
-        if (!isResult && findRankOperand(name)) {
-          TRY(checkRankOperand(at, name, field, kernel));
-          continue;
-        }
-        auto argument = std::ranges::find_if(
-            kernel.arguments.fields,
-            [&](const ArgumentField &row) { return row.name == field; });
-        if (const auto wanted = kindOfExchange(name); !isResult && wanted) {
-          if (argument == kernel.arguments.fields.end() ||
-              argument->kind != *wanted)
-            return fail(at, "expected an argument of kind {}, got '{}'", name,
-                        field);
-          continue;
-        }
-        if (argument == kernel.arguments.fields.end() ||
-            (argument->kind != Kind::Pointer &&
-             argument->kind != Kind::TensorMap))
-          return fail(at,
-                      "expected a pointer or tensor map of the argument block, "
-                      "or a '%name', got '{}'",
-                      field);
-        if (argument->kind != Kind::Pointer)
-          continue;
-        const Value &value = *findValue(manifest, target, argument->value);
-        TRY(checkIntegers(at, stage.op, name, value));
-        if (isResult && (value.role == ValueRole::Input ||
-                         value.role == ValueRole::OptionalInput ||
-                         value.role == ValueRole::StoredWeight))
-          return fail(at,
-                      "expected a value that may be written, '{}' is read "
-                      "only",
-                      argument->value);
-      }
-    }
-    std::set<std::string> known;
-    for (std::string_view word : kind->attributes) {
-      std::string name(word.substr(0, word.find(':')));
-      known.insert(name);
-      std::string at = fmt::format("{}.attributes", where);
-      auto found = stage.attributes->find(name);
-      bool mayMiss = word.ends_with('~');
-      if (mayMiss)
-        word.remove_suffix(1);
-      if (found == stage.attributes->end()) {
-        if (mayMiss)
-          continue;
-        return fail(at, "expected '{}' of {}, and it is missing", name,
-                    stage.op);
-      }
-      at += "." + name;
-      std::string_view expected =
-          typeProblem(*found, word.substr(word.find(':') + 1));
-      if (!expected.empty())
-        return fail(at, "expected {}, got {}", expected,
-                    found->dump(-1, ' ', false,
-                                nlohmann::json::error_handler_t::replace));
-      if (!found->is_number_integer())
-        continue;
-      if (word.find(":extent") != std::string_view::npos) {
-        if (integerIn(*found, -1, 2147483647).value_or(0) == 0)
-          return fail(at, "expected -1 (all) or 1 to 2147483647, got {}",
-                      found->dump());
-        continue;
-      }
-      if (found->is_number_unsigned() ? found->get<uint64_t>() > 2147483647
-                                      : found->get<int64_t>() < 0)
-        return fail(at, "expected 0 to 2147483647, got {}", found->dump());
-      if (countsExperts(name) && found->get<int64_t>() > kMostExperts)
-        return fail(at, "expected 0 to {}, got {}", kMostExperts,
-                    found->dump());
-    }
-    for (const auto &item : stage.attributes->items())
-      if (!known.count(item.key()))
-        return fail(fmt::format("{}.attributes.{}", where, item.key()),
-                    "unknown; {} has {}", stage.op, fmt::join(known, ", "));
+    TRY(checkOperands(where, target, kernel, stage, *kind, locals));
+    TRY(checkAttributes(where, stage, *kind));
     TRY(checkLocalExperts(where, stage));
   }
   return {};

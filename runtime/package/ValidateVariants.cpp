@@ -310,6 +310,75 @@ Result<void> Checker::checkVariants(const std::string &path,
 // Pack
 //===----------------------------------------------------------------------===//
 
+/// Appends the symbols of each size that a step has: experts_per_step experts,
+/// and in the last step what remains.
+Result<void> Checker::checkPackSteps(const std::string &path,
+                                     const Target &target, const Pack &pack,
+                                     std::vector<Symbols> &samples) {
+  for (int64_t experts : {pack.expertsPerStep, int64_t(1),
+                          pack.totalExperts % pack.expertsPerStep}) {
+    if (experts < 1)
+      continue;
+    Symbols symbols;
+    symbols.maxTokens = manifest.maxTokens;
+    symbols.smCount = 132;
+    symbols.experts = experts;
+    samples.push_back(symbols);
+    int64_t bytes =
+        TRY(evaluate(path + ".scratch_bytes", pack.scratchBytes, symbols,
+                     pack.scratch.empty() ? 0 : 1, kMaxBytes));
+    if (pack.scratch.empty()) {
+      if (bytes != 0)
+        return fail(path + ".scratch_bytes",
+                    "expected 0 without a scratch value, got {}", bytes);
+      continue;
+    }
+    Result<int64_t> most =
+        valueBytes(*findValue(manifest, target, pack.scratch), symbols);
+    if (!most)
+      return fail(path + ".scratch", "{}", most.error().message);
+    if (bytes > *most)
+      return fail(path + ".scratch_bytes",
+                  "expected at most the {} bytes of '{}', got {} with {}",
+                  *most, pack.scratch, bytes, describe(symbols));
+  }
+  return {};
+}
+
+Result<void> Checker::checkPackLaunches(const std::string &path,
+                                        const Target &target, const Pack &pack,
+                                        const std::vector<Symbols> &samples) {
+  bool written = false;
+  for (size_t i = 0; i < pack.launches.size(); ++i) {
+    const Launch &launch = pack.launches[i];
+    std::string where = fmt::format("{}.launches[{}]", path, i);
+    TRY(checkLaunch(where, target, launch, samples));
+    const Kernel &kernel = *findKernel(target, launch.kernel);
+    for (const ArgumentField &field : kernel.arguments.fields)
+      if (field.kind == ArgumentField::Kind::Peers ||
+          field.kind == ArgumentField::Kind::Status)
+        return fail(where + ".kernel",
+                    "expected a kernel of one rank, '{}' takes '{}' and "
+                    "belongs to runs",
+                    kernel.name, field.name);
+    for (const std::string &name : touchedValues(target, kernel)) {
+      bool isFrom = std::ranges::find(pack.from, name) != pack.from.end();
+      written |= name == pack.result;
+      if (name != pack.result && name != pack.scratch && !isFrom)
+        return fail(where + ".kernel",
+                    "expected a kernel that touches only '{}', its sources "
+                    "and scratch; '{}' touches '{}'",
+                    pack.result, kernel.name, name);
+    }
+  }
+  if (!written)
+    return fail(path + ".launches",
+                "expected a kernel that writes '{}', and "
+                "there is none",
+                pack.result);
+  return {};
+}
+
 Result<void> Checker::checkPack(const std::string &path, const Target &target,
                                 const Pack &pack,
                                 const std::set<std::string> &made) {
@@ -354,64 +423,9 @@ Result<void> Checker::checkPack(const std::string &path, const Target &target,
   if (pack.launches.empty())
     return fail(path + ".launches", "expected at least one launch");
 
-  // A step has expertsPerStep experts; the last one what remains.
   std::vector<Symbols> samples;
-  for (int64_t experts : {pack.expertsPerStep, int64_t(1),
-                          pack.totalExperts % pack.expertsPerStep}) {
-    if (experts < 1)
-      continue;
-    Symbols symbols;
-    symbols.maxTokens = manifest.maxTokens;
-    symbols.smCount = 132;
-    symbols.experts = experts;
-    samples.push_back(symbols);
-    int64_t bytes =
-        TRY(evaluate(path + ".scratch_bytes", pack.scratchBytes, symbols,
-                     pack.scratch.empty() ? 0 : 1, kMaxBytes));
-    if (pack.scratch.empty()) {
-      if (bytes != 0)
-        return fail(path + ".scratch_bytes",
-                    "expected 0 without a scratch value, got {}", bytes);
-      continue;
-    }
-    Result<int64_t> most =
-        valueBytes(*findValue(manifest, target, pack.scratch), symbols);
-    if (!most)
-      return fail(path + ".scratch", "{}", most.error().message);
-    if (bytes > *most)
-      return fail(path + ".scratch_bytes",
-                  "expected at most the {} bytes of '{}', got {} with {}",
-                  *most, pack.scratch, bytes, describe(symbols));
-  }
-  bool written = false;
-  for (size_t i = 0; i < pack.launches.size(); ++i) {
-    const Launch &launch = pack.launches[i];
-    std::string where = fmt::format("{}.launches[{}]", path, i);
-    TRY(checkLaunch(where, target, launch, samples));
-    const Kernel &kernel = *findKernel(target, launch.kernel);
-    for (const ArgumentField &field : kernel.arguments.fields)
-      if (field.kind == ArgumentField::Kind::Peers ||
-          field.kind == ArgumentField::Kind::Status)
-        return fail(where + ".kernel",
-                    "expected a kernel of one rank, '{}' takes '{}' and "
-                    "belongs to runs",
-                    kernel.name, field.name);
-    for (const std::string &name : touchedValues(target, kernel)) {
-      bool isFrom = std::ranges::find(pack.from, name) != pack.from.end();
-      written |= name == pack.result;
-      if (name != pack.result && name != pack.scratch && !isFrom)
-        return fail(where + ".kernel",
-                    "expected a kernel that touches only '{}', its sources "
-                    "and scratch; '{}' touches '{}'",
-                    pack.result, kernel.name, name);
-    }
-  }
-  if (!written)
-    return fail(path + ".launches",
-                "expected a kernel that writes '{}', and "
-                "there is none",
-                pack.result);
-  return {};
+  TRY(checkPackSteps(path, target, pack, samples));
+  return checkPackLaunches(path, target, pack, samples);
 }
 
 Result<void> Checker::checkPacks(const std::string &path,
