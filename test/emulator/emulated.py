@@ -50,6 +50,7 @@ ASKED_SHAPE_OF_BYTES = {"num_experts": 5, "experts_per_token": 2, "hidden_dim": 
 ASKED_TOKENS = 160
 WIDE_TOKENS = "1,3,8"
 MAX_TOKENS = 32
+SEED = 2
 # Seconds for one package.
 LIMIT = 600
 # The start of the emulator's line for each launch.
@@ -139,7 +140,7 @@ def asked_packages(rows):
 
 # Options that no row of the catalog has: an arch, the routing method that takes them, and the layer's keys and values.
 OPTIONS = [
-    # Of capped logits NaN and -inf, which are selected alike, have different weights.
+    # Of capped logits NaN and -inf, which are selected alike, have different weights. SEED has a token of NaN alone.
     ("sm_90a", "sigmoid", {"router_logit_softcapping": 2.0}),
     ("sm_90a", "sigmoid_renorm", {"router_logit_softcapping": 0.5, "router_output_multiplier": 2.0}),
     # Sinks on both sides of a border of 32 experts, by scores with a bias, and by logits.
@@ -164,7 +165,7 @@ def option_packages(rows):
         timing = TIMINGS[number % len(TIMINGS)]
         layer = testing.layer_json("emulated", SHAPE, scheme, rows["activations"][0], methods[method], False)
         yield Package(f"{arch}-{method}-{'-'.join(options)}-{timing}", arch, "", {**layer, **options}, [f"--max-tokens={MAX_TOKENS}"],
-                      [f"--tokens={TOKENS}", "--routing=uniform,nan_inf"], testing.emulator_settings(arch, scheme["name"], timing))
+                      [f"--tokens={TOKENS}", "--routing=uniform,nan_inf", f"--seed={SEED}"], testing.emulator_settings(arch, scheme["name"], timing))
 
 
 def route_packages(rows, used):
