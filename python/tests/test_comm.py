@@ -207,7 +207,7 @@ sys.modules.update({"torch": torch, "torch.distributed": distributed})
 
 @pytest.mark.parametrize("way", ["unique_id", "lent", "lent by one"])
 def test_groups_of_torch(way: str) -> None:
-    """Each rank learns its number; the fake NCCL of the C++ tests counts communicators that live."""
+    """Each rank learns its number, and each way takes all options; the fake NCCL of the C++ tests counts communicators that live."""
     code = GROUP + textwrap.dedent(f"""
         import ctypes
         import moec
@@ -219,19 +219,25 @@ def test_groups_of_torch(way: str) -> None:
         nccl.fakeNccl().contents.version = 22907
         class Id(ctypes.Structure):
             _fields_ = [("bytes", ctypes.c_char * 128)]
-        ids, made = Id(), [None, None]
+        ids, made, asked = Id(), [None, None], []
         nccl.ncclGetUniqueId(ctypes.byref(ids))
+        connect = moec.Communicator._connect
+        def noted(self, *ranks, **fields):
+            asked.append((fields["timeout_ms"], bool(fields["nccl_path"]), fields["nccl_windows"]))
+            connect(self, *ranks, **fields)
+        moec.Communicator._connect = noted
         def work(rank):
             lender = ctypes.c_void_p()
             if {way!r} != "unique_id":
                 assert nccl.ncclCommInitRank(ctypes.byref(lender), 2, ids, rank) == 0
             lends = {way!r} == "lent" or ({way!r} == "lent by one" and rank == 1)
             group = Group(rank, lender.value if lends else 0)
-            made[rank] = moec.Communicator.from_group(group, device="cuda:0", timeout_ms=5000, nccl_path=path)
+            made[rank] = moec.Communicator.from_group(group, device="cuda:0", timeout_ms=5000, nccl_path=path, nccl_windows=True)
         threads = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
         for thread in threads: thread.start()
         for thread in threads: thread.join()
         print(*made)
+        assert asked == [(5000, True, True)] * 2, asked
         for each in made: each.close()
         """)
     ran = run_python(code, MOEC_CUDA_DRIVER_PATH=str(BUILD / "lib" / "libmoec-fake-cuda.so"))

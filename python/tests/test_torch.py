@@ -353,6 +353,22 @@ def test_fused_experts(functional: Any) -> None:
     assert torch.equal(x, twice)
 
 
+@pytest.mark.parametrize(
+    "option", [{"apply_router_weight_on_input": True}, {"activation": "gelu"}, {"max_tokens": 8}, {"global_num_experts": EXPERTS}]
+)
+def test_fused_experts_keeps_layers_apart(functional: Any, option: dict[str, Any]) -> None:
+    """A copy that was packed for one layer never serves another one of the same weights."""
+    w1, w2 = weights()
+    x, ids, shares = inputs(7)
+    given = (x, w1, w2, shares[:, :1].contiguous(), ids[:, :1].contiguous())
+    plain = functional.fused_experts(*given, max_tokens=64)
+    other = functional.fused_experts(*given, **{"max_tokens": 64, **option})
+    assert torch.equal(functional.fused_experts(*given, max_tokens=64), plain)
+    functional.clear()
+    assert torch.equal(functional.fused_experts(*given, **{"max_tokens": 64, **option}), other)
+    assert torch.equal(plain, other) == (option.keys() <= {"max_tokens", "global_num_experts"})
+
+
 def test_fused_experts_keeps_addresses(functional: Any) -> None:
     """Other weights never get the memory of weights whose copy is kept."""
     x, ids, shares = inputs(7)
