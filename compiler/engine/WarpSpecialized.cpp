@@ -97,10 +97,12 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
   if (roles.consumerWarps < 4 || roles.consumerWarps % 4)
     return fmt::format("{} consuming warps; whole warpgroups of 4 are possible",
                        roles.consumerWarps);
-  // Sums that are promoted take turns with those of 64 rows.
-  bool whole =
-      rowsOfWarpgroup(s) == 128 &&
-      (roles.consumerWarps == 4 || problem.inFragments || !isPromoted(problem));
+  // Sums that are promoted take turns with those of 64 rows, unless they are in
+  // tensor memory.
+  const bool inRegisters = tensorColumns(problem, s) == 0;
+  bool whole = rowsOfWarpgroup(s) == 128 &&
+               (roles.consumerWarps == 4 || problem.inFragments ||
+                !isPromoted(problem) || !inRegisters);
   int64_t rows = roles.swap ? s.tileN : s.tileM;
   if (roles.producerWarps != 4 || (roles.consumerWarps * 16 != rows && !whole))
     return fmt::format("{} producing and {} consuming warps; tile {} {} takes "
@@ -111,7 +113,7 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
     return fmt::format("tile m {} of 128 weight rows a warpgroup; up to {} "
                        "are possible",
                        s.tileM, mostTokens(problem));
-  if (whole && problem.quantizesGroups())
+  if (whole && problem.quantizesGroups() && inRegisters)
     return "128 weight rows a warpgroup leave no registers for a result that "
            "is quantized by groups";
   int64_t made = s.tileN / (problem.gated ? 2 : 1);

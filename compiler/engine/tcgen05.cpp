@@ -68,9 +68,12 @@ public:
     return fmt::format("multiples of 16 up to {}", kMostTokens);
   }
   std::optional<std::string>
-  whyGroupsApart(const MatmulProblem &) const override {
-    return fmt::format("engine '{}' has no epilogue that quantizes groups",
-                       row.name);
+  whyGroupsApart(const MatmulProblem &problem) const override {
+    // The barrier at which a tile's multiplies end serves one column tile.
+    if (!isPromoted(problem))
+      return fmt::format("engine '{}' quantizes groups where sums are promoted",
+                         row.name);
+    return WarpSpecialized::whyGroupsApart(problem);
   }
 
   /// Sums of a stage that are read while the next stage is multiplied take
@@ -99,6 +102,22 @@ public:
                        kRows / 64);
   }
 
+protected:
+  void setWarps(Schedule &s, const ScheduleChoice &choice,
+                const MatmulProblem &problem,
+                const Hardware &hardware) const override {
+    WarpSpecialized::setWarps(s, choice, problem, hardware);
+    // Sums of few tokens leave registers to producers, which then keep the
+    // places of all their rows; with fewer they spill.
+    constexpr int64_t kFewTokens = 64, kOfProducers = 56;
+    WarpRoles &roles = s.roles();
+    if (s.tileM > kFewTokens || roles.producerRegisters >= kOfProducers)
+      return;
+    roles.consumerRegisters -= (kOfProducers - roles.producerRegisters) *
+                               roles.producerWarps / roles.consumerWarps;
+    roles.producerRegisters = kOfProducers;
+  }
+
 private:
   bool isPromoted(const MatmulProblem &problem) const override {
     return problem.groupScales;
@@ -119,7 +138,7 @@ private:
     if (s.tileN != kRows && s.tileN != 2 * kRows)
       return fmt::format("tile n {}; {} and {} are possible", s.tileN, kRows,
                          2 * kRows);
-    if (problem.quantizesGroups())
+    if (problem.quantizesGroups() && whyGroupsApart(problem))
       return whyGroupsApart(problem);
     if (rowsOfWarpgroup(s) != kRows)
       return fmt::format("{} weight rows a warpgroup; engine '{}' takes {}",

@@ -46,6 +46,7 @@ GATE = (
     "template-barrier-of-half-a-warp", "template-wgmma-phase-not-flipped", "template-wgmma-stage-not-given-back",
     "template-slab-gemv-copies-not-awaited", "template-slow-lhs-read-early", "template-slow-rows-combined-early",
     "template-last-k-step-dropped", "template-slab-last-step-not-converted", "template-scaled-byte-of-first-step",
+    "template-tcgen05-multiplies-not-awaited",
 )
 
 

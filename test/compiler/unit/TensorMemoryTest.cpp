@@ -124,13 +124,24 @@ TEST(TensorMemory, IllegalSchedulesSayWhy) {
             "engine 'tcgen05' does not convert weights of 4 bits");
 }
 
-TEST(TensorMemory, ResultsThatAreQuantizedByGroupsGetALaunchOfTheirOwn) {
+TEST(TensorMemory, ResultsAreQuantizedByGroupsWhereSumsArePromoted) {
   MatmulProblem p = ofBytes(gateUp(1, 512, 64));
   p.groupColumns = 128;
+  EXPECT_EQ(engines::tcgen05().whyGroupsApart(p), std::nullopt);
+  const std::optional<Schedule> s = knownGood(p, {&engines::tcgen05()}, b200());
+  ASSERT_TRUE(s);
+  EXPECT_EQ(whyIllegal(p, *s, b200()), std::nullopt);
+  EXPECT_EQ(s->tileN, 128);
+  EXPECT_EQ(s->ctasPerSm, 2);
+  MatmulProblem tall = p;
+  tall.tileRows = 128;
+  EXPECT_EQ(engines::tcgen05().whyGroupsApart(tall),
+            "engine 'tcgen05' quantizes groups in tiles of up to 64 rows");
+  p.groupScales = false;
   EXPECT_EQ(engines::tcgen05().whyGroupsApart(p),
-            "engine 'tcgen05' has no epilogue that quantizes groups");
-  EXPECT_EQ(whyIllegal(p, twoCtas(64, 1), b200()),
-            "engine 'tcgen05' has no epilogue that quantizes groups");
+            "engine 'tcgen05' quantizes groups where sums are promoted");
+  EXPECT_EQ(whyIllegal(p, *s, b200()),
+            "engine 'tcgen05' quantizes groups where sums are promoted");
 }
 
 TEST(TensorMemory, EachTileHasAGoodSchedule) {

@@ -36,8 +36,6 @@ template <class Config> struct GroupStaging {
   static constexpr int kBytes = Config::Schedule::kTileM * kRowBytes;
   static_assert(128 % kTileColumns == 0,
                 "column tiles must divide a group of 128 columns");
-  static_assert(Config::Mma::kRows == 64,
-                "a warpgroup leaves the columns of 64 weight rows");
   static_assert(kColumns % 16 == 0, "rows must be whole 16-byte chunks");
 
   /// The place of a value: lanes that hold neighbouring pairs of tokens write
@@ -61,20 +59,29 @@ stageGroup(const Fragment &fragment, unsigned shared, int thread, int warpgroup,
   using Activation = typename Config::Activation;
   constexpr bool kGated = Activation::kGated;
   constexpr int kOwnColumns = Config::Mma::kRows / G::kParts;
+  // Columns between a warp's atoms, and between warps.
+  constexpr int kAtomColumns = Fragment::kAtomRows / G::kParts;
+  constexpr int kWarpColumns = Fragment::kWarpRows / G::kParts;
   auto value = finishedOf<Fragment>(
       activation, SwappedSums<Config, Fragment, Bias>(fragment, firstN, bias));
   int column = tile * G::kTileColumns + warpgroup * kOwnColumns +
-               thread / 32 * (kOwnColumns / 4) + thread % 32 / 4;
+               thread / 32 * kWarpColumns + thread % 32 / 4;
   // Tokens that are a multiple of 8 apart, or a pair, swizzle alike.
   int token = fragment.col(0);
-  unsigned places[2] = {shared + G::offset(token, column),
-                        shared + G::offset(token, column + 8)};
+  unsigned places[Fragment::kRowAtoms][2];
+#pragma unroll
+  for (int atom = 0; atom < Fragment::kRowAtoms; ++atom)
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      places[atom][half] =
+          shared + G::offset(token, column + atom * kAtomColumns + half * 8);
 #pragma unroll
   for (int i = 0; i < Fragment::kSize; ++i) {
     if (kGated && !Fragment::isGate(i))
       continue;
-    ptx::storeShared(places[kGated ? 0 : i % 4 / 2] +
-                         unsigned((i / 4 * 8 + i % 2) * G::kRowBytes),
+    int ofAtom = i % Fragment::kAtomSize;
+    ptx::storeShared(places[i / Fragment::kAtomSize][kGated ? 0 : i % 4 / 2] +
+                         unsigned((ofAtom / 4 * 8 + i % 2) * G::kRowBytes),
                      __float_as_uint(value(i)));
   }
 }

@@ -191,7 +191,9 @@ template <class Config> struct WarpSpecialized {
       return barriers.multiplied(warpgroup, stage);
     }
     /// The named barrier of the warpgroup.
-    __device__ __forceinline__ int barrier() const { return 1 + warpgroup; }
+    __device__ __forceinline__ int barrier() const {
+      return S::kInLoop + warpgroup;
+    }
     __device__ __forceinline__ void beginTurn() const {
       WarpSpecialized::beginTurn(warpgroup);
     }

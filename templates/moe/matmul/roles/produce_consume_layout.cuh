@@ -119,6 +119,9 @@ template <class Config> struct Specialized {
   static constexpr bool kBeside = Config::kCounts || Config::kAwaited > 0;
   /// The named barrier at which consumers meet before a tile is counted.
   static constexpr int kCounted = 7;
+  /// The first of the named barriers of warpgroups in a main loop. An epilogue
+  /// has others: another warpgroup may be in it.
+  static constexpr int kInLoop = 8;
   static constexpr int kScales = kSlots + 2 * 16;
   /// Scales of whole tokens, where tokens are rows, come with the first stage
   /// of a tile: consumers do not wait for the places of gathered rows.
@@ -177,10 +180,12 @@ template <class Config> struct Specialized {
                 "a thread has room for 128 sums, or 160 where nothing else is "
                 "summed");
   static_assert(!sumsInTensorMemory<Mma> ||
-                    (kSumColumns * Schedule::kCtasPerSm <= 512 && kSplit == 1 &&
-                     kInTurn == 1),
+                    (kSumColumns * Schedule::kCtasPerSm <= 512 && kSplit == 1),
                 "the CTAs of a multiprocessor share 512 columns of tensor "
                 "memory");
+  static_assert(!sumsInTensorMemory<Mma> || Mma::kPromoted || kInTurn == 1,
+                "the barrier at which a tile's multiplies end has a phase of "
+                "each tile");
   static_assert(Mma::kPromoted || !kStagesScales,
                 "scales of groups along k multiply promoted sums");
   static_assert(!(kTokensAreColumns && quantizesGroups<Config>) ||
