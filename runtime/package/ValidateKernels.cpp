@@ -119,7 +119,7 @@ Result<void> Checker::checkKernel(const std::string &path, const Target &target,
 // Argument blocks
 //===----------------------------------------------------------------------===//
 
-/// What the kind of a field of an argument block asks for.
+/// Checks what the kind of each field of an argument block asks for.
 Result<void> Checker::checkArgument(const std::string &path,
                                     const std::string &where,
                                     const Target &target,

@@ -140,7 +140,7 @@ def asked_packages(rows):
 
 # Options that no row of the catalog has: an arch, the routing method that takes them, and the layer's keys and values.
 OPTIONS = [
-    # Of capped logits NaN and -inf, which are selected alike, have different weights. SEED has a token of NaN alone.
+    # NaN and -inf among capped logits are selected alike and have different weights. SEED has a token of NaN alone.
     ("sm_90a", "sigmoid", {"router_logit_softcapping": 2.0}),
     ("sm_90a", "sigmoid_renorm", {"router_logit_softcapping": 0.5, "router_output_multiplier": 2.0}),
     # Sinks on both sides of a border of 32 experts, by scores with a bias, and by logits.
