@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """A layer on an emulated GPU: arrays of numpy, results of the host device, reports as errors."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -9,6 +10,8 @@ import sys
 
 import pytest
 from conftest import SMALL
+
+import moec
 
 CODE = """
 import sys
@@ -65,3 +68,51 @@ def test_wrong_settings(tmp_path: pathlib.Path) -> None:
     ran = run(tmp_path, "sm_80", emulator="timing=never")
     assert ran.returncode == 1
     assert "MOEC_EMULATOR has 'timing=never', which is no value of timing" in ran.stderr
+
+
+CHOSEN = """
+import json
+import moec
+from moec import _gpu
+
+layer = {layer!r}
+made = {{"archs": [_gpu.arch_of(*capability) for _, capability in _gpu.devices()], "served": {{}}}}
+for scheme in ("nvfp4", "mxfp4", "mxfp8", "mxfp4_mxfp8", "nvfp4_w4a16"):
+    source = {{**layer, "quant_config": scheme}}
+    made["served"][scheme] = list(moec.supports(source, max_tokens=64, allow=[]).realization)
+    (target,) = moec.explain(source, max_tokens=64).data["targets"]
+    engines = {{engine for each in target["summary"]["ranges"] for engine in each["engines"]}}
+    made[scheme] = [target["arch"], target["engine"], target["realization"], sorted(engines), target["evidence"]]
+print(json.dumps(made))
+"""
+
+
+@pytest.mark.parametrize(
+    ("arch", "evidence"),
+    [("sm_120a", "small layers ran on the emulator"), ("sm_121a", "they were only compiled"), ("sm_90a", "")],
+)
+def test_what_a_gpu_is_given(arch: str, evidence: str, tmp_path: pathlib.Path) -> None:
+    """The question that plug-ins of engines ask, without an arch: the driver's GPU decides."""
+    emulator = pathlib.Path(moec.__file__).with_name("libmoec-emulator.so")
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "MOEC_CACHE_DIR": str(tmp_path),
+        "MOEC_CUDA_DRIVER_PATH": str(emulator),
+        "MOEC_EMULATOR": f"arch={arch}",
+    }
+    code = CHOSEN.format(layer={**SMALL, "hidden_dim": 256, "intermediate_size": 128})
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment, timeout=100)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    made = json.loads(ran.stdout)
+    assert made["archs"] == [arch]
+    multiplies = arch != "sm_90a"
+    for scheme in ("nvfp4", "mxfp4", "mxfp8", "mxfp4_mxfp8"):
+        realization = "native" if multiplies else "emulated"
+        assert made["served"][scheme] == [realization], scheme
+        assert made[scheme][2] == realization
+        if multiplies:
+            assert made[scheme][:2] == [arch, "mma_sync_scaled"]
+            assert made[scheme][3] == ["mma_sync_scaled"]
+            assert made[scheme][4] == f"no GPU has run its kernels; {evidence}"
+    assert made["served"]["nvfp4_w4a16"] == ["dequantized"]
