@@ -21,6 +21,7 @@ list. --every-arch judges each text for every arch that has it; --all also gener
 known in --work, too.
 """
 
+import collections
 import concurrent.futures
 import hashlib
 import itertools
@@ -68,6 +69,12 @@ STRICT = ["-Xptxas=-warn-spills", "-Xptxas=-warn-lmem-usage", "-Xptxas=-Werror"]
 HGMMA = {0x9f0, 0xdf0}
 QGMMA = {0x9f3, 0xdf3}
 UTMALDG = 0x5b4
+# Archs and layers of engines that multiply scales of blocks.
+BLOCK_ARCHS = ("sm_120f", "sm_121a")
+BLOCK_SHAPES = [{"num_experts": 8, "experts_per_token": 2, "hidden_dim": 1024, "intermediate_size": 512},
+                {"num_experts": 8, "experts_per_token": 2, "hidden_dim": 416, "intermediate_size": 160}]
+# On archs of compute capability 12.
+OMMA, QMMA, CALL = 0x47f, 0x47a, 0x944
 # The version of this file's rules; a kernel that passed an older version is judged again.
 RULES = "10"
 # Packages that one process compiles.
@@ -314,7 +321,40 @@ def check_kernel(job):
         return f"{name}: it is launched as usual and has griddepcontrol"
     # On sm_90a, for whose opcodes the numbers stand.
     wrong = check_instructions(cubin, schedule, source) if "-arch=sm_90a" in options else None
+    if schedule.get("engine") == "mma_sync_scaled":
+        wrong = check_block_multiplies(cubin, schedule, source)
     return f"{name}: {wrong}" if wrong else None
+
+
+def check_block_multiplies(cubin, schedule, source):
+    """None, or what is wrong with a kernel of engine mma_sync_scaled: a warp and stage have four steps of 32 bytes of k, each with a
+    multiply for 16 tokens and 8 weight rows, and the last rows of a tile of 128 tokens may have fewer. Nothing is called but the divisions of
+    activation situ."""
+    counts = collections.Counter(opcodes(cubin))
+    multiplies, (tokens, rows, _), (of_m, of_n) = counts[OMMA] + counts[QMMA], schedule["tile"], schedule["warps"]
+    stage = 4 * (tokens // of_m // 16) * (rows // of_n // 8)
+    if tokens >= 128 and rows % (of_m * of_n * 16) == 0:
+        stage += 4 * (tokens // 4 // 16) * (rows // (of_m * of_n) // 8)
+    if not multiplies or multiplies % stage or (counts[OMMA] and counts[QMMA]):
+        return f"{counts[OMMA]} OMMA and {counts[QMMA]} QMMA; expected a multiple of {stage} of one of them"
+    return f"{counts[CALL]} calls" if counts[CALL] and "activation::Situ" not in source else None
+
+
+def block_packages(rows):
+    """(scheme, name, layer, words) for engines that multiply scales of blocks: each scheme and backend with a gate and without, with sizes
+    of whole words of scales and others."""
+    for turn, (scheme, backend) in enumerate(testing.block_ways(rows)):
+        for gated in (True, False):
+            activations = [row for row in in_turn(rows)["activations"] if row["gated"] == gated]
+            activation = activations[turn % len(activations)]
+            shape = BLOCK_SHAPES[(turn + gated) % len(BLOCK_SHAPES)]
+            batched = backend["format"] == "batched"
+            layer = testing.layer_json("all", shape, scheme, activation, rows["routing"][0], turn % 2 == 0)
+            if batched:
+                layer = {**layer, **testing.NO_METHOD, "activation_format": "batched"}
+                del layer["routing_method"]
+            name = f"{scheme['name']}-{backend['name']}-{scheme['block_engine']}-{activation['name']}"
+            yield scheme, name, layer, [f"--backend={backend['name']}", f"--engine={scheme['block_engine']}"]
 
 
 def packages_to_make(rows, options):
@@ -331,6 +371,10 @@ def packages_to_make(rows, options):
                     not testing.may_multiply_codes(case["scheme"]):
                 yield arch, None, (LEADERS[1], "part", case["part"], "rows"), (
                     conformance.name_of(case), conformance.layer_of("part", case), [f"--arch={arch}", *conformance.words_of(case)])
+    for scheme, name, layer, words in block_packages(rows):
+        if options.filter in f"{BLOCK_ARCHS}-{name}":
+            for arch in BLOCK_ARCHS:
+                yield arch, None, (scheme["name"], "blocks", name, "rows"), (name, layer, [f"--arch={arch}", *words])
     for name, layer, words in mixed.packages():
         if options.filter in f"{ALL_WAYS}-{name}":
             yield ALL_WAYS, None, (LEADERS[2], "mixed", name, "rows"), (name, layer, words)
