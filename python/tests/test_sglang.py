@@ -16,6 +16,7 @@ from engine_layers import (  # noqa: E402
     EXPERTS,
     HIDDEN,
     INTERMEDIATE,
+    MOST_CAPTURED,
     MOST_TOKENS,
     TOP_K,
     computed,
@@ -117,6 +118,14 @@ def test_sglangs_functions_of_activations() -> None:
     assert torch.equal(made, in_turn)
     assert torch.allclose(made, swiglu(gate, up))
     assert torch.allclose(clamped, F.silu(gate).clamp(max=0.25) * up.clamp(-0.25, 0.25))
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_rows_of_all_attention_ranks(ranks: int) -> None:
+    """With data parallel attention a layer gets the rows of all ranks, in CUDA graphs too."""
+    with layers.rank(moe_tp_size=ranks, attn_tp_size=1, attn_tp_rank=0, attn_dp_size=ranks):
+        plan = layers.build(BF16).runner.quant_method.moec_plan
+    assert (plan.captured_tokens, plan.max_tokens) == (ranks * MOST_CAPTURED, ranks * MOST_TOKENS)
 
 
 def test_a_factor() -> None:
