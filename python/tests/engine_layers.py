@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from engine_schemes import Rounding, Store, Tensor
+from engine_schemes import Rounding, Store, Tensor, to_bf16
 
 EXPERTS, TOP_K, HIDDEN, INTERMEDIATE = 8, 2, 256, 128
 MOST_TOKENS, MOST_CAPTURED = 256, 64
@@ -115,6 +115,11 @@ def activation(name: str, gate: Tensor, up: Tensor) -> Tensor:
         return F.gelu(gate) * up
     assert name == "silu"
     return F.silu(gate) * up
+
+
+def realized(case: Case, realization: str) -> Case:
+    """The layer that a realization computes: weight_only leaves activations as they are."""
+    return case._replace(rounded=to_bf16, bound=OF_WEIGHTS) if realization == "weight_only" else case
 
 
 def computed(built: Built, case: Case, x: Tensor, ids: Tensor, weights: Tensor, experts: list[int] | None = None) -> Tensor:

@@ -207,7 +207,7 @@ sys.modules.update({"torch": torch, "torch.distributed": distributed})
 
 @pytest.mark.parametrize("way", ["unique_id", "lent", "lent by one"])
 def test_groups_of_torch(way: str) -> None:
-    """Each rank learns its number, and each way takes all options; the fake NCCL of the C++ tests counts communicators that live."""
+    """Each rank learns its number, and each way takes all options. The fake NCCL counts communicators that live."""
     code = GROUP + textwrap.dedent(f"""
         import ctypes
         import moec

@@ -12,7 +12,7 @@ torch = import_torch(files=vllm_files.prepare)
 
 import vllm_cases as cases  # noqa: E402
 import vllm_layers as layers  # noqa: E402
-from engine_layers import with_unknown_parameter  # noqa: E402
+from engine_layers import realized, with_unknown_parameter  # noqa: E402
 from vllm_layers import given  # noqa: E402
 from vllm_layers import random_inputs as inputs  # noqa: E402
 
@@ -20,7 +20,8 @@ import moec  # noqa: E402
 
 CASES = {case.name: case for case in cases.CASES}
 BF16 = CASES["bf16"]
-
+# Schemes whose activations moec leaves as they are on this device, unless MOEC_EXCLUDE forbids it.
+WITHOUT_ACTIVATIONS = ("nvfp4",)
 
 pytestmark = pytest.mark.usefixtures("moec_serves_vllm")
 
@@ -33,13 +34,22 @@ def forward(engine: Any, runner: Any, x: Any, logits: Any) -> Any:
 
 
 @pytest.mark.parametrize("routes", [True, False], ids=["moec routes", "vLLM routes"])
-@pytest.mark.parametrize("case", cases.CASES, ids=CASES)
-def test_a_scheme(vllm_engine: Any, case: Any, routes: bool) -> None:
+@pytest.mark.parametrize(
+    ("name", "excluded"),
+    [(name, "") for name in CASES]
+    + [(name, "weight_only") for name, case in CASES.items() if case.scheme in WITHOUT_ACTIVATIONS],
+)
+def test_a_scheme(vllm_engine: Any, name: str, routes: bool, excluded: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CASES[name]
+    monkeypatch.setenv("MOEC_EXCLUDE", excluded)
     built = layers.build(vllm_engine, case, "cpu", custom_routing_function=None if routes else given)
     method = built.runner.routed_experts.quant_method
     assert type(method).__name__ == case.method
     assert method.moec_plan.scheme.name == case.scheme
     assert method.moec_plan.routes == method.is_monolithic == routes
+    realization = method.moec_plan.realization
+    assert (realization == "weight_only") == (case.scheme in WITHOUT_ACTIVATIONS and not excluded)
+    case = realized(case, realization)
     for tokens in (1, 7, 33):
         x, logits = inputs(tokens)
         wanted = layers.computed(built, case, x, *layers.softmax_top_k(logits, layers.TOP_K, True))
