@@ -65,6 +65,30 @@ class Length(LintTest):
         self.green("length.py", {"runtime/A.h": self.header % "void a();\nvoid b();\n", "test/A.h": self.header % "void a();\n"})
 
 
+class Functions(LintTest):
+    text = "namespace moec {\nstruct A {\n  template <class T>\n  int f(int a,\n        T b) const {\n%s  }\n};\n} // namespace moec\n"
+    raw = 'std::string f() {\n  return R"(\n}\n)";\n%s}\n'
+    data = "const Row kRows[] = {\n    {1, [](int a) {\n%s     }},\n};\n\nint f() {\n%s}\n"
+
+    def test_method_of_101_lines(self):
+        self.red("functions.py", {"runtime/A.h": self.text % (97 * "    a;\n")},
+                 "runtime/A.h:3: a function of 101 lines; at most 100: split it by topic")
+
+    def test_brace_in_a_raw_string(self):
+        self.red("functions.py", {"templates/moe/a.cuh": self.raw % (96 * "  a;\n")}, "a.cuh:1: a function of 101 lines")
+
+    def test_function_after_data(self):
+        self.red("functions.py", {"compiler/A.cpp": self.data % ("", 99 * "  a;\n")}, "compiler/A.cpp:6: a function of 101 lines")
+
+    def test_python(self):
+        self.red("functions.py", {"python/moec/a.py": "class A:\n    def f(self):\n" + 100 * "        pass\n"},
+                 "python/moec/a.py:2: a function of 101 lines")
+
+    def test_100_lines(self):
+        self.green("functions.py", {"runtime/A.h": self.text % (96 * "    a;\n"), "test/A.h": self.text % (97 * "    a;\n"),
+                                    "compiler/A.cpp": self.data % (200 * "       a;\n", 98 * "  a;\n")})
+
+
 class Version(LintTest):
     def test_copies(self):
         tree = {"VERSION": "1.2.3\n", "CHANGELOG.md": "# Changes\n\n## 1.2.3\n", "python/moec/__init__.py": '__version__ = "1.2.3"\n',
