@@ -19,6 +19,20 @@
 using namespace moec;
 using namespace moec::compiler;
 
+// A file without a row of its name would end in a null pointer, and a row
+// without a file in a layer that no engine serves.
+#define MOEC_ENGINE(name)                                                      \
+  static_assert(catalog::find(catalog::kEngines, #name) != nullptr,            \
+                "compiler/engine/" #name ".cpp has no row in Engines.h");
+#include "compiler/engine/Engines.inc"
+#undef MOEC_ENGINE
+#define MOEC_ENGINE(name) +1
+static_assert(catalog::kTileEngines.size() == 0
+#include "compiler/engine/Engines.inc"
+              ,
+              "a row of Engines.h has no file in compiler/engine");
+#undef MOEC_ENGINE
+
 std::span<const Engine *const> compiler::allEngines() {
   static const std::vector<const Engine *> all = [] {
     std::vector<const Engine *> made = {

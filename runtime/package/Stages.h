@@ -276,6 +276,11 @@ constexpr const StageKind *findStageKind(std::string_view op) {
 static_assert(std::size(kStageKinds) == 0U MOEC_STAGES(MOEC_STAGE),
               "each row has a function of the host device");
 #undef MOEC_STAGE
+#define MOEC_STAGE(op)                                                         \
+  static_assert(findStageKind(#op) != nullptr,                                 \
+                "MOEC_STAGES has " #op ", and kStageKinds has no row of it");
+MOEC_STAGES(MOEC_STAGE)
+#undef MOEC_STAGE
 
 /// Operands that are numbers of the rank that runs: arguments of kind size,
 /// each with one expression. Every stage that has the name takes the same.
