@@ -5,8 +5,8 @@
 
 A kernel fails when it does not compile, when it spills registers, when its PTX holds `.local`, when NVRTC or ptxas say
 anything at all, when the emulator does not take its PTX (from sm_80 on), when its instructions are not those that its
-schedule implies (see check_instructions), or when it breaks the protocol of programmatic launches (protocol.py). Legal is what the
-compiler does not refuse; test/golden/legal.txt holds the list.
+schedule implies (see check_instructions), when it does not read an argument that it takes (argument_reads.py), or when it breaks the
+protocol of programmatic launches (protocol.py). Legal is what the compiler does not refuse; test/golden/legal.txt holds the list.
 
 Of LEADERS, one scheme for each size of operands, each backend, engine and arch with tails in every size; REPRESENTATIVES
 gated with bias, not gated without, and every activation and routing method; other archs gated or not in turn; and ranks that
@@ -34,6 +34,7 @@ import sys
 import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / name) for name in ("golden", "emulator")]
+import argument_reads  # noqa: E402
 import conformance  # noqa: E402
 import decoding  # noqa: E402
 import kernel_list  # noqa: E402
@@ -170,8 +171,8 @@ def layers_of_row(rows, arch, scheme, backend, engine, layers):
 
 
 def make_packages(tools, work, jobs):
-    """[[(kernel's name, source, headers, options, schedule)]], None where the package is refused, or a sentence of each of
-    [(name, layer, words)]; one process makes them."""
+    """[[(kernel's name, source, headers, options, schedule, argument block)]], None where the package is refused, or a sentence of
+    each of [(name, layer, words)]; one process makes them."""
     folder = work / jobs[0][0]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -190,7 +191,7 @@ def make_packages(tools, work, jobs):
 
 
 def kernels_of(package):
-    """(name, source, headers, options, schedule) of each kernel of a package."""
+    """(name, source, headers, options, schedule, argument block) of each kernel of a package."""
     manifest = json.loads((package / "manifest.json").read_text())
     texts = {}
     for target in manifest["targets"]:
@@ -202,7 +203,8 @@ def kernels_of(package):
             headers = {header: texts[header] for header in kernel["headers"]}
             # Kernels of two schemes that differ by the name of their entry alone are one.
             source = (package / kernel["source"]).read_text().replace(kernel["entry"], "moec_kernel")
-            yield kernel["name"], source, headers, kernel["options"] + STRICT, target["report"]["schedules"].get(kernel["name"], {})
+            schedule = target["report"]["schedules"].get(kernel["name"], {})
+            yield kernel["name"], source, headers, kernel["options"] + STRICT, schedule, kernel["arguments"]
 
 
 def opcodes(cubin):
@@ -300,7 +302,7 @@ def judged(texts, places):
 def check_kernel(job):
     """None, or a sentence; runs in a process of its own, NVRTC being slow under threads."""
     global _library, _decoder
-    path, emulator, name, source, headers, options, schedule = job
+    path, emulator, name, source, headers, options, schedule, arguments = job
     if _library is None:
         _library, _decoder = nvrtc.Nvrtc(path), decoding.Decoder(emulator)
     error, log, ptx, cubin = _library.compile(source, name + ".cu", headers, options)
@@ -314,6 +316,8 @@ def check_kernel(job):
         return f"{name}: no cubin"
     if "-arch=sm_75" not in options and (fault := _decoder.fault(ptx)):
         return f"{name}: the emulator does not take it: {fault}"
+    if names := argument_reads.unread(ptx, arguments, source):
+        return f"{name}: its PTX does not read the arguments {', '.join(names)}"
     if "kProgrammatic = true" in source:
         for sentence in protocol.violations(ptx, protocol.declares_counters(source)):
             return f"{name}: {sentence}"
@@ -426,12 +430,13 @@ def main():
     for (arch, number, (scheme, backend, engine, order), (name, _, _)), one in zip(packages, made):
         if number in refused or not isinstance(one, list):
             continue
-        for kernel, source, headers, flags, schedule in one:
+        for kernel, source, headers, flags, schedule, block in one:
             # Beside an engine of few tokens there is one that has a row of its own.
             if backend not in ("part", "mixed") and testing.is_of_few_tokens(rows, engine) and schedule.get("engine") != engine:
                 continue
             text = listed.digest(source, headers, [*(flag for flag in flags if not flag.startswith("-arch=")), instructions_of(schedule)])
-            kernels.setdefault((text, arch), (path, decoding.library_of(options.bin), f"{arch}-{name}/{kernel}", source, headers, flags, schedule))
+            job = path, decoding.library_of(options.bin), f"{arch}-{name}/{kernel}", source, headers, flags, schedule, block
+            kernels.setdefault((text, arch), job)
             of_text, _ = texts.setdefault(text, ([], f"{name}/{kernel}"))
             if arch not in of_text:
                 of_text.append(arch)

@@ -92,7 +92,7 @@ def main():
             for one in chunk]
     texts = {}
     for (arch, (name, _, _)), kernels in zip(jobs, made):
-        for kernel, source, headers, flags, _ in kernels if isinstance(kernels, list) else ():
+        for kernel, source, headers, flags, _, _ in kernels if isinstance(kernels, list) else ():
             digest = listed.digest(source, headers, flags)
             texts.setdefault((digest, arch), (path, decoding.library_of(options.bin), f"{name}/{kernel}", source, headers, flags))
     chosen = list(texts.values())[::options.step]
