@@ -163,7 +163,7 @@ Result<void> PackageWriter::addTarget(moe::ProgramOp program) {
   for (auto kernel : program.getBody().getOps<moe::KernelOp>()) {
     std::string name = kernel.getSymName().str();
     auto launch = launches.find(name);
-    // A kernel that nobody launches is no part of the package.
+    // A kernel without a launch is no part of the package.
     if (launch == launches.end())
       continue;
     auto emitted = TRY(emitKernel(kernel, launch->second));

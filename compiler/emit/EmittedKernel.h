@@ -90,7 +90,7 @@ void addGateUpOrder(llvm::StringRef order, ConfigPrinter &config);
 /// `weight`: the program's name for them. Adds the map and its argument.
 void addWeightMap(moe::GroupedMatmulOp matmul, moe::ScheduleAttr schedule,
                   std::string weight, EmittedKernel &out);
-/// Likewise of the rows of lhs, which lie one behind the other.
+/// Adds the tensor map of the rows of lhs, which are contiguous.
 void addRowMap(moe::GroupedMatmulOp matmul, moe::ScheduleAttr schedule,
                std::string rows, EmittedKernel &out);
 

@@ -48,7 +48,7 @@ std::vector<Value> compiler::targetValues(moe::ProgramOp program) {
   std::vector<Value> values;
   for (auto pack : program.getBody().getOps<moe::PackOp>()) {
     Value value = packedValue(pack.getResult());
-    // As many bytes in another order: the packed weight may replace the stored.
+    // The size is the same, so the packed weight may replace the stored.
     if (packsInPlace(pack))
       value.mayAlias = valueName(pack.getSource());
     values.push_back(std::move(value));

@@ -67,14 +67,14 @@ template <typename T> struct Rule {
   Measured measured = {};
 };
 
-/// Tiles of `rows` serve up to so many rows an expert in the mean. Rows beyond
-/// an expert's end are computed for nothing, and an expert of more rows than a
-/// tile has its weight read more than once. The counts scatter, so a small tile
-/// is left before the mean fills it.
+/// Tiles of `rows` rows, which serve problems of up to When::mostRows mean rows
+/// per expert. Rows after an expert's end are computed for nothing, and an
+/// expert of more rows than a tile has its weight read more than once. The
+/// counts vary, so the rules leave a small tile before the mean fills it.
 struct TileChoice {
   int64_t rows = 0;
-  /// An expert's tiles are alike, in steps of so many rows; 0: full ones and a
-  /// last one.
+  /// If not 0, an expert's rows are split evenly over its tiles, in multiples
+  /// of `step`; if 0, all tiles but the last are full.
   int64_t step = 0;
   bool isWide = false; ///< 256 weight rows; schedule rules of wide tiles apply
 };
@@ -154,15 +154,15 @@ public:
   /// has candidates.
   virtual std::optional<std::string>
   whyGroupsApart(const MatmulProblem &problem) const = 0;
-  /// Whether a cluster shares the k of a tile where a run touches so few
-  /// experts that there are no more tiles than that (templates'
-  /// matmul/roles/split.cuh).
+  /// Returns true if a cluster splits K of a tile in runs with so few active
+  /// experts that there are no more tiles than CTAs (matmul/roles/split.cuh of
+  /// the templates).
   virtual bool maySplit(const MatmulProblem &, const Schedule &,
                         const Hardware &) const {
     return false;
   }
-  /// Whether rows of a second matmul, which lie one behind the other, come by a
-  /// tensor map, too: kBoxRows at a time, as the templates have it.
+  /// mapsRows() returns true if the rows of a second matmul, which are
+  /// contiguous, are loaded with TMA: kBoxRows at a time, as in the templates.
   static constexpr int64_t kBoxRows = 64;
   virtual bool mapsRows(const MatmulProblem &, const Schedule &) const {
     return false;
@@ -187,7 +187,7 @@ public:
   virtual int64_t ctasPerSm(const MatmulProblem &problem,
                             const Schedule &schedule,
                             const Hardware &hardware) const = 0;
-  /// A tile multiplies a multiple of so many rows.
+  /// Returns the number of which the rows of a tile's MMAs are a multiple.
   virtual int64_t rowStep(const Schedule &schedule) const {
     return schedule.tileM;
   }

@@ -62,7 +62,7 @@ double ExpertRows::most() const {
   double highest = 0;
   for (const ExpertGroup &group : groups) {
     const double mean = group.chance * double(numTokens);
-    // The largest of so many normal counts.
+    // The expected maximum of the normally distributed counts.
     const double deviation = std::sqrt(mean * (1 - group.chance));
     const double above =
         group.experts > 1 ? std::sqrt(2 * std::log(group.experts)) : 0;

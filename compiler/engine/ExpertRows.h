@@ -19,7 +19,7 @@
 
 namespace moec::compiler {
 
-/// So many experts, each of which a token chooses with this probability.
+/// Experts that a token chooses with the same probability.
 struct ExpertGroup {
   double experts = 0, chance = 0;
 };

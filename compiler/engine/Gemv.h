@@ -29,9 +29,9 @@ inline constexpr int64_t kFewPairs = 64;
 /// tokens or more (routing/few.cuh).
 inline constexpr int64_t kFewTileRows = 4;
 
-/// Operands of so many bytes go through these kernels for so many tokens at
-/// most. Above that other engines are faster: e4m3 is unpacked once for each
-/// row of x.
+/// Operands of `elementBytes` bytes use these kernels for at most `tokens`
+/// tokens. Above that other engines are faster, since these kernels unpack e4m3
+/// again for each row of x.
 struct FewTokensRule {
   int64_t elementBytes, tokens;
   /// The element types of weights that become such operands; empty: none does.
@@ -75,8 +75,8 @@ int64_t launchBytes(int64_t sharedBytes, int64_t ctasPerSm,
 std::optional<GemvSchedule> gemvSchedule(const MatmulProblem &problem,
                                          const Hardware &hardware);
 
-/// The time of one of the two kernels, which reads the weights of so many
-/// experts.
+/// The time of one of the two kernels, which reads the weights of
+/// `touchedExperts`.
 Cost gemvCost(const MatmulProblem &problem, double touchedExperts,
               const Hardware &hardware);
 

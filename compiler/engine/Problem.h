@@ -22,8 +22,8 @@
 
 namespace moec::compiler {
 
-/// Columns of a result that share a scale where it is quantized by groups, but
-/// for those that are emulated.
+/// Group size of a quantized result [columns], except for schemes that are
+/// emulated.
 inline constexpr int64_t kScaledColumns = 128;
 
 class Engine;
@@ -64,9 +64,9 @@ struct MatmulProblem {
   bool scaled = false; ///< the lhs has scales
   /// Each row of the lhs has one scale.
   bool rowScales = false;
-  /// So many columns of the result share a scale with which it is quantized, 0:
-  /// none do. A CTA computes all of such a group, in one tile or, where warps
-  /// have roles, in one column tile after the other.
+  /// Group size of the quantized result [columns]; 0 if it has no group scales.
+  /// A CTA computes a whole group: in one tile or, if warps have roles, in
+  /// consecutive column tiles.
   int64_t groupColumns = 0;
 
   bool quantizesGroups() const { return groupColumns > 0; }
@@ -87,7 +87,7 @@ struct MatmulProblem {
   /// multiplies; 0: it multiplies none.
   int64_t blockBytes = 0;
 
-  /// Rows of an expert in the mean, with the most tokens of the variant.
+  /// Mean rows of an expert at the largest token count of the variant.
   double meanRows() const {
     return double(maxTokens) * double(pairs) / double(experts);
   }
@@ -106,7 +106,7 @@ struct MatmulProblem {
   }
   /// Rows of an m tile; given by the variant's permutation.
   int64_t tileRows = 16;
-  /// The tiles of an expert have as many rows each, but for the last one.
+  /// All tiles of an expert except the last have the same number of rows.
   bool alikeTiles = false;
 
   /// Bytes of an expert's weight, with scales and zero points, as a kernel
@@ -134,7 +134,7 @@ struct Hardware {
   double scalarFlops = 1e13; ///< a second, f32 FMA
   bool asyncCopy = true;     ///< has cp.async
 
-  /// Dense rate of the tensor cores for operands of so many bytes.
+  /// Dense rate of the tensor cores for operands of `elementBytes`.
   double tensorFlopsOf(int64_t elementBytes) const {
     return elementBytes == 1 ? 2 * tensorFlops : tensorFlops;
   }

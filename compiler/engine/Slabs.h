@@ -24,12 +24,12 @@ namespace moec::compiler {
 /// a slab.
 inline constexpr int64_t kSlabBlock = 64, kSlabRows = 16;
 
-/// Columns of a block of codes for operands of so many bytes.
+/// Columns of a block of codes, by the size of the operands.
 constexpr int64_t slabColumns(int64_t elementBytes) {
   return 2 * kSlabBlock / elementBytes;
 }
 
-/// Groups of the scales along so many columns.
+/// The number of scale groups in `columns` columns.
 int64_t groupsOf(const MatmulProblem &problem, int64_t columns);
 
 /// Codes, scales and zero points of a stage.
@@ -43,7 +43,7 @@ struct ConversionClocks {
   double code = 0, scale = 0;
 };
 
-/// The time to convert so many codes on all multiprocessors; 0 where weights
+/// The time to convert `elements` codes on all multiprocessors; 0 if weights
 /// are stored as they are multiplied.
 double conversionSeconds(const MatmulProblem &problem, double elements,
                          const ConversionClocks &clocks,

@@ -140,7 +140,7 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
                          registers);
   int64_t registers = 32 * (roles.producerWarps * roles.producerRegisters +
                             roles.consumerWarps * roles.consumerRegisters);
-  // More and the warps that ask for them wait for ever.
+  // If they ask for more, the warps wait for registers and never get them.
   if (registers > registersOfCta(s))
     return fmt::format("{} registers in all; a CTA has {}", registers,
                        registersOfCta(s));
@@ -212,9 +212,9 @@ int64_t WarpSpecialized::weightBytes(const MatmulProblem &problem,
   return schedule.tileN * schedule.tileK * problem.elementBytes;
 }
 
-/// Behind the ring there are a staging tile for each consuming warpgroup, or
-/// one of 8 tokens for each warp whose rows are tokens, two slots for tiles,
-/// the scales of the tokens and weights of each stage, and the barriers.
+/// After the ring come a staging tile for each consuming warpgroup (or one of 8
+/// tokens for each warp whose rows are tokens), two slots for tiles, the scales
+/// of the tokens and weights of each stage, and the barriers.
 int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
                                      const Schedule &schedule) const {
   constexpr int64_t kSlot = 16, kBarrier = 8;

@@ -35,7 +35,7 @@ public:
   bool isPersistent() const override { return true; }
   int64_t sharedBytes(const MatmulProblem &problem,
                       const Schedule &schedule) const override;
-  /// The launch allots so many; warps hand registers to each other later.
+  /// Registers at launch; warps hand registers to each other later.
   int64_t registers(const MatmulProblem &,
                     const Schedule &schedule) const override;
   int64_t ctasPerSm(const MatmulProblem &, const Schedule &schedule,

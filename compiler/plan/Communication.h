@@ -25,14 +25,14 @@
 namespace moec::compiler {
 
 struct Communication {
-  /// x, logits and valid tokens of so many ranks come together; 1: the rank's
-  /// own.
+  /// Ranks whose x, logits and valid tokens are gathered; 1 if only those of
+  /// this rank are used.
   int64_t gather = 1;
-  /// Outputs are summed over so many ranks, of which each keeps its tokens'.
+  /// Ranks of the reduce-scatter of outputs: each keeps its own tokens.
   int64_t scatter = 1;
-  /// Then they are summed over so many ranks.
+  /// Ranks of the all-reduce that follows.
   int64_t reduce = 1;
-  /// Somebody else does that, later (skip_final_all_reduce).
+  /// The caller performs the all-reduce (skip_final_all_reduce).
   bool deferred = false;
   /// In place of all that: the transport that sends each rank the rows of its
   /// experts, with ids and weights, and brings their results back.
@@ -43,8 +43,8 @@ struct Communication {
   /// Its kernels write into the windows of other ranks.
   bool oneSided = false;
 
-  /// From one rank of those that gather to the next: between them are those
-  /// that have the same tokens.
+  /// Distance between ranks that gather: between them are ranks with the same
+  /// tokens.
   int64_t stride() const { return gather > 1 ? reduce : 1; }
 };
 

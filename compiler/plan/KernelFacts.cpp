@@ -19,8 +19,7 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// A warp copies so many bytes at a time
-/// (templates/moe/exchange/windows.cuh).
+/// Bytes that a warp copies at a time (templates/moe/exchange/windows.cuh).
 static constexpr int64_t kPieceBytes = 2048;
 
 static int64_t bytesOfRow(Value value) {

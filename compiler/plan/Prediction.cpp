@@ -30,7 +30,7 @@ static constexpr double kLaunchSeconds = 1.2e-6;
 static constexpr double kRoutingSeconds = 2.0e-6;
 /// Bandwidth of kernels that move bytes, of a plain read's.
 static constexpr double kMovingBandwidth = 0.82;
-/// The L2 cache delivers so much faster.
+/// Read bandwidth of the L2 cache, relative to memory.
 static constexpr double kFromL2 = 1.7;
 
 /// Bytes that kernels write into the memory of another GPU each second, and the
@@ -47,7 +47,7 @@ static double bytesOf(Value value, double leading) {
          double(elementBits(elementTypeName(type.getElementType()))) / 8;
 }
 
-/// A kernel without a matmul reads and writes so many bytes.
+/// Bytes that a kernel without a matmul reads and writes.
 static double bytesMoved(moe::KernelOp kernel, const ExpertRows &rows) {
   const auto tokens = double(rows.tokens());
   if (auto finalize = findStage<moe::FinalizeOp>(kernel)) {

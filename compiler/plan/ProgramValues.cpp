@@ -188,7 +188,7 @@ SmallVector<NamedOutput> compiler::outputsOf(moe::ReturnOp ret) {
   return outputs;
 }
 
-/// Whether the launch is of a kernel that holds such a stage.
+/// Returns true if the launched kernel has such a stage.
 template <typename Op> static bool launches(moe::LaunchOp launch) {
   moe::KernelOp kernel = launch ? launch.getKernelOp() : moe::KernelOp();
   return kernel && findStage<Op>(kernel);
@@ -209,7 +209,7 @@ bool compiler::isOfSharedRows(Operation *op) {
   return false;
 }
 
-/// Whether some launch of a kernel is so.
+/// Returns true if `isSo` holds for a launch of the kernel.
 static bool isAnyLaunch(moe::KernelOp kernel,
                         llvm::function_ref<bool(moe::LaunchOp)> isSo) {
   return kernel->getParentOfType<moe::ProgramOp>()

@@ -20,9 +20,9 @@
 namespace moec::compiler {
 
 struct Share {
-  /// Physical experts: begin + i * stride, so many of them.
+  /// Physical experts: firstExpert + i * stride for i below `experts`.
   int64_t firstExpert = 0, experts = 0, stride = 1;
-  /// Columns of the intermediate: from the first, so many.
+  /// Columns of the intermediate: `columns`, from firstColumn on.
   int64_t firstColumn = 0, columns = 0;
   /// Columns of the MLP of shared experts, where that is one of its own.
   int64_t firstSharedColumn = 0, sharedColumns = 0;

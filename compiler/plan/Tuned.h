@@ -69,11 +69,11 @@ Result<std::vector<TunedRow>> builtinTuned(int order = 0);
 /// The rows of these files, then those built in.
 Result<std::vector<TunedRow>> readTuned(std::span<const std::string> files);
 
-/// Whether both are of one matmul; nothing is said of tokens and schedules.
+/// Returns true if both have the same matmul; tokens and schedules may differ.
 bool isOfProblem(const TunedRow &row, const MatmulProblem &problem,
                  const std::string &gpu);
 
-/// Token counts that measured rows give tiles of so many rows.
+/// Token counts for which measured rows choose these tile rows.
 struct TunedRange {
   int64_t first = 0, last = 0, tileRows = 0;
   bool operator==(const TunedRange &) const = default;

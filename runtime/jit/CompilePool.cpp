@@ -187,7 +187,7 @@ static void dump(const Recipe &recipe, const std::string &cubin) {
     log(LogLevel::Warning, "MOEC_DUMP_DIR: {}", done.error().message);
 }
 
-/// Runs `work` in so many threads until all have ended. Calls `interrupt` once
+/// Runs `work` in `count` threads until all have ended. Calls `interrupt` once
 /// if the caller is interrupted meanwhile.
 static void runAndWait(int count, const std::function<void()> &work,
                        const std::function<void()> &interrupt) {

@@ -145,10 +145,10 @@ public:
 };
 } // namespace
 
-/// A worker that is asked to end has so much time.
+/// Time that a worker has to end after it is asked to.
 static constexpr auto kPatience = std::chrono::milliseconds(2000);
 
-/// Whether something comes from the socket in time.
+/// Returns true if bytes arrive at the socket in time.
 static bool awaitBytes(int socket, std::chrono::milliseconds patience) {
   const auto end = Clock::now() + patience;
   for (;;) {

@@ -23,7 +23,7 @@ using namespace moec::runtime;
 static constexpr int kFewestJobsOfWorkers = 3;
 
 //===----------------------------------------------------------------------===//
-// What threads share
+// Shared by threads
 //===----------------------------------------------------------------------===//
 
 void Compilers::noteOpen(double milliseconds) {

@@ -178,7 +178,7 @@ static std::string pathOfBuild() {
   return binary.empty() ? "" : nvrtcPathIn(parentFolder(binary));
 }
 
-/// By a path that somebody set.
+/// Takes the path of an option or of an environment variable.
 static Result<NvrtcLocation> locateSet(const std::string &path,
                                        const char *by) {
   if (auto location = locate(path, by))

@@ -187,7 +187,7 @@ private:
     while (begin > defineBegin && isWordPart(text[begin - 1]))
       --begin;
     std::string_view left = std::string_view(text).substr(begin, end - begin);
-    // Behind `#define NAME` without a blank: the parameters.
+    // After `#define NAME` without a blank: the parameters.
     size_t name = skipBlanks(skipBlanks(defineBegin + 1) + 6);
     size_t open = name + wordAt(name).size();
     std::string_view parameters;

@@ -319,7 +319,7 @@ std::string toJson(const ShareIndex &index);
 /// Parses and checks the format only; every error names the JSON path. An index
 /// is checked whole.
 Result<ManifestFile> manifestFileFromJson(std::string_view text);
-/// The same of a manifest; an index is an error.
+/// Reads a manifest. An index of shares is an error.
 Result<Manifest> fromJson(std::string_view text);
 /// Checks that the manifest agrees with itself (see Validate.cpp).
 Result<void> validate(const Manifest &manifest);

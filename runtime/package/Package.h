@@ -59,7 +59,7 @@ Result<void> validate(const PackageFiles &package);
 /// package that is replaced meanwhile is read as it was or as it is. A folder
 /// of several shares is an error.
 Result<PackageFiles> readPackage(const std::string &path);
-/// The same of a folder of any number of shares.
+/// Reads a folder with any number of shares.
 Result<Shares> readShares(const std::string &path);
 /// The share that holds the rank, and no file of others.
 Result<PackageFiles> readShare(const std::string &path,
