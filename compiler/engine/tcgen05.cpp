@@ -93,8 +93,9 @@ public:
     return WarpSpecialized::sharedBytes(problem, s) + (ends + 1) * 8;
   }
 
-  /// Sums are f32 over all of k. They are promoted where scales change along
-  /// k.
+  /// Sums stay in tensor memory over all of k, as f32 by PTX: no card has shown
+  /// how many bits those of e4m3 keep. They are promoted where scales change
+  /// along k.
   std::string mma(const MatmulProblem &problem, const Schedule &,
                   std::string_view type, bool) const override {
     return fmt::format("{}<{}, {}, {}>", row.policy, type,
