@@ -30,7 +30,7 @@ using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;
 
-/// Whether a kind of stage may lack the result.
+/// Returns true if a kind of stage may lack the result.
 static bool mayLack(StringRef op, StringRef result) {
   const StageKind *kind = findStageKind(std::string_view(op));
   return kind && kind->results.contains((result + "?").str());

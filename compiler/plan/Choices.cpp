@@ -120,7 +120,7 @@ static Result<void> checkKnown(const Choices &choices, std::string_view kind,
       unknownWord(kind, name, catalog::nameList(table)));
 }
 
-/// Whether each row of the table is excluded.
+/// Returns true if each row of the table is excluded.
 template <typename Row, size_t N>
 static bool excludesAll(const Choices &choices, const Row (&table)[N]) {
   return std::ranges::all_of(

@@ -58,8 +58,8 @@ int64_t awaitedColumnTiles(moe::LaunchOp launch);
 /// The same of all launches of a kernel; 0 where they differ.
 int64_t awaitedColumnTiles(moe::KernelOp kernel);
 
-/// Whether a launch of the kernel is followed by one of a kernel that awaits
-/// its column tiles.
+/// Returns true if a launch of the kernel is followed by one of a kernel that
+/// awaits its column tiles.
 bool countsColumnTiles(moe::KernelOp kernel);
 
 } // namespace moec::compiler

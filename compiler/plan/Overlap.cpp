@@ -36,8 +36,8 @@ static Value boundTo(moe::LaunchOp launch, moe::KernelOp kernel,
 /// what the end of the first matmul saves (bench/notes/skewed-h100.md).
 static constexpr int64_t kOverlappedTileRows = 64;
 
-/// Whether the kernel is a persistent matmul that can run beside another, and
-/// nothing else.
+/// Returns true if the kernel is only a persistent matmul, which may run at the
+/// same time as another.
 static bool isPersistentMatmul(moe::KernelOp kernel) {
   moe::ScheduleAttr schedule = kernel ? kernel.getScheduleAttr() : nullptr;
   const Schedule *s = schedule ? schedule.getMatmul() : nullptr;

@@ -259,15 +259,15 @@ int64_t compiler::expertsOfRows(moe::KernelOp kernel, Value offsets,
                 : localExperts(kernel->getParentOfType<moe::ProgramOp>());
 }
 
-/// Whether it makes the tokens of all ranks of this rank's.
+/// Returns true if the operation gathers the tokens of all ranks.
 static bool gathers(Operation &op) {
   auto collective = dyn_cast<moe::CollectiveOp>(op);
   return (collective && collective.getKind() == "all_gather") ||
          launches<moe::DispatchOp>(dyn_cast<moe::LaunchOp>(op));
 }
 
-/// Whether tokens of a launch are this rank's, where a gather brings others'. A
-/// kernel that gathers takes this rank's.
+/// Returns true if the launch computes on this rank's tokens only, in a program
+/// that gathers tokens. A kernel that gathers reads this rank's tokens.
 static bool isOfOwnTokens(moe::LaunchOp launch) {
   return llvm::any_of(*launch->getBlock(), [&](Operation &op) {
     return gathers(op) && (!op.isBeforeInBlock(launch) ||

@@ -88,12 +88,12 @@ struct NamedOutput {
 /// Outputs, and behind them those that the caller may ask for.
 llvm::SmallVector<NamedOutput> outputsOf(moe::ReturnOp ret);
 
-/// Whether a result of a launch or a collective is itself an output of the
-/// variant, under the same name; all other results are workspace.
+/// Returns true if a result of a launch or a collective is itself an output of
+/// the variant, under the same name; all other results are workspace.
 bool isOutput(mlir::OpResult result);
 
-/// Whether a stage or a launch computes on the rows of moe.shared_rows, or
-/// makes them: its rows are tokens, of this rank where ranks bring tokens
+/// Returns true if a stage or a launch computes on the rows of moe.shared_rows,
+/// or makes them: its rows are tokens, of this rank where ranks bring tokens
 /// together.
 bool isOfSharedRows(mlir::Operation *op);
 bool isOfSharedRows(moe::KernelOp kernel);

@@ -250,8 +250,8 @@ static std::optional<Reason> fragments(const LayerFacts &layer,
   return whyNoFragments(layer, *candidate.engine);
 }
 
-/// Whether the engine multiplies weights of the layer's types in fragments.
-/// An epilogue that emulates reads rows.
+/// Returns true if the engine multiplies weights of the layer's types in
+/// fragments. An epilogue that emulates reads rows.
 static bool haveFragments(const LayerFacts &layer,
                           const catalog::Engine &engine) {
   if (layer.emulated && !engine.warpSpecialized)

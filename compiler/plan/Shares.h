@@ -28,7 +28,7 @@ struct Share {
   int64_t firstSharedColumn = 0, sharedColumns = 0;
   bool addsW2Bias = true, addsZeroExperts = true;
 
-  /// Whether one code serves both.
+  /// Returns true if the same kernels serve both shares.
   bool hasSizesOf(const Share &other) const {
     return experts == other.experts && columns == other.columns &&
            sharedColumns == other.sharedColumns;

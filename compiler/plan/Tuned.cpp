@@ -264,8 +264,8 @@ int64_t compiler::lastWithSchedule(const std::vector<TunedRow> &rows,
   return last;
 }
 
-/// Whether the row was measured for these token counts, with others of its
-/// schedule behind it.
+/// Returns true if the row, and those with the same schedule that follow its
+/// range, were measured for the token counts of the problem.
 static bool covers(const std::vector<TunedRow> &rows, const TunedRow &row,
                    const MatmulProblem &p, const std::string &gpu) {
   if (!row.hasRange())
@@ -329,7 +329,7 @@ std::string compiler::rangesBeside(const std::vector<TunedRow> &rows,
              : fmt::format("rows for {} tokens", fmt::join(words, ", "));
 }
 
-/// Whether the token count is in one of them.
+/// Returns true if one of the ranges has the token count.
 static bool isIn(int64_t tokens, std::span<const TunedRange> ranges) {
   return std::ranges::any_of(ranges, [&](const TunedRange &range) {
     return range.first <= tokens && tokens <= range.last;

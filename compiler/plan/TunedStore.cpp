@@ -153,7 +153,8 @@ Result<void> compiler::checkTakesRows(const std::string &path) {
   return {};
 }
 
-/// Whether a range may be of these rows of both matmuls of one layer.
+/// Returns true if the rows may be a pair: both matmuls of one layer, measured
+/// for the same range.
 static bool mayPair(const TunedRow &first, const TunedRow &second) {
   return first.gpu == second.gpu && first.first == second.first &&
          first.last == second.last &&

@@ -71,8 +71,8 @@ static Result<nlohmann::json> parseLine(std::string_view line) {
                          {kMaxBytes});
 }
 
-/// Whether the first line of recipe.json is this recipe, the compiler apart
-/// if `anyCompiler`.
+/// Returns true if the first line of recipe.json is this recipe. `anyCompiler`
+/// ignores the compiler's identity.
 static bool sameRecipe(std::string_view line, const Recipe &recipe,
                        bool anyCompiler) {
   if (!anyCompiler)

@@ -64,7 +64,7 @@ class Nvrtc {
 public:
   /// Opens it once a process; a second location gives a second instance.
   static Result<const Nvrtc *> open(const NvrtcLocation &location);
-  /// Whether this process has opened NVRTC through open() so far.
+  /// Returns true if this process has opened NVRTC through open() so far.
   static bool everOpened();
 
   /// CompileFailed carries entry, arch and NVRTC's whole log; NoCompiler says

@@ -285,7 +285,7 @@ public:
   void operator()(const char *key, T &value, size_t /*most*/ = 0) {
     object[key] = write(value);
   }
-  /// Whether a field that may be absent is there.
+  /// Returns true if a field that may be absent is there.
   bool has(const char * /*key*/, bool isSet) const { return isSet; }
   ordered_json object = ordered_json::object();
 
@@ -359,7 +359,7 @@ public:
     read(*found, where, value);
   }
 
-  /// Whether a field that may be absent is there.
+  /// Returns true if a field that may be absent is there.
   bool has(const char *key, bool /*isSet*/) {
     known.push_back(key);
     return object.contains(key);

@@ -283,7 +283,7 @@ Result<void> Checker::checkIntegers(const std::string &path,
   return {};
 }
 
-/// Whether an attribute counts experts.
+/// Returns true if an attribute counts experts.
 static bool countsExperts(std::string_view attribute) {
   return attribute == "experts" || attribute == "local_experts" ||
          attribute == "physical_experts" || attribute == "replica_slots" ||
