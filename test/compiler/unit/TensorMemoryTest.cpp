@@ -162,3 +162,27 @@ TEST(TensorMemory, EachTileHasAGoodSchedule) {
             EXPECT_EQ(whyIllegal(p, *s, b200()), std::nullopt) << describe(*s);
           }
 }
+
+TEST(TensorMemory, TwoWarpgroupsShareATileOfTokens) {
+  MatmulProblem p = ofBytes(gateUp(1, 512, 128));
+  Schedule s = twoCtas(128, 1);
+  s.tileN = 256, s.ctasPerSm = 1;
+  setRoles(s, 128);
+  EXPECT_EQ(s.roles().consumerWarps, 8);
+  EXPECT_EQ(whyIllegal(p, s, b200()), std::nullopt);
+  EXPECT_EQ(engines::tcgen05().tensorColumns(p, s), 512);
+  s.ctasPerSm = 2;
+  EXPECT_EQ(whyIllegal(p, s, b200()),
+            "512 columns of tensor memory for each of 2 CTAs; a "
+            "multiprocessor has 512");
+}
+
+TEST(TensorMemory, SumsOfFewTokensLeaveRegistersToProducers) {
+  for (int64_t tileRows : {32, 64, 128}) {
+    const std::optional<Schedule> s =
+        knownGood(gateUp(1, 512, tileRows), {&engines::tcgen05()}, b200());
+    ASSERT_TRUE(s);
+    EXPECT_EQ(s->roles().producerRegisters, tileRows <= 64 ? 56 : 40);
+    EXPECT_EQ(s->roles().consumerRegisters, tileRows <= 64 ? 200 : 216);
+  }
+}
