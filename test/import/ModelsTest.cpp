@@ -192,6 +192,8 @@ TEST(Models, ALayerByNumber) {
   dense("jamba-v0.1", 4, "expert_layer_period",
         "with expert_layer_period 2 and expert_layer_offset 1 layer 4 is "
         "dense");
+  // moe_layer_end_index 27 is the last layer with experts, and the last one.
+  EXPECT_EQ(meaning("ernie-4.5-21b-a3b", 27), meaning("ernie-4.5-21b-a3b", 1));
   dense("ernie-4.5-21b-a3b", 0, "moe_layer_start_index",
         "with moe_layer_start_index 1 layer 0 is dense");
   dense("nemotron-3-nano-30b-a3b", 5, "hybrid_override_pattern",

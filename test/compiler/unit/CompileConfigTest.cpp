@@ -224,6 +224,14 @@ TEST(TuneConfig, WrongArgumentsAreErrors) {
                             "out": "/none/x", "log": "/none/./x"})"),
             "invalid_argument: the rows (--out) and the log (--log) are one "
             "file, '/none/./x'; expected a path of its own for each");
+  // The environment is asked as by the other functions.
+  for (const char *name : {"MOEC_BACKEND", "MOEC_ENGINE", "MOEC_EXCLUDE"}) {
+    ::setenv(name, "no_such_word", 1);
+    const std::string text =
+        said(kTiny, R"({"arch": "sm_90a", "tokens": [1]})");
+    EXPECT_NE(text.find(name), std::string::npos) << text;
+    ::unsetenv(name);
+  }
 }
 
 TEST(CompileConfig, IrIsBounded) {

@@ -81,6 +81,16 @@ TEST(Histogram, ChancesAddUpToThePairsOfAToken) {
   EXPECT_NEAR(even.front().chance, 0.125, 1e-9);
 }
 
+TEST(Histogram, AFractionIsUsed) {
+  for (const auto &[text, used] :
+       {std::pair("used:0.5", 64), {"used:0.25", 32}, {"used:1", 128}}) {
+    int64_t chosen = 0;
+    for (const auto &group : *histogramOf(text).chances(128, 4))
+      chosen += group.chance > 0 ? group.experts : 0;
+    EXPECT_EQ(chosen, used) << text;
+  }
+}
+
 TEST(Histogram, CountsOfAFileAreChances) {
   const std::string path = fileOf("counts.json", R"({"rows": [90, 5, 5, 0]})");
   const auto one = *histogramOf(path).chances(4, 1);

@@ -102,6 +102,25 @@ TEST(HtmlBench, AnotherLayerOrArchIsAnError) {
             "b.json: expected times of layer small, got no package");
 }
 
+TEST(HtmlBench, EachArchHasItsOwnTimes) {
+  const auto countIn = [](const std::string &page) {
+    const std::string_view text = "measured at 8 tokens";
+    int count = 0;
+    for (size_t at = page.find(text); at != std::string::npos;
+         at = page.find(text, at + 1))
+      ++count;
+    return count;
+  };
+  json report = smallReport(), bench = smallBench();
+  const int ofOne = countIn(pageOf(report, bench));
+  ASSERT_GT(ofOne, 0);
+  json target = report["targets"][0], package = bench["packages"][0];
+  target["arch"] = package["arch"] = "sm_90";
+  report["targets"].push_back(target);
+  bench["packages"].push_back(package);
+  EXPECT_EQ(countIn(pageOf(report, bench)), 2 * ofOne);
+}
+
 TEST(HtmlBench, OthersPackagesArePassedBy) {
   json bench = smallBench();
   json other = bench["packages"][0];

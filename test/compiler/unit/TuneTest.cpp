@@ -27,10 +27,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace moec;
@@ -298,6 +302,25 @@ TEST(Tune, NewRowsTakeTheirTokenCountsFromOthers) {
   std::ofstream(path) << "{";
   EXPECT_FALSE(addToTuned(path, std::vector{rowFor(1, 4, 1)}));
   EXPECT_EQ(*readFile(path), "{");
+}
+
+/// Who adds rows reads the file and writes it: nobody else may do so meanwhile.
+TEST(Tune, RowsAreAddedByOneAtATime) {
+  Folder folder;
+  const std::string path = folder.path + "/rows.json";
+  ASSERT_TRUE(addToTuned(path, std::vector{rowFor(1, 4, 1)}));
+  const int lock = ::open((path + ".lock").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(lock, LOCK_SH), 0);
+  std::atomic<bool> isAdded = false;
+  std::thread adder([&] {
+    EXPECT_TRUE(addToTuned(path, std::vector{rowFor(5, 8, 6)}));
+    isAdded = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_FALSE(isAdded);
+  ::close(lock);
+  adder.join();
+  EXPECT_TRUE(isAdded);
 }
 
 /// The store beside the kernel cache trusts whom that trusts.
