@@ -298,9 +298,11 @@ def test_the_table_of_the_guide() -> None:
     assert said, "a report says: NVIDIA GPU, ..., versions, commit HASH of moec."
     device, commit = f"NVIDIA {said[1]}", said[2]
     versions = {
-        name.lower(): version for name, version in re.findall(r"\b(torch|transformers|vLLM|Humming) ([0-9.]+[0-9])", said[0])
+        name.lower(): version for name, version in re.findall(r"\b(torch|transformers|vLLM|Humming|SGLang|triton_kernels) ([0-9.]+[0-9])", said[0])
     }
-    versions = {"moec": "0.1.0"} | versions | dict.fromkeys(("marlin", "deepgemm", "cutlass"), versions["vllm"])
+    versions = {"moec": "0.1.0"} | versions
+    if "vllm" in versions:
+        versions |= dict.fromkeys(("marlin", "deepgemm", "cutlass"), versions["vllm"])
     # The first layer and scheme whose systems all have a version in the report.
     tables: dict[tuple[str, ...], list[dict[str, str]]] = {}
     for line in csv.DictReader(path.with_suffix(".csv").read_text().splitlines()):
