@@ -233,6 +233,10 @@ void checkTogether(moe::LayerOp layer, Refuse refuse) {
     cannot("batch_invariant: routing '" + method +
            "' draws experts by a token's place among the others; accepted: "
            "another method");
+  if (layer.getHashVocabulary() && layer.getRouting().getBias())
+    cannot("hash_vocabulary: the experts of a token are found by its id, and "
+           "a bias of the scores (e_score_correction_bias) would have no "
+           "effect; accepted: one of the two");
   if (layer.getDeferFinalize() && layer.getResidual())
     cannot("residual: with defer_finalize the caller sums over experts, and "
            "adds the residual then; accepted: one of the two");

@@ -152,6 +152,12 @@ moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input
 
 // -----
 
+// Ids of tokens select the experts: nothing would read the bias.
+// expected-error@+1 {{layer @l refused [option_not_supported]: hash_vocabulary: the experts of a token are found by its id, and a bias of the scores (e_score_correction_bias) would have no effect; accepted: one of the two}}
+moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<deepseek_v4, bias>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, hash_vocabulary = 100}
+
+// -----
+
 // A scale of all tokens tells each of its neighbours.
 // expected-error@+1 {{layer @l refused [option_not_supported]: batch_invariant: scheme 'fp8_tensor_dynamic' has one scale of all tokens, which depends on each of them; accepted: scales that are static, or of a token or a part of it}}
 moe.layer @l {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, batch_invariant}

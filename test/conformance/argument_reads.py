@@ -7,7 +7,6 @@ import re
 
 # Arguments that a kernel takes and need not read: the name, a mark of its text, and why it takes them all the same.
 UNREAD = [
-    ("routing_bias", "routing::FromTable;", "a table names the experts; the manifest's stage has the layer's bias as an operand"),
     ("logits_type", "routing::Drawn", "experts are drawn; the type comes with the logits, whose pointer says that the kernel routes"),
 ]
 ENTRY = re.compile(r"\.entry\s+(\S+?)\s*\(")

@@ -316,7 +316,7 @@ def routing_json(shape, routing, more):
         fields["hash_vocabulary"] = 50
     if more and "scale" in options:
         fields["apply_routed_scale_to_output"] = True
-    if "bias" in options:
+    if "bias" in options and "hash_vocabulary" not in fields:
         fields["e_score_correction_bias"] = True
     if "weight_on_input" in routing["needs"]:
         fields["experts_per_token"] = 1
