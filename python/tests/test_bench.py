@@ -298,7 +298,8 @@ def test_the_table_of_the_guide() -> None:
     assert said, "a report says: NVIDIA GPU, ..., versions, commit HASH of moec."
     device, commit = f"NVIDIA {said[1]}", said[2]
     versions = {
-        name.lower(): version for name, version in re.findall(r"\b(torch|transformers|vLLM|Humming|SGLang|triton_kernels) ([0-9.]+[0-9])", said[0])
+        name.lower(): version
+        for name, version in re.findall(r"\b(torch|transformers|vLLM|Humming|SGLang|triton_kernels) ([0-9.]+[0-9])", said[0])
     }
     versions = {"moec": "0.1.0"} | versions
     if "vllm" in versions:

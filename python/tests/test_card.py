@@ -7,6 +7,8 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
+from typing import Any
 
 import pytest
 
@@ -139,3 +141,25 @@ def test_no_time_is_left() -> None:
     assert made.summary == {PASSED: 0, FAILED: 0, REFUSED: 0, NOT_RUN: 2}
     with pytest.raises(Refused, match="expected one of sm_75"):
         check("emulated", arch="sm_1")
+
+
+class Stopped:
+    """Programs whose runs have no end."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def compile(self, layer: dict[str, Any], max_tokens: int, package: pathlib.Path) -> None:
+        package.mkdir()
+        (package / "manifest.json").write_text('{"targets": [{"report": {}}]}')
+
+    def run(self, *words: Any) -> None:
+        time.sleep(self.seconds)
+        raise Refused("moec run: no end")
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(0.0, "failed"), (0.3, "not run")])
+def test_what_the_limit_stops_did_not_fail(tmp_path: pathlib.Path, seconds: float, status: str) -> None:
+    checker = Checker(Stopped(seconds), tmp_path, 0.3, lambda text: None)  # type: ignore[arg-type]
+    checker.judge("conformance", "bf16", {}, checker.compare)
+    assert [(check.status, check.text) for check in checker.checks] == [(status, "moec run: no end")]

@@ -137,6 +137,10 @@ class Checker:
     def left_s(self, part: float = 1.0) -> float:
         return self.limit_s * part - (time.monotonic() - self.started)
 
+    def end(self, check: Check, failure: Exception) -> None:
+        """What the limit of time has stopped did not fail."""
+        check.status, check.text = FAILED if self.left_s() > 0 else NOT_RUN, str(failure)[:MOST_TEXT]
+
     def judge(self, kind: str, name: str, layer: dict[str, Any], run: Run) -> None:
         """Compiles a layer and runs it, unless the time is up."""
         check = Check(kind, name, PASSED)
@@ -158,7 +162,7 @@ class Checker:
         try:
             run(package, manifest, check)
         except (Refused, OSError, ValueError) as failure:
-            check.status, check.text = FAILED, str(failure)[:MOST_TEXT]
+            self.end(check, failure)
         check.seconds = round(time.monotonic() - begun, 2)
 
     def compare(self, package: pathlib.Path, manifest: dict[str, Any], check: Check) -> None:
@@ -196,7 +200,7 @@ class Checker:
             explained = self.programs.explain(layer, TIMED_TOKENS)
             report = self.programs.run(package, self.left_s(), "--time", f"--tokens={','.join(map(str, TIMED_TOKENS))}")
         except Refused as refused:
-            check.status, check.text = FAILED, str(refused)[:MOST_TEXT]
+            self.end(check, refused)
             return
         if hardware := explained.get("hardware"):
             self.bandwidth = {"gpu": hardware["gpu"], **hardware["floor"]}
