@@ -84,8 +84,9 @@ TEST(Histogram, ChancesAddUpToThePairsOfAToken) {
 TEST(Histogram, AFractionIsUsed) {
   for (const auto &[text, used] :
        {std::pair("used:0.5", 64), {"used:0.25", 32}, {"used:1", 128}}) {
-    int64_t chosen = 0;
-    for (const auto &group : *histogramOf(text).chances(128, 4))
+    const auto groups = *histogramOf(text).chances(128, 4);
+    double chosen = 0;
+    for (const ExpertGroup &group : groups)
       chosen += group.chance > 0 ? group.experts : 0;
     EXPECT_EQ(chosen, used) << text;
   }
