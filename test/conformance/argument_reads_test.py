@@ -51,9 +51,9 @@ class ArgumentReads(unittest.TestCase):
         self.assertEqual(self.unread("[%rd15+16]", "[%rd14+16]"), ["tokens"])
 
     def test_known(self):
-        arguments = {"bytes": 272, "fields": [*ARGUMENTS["fields"], {"name": "routing_bias", "offset": 256}]}
-        self.assertEqual(argument_reads.unread(PTX, arguments, "using Select = moe::routing::TopK;"), ["routing_bias"])
-        self.assertEqual(argument_reads.unread(PTX, arguments, "using Select = moe::routing::FromTable;"), [])
+        arguments = {"bytes": 272, "fields": [*ARGUMENTS["fields"], {"name": "logits_type", "offset": 256}]}
+        self.assertEqual(argument_reads.unread(PTX, arguments, "using Score = moe::routing::Sigmoid;"), ["logits_type"])
+        self.assertEqual(argument_reads.unread(PTX, arguments, "using Score = moe::routing::Drawn;"), [])
 
 
 if __name__ == "__main__":

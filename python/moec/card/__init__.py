@@ -138,7 +138,7 @@ class Checker:
         return self.limit_s * part - (time.monotonic() - self.started)
 
     def end(self, check: Check, failure: Exception) -> None:
-        """What the limit of time has stopped did not fail."""
+        """A check that the limit of time has stopped did not fail."""
         check.status, check.text = FAILED if self.left_s() > 0 else NOT_RUN, str(failure)[:MOST_TEXT]
 
     def judge(self, kind: str, name: str, layer: dict[str, Any], run: Run) -> None:
