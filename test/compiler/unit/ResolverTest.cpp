@@ -205,8 +205,9 @@ TEST(Resolver, AnEngineThatNoGpuHasRunServesWhoNamesIt) {
   auto without = resolve({layerOf("bf16")}, "sm_100f", choices);
   EXPECT_EQ(winner(without), "grouped simt");
   EXPECT_EQ(without->degraded, "");
-  for (const Candidate &candidate :
-       ask(layerOf("bf16"), "sm_90a", "", "")->candidates)
+  const auto hopper = ask(layerOf("bf16"), "sm_90a", "", "");
+  ASSERT_TRUE(hopper);
+  for (const Candidate &candidate : hopper->candidates)
     EXPECT_NE(candidate.engine, "tcgen05");
   EXPECT_EQ(winner(ask(layerOf("bf16"), "sm_100", "", "tcgen05")),
             "no backend serves layer 'tiny' on sm_100: grouped with tcgen05 "
