@@ -32,8 +32,8 @@ class SameRun(unittest.TestCase):
 
     def test_the_first_sentence(self):
         ratios = [cell.ratio() for key, cell in self.cells.items() if key[3] == "uniform"]
-        said = (f"{same_run.mean(ratios):.2f} of the time of the fastest other system (geometric mean of {len(ratios)} cells), is faster in "
-                f"{sum(ratio < 1 for ratio in ratios)} of them, and {max(ratios):.2f} in the worst")
+        said = (f"{same_run.mean(ratios):.2f} of the time of the fastest other system (geometric mean of {len(ratios)} cells). It is faster in "
+                f"{sum(ratio < 1 for ratio in ratios)} of them, and takes {max(ratios):.2f} of the time in the worst")
         self.assertIn(said, " ".join(self.readme.split()))
 
     def test_the_picture(self):
