@@ -117,7 +117,7 @@ public:
     value = absent;
     add(name, value);
   }
-  /// A list of exactly so many numbers, which is required.
+  /// Reads a required list of exactly this many numbers.
   void integers(const char *name, std::initializer_list<int64_t *> values) {
     rows.push_back({Field(name).required(), false, false,
                     [this, name, values = std::vector<int64_t *>(values)] {

@@ -27,7 +27,7 @@ INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+ +)?([A-Z][\w.]*)",
 # In .nv.info: the format and number of EIATTR_REGCOUNT, its size, a symbol, and the registers.
 REGISTERS = re.compile(rb"\x04\x2f\x08\x00....(....)", re.DOTALL)
 ENGINE = "mma_sync_scaled"
-STEPS = 4  # of a stage
+STEPS = 4  # MMA steps along K in a pipeline stage
 
 
 def of_a_stage(schedule):

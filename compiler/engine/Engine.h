@@ -37,8 +37,8 @@ struct Measured {
 
 inline constexpr double kAnyRows = std::numeric_limits<double>::infinity();
 
-/// The conditions of a rule. A condition that is not given always holds. Sizes
-/// of weights are those of one expert, in the type that is multiplied.
+/// The conditions of a rule. A condition that is not given always holds. Weight
+/// sizes count one expert, in the element type of the MMA.
 struct When {
   int64_t elementBytes = 0; ///< of operands
   int64_t tileRows = 0;
@@ -204,7 +204,7 @@ public:
                           bool isNative) const = 0;
 
 protected:
-  /// Sets the warps and CTAs of a schedule to those of a choice.
+  /// Copies the warps and the CTAs per SM of a choice into a schedule.
   virtual void setWarps(Schedule &schedule, const ScheduleChoice &choice,
                         const MatmulProblem &problem,
                         const Hardware &hardware) const = 0;

@@ -97,8 +97,7 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
   if (roles.consumerWarps < 4 || roles.consumerWarps % 4)
     return fmt::format("{} consuming warps; whole warpgroups of 4 are possible",
                        roles.consumerWarps);
-  // Sums that are promoted take turns with those of 64 rows, unless they are in
-  // tensor memory.
+  // Warpgroups that promote sums in registers take turns, each with 64 rows.
   const bool inRegisters = tensorColumns(problem, s) == 0;
   bool whole = rowsOfWarpgroup(s) == 128 &&
                (roles.consumerWarps == 4 || problem.inFragments ||
@@ -212,9 +211,9 @@ int64_t WarpSpecialized::weightBytes(const MatmulProblem &problem,
   return schedule.tileN * schedule.tileK * problem.elementBytes;
 }
 
-/// After the ring come a staging tile for each consuming warpgroup (or one of 8
-/// tokens for each warp whose rows are tokens), two slots for tiles, the scales
-/// of the tokens and weights of each stage, and the barriers.
+/// Shared memory holds the ring of stages, a staging tile for each consuming
+/// warpgroup (or one of 8 tokens for each warp, if rows are tokens), two slots
+/// for tiles, the scales of each stage, and the mbarriers.
 int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
                                      const Schedule &schedule) const {
   constexpr int64_t kSlot = 16, kBarrier = 8;

@@ -24,15 +24,15 @@ using namespace moec::compiler;
 
 /// Weight rows of an instruction, and of a warpgroup.
 static constexpr int64_t kRows = 128;
-/// Tokens of a tile: a thread reads so many sums of two weight rows.
+/// The most tokens of a tile. A thread keeps the sums of two weight rows.
 static constexpr int64_t kMostTokens = 128;
 /// Columns of 32 bits of a multiprocessor's tensor memory, and the fewest that
 /// a CTA can have.
 static constexpr int64_t kColumnsOfSm = 512, kFewestColumns = 32;
 
 namespace {
-/// An instruction multiplies the tokens that a tile has, in steps of 16. So
-/// large tiles cost shared memory and registers, but no multiplies.
+/// N of an MMA is the number of tokens in the tile, rounded up to 16. A large
+/// tile costs shared memory and registers, but no MMA of padding.
 // clang-format off
 constexpr TileRule kTileRules[] = {
     {{.mostRows = 8}, {.rows = 32}},
@@ -40,8 +40,8 @@ constexpr TileRule kTileRules[] = {
     {{}, {.rows = 128, .step = 16}},
 };
 
-/// Best first. Two CTAs hide each other's epilogues. Totals of 128 tokens leave
-/// registers for one.
+/// Best first. With two CTAs on an SM, one multiplies during the other's
+/// epilogue. Promoted sums of 128 tokens leave registers for one CTA only.
 constexpr ScheduleRule kRules[] = {
     {{.tileRows = 16}, {.tileN = 128, .stages = 5, .ctasPerSm = 2, .warpgroupRows = kRows}},
     {{.tileRows = 32}, {.tileN = 128, .stages = 5, .ctasPerSm = 2, .warpgroupRows = kRows}},
@@ -93,9 +93,9 @@ public:
     return WarpSpecialized::sharedBytes(problem, s) + (ends + 1) * 8;
   }
 
-  /// Sums stay in tensor memory over all of k, as f32 by PTX: no card has shown
-  /// how many bits those of e4m3 keep. They are promoted where scales change
-  /// along k.
+  /// Scales that change along K promote the sums to registers; otherwise sums
+  /// stay in tensor memory over all of K. PTX calls them f32; how many bits the
+  /// hardware keeps for e4m3 is not known.
   std::string mma(const MatmulProblem &problem, const Schedule &,
                   std::string_view type, bool) const override {
     return fmt::format("{}<{}, {}, {}>", row.policy, type,
@@ -153,7 +153,7 @@ private:
   }
 
   Sums sums(const MatmulProblem &problem, const Schedule &s) const override {
-    // Totals, the sums of 64 rows and scales of eight sums.
+    // Registers for the promoted sums, and for the partial sums of 64 rows.
     if (isPromoted(problem))
       return {s.tileM + s.tileM / 2, 40, "sums and totals"};
     return {s.tileM, 40, "sums"};

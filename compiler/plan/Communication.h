@@ -25,12 +25,13 @@
 namespace moec::compiler {
 
 struct Communication {
-  /// Ranks whose x, logits and valid tokens are gathered; 1 if only those of
-  /// this rank are used.
+  /// The number of ranks in the all-gather of x, logits and valid tokens; 1 if
+  /// there is no all-gather.
   int64_t gather = 1;
-  /// Ranks of the reduce-scatter of outputs: each keeps its own tokens.
+  /// The number of ranks in the reduce-scatter of outputs. Each rank keeps its
+  /// own tokens.
   int64_t scatter = 1;
-  /// Ranks of the all-reduce that follows.
+  /// The number of ranks in the all-reduce that follows.
   int64_t reduce = 1;
   /// The caller performs the all-reduce (skip_final_all_reduce).
   bool deferred = false;

@@ -356,9 +356,9 @@ static std::optional<Reason> whyImpossible(const LayerFacts &layer,
 static std::vector<Pair> pairsFor(const LayerFacts &layer,
                                   const Architecture &arch,
                                   const Choices &choices) {
-  // Engines for converted weights say nothing of other layers, and others
-  // nothing of theirs, unless they are asked for. Engines that are taken only
-  // then say nothing of archs that lack them.
+  // Candidates are the engines that could serve the layer's kind of weights,
+  // and the one that the caller names. An engine that serves only a caller who
+  // names it is no candidate on archs that lack it.
   const auto isFor = [&](const catalog::Engine &e) {
     return e.name == choices.engine ||
            ((!e.onlyIfAsked ||

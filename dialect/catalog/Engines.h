@@ -75,8 +75,8 @@ inline constexpr Engine kEngines[] = {
 // clang-format on
 
 /// Returns the arch of the same compute capability that has an engine which
-/// `arch` lacks, sm_90a for sm_90 say; null if there is none. Engines that
-/// serve few schemes, or only a caller who names them, do not count.
+/// `arch` lacks, for example sm_90a for sm_90; null if there is none. Engines
+/// that serve few schemes, or only a caller who names them, are ignored.
 constexpr const Architecture *betterTwin(const Architecture &arch) {
   for (const Architecture &twin : kArchitectures)
     if (twin.major == arch.major && twin.minor == arch.minor)
