@@ -26,7 +26,7 @@ def _seconds(text: str) -> float:
 def _parser(kind: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
     parser = kind(
         prog="moec doctor --gpu",
-        description="Checks moec on the GPU of this machine, in about ten minutes: small layers of each scheme against the\n"
+        description="Checks moec on the GPU of this machine, within a limit of time: small layers of each scheme against the\n"
         "reference, layers whose sums are exact against the bits that the emulator put out, and times of five layers\n"
         "of models. The result is a file of less than 100 KB without names of users, hosts and folders.\n"
         "docs/status.md says how to send it.",
