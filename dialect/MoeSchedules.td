@@ -21,7 +21,7 @@ def Moe_ScheduleAttr : AttrInterface<"ScheduleAttr"> {
   let description = [{
     How a kernel does its work. An attribute's verifier sees whether its members
     fit each other. Whether a schedule is legal for its kernel, layer and GPU is
-    the engine's to say (compiler/engine): moe-select-schedule asks it of every
+    the engine's to say (compiler/matmul): moe-select-schedule asks it of every
     schedule that stands in a module, whoever wrote it. `moe.kernel` shows one.
   }];
   let methods = [

@@ -11,7 +11,7 @@
 
 #include "compiler/emit/EmittedKernel.h"
 
-#include "compiler/engine/Engine.h"
+#include "compiler/matmul/Engine.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/Schemes.h"

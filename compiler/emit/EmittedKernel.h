@@ -13,7 +13,7 @@
 #define MOEC_COMPILER_EMIT_EMITTEDKERNEL_H
 
 #include "compiler/emit/ArgumentBlock.h"
-#include "compiler/engine/ConfigPrinter.h"
+#include "compiler/matmul/ConfigPrinter.h"
 #include "dialect/Moe.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"

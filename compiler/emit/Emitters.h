@@ -42,7 +42,7 @@ std::vector<Stage> stagesOf(moe::KernelOp kernel, moe::LaunchOp launch,
 void emitFewTokens(moe::KernelOp kernel, BoundTo boundTo, EmittedKernel &out);
 
 /// The kernel that makes the result in slices of its columns and sums each over
-/// a token's experts (engine/Slices.h).
+/// a token's experts (matmul/Slices.h).
 void emitSlices(moe::KernelOp kernel, BoundTo boundTo, EmittedKernel &out);
 
 /// Emits a kernel with one moe.amax or moe.quantize, with or without routing

@@ -12,7 +12,7 @@
 
 #include "compiler/emit/Emitters.h"
 
-#include "compiler/engine/Engine.h"
+#include "compiler/matmul/Engine.h"
 #include "compiler/plan/KernelFacts.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Window.h"

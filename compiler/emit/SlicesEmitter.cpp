@@ -12,7 +12,7 @@
 
 #include "compiler/emit/Emitters.h"
 
-#include "compiler/engine/Slices.h"
+#include "compiler/matmul/Slices.h"
 #include "compiler/plan/Liveness.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/catalog/Engines.h"

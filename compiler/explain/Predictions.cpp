@@ -7,7 +7,7 @@
 
 #include "compiler/explain/Parts.h"
 
-#include "compiler/engine/Histogram.h"
+#include "compiler/matmul/Histogram.h"
 #include "compiler/plan/Prediction.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/catalog/Gpus.h"

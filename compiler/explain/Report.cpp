@@ -7,8 +7,8 @@
 
 #include "compiler/explain/Report.h"
 
-#include "compiler/engine/Engine.h"
 #include "compiler/explain/Parts.h"
+#include "compiler/matmul/Engine.h"
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Resolver.h"

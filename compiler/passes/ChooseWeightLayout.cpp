@@ -16,7 +16,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Slabs.h"
+#include "compiler/matmul/Slabs.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/LayerFacts.h"
 #include "compiler/plan/LayerLimits.h"

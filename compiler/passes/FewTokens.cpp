@@ -7,7 +7,7 @@
 
 #include "compiler/passes/Passes.h"
 
-#include "compiler/engine/Gemv.h"
+#include "compiler/matmul/Gemv.h"
 #include "compiler/plan/Choices.h"
 #include "compiler/plan/LayerFacts.h"
 #include "compiler/plan/MatmulProblems.h"

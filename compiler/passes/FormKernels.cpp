@@ -15,7 +15,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Engine.h"
+#include "compiler/matmul/Engine.h"
 #include "compiler/passes/GroupStages.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/ProgramValues.h"

@@ -7,7 +7,7 @@
 
 #include "compiler/passes/GroupStages.h"
 
-#include "compiler/engine/Engine.h"
+#include "compiler/matmul/Engine.h"
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/catalog/Engines.h"

@@ -6,17 +6,17 @@
 //===----------------------------------------------------------------------===//
 //
 // The ranges and their tiles follow from the rules of the program's engine and
-// the size of its operands' elements (engine/Engine.h). Before them comes a
+// the size of its operands' elements (matmul/Engine.h). Before them comes a
 // range of a few tokens with an engine of its own (FewTokens.cpp), or a refusal
 // in the report that says why there is none. Where the second matmul and
 // combine pay as one kernel, GPUs that are large enough have ranges more
-// (engine/Slices.h), which come before those of all. Ranges for which both
+// (matmul/Slices.h), which come before those of all. Ranges for which both
 // matmuls were measured cut all others (plan/Tuned.h).
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Engine.h"
-#include "compiler/engine/Slices.h"
+#include "compiler/matmul/Engine.h"
+#include "compiler/matmul/Slices.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/LayerFacts.h"
 #include "compiler/plan/MatmulProblems.h"

@@ -58,7 +58,7 @@ mlir::LogicalResult checkStoredWeights(moe::LayerOp layer);
 
 // Part of moe-make-variants.
 
-/// The two kernels of a few tokens (engine/Gemv.h) serve next to the program's
+/// The two kernels of a few tokens (matmul/Gemv.h) serve next to the program's
 /// engine: up to how many tokens, or why they serve none.
 struct FewTokens {
   int64_t tokens = 0;

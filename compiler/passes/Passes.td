@@ -155,12 +155,12 @@ def MakeVariantsPass : Moe_ProgramPass<"moe-make-variants"> {
   let summary = "Clone the stages once for each range of token counts";
   let description = [{
     The ranges follow from r, the mean number of rows of an expert, with limits
-    at powers of two. The rules are the engine's (engine/Engine.h): tiles
+    at powers of two. The rules are the engine's (matmul/Engine.h): tiles
     of 16 rows up to r = 8, of 64 up to 48, then of 128; with wgmma of 192 up to
     160, then of 256, both cut evenly (`row_step`).
     No range crosses 128 tokens, up to which one CTA may route and permute. The
     first tokens have a range with `engine "gemv"` where its two kernels fit
-    (engine/Gemv.h), unless an engine was asked for; where they do not, a
+    (matmul/Gemv.h), unless an engine was asked for; where they do not, a
     refusal in the report says why. Measured rows of both matmuls that agree on
     the tiles' rows make a range of their own, with `tuned`, which cuts the
     others.
@@ -204,7 +204,7 @@ def FormKernelsPass : Moe_ProgramPass<"moe-form-kernels"> {
 def SelectSchedulePass : Moe_ProgramPass<"moe-select-schedule"> {
   let summary = "Write a schedule on each kernel that has none";
   let description = [{
-    The engines' good schedules (engine/Engine.h) say which engine
+    The engines' good schedules (matmul/Engine.h) say which engine
     serves a matmul: the program's, or another one that its backend admits and
     the report does not refuse. Of that engine a measured schedule is taken if
     there is one for the GPU, the shape and the range, else the table's, else

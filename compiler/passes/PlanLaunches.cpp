@@ -11,9 +11,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Engine.h"
-#include "compiler/engine/Slabs.h"
-#include "compiler/engine/Slices.h"
+#include "compiler/matmul/Engine.h"
+#include "compiler/matmul/Slabs.h"
+#include "compiler/matmul/Slices.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/KernelFacts.h"
 #include "compiler/plan/MatmulProblems.h"

@@ -12,9 +12,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/CostModel.h"
-#include "compiler/engine/Engine.h"
-#include "compiler/engine/Slices.h"
+#include "compiler/matmul/CostModel.h"
+#include "compiler/matmul/Engine.h"
+#include "compiler/matmul/Slices.h"
 #include "compiler/passes/Passes.h"
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"

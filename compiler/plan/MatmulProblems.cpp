@@ -11,7 +11,7 @@
 
 #include "compiler/plan/MatmulProblems.h"
 
-#include "compiler/engine/Engine.h"
+#include "compiler/matmul/Engine.h"
 #include "compiler/plan/ProgramValues.h"
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"

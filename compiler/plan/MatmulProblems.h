@@ -14,7 +14,7 @@
 #ifndef MOEC_COMPILER_PLAN_MATMULPROBLEMS_H
 #define MOEC_COMPILER_PLAN_MATMULPROBLEMS_H
 
-#include "compiler/engine/Problem.h"
+#include "compiler/matmul/Problem.h"
 #include "dialect/Moe.h"
 
 #include <optional>

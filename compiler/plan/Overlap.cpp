@@ -7,7 +7,7 @@
 
 #include "compiler/plan/KernelFacts.h"
 
-#include "compiler/engine/Problem.h"
+#include "compiler/matmul/Problem.h"
 #include "compiler/plan/ProgramValues.h"
 
 using namespace mlir;

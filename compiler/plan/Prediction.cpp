@@ -11,9 +11,9 @@
 
 #include "compiler/plan/Prediction.h"
 
-#include "compiler/engine/Engine.h"
-#include "compiler/engine/Gemv.h"
-#include "compiler/engine/Slices.h"
+#include "compiler/matmul/Engine.h"
+#include "compiler/matmul/Gemv.h"
+#include "compiler/matmul/Slices.h"
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
 

@@ -14,8 +14,8 @@
 #ifndef MOEC_COMPILER_PLAN_PREDICTION_H
 #define MOEC_COMPILER_PLAN_PREDICTION_H
 
-#include "compiler/engine/CostModel.h"
-#include "compiler/engine/Problem.h"
+#include "compiler/matmul/CostModel.h"
+#include "compiler/matmul/Problem.h"
 #include "dialect/Moe.h"
 
 #include <string>

@@ -14,8 +14,8 @@
 #ifndef MOEC_COMPILER_PLAN_PROGRAMVALUES_H
 #define MOEC_COMPILER_PLAN_PROGRAMVALUES_H
 
-#include "compiler/engine/Gemv.h"
-#include "compiler/engine/Problem.h"
+#include "compiler/matmul/Gemv.h"
+#include "compiler/matmul/Problem.h"
 #include "dialect/Moe.h"
 #include "runtime/package/Expression.h"
 

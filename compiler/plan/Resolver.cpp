@@ -11,7 +11,7 @@
 
 #include "compiler/plan/Resolver.h"
 
-#include "compiler/engine/Slabs.h"
+#include "compiler/matmul/Slabs.h"
 #include "compiler/plan/LayerLimits.h"
 #include "dialect/catalog/Backends.h"
 #include "runtime/package/ElementTypes.h"

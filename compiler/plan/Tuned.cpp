@@ -13,7 +13,7 @@
 
 #include "compiler/plan/Tuned.h"
 
-#include "compiler/engine/Engine.h"
+#include "compiler/matmul/Engine.h"
 #include "compiler/plan/Embedded.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/JsonReader.h"

@@ -16,7 +16,7 @@
 #ifndef MOEC_COMPILER_PLAN_TUNED_H
 #define MOEC_COMPILER_PLAN_TUNED_H
 
-#include "compiler/engine/Problem.h"
+#include "compiler/matmul/Problem.h"
 #include "runtime/support/Result.h"
 
 #include <nlohmann/json_fwd.hpp>

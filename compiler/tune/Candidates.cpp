@@ -12,7 +12,7 @@
 
 #include "compiler/tune/Candidates.h"
 
-#include "compiler/engine/CostModel.h"
+#include "compiler/matmul/CostModel.h"
 
 #include <nlohmann/json.hpp>
 

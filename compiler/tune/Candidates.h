@@ -13,7 +13,7 @@
 #ifndef MOEC_COMPILER_TUNE_CANDIDATES_H
 #define MOEC_COMPILER_TUNE_CANDIDATES_H
 
-#include "compiler/engine/Engine.h"
+#include "compiler/matmul/Engine.h"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -92,28 +92,28 @@ class Overlay:
 
 
 def check_engine(overlay):
-    header = (ROOT / "compiler/engine/Engine.h").read_text(encoding="utf-8")
+    header = (ROOT / "compiler/matmul/Engine.h").read_text(encoding="utf-8")
     asked = set(re.findall(r"(\w+)\([^;{}]*\)\s*const = 0;", header))
     if asked != set(ENGINE_MEMBERS):
         yield f"Engine.h asks for {sorted(asked - set(ENGINE_MEMBERS))}, this test has {sorted(set(ENGINE_MEMBERS) - asked)} in addition"
-    names = [path.stem for path in sorted((ROOT / "compiler/engine").glob("[a-z]*.cpp"))]
-    registry = overlay.write("compiler/engine/Engines.inc", "".join(f"MOEC_ENGINE({name})\n" for name in [*names, "stub"]))
-    begin = '#include "compiler/engine/Engine.h"\nusing namespace moec;\nusing namespace moec::compiler;\n'
+    names = [path.stem for path in sorted((ROOT / "compiler/matmul").glob("[a-z]*.cpp"))]
+    registry = overlay.write("compiler/matmul/Engines.inc", "".join(f"MOEC_ENGINE({name})\n" for name in [*names, "stub"]))
+    begin = '#include "compiler/matmul/Engine.h"\nusing namespace moec;\nusing namespace moec::compiler;\n'
     make = "static const Stub engine;\n  return engine;\n}\n"
-    stub = overlay.write("compiler/engine/stub.cpp", begin + engine_class() + "const Engine &engines::stub() {\n  " + make)
-    engine = ROOT / "compiler/engine/Engine.cpp"
+    stub = overlay.write("compiler/matmul/stub.cpp", begin + engine_class() + "const Engine &engines::stub() {\n  " + make)
+    engine = ROOT / "compiler/matmul/Engine.cpp"
 
     # A file without a row, a row without a file.
-    yield from expect("an engine without a row", overlay.errors(engine), "compiler/engine/stub.cpp has no row in Engines.h")
+    yield from expect("an engine without a row", overlay.errors(engine), "compiler/matmul/stub.cpp has no row in Engines.h")
     overlay.add("dialect/catalog/Engines.h", "inline constexpr Engine kEngines[] = {\n", ENGINE_ROW)
     for path in (stub, engine):
         yield from (f"with the stub engine: {error}" for error in overlay.errors(path))
     registry.write_text("".join(f"MOEC_ENGINE({name})\n" for name in names))
-    yield from expect("an engine without a file", overlay.errors(engine), "a row of Engines.h has no file in compiler/engine")
+    yield from expect("an engine without a file", overlay.errors(engine), "a row of Engines.h has no file in compiler/matmul")
 
     # One class for each member that is left out; one compilation of all.
     missing = "".join(f"namespace without_{name} {{\n{engine_class(name)}const Engine &make() {{\n  {make}}}\n" for name in ENGINE_MEMBERS)
-    errors = overlay.errors(overlay.write("compiler/engine/missing.cpp", begin + missing))
+    errors = overlay.errors(overlay.write("compiler/matmul/missing.cpp", begin + missing))
     for name in ENGINE_MEMBERS:
         of_class = [error for error in errors if re.search(rf"without_{name}\b", error.splitlines()[0])]
         yield from expect(f"an engine without {name}", of_class, f"{name}(")

@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Engine.h"
-#include "compiler/engine/Problem.h"
+#include "compiler/matmul/Engine.h"
+#include "compiler/matmul/Problem.h"
 #include "compiler/plan/Tuned.h"
 #include "test/fuzz/Fuzz.h"
 

@@ -9,7 +9,7 @@ import sys
 from lintlib import HOST, Finding, main, read_lines
 
 READS = re.compile(r"\b(LayerOp|getLayerOp)\b")
-ROOMS = ("compiler/passes/", "compiler/engine/", "compiler/plan/", "compiler/emit/")
+ROOMS = ("compiler/passes/", "compiler/matmul/", "compiler/plan/", "compiler/emit/")
 # Passes up to moe-decompose-layer with what they share, those that judge how a layer may be computed, the pass that compares a program
 # with its layer, and the manifest's layer.
 READERS = {

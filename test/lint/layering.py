@@ -30,11 +30,11 @@ RULES = [
     # The tuner starts processes and compiles kernels as a load does.
     ("compiler/tune/", ("compiler/", "dialect/", "runtime/") + LLVM, ()),
     # Engines and plans know nothing of passes and emitters; emitters print what passes decided.
-    ("compiler/engine/", ("compiler/engine/", "dialect/catalog/", "dialect/Schedules.h", "runtime/package/", "runtime/support/"), LLVM),
-    ("compiler/plan/", ("compiler/engine/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
-    ("compiler/emit/", ("compiler/emit/", "compiler/engine/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
+    ("compiler/matmul/", ("compiler/matmul/", "dialect/catalog/", "dialect/Schedules.h", "runtime/package/", "runtime/support/"), LLVM),
+    ("compiler/plan/", ("compiler/matmul/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
+    ("compiler/emit/", ("compiler/emit/", "compiler/matmul/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
     # A report says what passes decided.
-    ("compiler/explain/", ("compiler/CompileOptions.h", "compiler/engine/", "compiler/explain/", "compiler/html/Numbers.h", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
+    ("compiler/explain/", ("compiler/CompileOptions.h", "compiler/matmul/", "compiler/explain/", "compiler/html/Numbers.h", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
     # A page is a function of the report's text.
     ("compiler/html/", ("compiler/html/", "compiler/plan/Embedded.h", "dialect/catalog/", "runtime/support/"), LLVM),
     ("compiler/", ("compiler/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),

@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Engine.h"
+#include "compiler/matmul/Engine.h"
 #include "test/compiler/unit/ScheduleTesting.h"
 
 #include <gtest/gtest.h>

@@ -10,10 +10,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/CostModel.h"
-#include "compiler/engine/Engine.h"
-#include "compiler/engine/Gemv.h"
-#include "compiler/engine/Slices.h"
+#include "compiler/matmul/CostModel.h"
+#include "compiler/matmul/Engine.h"
+#include "compiler/matmul/Gemv.h"
+#include "compiler/matmul/Slices.h"
 #include "test/compiler/unit/ScheduleTesting.h"
 
 #include <gtest/gtest.h>

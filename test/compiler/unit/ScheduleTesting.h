@@ -8,7 +8,7 @@
 #ifndef MOEC_TEST_COMPILER_UNIT_SCHEDULETESTING_H
 #define MOEC_TEST_COMPILER_UNIT_SCHEDULETESTING_H
 
-#include "compiler/engine/Problem.h"
+#include "compiler/matmul/Problem.h"
 
 namespace moec::test {
 

@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/CostModel.h"
-#include "compiler/engine/Engine.h"
+#include "compiler/matmul/CostModel.h"
+#include "compiler/matmul/Engine.h"
 #include "test/compiler/unit/ScheduleTesting.h"
 
 #include <gtest/gtest.h>

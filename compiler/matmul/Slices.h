@@ -12,11 +12,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_ENGINE_SLICES_H
-#define MOEC_COMPILER_ENGINE_SLICES_H
+#ifndef MOEC_COMPILER_MATMUL_SLICES_H
+#define MOEC_COMPILER_MATMUL_SLICES_H
 
-#include "compiler/engine/CostModel.h"
-#include "compiler/engine/Engine.h"
+#include "compiler/matmul/CostModel.h"
+#include "compiler/matmul/Engine.h"
 
 #include <optional>
 #include <vector>
@@ -54,4 +54,4 @@ Cost slicesCost(const MatmulProblem &problem, const SlicesSchedule &schedule,
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_ENGINE_SLICES_H
+#endif // MOEC_COMPILER_MATMUL_SLICES_H

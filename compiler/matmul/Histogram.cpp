@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Histogram.h"
+#include "compiler/matmul/Histogram.h"
 
 #include "runtime/support/Files.h"
 #include "runtime/support/Json.h"

@@ -10,9 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Gemv.h"
+#include "compiler/matmul/Gemv.h"
 
-#include "compiler/engine/Slabs.h"
+#include "compiler/matmul/Slabs.h"
 
 #include <algorithm>
 #include <span>

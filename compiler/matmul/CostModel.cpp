@@ -10,9 +10,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/CostModel.h"
+#include "compiler/matmul/CostModel.h"
 
-#include "compiler/engine/Engine.h"
+#include "compiler/matmul/Engine.h"
 
 #include <algorithm>
 #include <cmath>

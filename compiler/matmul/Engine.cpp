@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Engine.h"
+#include "compiler/matmul/Engine.h"
 
 #include <fmt/core.h>
 
@@ -23,21 +23,21 @@ using namespace moec::compiler;
 // without a file in a layer that no engine serves.
 #define MOEC_ENGINE(name)                                                      \
   static_assert(catalog::find(catalog::kEngines, #name) != nullptr,            \
-                "compiler/engine/" #name ".cpp has no row in Engines.h");
-#include "compiler/engine/Engines.inc"
+                "compiler/matmul/" #name ".cpp has no row in Engines.h");
+#include "compiler/matmul/Engines.inc"
 #undef MOEC_ENGINE
 #define MOEC_ENGINE(name) +1
 static_assert(catalog::kTileEngines.size() == 0
-#include "compiler/engine/Engines.inc"
+#include "compiler/matmul/Engines.inc"
               ,
-              "a row of Engines.h has no file in compiler/engine");
+              "a row of Engines.h has no file in compiler/matmul");
 #undef MOEC_ENGINE
 
 std::span<const Engine *const> compiler::allEngines() {
   static const std::vector<const Engine *> all = [] {
     std::vector<const Engine *> made = {
 #define MOEC_ENGINE(name) &engines::name(),
-#include "compiler/engine/Engines.inc"
+#include "compiler/matmul/Engines.inc"
 #undef MOEC_ENGINE
     };
     std::ranges::sort(made, [](const Engine *a, const Engine *b) {

@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_ENGINE_PROBLEM_H
-#define MOEC_COMPILER_ENGINE_PROBLEM_H
+#ifndef MOEC_COMPILER_MATMUL_PROBLEM_H
+#define MOEC_COMPILER_MATMUL_PROBLEM_H
 
 #include "dialect/Schedules.h"
 
@@ -165,4 +165,4 @@ inline constexpr int64_t kSplit = 2;
 int64_t mostTilesToSplit(const Hardware &hardware);
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_ENGINE_PROBLEM_H
+#endif // MOEC_COMPILER_MATMUL_PROBLEM_H

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/ConfigPrinter.h"
+#include "compiler/matmul/ConfigPrinter.h"
 
 #include <fmt/core.h>
 

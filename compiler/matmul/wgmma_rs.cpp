@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Slabs.h"
-#include "compiler/engine/WarpSpecialized.h"
+#include "compiler/matmul/Slabs.h"
+#include "compiler/matmul/WarpSpecialized.h"
 
 #include <fmt/core.h>
 

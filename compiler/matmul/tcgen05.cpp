@@ -12,7 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/WarpSpecialized.h"
+#include "compiler/matmul/WarpSpecialized.h"
 
 #include <fmt/core.h>
 

@@ -10,10 +10,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_ENGINE_MULTISTAGE_H
-#define MOEC_COMPILER_ENGINE_MULTISTAGE_H
+#ifndef MOEC_COMPILER_MATMUL_MULTISTAGE_H
+#define MOEC_COMPILER_MATMUL_MULTISTAGE_H
 
-#include "compiler/engine/Engine.h"
+#include "compiler/matmul/Engine.h"
 
 #include <utility>
 
@@ -79,4 +79,4 @@ protected:
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_ENGINE_MULTISTAGE_H
+#endif // MOEC_COMPILER_MATMUL_MULTISTAGE_H

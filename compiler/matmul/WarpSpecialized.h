@@ -10,11 +10,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_ENGINE_WARPSPECIALIZED_H
-#define MOEC_COMPILER_ENGINE_WARPSPECIALIZED_H
+#ifndef MOEC_COMPILER_MATMUL_WARPSPECIALIZED_H
+#define MOEC_COMPILER_MATMUL_WARPSPECIALIZED_H
 
-#include "compiler/engine/Engine.h"
-#include "compiler/engine/Slabs.h"
+#include "compiler/matmul/Engine.h"
+#include "compiler/matmul/Slabs.h"
 
 namespace moec::compiler {
 
@@ -85,4 +85,4 @@ protected:
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_ENGINE_WARPSPECIALIZED_H
+#endif // MOEC_COMPILER_MATMUL_WARPSPECIALIZED_H

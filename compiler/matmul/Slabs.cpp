@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Slabs.h"
+#include "compiler/matmul/Slabs.h"
 
 #include <fmt/core.h>
 

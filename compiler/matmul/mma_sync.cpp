@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Multistage.h"
-#include "compiler/engine/Slabs.h"
+#include "compiler/matmul/Multistage.h"
+#include "compiler/matmul/Slabs.h"
 
 #include <algorithm>
 

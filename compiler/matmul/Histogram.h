@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_ENGINE_HISTOGRAM_H
-#define MOEC_COMPILER_ENGINE_HISTOGRAM_H
+#ifndef MOEC_COMPILER_MATMUL_HISTOGRAM_H
+#define MOEC_COMPILER_MATMUL_HISTOGRAM_H
 
-#include "compiler/engine/ExpertRows.h"
+#include "compiler/matmul/ExpertRows.h"
 #include "runtime/support/RoutingPattern.h"
 
 #include <string>
@@ -50,4 +50,4 @@ private:
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_ENGINE_HISTOGRAM_H
+#endif // MOEC_COMPILER_MATMUL_HISTOGRAM_H

@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Problem.h"
+#include "compiler/matmul/Problem.h"
 
 #include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/Gpus.h"

@@ -12,11 +12,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_ENGINE_GEMV_H
-#define MOEC_COMPILER_ENGINE_GEMV_H
+#ifndef MOEC_COMPILER_MATMUL_GEMV_H
+#define MOEC_COMPILER_MATMUL_GEMV_H
 
-#include "compiler/engine/CostModel.h"
-#include "compiler/engine/Engine.h"
+#include "compiler/matmul/CostModel.h"
+#include "compiler/matmul/Engine.h"
 
 #include <optional>
 #include <string_view>
@@ -82,4 +82,4 @@ Cost gemvCost(const MatmulProblem &problem, double touchedExperts,
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_ENGINE_GEMV_H
+#endif // MOEC_COMPILER_MATMUL_GEMV_H

@@ -10,10 +10,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_ENGINE_SLABS_H
-#define MOEC_COMPILER_ENGINE_SLABS_H
+#ifndef MOEC_COMPILER_MATMUL_SLABS_H
+#define MOEC_COMPILER_MATMUL_SLABS_H
 
-#include "compiler/engine/Problem.h"
+#include "compiler/matmul/Problem.h"
 
 #include <optional>
 #include <string>
@@ -51,4 +51,4 @@ double conversionSeconds(const MatmulProblem &problem, double elements,
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_ENGINE_SLABS_H
+#endif // MOEC_COMPILER_MATMUL_SLABS_H

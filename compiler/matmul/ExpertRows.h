@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_ENGINE_EXPERTROWS_H
-#define MOEC_COMPILER_ENGINE_EXPERTROWS_H
+#ifndef MOEC_COMPILER_MATMUL_EXPERTROWS_H
+#define MOEC_COMPILER_MATMUL_EXPERTROWS_H
 
 #include <cstdint>
 #include <vector>
@@ -63,4 +63,4 @@ private:
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_ENGINE_EXPERTROWS_H
+#endif // MOEC_COMPILER_MATMUL_EXPERTROWS_H

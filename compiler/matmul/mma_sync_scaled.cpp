@@ -11,7 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Multistage.h"
+#include "compiler/matmul/Multistage.h"
 
 #include <fmt/core.h>
 

@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_ENGINE_CONFIGPRINTER_H
-#define MOEC_COMPILER_ENGINE_CONFIGPRINTER_H
+#ifndef MOEC_COMPILER_MATMUL_CONFIGPRINTER_H
+#define MOEC_COMPILER_MATMUL_CONFIGPRINTER_H
 
 #include <cstdint>
 #include <string>
@@ -45,4 +45,4 @@ private:
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_ENGINE_CONFIGPRINTER_H
+#endif // MOEC_COMPILER_MATMUL_CONFIGPRINTER_H

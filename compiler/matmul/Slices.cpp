@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Slices.h"
+#include "compiler/matmul/Slices.h"
 
 #include <algorithm>
 

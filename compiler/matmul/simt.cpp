@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Multistage.h"
+#include "compiler/matmul/Multistage.h"
 
 #include <algorithm>
 

@@ -15,12 +15,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_ENGINE_ENGINE_H
-#define MOEC_COMPILER_ENGINE_ENGINE_H
+#ifndef MOEC_COMPILER_MATMUL_ENGINE_H
+#define MOEC_COMPILER_MATMUL_ENGINE_H
 
-#include "compiler/engine/ConfigPrinter.h"
-#include "compiler/engine/ExpertRows.h"
-#include "compiler/engine/Problem.h"
+#include "compiler/matmul/ConfigPrinter.h"
+#include "compiler/matmul/ExpertRows.h"
+#include "compiler/matmul/Problem.h"
 #include "dialect/catalog/Engines.h"
 
 #include <limits>
@@ -243,10 +243,10 @@ void addSchedule(const Schedule &schedule, ConfigPrinter &config);
 /// The engines themselves: Engines.inc lists the files.
 namespace engines {
 #define MOEC_ENGINE(name) const Engine &name();
-#include "compiler/engine/Engines.inc"
+#include "compiler/matmul/Engines.inc"
 #undef MOEC_ENGINE
 } // namespace engines
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_ENGINE_ENGINE_H
+#endif // MOEC_COMPILER_MATMUL_ENGINE_H

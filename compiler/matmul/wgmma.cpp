@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/WarpSpecialized.h"
+#include "compiler/matmul/WarpSpecialized.h"
 
 #include <fmt/core.h>
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/ExpertRows.h"
+#include "compiler/matmul/ExpertRows.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,10 +10,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/engine/Multistage.h"
+#include "compiler/matmul/Multistage.h"
 
-#include "compiler/engine/CostModel.h"
-#include "compiler/engine/Slabs.h"
+#include "compiler/matmul/CostModel.h"
+#include "compiler/matmul/Slabs.h"
 
 #include <fmt/core.h>
 

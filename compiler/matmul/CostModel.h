@@ -13,11 +13,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_ENGINE_COSTMODEL_H
-#define MOEC_COMPILER_ENGINE_COSTMODEL_H
+#ifndef MOEC_COMPILER_MATMUL_COSTMODEL_H
+#define MOEC_COMPILER_MATMUL_COSTMODEL_H
 
-#include "compiler/engine/ExpertRows.h"
-#include "compiler/engine/Problem.h"
+#include "compiler/matmul/ExpertRows.h"
+#include "compiler/matmul/Problem.h"
 
 #include <string_view>
 #include <vector>
@@ -60,4 +60,4 @@ Schedule best(const MatmulProblem &problem,
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_ENGINE_COSTMODEL_H
+#endif // MOEC_COMPILER_MATMUL_COSTMODEL_H
