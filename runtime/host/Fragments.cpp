@@ -10,7 +10,6 @@
 #include "templates/moe/math/host.h"
 
 #include <algorithm>
-#include <cstring>
 
 using namespace moec::host;
 
@@ -20,20 +19,23 @@ int64_t moec::host::fragmentNumber(int64_t row, int64_t group, int64_t groups) {
 
 uint32_t moec::host::loadBits(const std::byte *from, int64_t bit,
                               int64_t bits) {
-  uint32_t value = 0;
+  const std::byte *first = from + bit / 8;
   const int64_t bytes = (bit % 8 + bits + 7) / 8;
-  std::memcpy(&value, from + bit / 8, static_cast<size_t>(bytes));
+  uint32_t value = 0;
+  for (int64_t i = 0; i < bytes; ++i)
+    value |= static_cast<uint32_t>(first[i]) << 8 * i;
   return bits == 32 ? value : value >> bit % 8 & ((1U << bits) - 1);
 }
 
 void moec::host::storeBits(std::byte *to, int64_t bit, int64_t bits,
                            uint32_t value) {
+  std::byte *first = to + bit / 8;
+  const int64_t bytes = (bit % 8 + bits + 7) / 8;
   const uint32_t mask = bits == 32 ? UINT32_MAX : (1U << bits) - 1;
-  const auto bytes = static_cast<size_t>((bit % 8 + bits + 7) / 8);
-  uint32_t word = 0;
-  std::memcpy(&word, to + bit / 8, bytes);
-  word = (word & ~(mask << bit % 8)) | (value & mask) << bit % 8;
-  std::memcpy(to + bit / 8, &word, bytes);
+  const uint32_t cleared = mask << bit % 8, set = (value & mask) << bit % 8;
+  for (int64_t i = 0; i < bytes; ++i)
+    first[i] =
+        (first[i] & ~std::byte(cleared >> 8 * i)) | std::byte(set >> 8 * i);
 }
 
 FragmentKind moec::host::codesFor(Storage operand) {
@@ -47,17 +49,32 @@ int64_t moec::host::fragmentColumns(FragmentKind kind) {
                                               : 1;
 }
 
+/// Calls body(bit), where bit(row, column) is an element's first bit in an
+/// expert's matrix with so many columns: the layout is chosen once.
+template <typename Body>
+static auto withLayout(FragmentKind kind, Storage storage, int64_t columns,
+                       Body body) {
+  const int64_t bits = storageBits(storage);
+  auto ofSlabs = [&]<typename Slabs>(Slabs) {
+    return body([columns](int64_t row, int64_t column) {
+      return int64_t(Slabs::bit(int(row), int(column), int(columns)));
+    });
+  };
+  if (kind == FragmentKind::Numbers)
+    return body([=](int64_t row, int64_t column) {
+      return fragmentNumber(row, column, columns) * bits;
+    });
+  if (kind == FragmentKind::CodesOfBytes)
+    return ofSlabs(moe::Slabs<4, 8>());
+  return bits == 4   ? ofSlabs(moe::Slabs<4>())
+         : bits == 6 ? ofSlabs(moe::Slabs<6>())
+                     : ofSlabs(moe::Slabs<8>());
+}
+
 int64_t moec::host::fragmentBit(FragmentKind kind, Storage storage, int64_t row,
                                 int64_t column, int64_t columns) {
-  const int64_t bits = storageBits(storage);
-  const int r = int(row), c = int(column), all = int(columns);
-  if (kind == FragmentKind::Numbers)
-    return fragmentNumber(row, column, columns) * bits;
-  if (kind == FragmentKind::CodesOfBytes)
-    return moe::Slabs<4, 8>::bit(r, c, all);
-  return bits == 4   ? moe::Slabs<4>::bit(r, c, all)
-         : bits == 6 ? moe::Slabs<6>::bit(r, c, all)
-                     : moe::Slabs<8>::bit(r, c, all);
+  return withLayout(kind, storage, columns,
+                    [&](auto bit) { return bit(row, column); });
 }
 
 void moec::host::loadFragmentRow(FragmentKind kind, Storage storage,
@@ -65,8 +82,8 @@ void moec::host::loadFragmentRow(FragmentKind kind, Storage storage,
                                  int64_t columns, std::byte *to) {
   const int64_t bits = storageBits(storage);
   std::fill_n(to, storageBytes(storage, columns), std::byte{});
-  for (int64_t c = 0; c < columns; ++c)
-    storeBits(
-        to, c * bits, bits,
-        loadBits(expert, fragmentBit(kind, storage, row, c, columns), bits));
+  withLayout(kind, storage, columns, [&](auto bit) {
+    for (int64_t c = 0; c < columns; ++c)
+      storeBits(to, c * bits, bits, loadBits(expert, bit(row, c), bits));
+  });
 }

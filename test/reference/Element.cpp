@@ -15,9 +15,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <vector>
 
 namespace moec::reference {
@@ -85,8 +87,8 @@ static double decodeFloat(const Element &element, uint64_t bits) {
   else if (exponent == 0)
     value = std::ldexp(double(mantissa), 1 - bias - mantissaBits);
   else
-    value = std::ldexp(double(mantissa + (int64_t(1) << mantissaBits)),
-                       exponent - bias - mantissaBits);
+    value = std::bit_cast<double>(uint64_t(exponent - bias + 1023) << 52 |
+                                  uint64_t(mantissa) << (52 - mantissaBits));
   return negative ? -value : value;
 }
 
@@ -122,25 +124,36 @@ static uint64_t encodeFloat(const Element &element, double value) {
   return sign | uint64_t(exponent + bias) << mantissaBits | mantissa;
 }
 
-/// The common case in integers: a double whose rounded value is normal in the
-/// format. Returns false for all others.
-static bool encodeNormal(const Element &element, double value,
-                         uint64_t &result) {
+/// The common case in integers: the bits of a double rounded to a float's
+/// mantissa, the nearest one and ties to even, where the result is normal in
+/// the format. Nothing for all others.
+static std::optional<uint64_t> roundNormal(const Element &element,
+                                           double value) {
   const int dropped = 52 - element.mantissaBits;
   const int bias = ((1 << element.exponentBits) - 1) >> 1;
-  uint64_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  const uint64_t sign = bits >> 63;
-  bits &= ~(uint64_t(1) << 63);
+  const uint64_t given = std::bit_cast<uint64_t>(value);
+  const uint64_t sign = uint64_t(1) << 63;
   // Half of the last kept place, less one where the kept part is even.
-  bits += (uint64_t(1) << (dropped - 1)) - 1 + ((bits >> dropped) & 1);
+  const uint64_t bits = (given & ~sign) + (uint64_t(1) << (dropped - 1)) - 1 +
+                        ((given >> dropped) & 1);
   const int exponent = int(bits >> 52) - 1023;
   if (exponent < 2 - bias || exponent >= bias || element.isPower)
+    return std::nullopt;
+  return (given & sign) | bits >> dropped << dropped;
+}
+
+static bool encodeNormal(const Element &element, double value,
+                         uint64_t &result) {
+  const std::optional<uint64_t> bits = roundNormal(element, value);
+  if (!bits)
     return false;
+  const int mantissaBits = element.mantissaBits;
+  const int bias = ((1 << element.exponentBits) - 1) >> 1;
+  const int exponent = int(*bits >> 52 & 0x7FF) - 1023;
   const uint64_t kept =
-      (bits >> dropped) & ((uint64_t(1) << element.mantissaBits) - 1);
-  result = sign << (element.mantissaBits + element.exponentBits) |
-           uint64_t(exponent + bias) << element.mantissaBits | kept;
+      (*bits >> (52 - mantissaBits)) & ((uint64_t(1) << mantissaBits) - 1);
+  result = *bits >> 63 << (mantissaBits + element.exponentBits) |
+           uint64_t(exponent + bias) << mantissaBits | kept;
   return true;
 }
 
@@ -159,6 +172,8 @@ double roundTo(const Element &element, double value) {
            : element.bits() == 8 ? std::clamp(rounded, -127.0, 127.0)
                                  : rounded;
   }
+  if (const std::optional<uint64_t> bits = roundNormal(element, value))
+    return std::bit_cast<double>(*bits);
   if (element.isPower) {
     // The nearer power of two, the one below 1.5 times itself.
     int exponent = 0;
@@ -244,6 +259,7 @@ void loadMany(const Element &element, const void *source, int64_t count,
       destination[i] =
           numbers[element.bits() == 8    ? bytes[i]
                   : element.bits() == 16 ? bytes[2 * i] | bytes[2 * i + 1] << 8
+                  : element.bits() == 4  ? bytes[i / 2] >> i % 2 * 4 & 15
                                          : readBits(source, i, element.bits())];
     return;
   }

@@ -72,6 +72,32 @@ TEST(Element, EveryPatternRoundTrips) {
   }
 }
 
+TEST(Element, BetweenTwoNumbersTheNearerOne) {
+  for (const char *name : {"f16", "bf16", "f8E4M3FN", "f8E5M2", "f6E3M2FN",
+                           "f6E2M3FN", "f4E2M1FN"}) {
+    const Element &element = *findElement(name);
+    for (uint32_t code = 0; code + 1 < 1U << (element.bits() - 1); ++code) {
+      const uint32_t next = code + 1;
+      const double low = load(element, &code, 0);
+      const double high = load(element, &next, 0);
+      if (!std::isfinite(low) || !std::isfinite(high))
+        break;
+      const double middle = (low + high) / 2;
+      for (const double sign : {1.0, -1.0}) {
+        ASSERT_EQ(roundTo(element, sign * middle),
+                  sign * (code % 2 ? high : low))
+            << name << " " << code;
+        ASSERT_EQ(roundTo(element, sign * std::nextafter(middle, low)),
+                  sign * low)
+            << name << " " << code;
+        ASSERT_EQ(roundTo(element, sign * std::nextafter(middle, high)),
+                  sign * high)
+            << name << " " << code;
+      }
+    }
+  }
+}
+
 TEST(Element, F32IsTheMachinesFloat) {
   const Element &f32 = *findElement("f32");
   for (double value : {0.1, -3.3e-20, 1e-42, 3.4028236e38, 1e39, 7.0}) {
