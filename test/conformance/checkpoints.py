@@ -18,7 +18,7 @@ import checkpoint_layers as layers
 import checkpoint_quantizer as quantizer
 import checkpoint_words as words_of
 import moec_testing as testing
-from checkpoint_cases import (CASES, GPT_OSS_NAMES, INTERLEAVED, PROJECTIONS, SCHEMES, SHAPE, WIDE, case, compiled, fresh, fused,
+from checkpoint_cases import (CASES, GPT_OSS_NAMES, INTERLEAVED, PROJECTIONS, SCHEMES, SHAPE, SMALL, WIDE, case, compiled, fresh, fused,
                               hugging_face, layer_json, plain_layer, write_shards)
 from checkpoint_numbers import NUMBERS, check_numbers
 from checkpoint_refusals import REFUSALS, check_refusal
@@ -151,6 +151,10 @@ def online_cases(schemes):
     # A part of a row has the scales of the whole one.
     yield case("online-tp", "bf16", hugging_face("model.layers.0.mlp"), {**WIDE, "intermediate_size": 96},
                {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1}}, online=SCHEMES["int8_w8a16"], columns=(48, 48))
+    # So have those of shared experts with weights of their own, of which this rank has the second half of the columns.
+    yield case("online-ep-shared", "bf16", hugging_face("model.layers.0.mlp", shared="shared_expert"), SMALL,
+               {"n_shared_experts": 1, "moe_parallel_config": {"dp_size": 2, "dp_rank": 1, "use_ep": True}},
+               online=SCHEMES["int8_w8a16"], shared=1, experts=[2], apart={"experts": [3], "columns": (32, 32)})
     yield case("online-fused", "bf16", lambda writer, layer: fused(writer, layer, GPT_OSS_NAMES, "interleaved", turned=True,
                                                                  kinds=("weight", "bias")),
                {**WIDE, "intermediate_size": 96}, INTERLEAVED, online=SCHEMES["mxfp4_w4a16"])

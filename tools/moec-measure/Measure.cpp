@@ -193,8 +193,8 @@ Result<void> Measurer::time(const Job &job, Loaded &candidate, Answer &answer) {
   return {};
 }
 
-/// A lack of memory and a file that cannot be read say nothing of a schedule.
-static std::string kindOf(const Error &error, const std::string &otherwise) {
+std::string moec::measure::kindOf(const Error &error,
+                                  const std::string &otherwise) {
   if (error.code == ErrorCode::FileSystem ||
       error.message.find("CUDA_ERROR_OUT_OF_MEMORY") != std::string::npos)
     return "transient";

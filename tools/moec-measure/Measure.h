@@ -52,6 +52,11 @@ struct Answer {
   std::string print() const;
 };
 
+/// Returns the kind of an answer for a job that ended with `error`. A lack of
+/// memory and a file that cannot be read say nothing of a schedule: transient.
+/// A failure of the driver is a fault, and all else is `otherwise`.
+std::string kindOf(const Error &error, const std::string &otherwise);
+
 class Measurer {
 public:
   Measurer(const tools::Device &device, runtime::DeviceKind kind)
