@@ -171,6 +171,13 @@ TEST(Quark, WhatIsNoSchemeIsRefused) {
   EXPECT_EQ(refused(quark(integers, token)),
             path + "global_quant_config.weight.symmetric: expected true or "
                    "false for integers, got nothing");
+  integers["symmetric"] = false;
+  EXPECT_TRUE(refused(quark(integers, token))
+                  .starts_with(path + "global_quant_config.weight: no scheme "
+                                      "has weights of \"int8 per_channel "
+                                      "asymmetric\" with activations of \"int8 "
+                                      "per_channel dynamic\"; accepted: "))
+      << refused(quark(integers, token));
   integers["symmetric"] = true;
   integers["ch_axis"] = 1;
   EXPECT_EQ(refused(quark(integers, token)),

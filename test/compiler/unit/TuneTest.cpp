@@ -137,6 +137,34 @@ TEST(Tune, RowsOfEachSchemeServeTheirLayer) {
   EXPECT_GT(built, 60);
 }
 
+/// The log keeps measurements by the digest: another choice of engines has
+/// another default, and ratios to another baseline.
+TEST(Tune, TheDigestIsOfEveryOption) {
+  TuneSource source;
+  source.text = R"({"moec_layer": 1, "name": "mine", "num_experts": 8,
+      "experts_per_token": 2, "hidden_dim": 256, "intermediate_size": 256,
+      "in_dtype": "bf16", "routing_method": "renormalize",
+      "activation": "silu", "quant_config": null})";
+  CompileOptions plain;
+  plain.archs = {"sm_90a"};
+  plain.cubins = false;
+  std::vector<CompileOptions> all(8, plain);
+  all[1].engine = "wgmma";
+  all[2].engine = "mma_sync";
+  all[3].backend = "grouped";
+  all[4].exclude = {"gemv"};
+  all[5].exclude = {"simt"};
+  all[6].allow = {"weight_only"};
+  all[7].maxTokens = plain.maxTokens / 2;
+  std::set<std::string> digests;
+  for (const CompileOptions &options : all) {
+    const auto input = TunedInput::open(source, {}, options);
+    ASSERT_TRUE(input) << input.error().message;
+    digests.insert(input->digest());
+  }
+  EXPECT_EQ(digests.size(), all.size());
+}
+
 TEST(Tune, RangesAreHalfAnOctaveAndDoNotMeet) {
   const auto of = [](std::vector<int64_t> tokens, int64_t most) {
     std::string text;

@@ -294,6 +294,7 @@ TEST(RankGroup, AWaitThatEndedSaysWhy) {
   ASSERT_TRUE(made);
   moe::ExchangeBlock &block = (*made)->block();
   EXPECT_TRUE((*made)->check());
+  EXPECT_TRUE((*end)->status());
   block.peer = 3, block.epoch = 7, block.ownTokens = 4, block.peerTokens = 5;
   block.phase = unsigned(moe::ExchangePhase::Dispatch);
   const auto problem = [&](unsigned code) {
@@ -321,6 +322,15 @@ TEST(RankGroup, AWaitThatEndedSaysWhy) {
             "another rank ended the exchange of rank 0 in run 7 of the "
             "context; its own error says why");
   EXPECT_EQ(problem(99).first, ErrorCode::Internal);
+
+  // So does the communicator, as long as it has the window.
+  problem(unsigned(ExchangeEnd::Late));
+  const Result<void> status = (*end)->status();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::PeerLost);
+  EXPECT_THAT(status.error().message, HasSubstr("rank 0 waited 60000 ms"));
+  made->reset();
+  EXPECT_TRUE((*end)->status());
 }
 
 } // namespace

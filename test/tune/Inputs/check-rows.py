@@ -16,6 +16,7 @@ assert rows["tuned"] == 2
 for row in rows["rows"]:
     assert row["gpu"] == "h100_sxm", row
     assert row["tokens"][0] <= row["measured"]["tokens"] <= row["tokens"][1], row
+    assert (row["tokens"], row["measured"]["tokens"]) in (([12, 22], 16), ([213, 424], 300)), row
     assert (row["measured"]["microseconds"], row["measured"]["noise"]) == (53.0, 0.001), row
     assert row["measured"]["commit"].startswith("moec "), row
     assert row["schedule"]["stages"] == (6 if row["problem"]["gated"] else 5), row
