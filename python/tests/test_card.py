@@ -118,7 +118,7 @@ def test_lines_of_a_result() -> None:
     assert result_of([Check("exact", "bf16", PASSED)], []).is_right()
     assert not result_of([Check("exact", "bf16", NOT_RUN)], []).is_right()
     assert not result_of([Check("exact", "bf16", REFUSED)], []).is_right()
-    # What did not run may be wrong, whatever passed before the time was over. A scheme that the arch lacks is no fault.
+    # A scheme that did not run may be wrong, whatever passed before. One that the arch lacks is no fault.
     passed = Check("exact", "bf16", PASSED)
     assert not result_of([passed, Check("exact", "fp8_block", NOT_RUN)], []).is_right()
     assert not result_of([passed, Check("exact", "fp8_block", FAILED)], []).is_right()

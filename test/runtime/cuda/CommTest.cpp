@@ -82,13 +82,14 @@ struct RankOfSum {
   moec_layer *layer = nullptr;
   Weights weights{TinyShape(), 3};
 
-  /// hidden: of the manifest's layer; 0: it says none.
-  explicit RankOfSum(int64_t rank, int64_t hidden = 0) {
+  /// change: of the manifest, which is of `rank` by then.
+  explicit RankOfSum(int64_t rank,
+                     const std::function<void(Manifest &)> &change = {}) {
     PackageFiles files = loadablePackage();
-    if (hidden)
-      files.manifest.layer["hidden"] = hidden;
     addSum(files.manifest);
     files.manifest.ranks.front().rank = rank;
+    if (change)
+      change(files.manifest);
     // A kernel behind the sum shows what follows it.
     for (Variant &variant : files.manifest.targets[0].variants) {
       const auto last = static_cast<int64_t>(variant.launches.size()) - 1;
@@ -547,10 +548,38 @@ TEST_F(Comm, WhatACaptureQueuesIsNotWatched) {
   });
 }
 
+/// Facts of a rank may differ: its columns of the intermediate and of the
+/// shared experts, and whether it adds a bias.
+TEST_F(Comm, RanksOfOnePackageMakeContexts) {
+  const std::vector<char> id = newId();
+  onRanks([&](int32_t rank) {
+    RankOfSum mine(rank, [&](Manifest &manifest) {
+      nlohmann::json &layer = *manifest.layer;
+      layer["intermediate_size_per_partition"] = 16 + rank;
+      layer["shared_intermediate_size_per_partition"] = 8 + rank;
+      RankFacts &facts = manifest.ranks.front();
+      facts.intermediateBegin = 16 * rank;
+      facts.sharedIntermediateBegin = 8 * rank;
+      facts.addW2Bias = rank == 0;
+    });
+    const moec_comm_options options = optionsOf(rank, id.data());
+    moec_comm *comm = nullptr;
+    ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
+    Buffer workspace(1 << 20);
+    moec_context *context = nullptr;
+    EXPECT_EQ(mine.createContext(comm, workspace, &context), MOEC_OK)
+        << moec_last_error();
+    moec_context_destroy(context);
+    moec_comm_destroy(comm);
+  });
+}
+
 TEST_F(Comm, ContextsOfDifferentPackagesAreTold) {
   const std::vector<char> id = newId();
   onRanks([&](int32_t rank) {
-    RankOfSum mine(rank, /*hidden=*/rank == 0 ? 128 : 256);
+    RankOfSum mine(rank, [&](Manifest &manifest) {
+      manifest.layer["hidden"] = rank == 0 ? 128 : 256;
+    });
     const moec_comm_options options = optionsOf(rank, id.data());
     moec_comm *comm = nullptr;
     ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
