@@ -241,6 +241,20 @@ ordered_json weightsJson(const Manifest &manifest, const Target &target) {
   return json;
 }
 
+/// Returns true if engines multiply these operands with scales that are rounded
+/// up, and the activations' scales are rounded by another rule.
+bool isRuleThatEmulates(moe::DescriptorAttr activation,
+                        moe::DescriptorAttr weight) {
+  if (activation.getRule().empty() || activation.getRule() == "ceil")
+    return false;
+  const auto up = moe::DescriptorAttr::get(
+      activation.getContext(), activation.getElement(), activation.getGroup(),
+      activation.getScale(), activation.getDynamic(),
+      activation.getSecondScale(), activation.getZeroPoint(), "ceil",
+      activation.getSecondPerRow());
+  return moe::nativeScales(up, weight) != nullptr;
+}
+
 /// The scales that keep engines from multiplying operands of one type of 8 bits
 /// as they are; "" for other operands.
 std::string scalesThatEmulate(moe::QuantAttr quant) {
@@ -251,11 +265,18 @@ std::string scalesThatEmulate(moe::QuantAttr quant) {
         activation.getElement() == weight.getElement() &&
         activation.getElement().getIntOrFloatBitWidth() == 8 &&
         !moe::nativeScales(activation, weight))
-      text = fmt::format(
-          "no engine multiplies {} as it is with scales of [{}, {}] and, of "
-          "weights, of [{}, {}]",
-          elementTypeName(weight.getElement()), activation.getGroup()[0],
-          activation.getGroup()[1], weight.getGroup()[0], weight.getGroup()[1]);
+      text =
+          isRuleThatEmulates(activation, weight)
+              ? fmt::format("no engine multiplies {} as it is with scales that "
+                            "are rounded by the rule '{}', but with 'ceil'",
+                            elementTypeName(weight.getElement()),
+                            activation.getRule().str())
+              : fmt::format("no engine multiplies {} as it is with scales of "
+                            "[{}, {}] and, of "
+                            "weights, of [{}, {}]",
+                            elementTypeName(weight.getElement()),
+                            activation.getGroup()[0], activation.getGroup()[1],
+                            weight.getGroup()[0], weight.getGroup()[1]);
   return text;
 }
 
