@@ -15,7 +15,6 @@
 #include "compiler/matmul/Slabs.h"
 
 #include <algorithm>
-#include <span>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -29,55 +28,69 @@ static int64_t staticBytes(const MatmulProblem &problem) {
   return kMaxima + problem.maxTokens * problem.pairs * kPair;
 }
 
-static constexpr Measured kMeasured = {"bench/notes/gemv-h100.md",
-                                       "2026-11-21"};
-
-static constexpr Measured kBeside = {"bench/notes/gemv-h100.md", "2026-11-27"};
-
 namespace {
-struct Row {
-  int64_t warps, stages, ctasPerSm = 1;
-  int64_t unitRows = 0; ///< see GemvSchedule
-  int64_t groupK = 0;   ///< columns of a group that it serves; 0: any
-  /// A CTA of the layer's other kernel fits beside this one's. Serves one token
-  /// and first weights of at most so many bytes, second ones of half of that.
-  int64_t besideUpTo = 0;
+constexpr Measured kWhole = {"bench/notes/gemv-h100.md", "2026-11-21"};
+constexpr Measured kBeside = {"bench/notes/gemv-h100.md", "2026-11-27"};
+constexpr Measured kUnits = {"bench/notes/weight-only-h200.md", "2026-11-29"};
+
+struct GemvRule {
+  /// A condition that is not given always holds.
+  struct When {
+    bool inFragments = false; ///< weights are codes in the order of fragments
+    int64_t codeBits = 0, groupK = 0, elementBytes = 0;
+    std::optional<bool> first = std::nullopt; ///< the layer's first matmul
+    int64_t tokensUpTo = 0;
+    int64_t firstUpTo = 0; ///< bytes of the layer's first weight
+    /// Units of all pairs are enough for all multiprocessors; those of an
+    /// expert are no more than multiprocessors.
+    bool unitsFillGpu = false, unitsFitGpu = false;
+  } when;
+  struct Then {
+    int64_t warps, stages, ctasPerSm = 1;
+    int64_t unitRows = 0;    ///< see GemvSchedule
+    bool besideNext = false; ///< see GemvSchedule
+  } then;
   Measured measured = {};
 };
+
+/// Best first. Of whole elements the stages are those of a kernel with two
+/// weight rows a result; one with a single row has twice as many. Less on its
+/// way is slower than the kernels for more tokens, but where the second kernel
+/// routes and asks for its weights while the first one still multiplies.
+// clang-format off
+constexpr GemvRule kGemvRules[] = {
+    {{.elementBytes = 1, .tokensUpTo = 1, .firstUpTo = 8 << 20}, {.warps = 16, .stages = 4, .besideNext = true}, kBeside},
+    {{}, {.warps = 16, .stages = 6}, kWhole},
+    {{}, {.warps = 16, .stages = 4}, kWhole},
+    {{.inFragments = true, .codeBits = 4, .groupK = 16, .first = true, .unitsFillGpu = true}, {.warps = 4, .stages = 2, .ctasPerSm = 4, .unitRows = 64}, kUnits},
+    {{.inFragments = true, .codeBits = 4, .first = true, .unitsFillGpu = true}, {.warps = 4, .stages = 3, .ctasPerSm = 4, .unitRows = 64}, kUnits},
+    {{.inFragments = true, .codeBits = 4, .first = false, .unitsFitGpu = true}, {.warps = 16, .stages = 3, .unitRows = 16}, kUnits},
+    {{.inFragments = true}, {.warps = 8, .stages = 4, .ctasPerSm = 2, .unitRows = 16}},
+    {{.inFragments = true}, {.warps = 8, .stages = 3, .ctasPerSm = 2, .unitRows = 16}},
+    {{.inFragments = true}, {.warps = 8, .stages = 3, .unitRows = 16}},
+};
+// clang-format on
 } // namespace
 
-/// Best first, for a kernel with two weight rows a result; one with a single
-/// row has twice the stages. Less on its way is slower than the kernels for
-/// more tokens, but where the second kernel routes and asks for its weights
-/// while the first one still multiplies.
-static constexpr Row kRows[] = {
-    {.warps = 16, .stages = 4, .besideUpTo = 8 << 20, .measured = kBeside},
-    {.warps = 16, .stages = 6, .measured = kMeasured},
-    {.warps = 16, .stages = 4, .measured = kMeasured},
-};
-
-static constexpr Measured kUnits = {"bench/notes/weight-only-h200.md",
-                                    "2026-11-29"};
-
-/// Schedules of codes in the order of fragments. The first that serves is
-/// taken.
-static constexpr Row kFragmentRows[] = {
-    {.warps = 4,
-     .stages = 2,
-     .ctasPerSm = 4,
-     .unitRows = 64,
-     .groupK = 16,
-     .measured = kUnits},
-    {.warps = 4,
-     .stages = 3,
-     .ctasPerSm = 4,
-     .unitRows = 64,
-     .measured = kUnits},
-    {.warps = 16, .stages = 3, .unitRows = 16, .measured = kUnits},
-    {.warps = 8, .stages = 4, .ctasPerSm = 2, .unitRows = 16},
-    {.warps = 8, .stages = 3, .ctasPerSm = 2, .unitRows = 16},
-    {.warps = 8, .stages = 3, .unitRows = 16},
-};
+static bool holds(const GemvRule::When &when, const MatmulProblem &problem,
+                  int64_t unitRows, const Hardware &hardware) {
+  const auto isOrAny = [](int64_t asked, int64_t is) {
+    return asked == 0 || asked == is;
+  };
+  const auto isUpTo = [](int64_t is, int64_t most) {
+    return most == 0 || is <= most;
+  };
+  const int64_t units = unitRows > 0 ? problem.n / unitRows : 0;
+  return when.inFragments == (problem.codeBits > 0) &&
+         isOrAny(when.codeBits, problem.codeBits) &&
+         isOrAny(when.groupK, problem.groupK) &&
+         isOrAny(when.elementBytes, problem.elementBytes) &&
+         (!when.first || *when.first == problem.first) &&
+         isUpTo(problem.maxTokens, when.tokensUpTo) &&
+         isUpTo(problem.firstBytes(), when.firstUpTo) &&
+         (!when.unitsFillGpu || units * problem.pairs >= hardware.sms) &&
+         (!when.unitsFitGpu || units <= hardware.sms);
+}
 
 /// Columns of a step: a unit of one slab takes two slabs along k.
 static int64_t stepColumns(const GemvSchedule &schedule) {
@@ -132,54 +145,36 @@ int64_t compiler::launchBytes(int64_t sharedBytes, int64_t ctasPerSm,
   return std::max(sharedBytes, least);
 }
 
-/// Two CTAs of such a schedule fit a multiprocessor. bytes: of shared memory.
-static bool servesBeside(const MatmulProblem &problem, const Row &row,
-                         int64_t bytes, const Hardware &hardware) {
-  return problem.maxTokens == 1 && problem.elementBytes == 1 &&
-         problem.firstBytes() <= row.besideUpTo &&
-         2 * (bytes + kReservedPerCta) <= hardware.sharedPerSm &&
-         2 * 32 * row.warps <= hardware.threadsPerSm;
-}
-
-/// Returns true if the row's schedule serves the problem. Units of 64 rows need
-/// enough units to fill all multiprocessors. 16 warps serve a second kernel
-/// that has at most one unit for each multiprocessor.
-static bool servesSlabs(const MatmulProblem &problem, const Row &row,
-                        const GemvSchedule &schedule,
-                        const Hardware &hardware) {
+/// Returns true if the schedule's CTAs fit a multiprocessor, and one of the
+/// layer's other kernel beside this one's where the schedule says so. The lanes
+/// of a warp copy the numbers of a large unit at a time.
+static bool fits(const MatmulProblem &problem, const GemvSchedule &schedule,
+                 const Hardware &hardware) {
   constexpr int64_t kLaneBytes = 16, kLanes = 32;
-  const int64_t units = problem.n / row.unitRows;
-  if (row.unitRows > kSlabRows)
-    return problem.first && problem.codeBits == 4 &&
-           (row.groupK == 0 || row.groupK == problem.groupK) &&
-           units * problem.pairs >= hardware.sms &&
-           stepGroups(problem, schedule) * row.unitRows * problem.numberBytes <=
-               kLanes * kLaneBytes;
-  return row.warps <= 8 ||
-         (!problem.first && problem.codeBits == 4 && units <= hardware.sms);
+  if (schedule.unitRows > kSlabRows &&
+      stepGroups(problem, schedule) * schedule.unitRows * problem.numberBytes >
+          kLanes * kLaneBytes)
+    return false;
+  const int64_t bytes = sharedBytes(problem, schedule) + staticBytes(problem);
+  const int64_t ctas = schedule.besideNext ? 2 : schedule.ctasPerSm;
+  return bytes <= hardware.sharedPerBlock &&
+         ctas * (bytes + kReservedPerCta) <= hardware.sharedPerSm &&
+         ctas * schedule.threads <= hardware.threadsPerSm;
 }
 
 std::optional<GemvSchedule> compiler::gemvSchedule(const MatmulProblem &problem,
                                                    const Hardware &hardware) {
-  const bool isSlabs = problem.codeBits > 0;
-  for (const Row &row : isSlabs ? std::span<const Row>(kFragmentRows)
-                                : std::span<const Row>(kRows)) {
+  for (const auto &[when, then, measured] : kGemvRules) {
+    if (!holds(when, problem, then.unitRows, hardware))
+      continue;
     GemvSchedule schedule;
-    schedule.stages = row.stages * (problem.gated || isSlabs ? 1 : 2);
+    schedule.stages = then.stages * (problem.gated || when.inFragments ? 1 : 2);
     schedule.blockTokens = problem.maxTokens;
-    schedule.threads = 32 * row.warps;
-    schedule.ctasPerSm = row.ctasPerSm;
-    schedule.unitRows = row.unitRows;
-    schedule.besideNext = row.besideUpTo > 0;
-    if (isSlabs && !servesSlabs(problem, row, schedule, hardware))
-      continue;
-    const int64_t bytes = sharedBytes(problem, schedule) + staticBytes(problem);
-    if (schedule.besideNext && !servesBeside(problem, row, bytes, hardware))
-      continue;
-    if (bytes <= hardware.sharedPerBlock &&
-        schedule.ctasPerSm * (bytes + kReservedPerCta) <=
-            hardware.sharedPerSm &&
-        schedule.ctasPerSm * schedule.threads <= hardware.threadsPerSm)
+    schedule.threads = 32 * then.warps;
+    schedule.ctasPerSm = then.ctasPerSm;
+    schedule.unitRows = then.unitRows;
+    schedule.besideNext = then.besideNext;
+    if (fits(problem, schedule, hardware))
       return schedule;
   }
   return std::nullopt;

@@ -29,39 +29,38 @@ inline constexpr int64_t kFewPairs = 64;
 /// tokens or more (routing/few.cuh).
 inline constexpr int64_t kFewTileRows = 4;
 
-/// Operands of `elementBytes` bytes use these kernels for at most `tokens`
-/// tokens. Above that other engines are faster, since these kernels unpack e4m3
-/// again for each row of x.
+/// These kernels serve at most `tokens` tokens. Above that other engines are
+/// faster, since these kernels unpack e4m3 again for each row of x.
 struct FewTokensRule {
-  int64_t elementBytes, tokens;
-  /// The element types of weights that become such operands; empty: none does.
-  WordList weights = {};
-  int64_t groupK = 0; ///< with groups of so many columns alone; 0: any
-  Measured measured = {"bench/notes/gemv-h100.md", "2026-11-21"};
+  struct When {
+    int64_t elementBytes; ///< of operands
+    /// The element types of weights that become such operands; empty: none
+    /// does.
+    WordList weights = {};
+    int64_t groupK = 0; ///< columns of a group; 0: any
+  } when;
+  struct Then {
+    int64_t tokens;
+  } then;
+  Measured measured;
 };
 
+inline constexpr Measured kMeasuredFew = {"bench/notes/gemv-h100.md",
+                                          "2026-11-21"};
 inline constexpr Measured kMeasuredSlabs = {"bench/notes/weight-only-h100.md",
                                             "2026-11-24"};
 
-/// The first that fits.
+/// The first that holds.
+// clang-format off
 inline constexpr FewTokensRule kFewTokensRules[] = {
-    {.elementBytes = 1, .tokens = 1},
-    {.elementBytes = 2, .tokens = 4},
-    {.elementBytes = 4, .tokens = 4},
-    {.elementBytes = 2,
-     .tokens = 8,
-     .weights = "i4",
-     .measured = kMeasuredSlabs},
-    {.elementBytes = 2,
-     .tokens = 2,
-     .weights = "f4E2M1FN",
-     .groupK = 16,
-     .measured = kMeasuredSlabs},
-    {.elementBytes = 2,
-     .tokens = 4,
-     .weights = "f4E2M1FN f8E4M3FN f8E5M2 i8",
-     .measured = kMeasuredSlabs},
+    {{.elementBytes = 1}, {.tokens = 1}, kMeasuredFew},
+    {{.elementBytes = 2}, {.tokens = 4}, kMeasuredFew},
+    {{.elementBytes = 4}, {.tokens = 4}, kMeasuredFew},
+    {{.elementBytes = 2, .weights = "i4"}, {.tokens = 8}, kMeasuredSlabs},
+    {{.elementBytes = 2, .weights = "f4E2M1FN", .groupK = 16}, {.tokens = 2}, kMeasuredSlabs},
+    {{.elementBytes = 2, .weights = "f4E2M1FN f8E4M3FN f8E5M2 i8"}, {.tokens = 4}, kMeasuredSlabs},
 };
+// clang-format on
 
 /// Dynamic shared memory; what the kernel's sharedBytes() says.
 int64_t sharedBytes(const MatmulProblem &problem, const GemvSchedule &schedule);
@@ -71,7 +70,7 @@ int64_t sharedBytes(const MatmulProblem &problem, const GemvSchedule &schedule);
 int64_t launchBytes(int64_t sharedBytes, int64_t ctasPerSm,
                     const Hardware &hardware);
 
-/// The first schedule of the table that fits the GPU, if one does.
+/// The schedule of the first rule that holds and fits the GPU, if one does.
 std::optional<GemvSchedule> gemvSchedule(const MatmulProblem &problem,
                                          const Hardware &hardware);
 

@@ -24,24 +24,23 @@ static constexpr double kSecondsOfSlice = 4e-6;
 static constexpr int64_t kLeastSlices = 16;
 
 namespace {
-/// One row: serves operands of so many bytes and at most so many rows of lhs.
-struct Row {
-  int64_t elementBytes, mostRows;
-  int64_t tileM, buffers;
-  int64_t producerWarps, producerRegisters, consumerRegisters;
-  Measured measured = {"bench/notes/slices-h100.md", "2026-11-21"};
-};
-} // namespace
+constexpr Measured kMeasured = {"bench/notes/slices-h100.md", "2026-11-21"};
 
-/// Three buffers let CTAs drift apart, and are out of the L2 with many rows,
-/// when sums want more warps. Two warpgroups multiply. 16-bit operands lose
-/// more at the kernel's ends than they gain.
+/// The schedules by operands and rows of lhs. Three buffers let CTAs drift
+/// apart, and are out of the L2 with many rows, when sums want more warps. Two
+/// warpgroups multiply. 16-bit operands lose more at the kernel's ends than
+/// they gain.
 // clang-format off
-static constexpr Row kRows[] = {
-    {.elementBytes = 1, .mostRows = 32768, .tileM = 96, .buffers = 3, .producerWarps = 8, .producerRegisters = 88, .consumerRegisters = 168},
-    {.elementBytes = 1, .mostRows = 65536, .tileM = 64, .buffers = 2, .producerWarps = 12, .producerRegisters = 72, .consumerRegisters = 128},
+constexpr struct {
+  struct { int64_t elementBytes, rowsUpTo; } when;
+  struct { int64_t tileM, buffers; WarpRoles warps; } then;
+  Measured measured;
+} kRules[] = {
+    {{.elementBytes = 1, .rowsUpTo = 32768}, {.tileM = 96, .buffers = 3, .warps = {8, 8, 88, 168}}, kMeasured},
+    {{.elementBytes = 1, .rowsUpTo = 65536}, {.tileM = 64, .buffers = 2, .warps = {12, 8, 72, 128}}, kMeasured},
 };
 // clang-format on
+} // namespace
 
 static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -71,15 +70,14 @@ std::optional<SlicesSchedule>
 compiler::slicesSchedule(const MatmulProblem &problem,
                          const Hardware &hardware) {
   const int64_t rows = problem.maxTokens * problem.pairs;
-  for (const Row &row : kRows) {
-    if (row.elementBytes != problem.elementBytes || rows > row.mostRows)
+  for (const auto &[when, then, measured] : kRules) {
+    if (when.elementBytes != problem.elementBytes || rows > when.rowsUpTo)
       continue;
     SlicesSchedule s;
-    s.tileM = row.tileM, s.tileN = kColumns;
+    s.tileM = then.tileM, s.tileN = kColumns;
     s.tileK = kRowBytes / problem.elementBytes;
-    s.warps = WarpRoles{row.producerWarps, 8, row.producerRegisters,
-                        row.consumerRegisters};
-    s.buffers = row.buffers;
+    s.warps = then.warps;
+    s.buffers = then.buffers;
     // Rows of an expert begin at a multiple of 8.
     const int64_t eights = (rows + 7 * problem.localExperts) / 8;
     s.blockRows = ceilDiv(eights, hardware.sms) * 8;
@@ -109,11 +107,11 @@ std::vector<SlicesRange> compiler::slicesRanges(const MatmulProblem &problem,
       double(hardware.l2Bytes) / double(problem.n * problem.resultBytes);
   int64_t first =
       int64_t(std::max(rows, inL2)) / std::max<int64_t>(problem.pairs, 1) + 1;
-  for (const Row &row : kRows) {
-    if (row.elementBytes != problem.elementBytes)
+  for (const auto &[when, then, measured] : kRules) {
+    if (when.elementBytes != problem.elementBytes)
       continue;
     MatmulProblem up = problem;
-    up.maxTokens = std::min(row.mostRows / problem.pairs, problem.maxTokens);
+    up.maxTokens = std::min(when.rowsUpTo / problem.pairs, problem.maxTokens);
     // Less than all that a row serves may fit.
     while (up.maxTokens >= first && !slicesSchedule(up, hardware))
       up.maxTokens /= 2;

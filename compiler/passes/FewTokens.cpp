@@ -234,14 +234,15 @@ static int64_t mostTokens(Path &path, const Hardware &hardware) {
   const int64_t groupK = descriptor ? descriptor->getGroup()[1] : 0;
   const auto *rule =
       llvm::find_if(kFewTokensRules, [&](const FewTokensRule &row) {
-        return row.elementBytes == bytes &&
-               (converts ? row.weights.contains(weight)
-                         : row.weights.empty()) &&
-               (row.groupK == 0 || row.groupK == groupK);
+        const FewTokensRule::When &when = row.when;
+        return when.elementBytes == bytes &&
+               (converts ? when.weights.contains(weight)
+                         : when.weights.empty()) &&
+               (when.groupK == 0 || when.groupK == groupK);
       });
   if (rule == std::end(kFewTokensRules))
     return 0;
-  int64_t most = std::min<int64_t>({rule->tokens, path.engine.mostTokens,
+  int64_t most = std::min<int64_t>({rule->then.tokens, path.engine.mostTokens,
                                     kFewPairs / rowsOfToken(path.program),
                                     int64_t(path.stages.getMaxTokens())});
   while (most > 0 && !fits(path.stages, most, hardware))
