@@ -41,48 +41,41 @@ void ArgumentLayout::add(ArgumentField field, std::string cppType) {
   cppTypes.push_back(std::move(cppType));
 }
 
-void ArgumentLayout::pointer(std::string_view name, std::string_view cppType,
-                             std::string_view value, bool written) {
+static ArgumentField fieldOf(ArgumentField::Kind kind, std::string_view name,
+                             std::string_view value = {}) {
   ArgumentField field;
   field.name = name;
-  field.kind = ArgumentField::Kind::Pointer;
+  field.kind = kind;
   field.value = value;
-  add(std::move(field),
+  return field;
+}
+
+void ArgumentLayout::pointer(std::string_view name, std::string_view cppType,
+                             std::string_view value, bool written) {
+  add(fieldOf(ArgumentField::Kind::Pointer, name, value),
       fmt::format("{}{} *", written ? "" : "const ", cppType));
 }
 
 void ArgumentLayout::size(std::string_view name, const Expression &expression,
                           std::string_view elementType) {
-  ArgumentField field;
-  field.name = name;
-  field.kind = ArgumentField::Kind::Size;
+  ArgumentField field = fieldOf(ArgumentField::Kind::Size, name);
   field.expression = expression;
   field.elementType = elementType;
   add(std::move(field), std::string(cppElementType(elementType)) + " ");
 }
 
 void ArgumentLayout::rowStride(std::string_view name, std::string_view value) {
-  ArgumentField field;
-  field.name = name;
-  field.kind = ArgumentField::Kind::RowStride;
-  field.value = value;
-  add(std::move(field), "long long ");
+  add(fieldOf(ArgumentField::Kind::RowStride, name, value), "long long ");
 }
 
 void ArgumentLayout::elementType(std::string_view name,
                                  std::string_view value) {
-  ArgumentField field;
-  field.name = name;
-  field.kind = ArgumentField::Kind::ElementType;
-  field.value = value;
-  add(std::move(field), "moe::ElementCode ");
+  add(fieldOf(ArgumentField::Kind::ElementType, name, value),
+      "moe::ElementCode ");
 }
 
 void ArgumentLayout::firstExpert(std::string_view name) {
-  ArgumentField field;
-  field.name = name;
-  field.kind = ArgumentField::Kind::FirstExpert;
-  add(std::move(field), "int ");
+  add(fieldOf(ArgumentField::Kind::FirstExpert, name), "int ");
 }
 
 void ArgumentLayout::ofRank(std::string_view operand) {
@@ -90,23 +83,15 @@ void ArgumentLayout::ofRank(std::string_view operand) {
 }
 
 void ArgumentLayout::peers(std::string_view name) {
-  ArgumentField field;
-  field.name = name;
-  field.kind = ArgumentField::Kind::Peers;
-  add(std::move(field), "const unsigned long long *");
+  add(fieldOf(ArgumentField::Kind::Peers, name), "const unsigned long long *");
 }
 
 void ArgumentLayout::status(std::string_view name) {
-  ArgumentField field;
-  field.name = name;
-  field.kind = ArgumentField::Kind::Status;
-  add(std::move(field), "moe::ExchangeBlock *");
+  add(fieldOf(ArgumentField::Kind::Status, name), "moe::ExchangeBlock *");
 }
 
 void ArgumentLayout::tensorMap(std::string_view name, std::string_view map) {
-  ArgumentField field;
-  field.name = name;
-  field.kind = ArgumentField::Kind::TensorMap;
+  ArgumentField field = fieldOf(ArgumentField::Kind::TensorMap, name);
   field.tensorMap = map;
   add(std::move(field), "moe::TensorMap ");
 }

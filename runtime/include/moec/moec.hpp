@@ -74,38 +74,31 @@ inline Expected<void> toExpected(moec_status status) {
   return status == MOEC_OK ? Expected<void>()
                            : Expected<void>(lastFailure(status));
 }
+template <typename Options> Options sized() {
+  Options options = {};
+  options.struct_size = sizeof(options);
+  return options;
+}
 } // namespace detail
 
 /// Options with struct_size set and all else zero, to be filled in.
 inline moec_load_options loadOptions() {
-  moec_load_options options = {};
-  options.struct_size = sizeof(options);
-  return options;
+  return detail::sized<moec_load_options>();
 }
 inline moec_layer_options layerOptions() {
-  moec_layer_options options = {};
-  options.struct_size = sizeof(options);
-  return options;
+  return detail::sized<moec_layer_options>();
 }
 inline moec_unpack_options unpackOptions() {
-  moec_unpack_options options = {};
-  options.struct_size = sizeof(options);
-  return options;
+  return detail::sized<moec_unpack_options>();
 }
 inline moec_context_options contextOptions() {
-  moec_context_options options = {};
-  options.struct_size = sizeof(options);
-  return options;
+  return detail::sized<moec_context_options>();
 }
 inline moec_weights_options weightsOptions() {
-  moec_weights_options options = {};
-  options.struct_size = sizeof(options);
-  return options;
+  return detail::sized<moec_weights_options>();
 }
 inline moec_run_options runOptions() {
-  moec_run_options options = {};
-  options.struct_size = sizeof(options);
-  return options;
+  return detail::sized<moec_run_options>();
 }
 
 /// A tensor with its shape; memory of the package's device.
