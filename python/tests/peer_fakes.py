@@ -222,41 +222,41 @@ class Stored:
         self.data, self.dtype, self.layout = data, dtype, layout
 
 
-def triton_kernels(monkeypatch: Any, release: str) -> list[dict[str, int]]:
-    """Returns the list of constraints."""
-    words = records()[f"triton_kernels {release}"]
-    constraints: list[dict[str, int]] = []
-    matmul_module = "matmul" if release == "3.8" else "matmul_ogs"
+class TritonKernels:
+    """The functions of a release of the library."""
 
-    def layout(name: str) -> Any:
+    def __init__(self, release: str) -> None:
+        self.release = release
+
+    def layout(self, name: str) -> Any:
         # Classes with options, or instances since 3.8.
-        return name if release == "3.8" else (name, {"mx_axis": 1})
+        return name if self.release == "3.8" else (name, {"mx_axis": 1})
 
-    def layout_of(name: str) -> Callable[[Any], Any]:
+    def layout_of(self, name: str) -> Callable[[Any], Any]:
         def work(given: Any) -> Any:
-            assert given.mx_axis == (-2 if release == "3.8" else 1)
-            return layout(name)
+            assert given.mx_axis == (-2 if self.release == "3.8" else 1)
+            return self.layout(name)
 
         return work
 
-    def convert(given: Any) -> Stored:
-        wanted = given.layout if release == "3.8" else given.layout_cls
+    def convert(self, given: Any) -> Stored:
+        wanted = given.layout if self.release == "3.8" else given.layout_cls
         assert given.tensor.layout is None
         return Stored(given.tensor.data, given.tensor.dtype, wanted)
 
-    def weights_of(weight: Any, precision: Any) -> Tensor:
+    def weights_of(self, weight: Any, precision: Any) -> Tensor:
         """float32 [E, columns, rows]"""
         if precision is None:
             return weight.float()
-        scale = precision.b_mx_scale if release == "3.8" else precision.weight_scale
+        scale = precision.b_mx_scale if self.release == "3.8" else precision.weight_scale
         assert (weight.layout, weight.dtype, scale.layout) == ("values", FP4, "scales")
-        assert release != "3.8" or precision.b_microblock_size == 32
+        assert self.release != "3.8" or precision.b_microblock_size == 32
         exponents = torch.exp2(scale.data.transpose(1, 2).float() - 127).repeat_interleave(32, -1)
         digits = E2M1[nibbles(weight.data.transpose(1, 2))]
         return (digits * exponents[..., : digits.shape[-1]]).transpose(1, 2)
 
-    def matmul(given: Any) -> Tensor:
-        if release == "3.8":
+    def matmul(self, given: Any) -> Tensor:
+        if self.release == "3.8":
             x, weight, counts = given.a, given.b, given.a_ragged_metadata.counts
             gathered = given.gather_indx
             scattered = given.scatter_indx
@@ -266,7 +266,7 @@ def triton_kernels(monkeypatch: Any, release: str) -> list[dict[str, int]]:
             gathered = None if given.gather_indx is None else given.gather_indx.src_indx // data.n_expts_act
             scattered = None if given.scatter_indx is None else given.scatter_indx.dst_indx
         rows = x if gathered is None else x[gathered.long()]
-        every, made, begin = weights_of(weight, given.precision_config), [], 0
+        every, made, begin = self.weights_of(weight, given.precision_config), [], 0
         for expert, count in enumerate(counts.tolist()):
             made.append(rows[begin : begin + count].float() @ every[expert])
             if given.bias is not None:
@@ -276,7 +276,7 @@ def triton_kernels(monkeypatch: Any, release: str) -> list[dict[str, int]]:
         out = torch.cat(made)
         if given.fused_activation is not None:
             specs = given.fused_activation.specs
-            columns = specs.reduction_n if release != "3.5" else given.fused_activation.reduction_n
+            columns = specs.reduction_n if self.release != "3.5" else given.fused_activation.reduction_n
             assert (specs.fn_arg_names, columns) == (("alpha", "limit"), 2)
             out = specs.fn(out, *given.fused_activation.fn_args)
         if given.gammas is not None:
@@ -285,44 +285,52 @@ def triton_kernels(monkeypatch: Any, release: str) -> list[dict[str, int]]:
             placed = torch.empty_like(out)
             placed[scattered.long()] = out
             # Before 3.8 the library sums the rows of a token.
-            out = placed if release == "3.8" else placed.unflatten(0, (-1, given.routing_data.n_expts_act)).sum(1)
+            out = placed if self.release == "3.8" else placed.unflatten(0, (-1, given.routing_data.n_expts_act)).sum(1)
         return out.bfloat16()
 
-    def chosen(logits: Tensor, count: int) -> Any:
+    def chosen(self, logits: Tensor, count: int) -> Any:
         """Weights and ids of each token, the pairs sorted by expert, and the place of each pair among them."""
         values, ids = logits.float().topk(count, -1)
         of_columns = torch.argsort(ids.flatten(), stable=True).int()
         counts = torch.bincount(ids.flatten(), minlength=logits.shape[1]).int()
         return values.softmax(-1), of_columns, torch.argsort(of_columns).int(), counts
 
-    def topk(given: Any) -> Any:
+    def topk(self, given: Any) -> Any:
         assert given.apply_softmax
-        values, of_columns, of_rows, counts = chosen(given.x, given.k)
+        values, of_columns, of_rows, counts = self.chosen(given.x, given.k)
         metadata = types.SimpleNamespace(row_sorted_indx=of_rows, col_sorted_indx=of_columns, col_sum=counts)
         return types.SimpleNamespace(vals=values, mask_metadata=metadata)
 
-    def routing(given: Any) -> Any:
+    def routing(self, given: Any) -> Any:
         assert not given.sm_first
-        values, of_columns, of_rows, counts = chosen(given.logits, given.n_expts_act)
+        values, of_columns, of_rows, counts = self.chosen(given.logits, given.n_expts_act)
         gates = values.flatten()[of_columns.long()]
         data = types.SimpleNamespace(gate_scal=gates, expt_hist=counts, n_expts_act=given.n_expts_act)
         gather = types.SimpleNamespace(src_indx=of_columns, dst_indx=of_rows)
         return data, gather, types.SimpleNamespace(src_indx=of_rows, dst_indx=of_columns)
 
-    def ragged(given: Any) -> Any:
+    def ragged(self, given: Any) -> Any:
         assert given.n_total_rows == given.slice_sizes.sum()
         return types.SimpleNamespace(counts=given.slice_sizes, slice_sizes=given.slice_sizes)
 
-    def stored(given: Any) -> Stored:
+    def stored(self, given: Any) -> Stored:
         return Stored(given.torch_tensor, given.dtype, None)
 
+
+def triton_kernels(monkeypatch: Any, release: str) -> list[dict[str, int]]:
+    """Returns the list of constraints."""
+    words = records()[f"triton_kernels {release}"]
+    constraints: list[dict[str, int]] = []
+    matmul_module = "matmul" if release == "3.8" else "matmul_ogs"
+    library = TritonKernels(release)
+
     home = {name: fake(words[name]) for name in ("FnSpecs", "FusedActivation", "PrecisionConfig")}
-    home[matmul_module] = fake(words[matmul_module], matmul)
+    home[matmul_module] = fake(words[matmul_module], library.matmul)
     home |= {name: fake(words[name]) for name in ("RoutingData", "GatherIndx", "ScatterIndx") if name in words}
     tensor = {
         "FP4": FP4,
-        "wrap_torch_tensor": fake(words["wrap_torch_tensor"], stored),
-        "convert_layout": fake(words["convert_layout"], convert),
+        "wrap_torch_tensor": fake(words["wrap_torch_tensor"], library.stored),
+        "convert_layout": fake(words["convert_layout"], library.convert),
     }
     values, scales = "make_default_matmul_mxfp4_w_layout", "make_default_matmul_mxfp4_w_scale_layout"
     modules: dict[str, dict[str, Any]] = {
@@ -331,14 +339,14 @@ def triton_kernels(monkeypatch: Any, release: str) -> list[dict[str, int]]:
         "triton_kernels.swiglu": {"swiglu_fn": swiglu_fn},
         "triton_kernels.tensor": tensor,
         "triton_kernels.tensor_details.layout": {
-            values: fake(words[values], layout_of("values")),
-            scales: fake(words[scales], layout_of("scales")),
+            values: fake(words[values], library.layout_of("values")),
+            scales: fake(words[scales], library.layout_of("scales")),
         },
     }
     if release == "3.5":
-        modules["triton_kernels.routing"] = {"routing": fake(words["routing"], routing)}
+        modules["triton_kernels.routing"] = {"routing": fake(words["routing"], library.routing)}
     else:
-        modules["triton_kernels.topk"] = {"topk": fake(words["topk"], topk)}
-        tensor["make_ragged_tensor_metadata"] = fake(words["make_ragged_tensor_metadata"], ragged)
+        modules["triton_kernels.topk"] = {"topk": fake(words["topk"], library.topk)}
+        tensor["make_ragged_tensor_metadata"] = fake(words["make_ragged_tensor_metadata"], library.ragged)
     install(monkeypatch, modules)
     return constraints

@@ -185,40 +185,71 @@ TEST(Quantization, CompressedTensorsThatNoSchemeHas) {
             "bf16 x i8 [1, -1] f32 zero i8");
 }
 
-TEST(Quantization, CompressedTensorsAreRefused) {
-  const auto refused = [](const json &weights, const json &activations,
-                          const char *format = "float-quantized") {
-    return read(compressed(format, weights, activations));
-  };
-  const std::string group = kPath + "config_groups.group_0.";
-  EXPECT_EQ(refused(kChannel, nullptr, "marlin-24"),
+/// The importer's answer to a config with these arguments in its first group.
+static std::string refusedGroup(const json &weights, const json &activations,
+                                const char *format = "float-quantized") {
+  return read(compressed(format, weights, activations));
+}
+
+static const std::string kGroup = kPath + "config_groups.group_0.";
+
+TEST(Quantization, CompressedTensorsFormatsAreRefused) {
+  EXPECT_EQ(refusedGroup(kChannel, nullptr, "marlin-24"),
             kPath + "format: expected \"float-quantized\", \"int-quantized\", "
                     "\"naive-quantized\", \"pack-quantized\", "
                     "\"mxfp4-pack-quantized\", \"mxfp6-pack-quantized\", "
                     "\"mxfp8-quantized\" or "
                     "\"nvfp4-pack-quantized\", got the string \"marlin-24\"");
-  EXPECT_EQ(refused(args("float", 4, "group", {{"group_size", 16}}), nullptr,
-                    "mxfp4-pack-quantized"),
-            group +
+  EXPECT_EQ(refusedGroup(args("float", 4, "group", {{"group_size", 16}}),
+                         nullptr, "mxfp4-pack-quantized"),
+            kGroup +
                 "weights: expected float4 by group of 32 in format "
                 "\"mxfp4-pack-quantized\", got float4 by group of 16; " +
                 schemes());
-  EXPECT_EQ(refused(args("int", 8, "channel"), nullptr),
-            group +
+  EXPECT_EQ(refusedGroup(args("int", 8, "channel"), nullptr),
+            kGroup +
                 "weights: expected float8 in format \"float-quantized\", "
                 "got int8 by channel of -1; " +
                 schemes());
   for (int bits : {5, 6, 7})
-    EXPECT_EQ(refused(args("int", bits, "channel"), nullptr, "pack-quantized"),
-              group + "weights.num_bits: expected 4 or 8, got the number " +
-                  std::to_string(bits));
-  EXPECT_EQ(refused(args("float", 5, "channel"), nullptr),
-            group + "weights.num_bits: expected 4, 6 or 8, got the number 5");
-  EXPECT_EQ(refused(args("float", 6, "channel"), nullptr),
-            group +
+    EXPECT_EQ(
+        refusedGroup(args("int", bits, "channel"), nullptr, "pack-quantized"),
+        kGroup + "weights.num_bits: expected 4 or 8, got the number " +
+            std::to_string(bits));
+  EXPECT_EQ(refusedGroup(args("float", 5, "channel"), nullptr),
+            kGroup + "weights.num_bits: expected 4, 6 or 8, got the number 5");
+  EXPECT_EQ(refusedGroup(args("float", 6, "channel"), nullptr),
+            kGroup +
                 "weights: expected float8 in format \"float-quantized\", "
                 "got float6 by channel of -1; " +
                 schemes());
+  EXPECT_EQ(refusedGroup(args("int", 8, "channel"), nullptr, "mxfp8-quantized"),
+            kGroup +
+                "weights: expected float8 by group of 32 in format "
+                "\"mxfp8-quantized\", got int8 by channel of -1; " +
+                schemes());
+  EXPECT_EQ(refusedGroup(kChannel, nullptr, "naive-quantized"), "fp8_w8a16");
+  EXPECT_EQ(refusedGroup(args("int", 4, "channel"), nullptr, "naive-quantized"),
+            "bf16 x i8 [1, -1] f32");
+  EXPECT_EQ(
+      refusedGroup(args("float", 4, "channel"), nullptr, "naive-quantized"),
+      kGroup +
+          "weights: expected float8, int4 or int8 in format "
+          "\"naive-quantized\", got float4 by channel of -1; " +
+          schemes());
+  EXPECT_EQ(refusedGroup(kChannel, nullptr, "pack-quantized"),
+            kGroup +
+                "weights: expected int4 or int8 in format "
+                "\"pack-quantized\", got float8 by channel of -1; " +
+                schemes());
+  EXPECT_EQ(refusedGroup(args("float", 4, "tensor_group",
+                              {{"group_size", 16}, {"scale_dtype", "uint8"}}),
+                         nullptr, "nvfp4-pack-quantized"),
+            kGroup + "weights.scale_dtype: expected \"torch.float8_e4m3fn\" or "
+                     "none, got the string \"uint8\"");
+}
+
+TEST(Quantization, CompressedTensorsArgumentsAreRefused) {
   const std::tuple<json, json, const char *> rows[] = {
       {with(kChannel, {{"dynamic", true}}), kToken,
        "weights.dynamic: expected false for weights, got true"},
@@ -254,48 +285,28 @@ TEST(Quantization, CompressedTensorsAreRefused) {
        "input_activations.dynamic: expected \"local\" or true with "
        "\"tensor_group\", got nothing"}};
   for (const auto &[weights, activations, message] : rows)
-    EXPECT_EQ(refused(weights, activations), group + message);
+    EXPECT_EQ(refusedGroup(weights, activations), kGroup + message);
   for (const char *shape : {"0x128", "128x0", "1048577x128", "128x1048577",
                             "128x128x", "x128", "-1x128", "128X128"})
-    EXPECT_EQ(refused(with(kChannel,
-                           {{"strategy", "block"}, {"block_structure", shape}}),
-                      kToken),
-              group +
+    EXPECT_EQ(refusedGroup(with(kChannel, {{"strategy", "block"},
+                                           {"block_structure", shape}}),
+                           kToken),
+              kGroup +
                   "weights.block_structure: expected rows and columns that "
                   "share a scale, such as [128, 128], got the string \"" +
                   shape + "\"");
   const std::string unknown =
-      refused(with(kChannel, {{"rounding", "floor"}}), kToken);
+      refusedGroup(with(kChannel, {{"rounding", "floor"}}), kToken);
   EXPECT_TRUE(unknown.starts_with(
-      group + "weights.rounding: unknown field; accepted here: actorder, "))
+      kGroup + "weights.rounding: unknown field; accepted here: actorder, "))
       << unknown;
-  EXPECT_EQ(refused(args("int", 8, "channel"), nullptr, "mxfp8-quantized"),
-            group +
-                "weights: expected float8 by group of 32 in format "
-                "\"mxfp8-quantized\", got int8 by channel of -1; " +
-                schemes());
-  EXPECT_EQ(refused(kChannel, nullptr, "naive-quantized"), "fp8_w8a16");
-  EXPECT_EQ(refused(args("int", 4, "channel"), nullptr, "naive-quantized"),
-            "bf16 x i8 [1, -1] f32");
-  EXPECT_EQ(refused(args("float", 4, "channel"), nullptr, "naive-quantized"),
-            group +
-                "weights: expected float8, int4 or int8 in format "
-                "\"naive-quantized\", got float4 by channel of -1; " +
-                schemes());
-  EXPECT_EQ(refused(kChannel, nullptr, "pack-quantized"),
-            group +
-                "weights: expected int4 or int8 in format "
-                "\"pack-quantized\", got float8 by channel of -1; " +
-                schemes());
-  EXPECT_EQ(refused(args("float", 4, "tensor_group",
-                         {{"group_size", 16}, {"scale_dtype", "uint8"}}),
-                    nullptr, "nvfp4-pack-quantized"),
-            group + "weights.scale_dtype: expected \"torch.float8_e4m3fn\" or "
-                    "none, got the string \"uint8\"");
+}
+
+TEST(Quantization, CompressedTensorsBesideGroupsAreRefused) {
   json quant = compressed("float-quantized", kChannel, kToken);
   quant["config_groups"]["group_0"]["output_activations"] = kTensor;
   EXPECT_EQ(read(quant),
-            group +
+            kGroup +
                 "output_activations: expected null: outputs of experts are "
                 "not quantized, got an object; " +
                 schemes());
@@ -332,8 +343,8 @@ TEST(Quantization, CompressedTensorsAreRefused) {
             kPath + "config_groups: expected an object with groups, got "
                     "nothing");
   quant["config_groups"]["group_0"].erase("weights");
-  EXPECT_EQ(read(quant), group + "weights: expected an object: experts are "
-                                 "quantized, got nothing");
+  EXPECT_EQ(read(quant), kGroup + "weights: expected an object: experts are "
+                                  "quantized, got nothing");
 }
 
 /// The key that compressed-tensors wrote before.

@@ -68,6 +68,39 @@ TEST(LayerJson, EveryField) {
       {"residual", true},
       {"batch_invariant", true},
       {"latent_hidden_dim", 64},
+  });
+  EXPECT_EQ(layer.inputType, "f16");
+  EXPECT_EQ(layer.outputType, "f32");
+  EXPECT_EQ(layer.logitsType, "f32");
+  EXPECT_EQ(layer.activation.function, "gelu_tanh_no_mul");
+  EXPECT_EQ(layer.activation.alpha, 1.702);
+  EXPECT_EQ(layer.activation.beta, 1.0);
+  EXPECT_EQ(layer.activation.limit, 7.0);
+  EXPECT_EQ(layer.routing.scoring, "sigmoid");
+  EXPECT_EQ(layer.routing.renormalize, false);
+  EXPECT_EQ(layer.routing.groups, 4);
+  EXPECT_EQ(layer.routing.topGroups, 2);
+  EXPECT_EQ(layer.routing.scale, 2.5);
+  EXPECT_TRUE(layer.routing.bias);
+  EXPECT_TRUE(layer.hasBias);
+  EXPECT_TRUE(layer.groupIndex);
+  EXPECT_EQ(layer.gateUpOrder, "interleaved");
+  EXPECT_EQ(layer.accumulate, "fast");
+  EXPECT_TRUE(layer.applyRouterWeightOnInput);
+  EXPECT_TRUE(layer.routedScaleOnOutput);
+  EXPECT_EQ(layer.numSharedExperts, 1);
+  EXPECT_EQ(layer.redundantExperts, 2);
+  EXPECT_TRUE(layer.deferFinalize);
+  EXPECT_TRUE(layer.sharedExpertGate);
+  EXPECT_TRUE(layer.expertMap);
+  EXPECT_TRUE(layer.inputQuantized);
+  EXPECT_TRUE(layer.residual);
+  EXPECT_TRUE(layer.batchInvariant);
+  EXPECT_EQ(layer.latentHidden, 64);
+}
+
+TEST(LayerJson, EveryFieldOfQuantAndParallel) {
+  LayerDescription layer = accepted({
       {"quant_config",
        {{"a1",
          {{"dtype", "float8_e4m3fn"},
@@ -99,34 +132,6 @@ TEST(LayerJson, EveryField) {
         {"sp_size", 1},
         {"use_ep", true}}},
   });
-  EXPECT_EQ(layer.inputType, "f16");
-  EXPECT_EQ(layer.outputType, "f32");
-  EXPECT_EQ(layer.logitsType, "f32");
-  EXPECT_EQ(layer.activation.function, "gelu_tanh_no_mul");
-  EXPECT_EQ(layer.activation.alpha, 1.702);
-  EXPECT_EQ(layer.activation.beta, 1.0);
-  EXPECT_EQ(layer.activation.limit, 7.0);
-  EXPECT_EQ(layer.routing.scoring, "sigmoid");
-  EXPECT_EQ(layer.routing.renormalize, false);
-  EXPECT_EQ(layer.routing.groups, 4);
-  EXPECT_EQ(layer.routing.topGroups, 2);
-  EXPECT_EQ(layer.routing.scale, 2.5);
-  EXPECT_TRUE(layer.routing.bias);
-  EXPECT_TRUE(layer.hasBias);
-  EXPECT_TRUE(layer.groupIndex);
-  EXPECT_EQ(layer.gateUpOrder, "interleaved");
-  EXPECT_EQ(layer.accumulate, "fast");
-  EXPECT_TRUE(layer.applyRouterWeightOnInput);
-  EXPECT_TRUE(layer.routedScaleOnOutput);
-  EXPECT_EQ(layer.numSharedExperts, 1);
-  EXPECT_EQ(layer.redundantExperts, 2);
-  EXPECT_TRUE(layer.deferFinalize);
-  EXPECT_TRUE(layer.sharedExpertGate);
-  EXPECT_TRUE(layer.expertMap);
-  EXPECT_TRUE(layer.inputQuantized);
-  EXPECT_TRUE(layer.residual);
-  EXPECT_TRUE(layer.batchInvariant);
-  EXPECT_EQ(layer.latentHidden, 64);
   EXPECT_EQ(layer.quant.scheme, "");
   EXPECT_EQ(layer.quant.a1.element, "f8E4M3FN");
   EXPECT_EQ(layer.quant.a1.group, (std::vector<int64_t>{1, 128}));

@@ -296,17 +296,24 @@ TEST(Quantization, AwqIsRefused) {
 // Others
 //===----------------------------------------------------------------------===//
 
-TEST(Quantization, ModelOptAndMx) {
-  const json nvfp4 = {{"quant_method", "modelopt"},
-                      {"quant_algo", "NVFP4"},
-                      {"group_size", 16},
-                      {"kv_cache_scheme", {{"num_bits", 8}}},
-                      {"producer", {{"name", "modelopt"}}},
-                      {"ignore", {"lm_head", "model.layers.61*"}}};
-  EXPECT_EQ(read(nvfp4), "nvfp4");
-  EXPECT_EQ(
-      read(with(without(nvfp4, "group_size"), {{"quant_algo", "w4a16_nvfp4"}})),
-      "nvfp4_w4a16");
+static const json kNvfp4 = {{"quant_method", "modelopt"},
+                            {"quant_algo", "NVFP4"},
+                            {"group_size", 16},
+                            {"kv_cache_scheme", {{"num_bits", 8}}},
+                            {"producer", {{"name", "modelopt"}}},
+                            {"ignore", {"lm_head", "model.layers.61*"}}};
+
+static const std::string kAlgorithms =
+    "\"FP8\", \"FP8_PER_CHANNEL_PER_TOKEN\", \"FP8_PB_WO\", "
+    "\"FP8_BLOCK_SCALES\", \"NVFP4\", \"W4A16_NVFP4\", "
+    "\"W4A8_NVFP4_FP8\", \"MXFP8\", \"MXFP4\", \"W4A16_MXFP4\", "
+    "\"W4A8_MXFP4_FP8\", \"W4A8_MXFP4_MXFP8\" or \"MIXED_PRECISION\"";
+
+TEST(Quantization, ModelOpt) {
+  EXPECT_EQ(read(kNvfp4), "nvfp4");
+  EXPECT_EQ(read(with(without(kNvfp4, "group_size"),
+                      {{"quant_algo", "w4a16_nvfp4"}})),
+            "nvfp4_w4a16");
   EXPECT_EQ(read({{"quant_method", "modelopt"},
                   {"quantization", {{"quant_algo", "FP8"}}}}),
             "fp8_tensor");
@@ -315,24 +322,22 @@ TEST(Quantization, ModelOptAndMx) {
             kPath + "quantization.bits: moec knows no such key, and its name "
                     "says that it may change the experts' weights; if it does "
                     "not, pass --ignore-field=bits");
-  const std::string algorithms =
-      "\"FP8\", \"FP8_PER_CHANNEL_PER_TOKEN\", \"FP8_PB_WO\", "
-      "\"FP8_BLOCK_SCALES\", \"NVFP4\", \"W4A16_NVFP4\", "
-      "\"W4A8_NVFP4_FP8\", \"MXFP8\", \"MXFP4\", \"W4A16_MXFP4\", "
-      "\"W4A8_MXFP4_FP8\", \"W4A8_MXFP4_MXFP8\" or \"MIXED_PRECISION\"";
-  EXPECT_EQ(read(with(nvfp4, {{"quant_algo", "INT8_SQ"}})),
-            kPath + "quant_algo: expected " + algorithms +
+  EXPECT_EQ(read(with(kNvfp4, {{"quant_algo", "INT8_SQ"}})),
+            kPath + "quant_algo: expected " + kAlgorithms +
                 ", got the string \"INT8_SQ\"");
-  const json awq = with(nvfp4, {{"quant_algo", "NVFP4_AWQ"},
-                                {"has_zero_point", false},
-                                {"pre_quant_scale", true}});
+}
+
+TEST(Quantization, ModelOptWithVectors) {
+  const json awq = with(kNvfp4, {{"quant_algo", "NVFP4_AWQ"},
+                                 {"has_zero_point", false},
+                                 {"pre_quant_scale", true}});
   const std::string vector =
       kPath +
       "quant_algo: NVFP4_AWQ multiplies x by a vector "
       "(pre_quant_scale), which is no part of a layer; accepted: "
       "pre_quant_scale false; --scheme=nvfp4 if no expert has a tensor "
       "of that name, else the loader refuses it; " +
-      algorithms;
+      kAlgorithms;
   EXPECT_EQ(read(awq), vector);
   EXPECT_EQ(read(without(awq, "pre_quant_scale")), vector);
   EXPECT_EQ(read(with(awq, {{"pre_quant_scale", nullptr}})), vector);
@@ -348,7 +353,7 @@ TEST(Quantization, ModelOptAndMx) {
                     .find("_AWQ multiplies x by a vector (pre_quant_scale), "
                           "and a byte holds codes of two rows; a layer has "
                           "neither; accepted: " +
-                          algorithms),
+                          kAlgorithms),
                 std::string::npos)
           << name;
   EXPECT_EQ(read(with(awq, {{"quant_algo", "NVFP4_SVD"}})),
@@ -357,7 +362,7 @@ TEST(Quantization, ModelOptAndMx) {
                 "(pre_quant_scale) and adds a product of two narrow "
                 "matrices (svdquant_lora_a and svdquant_lora_b); a layer "
                 "has neither; accepted: " +
-                algorithms);
+                kAlgorithms);
   // An entry of mixed precision.
   EXPECT_NE(read({{"quant_method", "modelopt"},
                   {"quant_algo", "MIXED_PRECISION"},
@@ -368,6 +373,9 @@ TEST(Quantization, ModelOptAndMx) {
                       {"pre_quant_scale", true}}}}}})
                 .find("quant_algo: NVFP4_AWQ multiplies x"),
             std::string::npos);
+}
+
+TEST(Quantization, ModelOptAlgorithms) {
   const auto algorithm = [](const char *name, const json &more = {}) {
     return read(with({{"quant_method", "modelopt"}, {"quant_algo", name}},
                      more.is_null() ? json::object() : more));
@@ -381,16 +389,19 @@ TEST(Quantization, ModelOptAndMx) {
   EXPECT_EQ(algorithm("W4A8_MXFP4_FP8"), "mxfp4_fp8");
   EXPECT_EQ(algorithm("W4A8_MXFP4_MXFP8", {{"group_size", 32}}), "mxfp4_mxfp8");
   EXPECT_EQ(algorithm("MXFP4"), "mxfp4");
-  EXPECT_EQ(read(with(nvfp4, {{"group_size", 32}})),
+  EXPECT_EQ(read(with(kNvfp4, {{"group_size", 32}})),
             kPath + "group_size: expected 16 with NVFP4, got the number 32");
-  EXPECT_EQ(read(with(nvfp4, {{"quant_algo", "FP8"}})),
+  EXPECT_EQ(read(with(kNvfp4, {{"quant_algo", "FP8"}})),
             kPath + "group_size: expected none with FP8, got the number 16");
-  EXPECT_EQ(read(with(nvfp4, {{"pre_quant_scale", true}})),
+  EXPECT_EQ(read(with(kNvfp4, {{"pre_quant_scale", true}})),
             kPath + "pre_quant_scale: expected false, got true; " + schemes());
-  EXPECT_EQ(read(with(nvfp4, {{"config_groups",
-                               {{"group_0", json::object()},
-                                {"group_1", json::object()}}}})),
+  EXPECT_EQ(read(with(kNvfp4, {{"config_groups",
+                                {{"group_0", json::object()},
+                                 {"group_1", json::object()}}}})),
             kPath + "config_groups: expected one group, got 2; " + schemes());
+}
+
+TEST(Quantization, MxAndUnknown) {
   EXPECT_EQ(read({{"quant_method", "mxfp4"}}), "mxfp4_w4a16");
   const json mxfp8 = {{"quant_method", "mxfp8"},
                       {"scale_fmt", "ue8m0"},

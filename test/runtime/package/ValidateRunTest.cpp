@@ -24,9 +24,8 @@ static void placeAgain(Variant &variant, size_t index) {
   variant.regions.push_back(again);
 }
 
-static std::vector<Row> rows() {
+static std::vector<Row> variantRows() {
   return {
-      // Variants.
       {"targets[0].variants", "at least one", CHANGE(t.variants.clear())},
       {"targets[0].variants[1].min_tokens", "expected 9",
        CHANGE(t.variants[1].minTokens = 10)},
@@ -71,8 +70,11 @@ static std::vector<Row> rows() {
       {"targets[0].variants[0].launches", "writes output 'out'",
        CHANGE(for (ArgumentField &field : t.kernels[5]
                        .arguments.fields) if (field.name == "out") field.value =
-                  "ids")},
-      // Regions.
+                  "ids")}};
+}
+
+static std::vector<Row> regionRows() {
+  return {
       {"targets[0].variants[0].regions", "at most 1000 regions, got 1001",
        CHANGE(t.variants[0].regions.resize(1001))},
       {"targets[0].state_regions", "at most 1000 regions, got 1001",
@@ -108,8 +110,11 @@ static std::vector<Row> rows() {
       {"targets[0].variants[0].launches[3]", "expected a region of 'y_f32'",
        CHANGE(t.variants[0].regions[8].lastLaunch = 2)},
       {"targets[0].variants[0].launches[0]", "expected a region of 'rows'",
-       CHANGE(t.variants[0].regions.erase(t.variants[0].regions.begin() + 2))},
-      // Pack.
+       CHANGE(t.variants[0].regions.erase(t.variants[0].regions.begin() + 2))}};
+}
+
+static std::vector<Row> packRows() {
+  return {
       {"targets[0].pack[0].result", "packed weight",
        CHANGE(t.pack[0].result = "w13")},
       {"targets[0].pack[0].from", "at least one", CHANGE(t.pack[0].from = {})},
@@ -143,8 +148,11 @@ static std::vector<Row> rows() {
       {"targets[0].variants[0].launches[2].kernel", "replaces in place",
        CHANGE(for (ArgumentField &field : t.kernels[4]
                        .arguments.fields) if (field.name == "rhs") field.value =
-                  "w13")},
-      // State.
+                  "w13")}};
+}
+
+static std::vector<Row> stateRows() {
+  return {
       {"targets[0].state_bytes", "expected 0 to", CHANGE(t.stateBytes = -1)},
       {"targets[0].state_bytes", "expected at most 272, where the last",
        CHANGE(t.stateBytes = 513)},
@@ -162,4 +170,7 @@ static std::vector<Row> rows() {
        CHANGE(t.stateRegions.pop_back())}};
 }
 
-TEST(ValidateRun, everyWrongEntryIsNamed) { expectFailures(rows()); }
+TEST(ValidateRun, everyWrongVariantIsNamed) { expectFailures(variantRows()); }
+TEST(ValidateRun, everyWrongRegionIsNamed) { expectFailures(regionRows()); }
+TEST(ValidateRun, everyWrongPackIsNamed) { expectFailures(packRows()); }
+TEST(ValidateRun, everyWrongStateIsNamed) { expectFailures(stateRows()); }

@@ -43,29 +43,28 @@ static void interleave(TensorMap &map, const char *swizzle) {
   map.strides.emplace_back(map.strides.back() * 64);
 }
 
-static std::vector<Row> rows() {
+static std::vector<Row> manifestRows() {
+  return {{"name", "expected a name of letters", CHANGE(m.name = "a b")},
+          {"max_tokens", "expected 1 to", CHANGE(m.maxTokens = 0)},
+          {"rows", "expected an expression of tokens",
+           CHANGE(m.rows = Expression::symbol("sm_count"))},
+          {"rows", "expected 1 to", CHANGE(m.rows = kTokens - 1)},
+          {"rows", "2147483647", CHANGE(m.rows = kTokens * (int64_t(1) << 31))},
+          {"one_of[0]", "optional inputs, got 'x'", CHANGE(m.oneOf[0] = {"x"})},
+          {"one_of[1]", "at least one", CHANGE(m.oneOf[1] = {})},
+          {"one_of[1]", "'logits' again",
+           CHANGE(m.oneOf[1] = {"logits", "logits"})},
+          {"files.a.cu", "64 lower-case hex digits",
+           CHANGE(m.files["a.cu"] = kLong)},
+          {"files.../a.cu", "inside the package",
+           CHANGE(m.files["../a.cu"] = m.files["a.cu"])},
+          {"targets", "at least one", CHANGE(m.targets.clear())},
+          {"targets[1].arch", "'sm_90a' again",
+           CHANGE(m.targets.push_back(Target(m.targets[0])))}};
+}
+
+static std::vector<Row> valueRows() {
   return {
-      // The manifest.
-      {"name", "expected a name of letters", CHANGE(m.name = "a b")}
-      // namespace
-      ,
-      {"max_tokens", "expected 1 to", CHANGE(m.maxTokens = 0)},
-      {"rows", "expected an expression of tokens",
-       CHANGE(m.rows = Expression::symbol("sm_count"))},
-      {"rows", "expected 1 to", CHANGE(m.rows = kTokens - 1)},
-      {"rows", "2147483647", CHANGE(m.rows = kTokens * (int64_t(1) << 31))},
-      {"one_of[0]", "optional inputs, got 'x'", CHANGE(m.oneOf[0] = {"x"})},
-      {"one_of[1]", "at least one", CHANGE(m.oneOf[1] = {})},
-      {"one_of[1]", "'logits' again",
-       CHANGE(m.oneOf[1] = {"logits", "logits"})},
-      {"files.a.cu", "64 lower-case hex digits",
-       CHANGE(m.files["a.cu"] = kLong)},
-      {"files.../a.cu", "inside the package",
-       CHANGE(m.files["../a.cu"] = m.files["a.cu"])},
-      {"targets", "at least one", CHANGE(m.targets.clear())},
-      {"targets[1].arch", "'sm_90a' again",
-       CHANGE(m.targets.push_back(Target(m.targets[0])))},
-      // Values.
       {"values[1].name", "'x' again", CHANGE(m.values[1].name = "x")},
       {"values[0].role", "expected an input, an output or stored_weight",
        CHANGE(m.values[0].role = ValueRole::Workspace)},
@@ -131,8 +130,11 @@ static std::vector<Row> rows() {
       {"layer.left_out", "expected no value of the package, got 'a1_scale'",
        CHANGE(leaveOut(m, scales({"a1_scale"}));
               m.values.push_back(m.values[0]);
-              m.values.back().name = "a1_scale")},
-      // The target.
+              m.values.back().name = "a1_scale")}};
+}
+
+static std::vector<Row> targetRows() {
+  return {
       {"targets[0].arch", "a name like sm_80", CHANGE(t.arch = "sm_9x")},
       {"targets[0].compute_major", "expected 9", CHANGE(t.computeMajor = 8)},
       {"targets[0].compute_minor", "expected 0", CHANGE(t.computeMinor = 1)},
@@ -143,8 +145,11 @@ static std::vector<Row> rows() {
       {"targets[0].kernels[0].entry", "at most 160 characters, got 5000",
        CHANGE(t.kernels[0].entry = std::string(5000, 'a'))},
       {"files", "paths of at most 1024 characters, got 2000",
-       CHANGE(m.files[std::string(2000, 'a')] = std::string(64, '0'))},
-      // Kernels.
+       CHANGE(m.files[std::string(2000, 'a')] = std::string(64, '0'))}};
+}
+
+static std::vector<Row> kernelRows() {
+  return {
       {"targets[0].kernels[1].name", "'route_permute' again",
        CHANGE(t.kernels[1].name = "route_permute")},
       {"targets[0].kernels[1].entry", "again",
@@ -177,32 +182,37 @@ static std::vector<Row> rows() {
       {"targets[0].kernels[0].cluster[1]", "expected 1 to 16",
        CHANGE(t.kernels[0].cluster[1] = 0)},
       {"targets[0].kernels[0].cluster", "at most 16 CTAs, got 64",
-       CHANGE(t.kernels[0].cluster = {8, 8, 1})},
-      // Arguments.
-      {"targets[0].kernels[3].arguments.fields[2].offset", "multiple of 8",
-       CHANGE(t.kernels[3].arguments.fields[2].offset += 4)},
-      {"targets[0].kernels[3].arguments.fields[2].offset", "at least 16",
-       CHANGE(t.kernels[3].arguments.fields[2].offset = 8)},
-      {"targets[0].kernels[3].arguments.fields[6].offset", "end within",
-       CHANGE(t.kernels[3].arguments.fields[6].offset += 8)},
-      {"targets[0].kernels[3].arguments.bytes", "expected 56",
-       CHANGE(t.kernels[3].arguments.bytes = 64)},
-      {"targets[0].kernels[3].arguments.alignment", "expected 8, or 64",
-       CHANGE(t.kernels[3].arguments.alignment = 16)},
-      {"targets[0].kernels[8].arguments.fields[2].offset", "multiple of 64",
-       CHANGE(t.kernels[8].arguments.fields[2].offset = 32)},
-      {"targets[0].kernels[8].arguments.fields[2].tensor_map", "got 'none'",
-       CHANGE(t.kernels[8].arguments.fields[2].tensorMap = "none")},
-      {"targets[0].kernels[3].arguments.fields[0].value", "name of a value",
-       CHANGE(t.kernels[3].arguments.fields[0].value = "none")},
-      {"targets[0].kernels[3].arguments.fields[1].value", "with rows",
-       CHANGE(t.kernels[3].arguments.fields[1].value = "rows")},
-      {"targets[0].kernels[3].arguments.fields[3].name", "'rows' again",
-       CHANGE(t.kernels[3].arguments.fields[3].name = "rows")},
-      {"targets[0].kernels[0].arguments.fields[7].element_type",
-       "expected one of i32, i64, f32",
-       CHANGE(t.kernels[0].arguments.fields[7].elementType = "i16")},
-      // Stages.
+       CHANGE(t.kernels[0].cluster = {8, 8, 1})}};
+}
+
+static std::vector<Row> argumentRows() {
+  return {{"targets[0].kernels[3].arguments.fields[2].offset", "multiple of 8",
+           CHANGE(t.kernels[3].arguments.fields[2].offset += 4)},
+          {"targets[0].kernels[3].arguments.fields[2].offset", "at least 16",
+           CHANGE(t.kernels[3].arguments.fields[2].offset = 8)},
+          {"targets[0].kernels[3].arguments.fields[6].offset", "end within",
+           CHANGE(t.kernels[3].arguments.fields[6].offset += 8)},
+          {"targets[0].kernels[3].arguments.bytes", "expected 56",
+           CHANGE(t.kernels[3].arguments.bytes = 64)},
+          {"targets[0].kernels[3].arguments.alignment", "expected 8, or 64",
+           CHANGE(t.kernels[3].arguments.alignment = 16)},
+          {"targets[0].kernels[8].arguments.fields[2].offset", "multiple of 64",
+           CHANGE(t.kernels[8].arguments.fields[2].offset = 32)},
+          {"targets[0].kernels[8].arguments.fields[2].tensor_map", "got 'none'",
+           CHANGE(t.kernels[8].arguments.fields[2].tensorMap = "none")},
+          {"targets[0].kernels[3].arguments.fields[0].value", "name of a value",
+           CHANGE(t.kernels[3].arguments.fields[0].value = "none")},
+          {"targets[0].kernels[3].arguments.fields[1].value", "with rows",
+           CHANGE(t.kernels[3].arguments.fields[1].value = "rows")},
+          {"targets[0].kernels[3].arguments.fields[3].name", "'rows' again",
+           CHANGE(t.kernels[3].arguments.fields[3].name = "rows")},
+          {"targets[0].kernels[0].arguments.fields[7].element_type",
+           "expected one of i32, i64, f32",
+           CHANGE(t.kernels[0].arguments.fields[7].elementType = "i16")}};
+}
+
+static std::vector<Row> stageRows() {
+  return {
       {"targets[0].kernels[3].stages", "at least one",
        CHANGE(t.kernels[3].stages.clear())},
       {"targets[0].kernels[3].stages[0].op", "expected one of route, count",
@@ -242,8 +252,12 @@ static std::vector<Row> rows() {
       {"targets[0].kernels[3].stages[1].attributes.limit", "a number or null",
        CHANGE(t.kernels[3].stages[1].attributes["limit"] = "")},
       {"targets[0].kernels[3].stages[0].attributes.more", "unknown",
-       CHANGE(t.kernels[3].stages[0].attributes["more"] = 1)},
-      // Tensor maps: the rules of cuTensorMapEncodeTiled.
+       CHANGE(t.kernels[3].stages[0].attributes["more"] = 1)}};
+}
+
+/// The rules of cuTensorMapEncodeTiled.
+static std::vector<Row> tensorMapRows() {
+  return {
       {"targets[0].tensor_maps[0].value", "name of a value",
        CHANGE(t.tensorMaps[0].value = "none")},
       {"targets[0].tensor_maps[0].extents", "1 to 5 dimensions",
@@ -329,7 +343,13 @@ TEST(Validate, limitsAreAccepted) {
   }
 }
 
-TEST(Validate, everyWrongEntryIsNamed) { expectFailures(rows()); }
+TEST(Validate, everyWrongManifestIsNamed) { expectFailures(manifestRows()); }
+TEST(Validate, everyWrongValueIsNamed) { expectFailures(valueRows()); }
+TEST(Validate, everyWrongTargetIsNamed) { expectFailures(targetRows()); }
+TEST(Validate, everyWrongKernelIsNamed) { expectFailures(kernelRows()); }
+TEST(Validate, everyWrongArgumentIsNamed) { expectFailures(argumentRows()); }
+TEST(Validate, everyWrongStageIsNamed) { expectFailures(stageRows()); }
+TEST(Validate, everyWrongTensorMapIsNamed) { expectFailures(tensorMapRows()); }
 
 TEST(Validate, olderArchsHaveNoClustersTmaOrProgrammaticLaunch) {
   auto problem = [](auto change) {
