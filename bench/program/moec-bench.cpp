@@ -18,7 +18,6 @@
 #include "bench/program/Workload.h"
 #include "compiler/html/BenchFile.h"
 #include "runtime/support/CommandLine.h"
-#include "runtime/support/Counts.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Guard.h"
 #include "runtime/support/Json.h"

@@ -18,7 +18,6 @@
 #include "compiler/command/Programs.h"
 #include "runtime/support/Bytes.h"
 #include "runtime/support/CommandLine.h"
-#include "runtime/support/Counts.h"
 #include "runtime/support/Files.h"
 #include "runtime/support/Guard.h"
 #include "runtime/support/ProgressDisplay.h"

@@ -10,9 +10,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "compiler/tune/Search.h"
+#include "runtime/support/Files.h"
 
 #include <algorithm>
+#include <fmt/core.h>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 using namespace moec;
 using namespace moec::compiler;
@@ -118,4 +121,99 @@ std::vector<Trial> compiler::togetherOf(const std::vector<Trial> &all,
         together.push_back({best->layer, pair});
     }
   return together;
+}
+
+/// "wgmma 64x128x64 stages 8 warps 4+8, group 1".
+static std::string wordsOf(const Schedule &s) {
+  return fmt::format(
+      "{}, group {}{}", compiler::describe(s), s.groupM,
+      s.ctasPerSm > 1 ? fmt::format(", {} CTAs a multiprocessor", s.ctasPerSm)
+                      : "");
+}
+
+std::string compiler::words(const SchedulePair &candidate) {
+  return fmt::format("first {}; second {}", wordsOf(candidate.first),
+                     wordsOf(candidate.second));
+}
+
+void compiler::takeLine(const nlohmann::ordered_json &line, Trial &trial) {
+  trial.microseconds = line.value("us", 0.0);
+  trial.noise = line.value("noise", 0.0);
+  const double baselineUs = line.value("baseline_us", 0.0);
+  trial.ratio = baselineUs > 0 ? trial.microseconds / baselineUs : 0;
+}
+
+const Trial *compiler::fastest(const std::vector<Trial> &trials) {
+  const Trial *best = nullptr;
+  for (const Trial &trial : trials)
+    if (trial.ratio > 0 && (!best || trial.ratio < best->ratio))
+      best = &trial;
+  return best;
+}
+
+const Trial *compiler::fastest(const std::vector<Trial> &trials,
+                               double minGain) {
+  const Trial *best = nullptr;
+  for (const Trial &trial : trials)
+    if (isFaster(trial, minGain) && (!best || trial.ratio < best->ratio))
+      best = &trial;
+  return best;
+}
+
+bool compiler::isFaster(const Trial &trial, double minGain) {
+  return trial.ratio > 0 &&
+         trial.ratio < 1 - std::max(minGain / 100, 2 * trial.noise);
+}
+
+/// Whether a compilation takes the schedule.
+static bool mayServe(const Schedule &schedule, const MatmulProblem &problem,
+                     const Engines &engines, const Hardware &hardware) {
+  return std::ranges::find(engines, &engineOf(schedule)) != engines.end() &&
+         !whyIllegal(problem, schedule, hardware);
+}
+
+Result<EarlierRows> compiler::earlierRows(const std::string &path,
+                                          const TunedInput &input,
+                                          const TokenRange &range) {
+  EarlierRows earlier;
+  if (!fileExists(path))
+    return earlier;
+  const std::vector<TunedRow> known =
+      TRY(parseTuned(TRY(readFile(path)), path));
+  const Hardware &hardware = input.hardware();
+  constexpr int64_t kAnyTile = 16;
+  const TunedLayer any = TRY(input.problemsFor(range, kAnyTile));
+  std::vector<const TunedRow *> seen;
+  for (const auto &[first, second] :
+       tunedPairs(known, any.first, any.engines, any.second, any.secondEngines,
+                  hardware)) {
+    if (first->first > range.tokens || first->last < range.tokens)
+      continue;
+    const Result<TunedLayer> layer =
+        input.problemsFor(range, first->schedule.tileM);
+    if (!layer ||
+        !mayServe(first->schedule, layer->first, layer->engines, hardware) ||
+        !mayServe(second->schedule, layer->second, layer->secondEngines,
+                  hardware))
+      continue;
+    Trial trial;
+    trial.layer = *layer;
+    trial.candidate =
+        predict(*layer, scheduleOfRow(*first, layer->first, hardware),
+                scheduleOfRow(*second, layer->second, hardware), hardware,
+                range.tokens);
+    earlier.trials.push_back(std::move(trial));
+    for (const auto &[row, problem] :
+         {std::pair(first, &any.first), std::pair(second, &any.second)}) {
+      if (std::ranges::find(seen, row) != seen.end())
+        continue;
+      seen.push_back(row);
+      // Rows of any scheme may be other layers', too.
+      if (row->scheme == problem->scheme)
+        earlier.rows.push_back(*row);
+      else
+        ++earlier.anyScheme;
+    }
+  }
+  return earlier;
 }

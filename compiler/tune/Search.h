@@ -5,17 +5,39 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each list follows from what the lists before it gained.
+// Each list follows from what the lists before it gained. Trials are compared
+// by their ratio to the compiler's choice. Rows of an earlier file are
+// measured, too: they stay, or they go.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOEC_COMPILER_TUNE_SEARCH_H
 #define MOEC_COMPILER_TUNE_SEARCH_H
 
-#include "compiler/tune/Trial.h"
+#include "compiler/tune/Candidates.h"
 #include "compiler/tune/TunedInput.h"
 
 namespace moec::compiler {
+
+/// A candidate in tiles of some size.
+struct Trial {
+  TunedLayer layer;
+  SchedulePair candidate;
+  double ratio = 0; ///< to the compiler's choice; 0: not measured
+  double microseconds = 0, noise = 0;
+  bool confirmed = false; ///< its measurement had more rounds
+};
+
+/// Takes over the measurement that a line of the log says.
+void takeLine(const nlohmann::ordered_json &line, Trial &trial);
+/// The one of the least ratio; null where none was measured.
+const Trial *fastest(const std::vector<Trial> &trials);
+/// The same of those that isFaster() says.
+const Trial *fastest(const std::vector<Trial> &trials, double minGain);
+/// Whether its gain is more than noise, and more than so many percent.
+bool isFaster(const Trial &trial, double minGain);
+/// Both schedules for people.
+std::string words(const SchedulePair &candidate);
 
 /// The best schedules for each size of tiles, best first by the model. That of
 /// the choice's size is the choice, where it has schedules.
@@ -32,6 +54,18 @@ std::vector<Trial> besideOf(std::vector<Trial> centers,
 /// The fastest schedules of both matmuls together, as far as they are new.
 std::vector<Trial> togetherOf(const std::vector<Trial> &all,
                               const Hardware &hardware, int64_t tokens);
+
+struct EarlierRows {
+  std::vector<Trial> trials;
+  std::vector<TunedRow> rows; ///< of all trials, that name the layer's scheme
+  int64_t anyScheme = 0;      ///< rows of them that name none
+};
+
+/// Returns the pairs of rows of a file that serve the range's token count; none
+/// if there is no such file.
+Result<EarlierRows> earlierRows(const std::string &path,
+                                const TunedInput &input,
+                                const TokenRange &range);
 
 } // namespace moec::compiler
 

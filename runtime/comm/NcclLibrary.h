@@ -8,7 +8,6 @@
 #ifndef MOEC_RUNTIME_COMM_NCCLLIBRARY_H
 #define MOEC_RUNTIME_COMM_NCCLLIBRARY_H
 
-#include "runtime/comm/NcclTypes.h"
 #include "runtime/support/Result.h"
 
 #include <cstddef>
@@ -16,6 +15,15 @@
 #include <string_view>
 
 namespace moec::comm {
+
+// As src/nccl.h.in of NVIDIA/nccl declares them.
+struct NcclCommTag;
+using NcclComm = NcclCommTag *;
+using NcclWindow = struct NcclWindowTag *;
+
+struct NcclId {
+  char bytes[128];
+};
 
 // Numbers of nccl.h.
 inline constexpr int kNcclSuccess = 0;

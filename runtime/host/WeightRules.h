@@ -15,11 +15,25 @@
 #define MOEC_RUNTIME_HOST_WEIGHTRULES_H
 
 #include "runtime/host/Element.h"
-#include "runtime/host/WeightFormat.h"
 #include "runtime/support/Result.h"
 #include "templates/moe/math/host.h"
 
+#include <cstdint>
+#include <string>
+
 namespace moec::host {
+
+/// The format of a packed weight: a descriptor of the manifest's layer.
+struct WeightFormat {
+  std::string element; ///< of the codes
+  std::string scale;   ///< of the scales; "" where weights stay floats
+  int64_t groupRows = 0, groupColumns = 0; ///< -1: all
+  bool second = false;                     ///< scales have an f32 scale
+  bool zeroPoint = false;
+  /// How a power of two is chosen: even, ceil or floor; "" is even for 4 bits
+  /// and ceil for more.
+  std::string scaleRule;
+};
 
 /// The least and the greatest of the numbers that share a scale, and of 0.
 using WeightRange = moe::quant::Range;

@@ -14,7 +14,12 @@
 #ifndef MOEC_RUNTIME_SUPPORT_COMMANDLINE_H
 #define MOEC_RUNTIME_SUPPORT_COMMANDLINE_H
 
+#include <fmt/core.h>
+
+#include <charconv>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,6 +42,31 @@ std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv);
 /// A check for words of a list. The message names the nearest one.
 std::function<std::string(const std::string &)>
 oneOf(std::vector<std::string> words);
+
+/// A check for integers from `least` to `most`.
+inline auto countFrom(int64_t least,
+                      int64_t most = std::numeric_limits<int32_t>::max()) {
+  return [least, most](const std::string &text) -> std::string {
+    int64_t count = 0;
+    const char *end = text.data() + text.size();
+    const auto [last, error] = std::from_chars(text.data(), end, count);
+    if (error == std::errc() && last == end && count >= least && count <= most)
+      return "";
+    return fmt::format("expected an integer from {} to {}, got '{}'", least,
+                       most, text);
+  };
+}
+
+/// A check for finite numbers above 0.
+inline std::string checkPositive(const std::string &text) {
+  double number = 0;
+  const char *end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc() && last == end && number > 0 &&
+      number <= std::numeric_limits<double>::max())
+    return "";
+  return fmt::format("expected a number above 0, got '{}'", text);
+}
 
 } // namespace moec
 

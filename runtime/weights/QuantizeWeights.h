@@ -12,7 +12,7 @@
 #ifndef MOEC_RUNTIME_WEIGHTS_QUANTIZEWEIGHTS_H
 #define MOEC_RUNTIME_WEIGHTS_QUANTIZEWEIGHTS_H
 
-#include "runtime/host/WeightFormat.h"
+#include "runtime/host/WeightRules.h"
 #include "runtime/support/Result.h"
 
 #include <cstddef>

@@ -8,7 +8,6 @@
 #include "test/check/CheckOptions.h"
 
 #include "runtime/support/CommandLine.h"
-#include "runtime/support/Counts.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>

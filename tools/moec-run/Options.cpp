@@ -12,7 +12,6 @@
 #include "tools/moec-run/Options.h"
 
 #include "runtime/support/CommandLine.h"
-#include "runtime/support/Counts.h"
 #include "runtime/support/Env.h"
 #include "test/reference/TestData.h"
 

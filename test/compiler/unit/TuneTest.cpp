@@ -14,7 +14,7 @@
 #include "compiler/tune/BuildAhead.h"
 #include "compiler/tune/Candidates.h"
 #include "compiler/tune/Measuring.h"
-#include "compiler/tune/Trial.h"
+#include "compiler/tune/Search.h"
 #include "compiler/tune/TuneLog.h"
 #include "compiler/tune/TunedInput.h"
 #include "dialect/catalog/Schemes.h"

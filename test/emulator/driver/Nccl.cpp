@@ -12,7 +12,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/comm/NcclTypes.h"
+#include "runtime/comm/NcclLibrary.h"
 #include "test/emulator/core/Numbers.h"
 #include "test/emulator/driver/Emulator.h"
 

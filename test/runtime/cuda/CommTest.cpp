@@ -12,7 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "runtime/comm/Nccl.h"
-#include "runtime/comm/NcclTypes.h"
+#include "runtime/comm/NcclLibrary.h"
 #include "test/runtime/SumManifest.h"
 #include "test/runtime/api/ApiTesting.h"
 #include "test/runtime/cuda/CudaTesting.h"

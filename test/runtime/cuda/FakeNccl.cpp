@@ -12,7 +12,7 @@
 
 #include "test/runtime/cuda/FakeNccl.h"
 
-#include "runtime/comm/NcclTypes.h"
+#include "runtime/comm/NcclLibrary.h"
 #include "runtime/host/RankGroup.h"
 
 #include <cstdlib>
