@@ -18,6 +18,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/Twine.h"
 
 #include <cstdint>
@@ -51,6 +52,13 @@ mlir::LogicalResult refuse(moe::ProgramOp program, llvm::StringRef code,
 /// Refuses what a package that moves tokens and sums between ranks itself
 /// (all_to_all = gather_scatter) does not do.
 mlir::LogicalResult checkCommunication(moe::LayerOp layer);
+
+/// Refuses the layer, with a code and the reason, and goes on.
+using Refuse =
+    llvm::function_ref<void(llvm::StringRef code, const llvm::Twine &reason)>;
+
+/// Refuses element types and descriptors that no kernel takes.
+void checkTypes(moe::LayerOp layer, Refuse refuse);
 
 /// Refuses what no kernel packs: stored_layout, group_index and weights_type of
 /// a layer.

@@ -21,6 +21,7 @@ READERS = {
     "compiler/passes/CheckCommunication.cpp",
     "compiler/passes/CheckStoredWeights.cpp",
     "compiler/passes/CheckTarget.cpp",
+    "compiler/passes/CheckTypes.cpp",
     "compiler/plan/Communication.cpp",
     "compiler/plan/Communication.h",
     "compiler/plan/Shares.cpp",
