@@ -151,12 +151,15 @@ static Setters settersOf(CompileOptions &compile, ImportOptions &import) {
          return integer(compile.asksMaxTokens ? ignored
                                               : compile.maxTokens)(value);
        }},
-      {"backend", string(compile.backend)},
-      {"engine", string(compile.engine)},
-      {"exclude", list(compile.exclude)},
-      {"allow", list(compile.allow)},
       {"cache_dir", string(compile.cacheFolder)},
   };
+  forEachChoice(compile, [&](const std::string &name, auto &value,
+                             const EnvVariable *, std::string_view) {
+    if constexpr (std::is_same_v<decltype(value), std::string &>)
+      setters[name] = string(value);
+    else
+      setters[name] = list(value);
+  });
   forEachImportOption(
       import, [&](std::string name, auto &value, std::string_view) {
         std::replace(name.begin(), name.end(), '-', '_');

@@ -71,22 +71,14 @@ void addLayerOptions(CLI::App &command, std::string &input,
       ->capture_default_str()
       ->check(countFrom(1))
       ->each([&compile](const std::string &) { compile.asksMaxTokens = true; });
-  command.add_option("--backend", compile.backend,
-                     "force a backend (moec list backends); wins over "
-                     "MOEC_BACKEND");
-  command.add_option("--engine", compile.engine,
-                     "force an engine (moec list engines); wins over "
-                     "MOEC_ENGINE");
-  command
-      .add_option("--exclude", compile.exclude,
-                  "backends, engines and realizations that are not taken "
-                  "(moec list); wins over MOEC_EXCLUDE")
-      ->delimiter(',');
-  command
-      .add_option("--allow", compile.allow,
-                  "realizations that compute another layer and may be taken: "
-                  "weight_only, which quantizes no activations")
-      ->delimiter(',');
+  forEachChoice(compile, [&](const std::string &name, auto &value,
+                             const EnvVariable *variable, std::string help) {
+    if (variable)
+      help.append("; wins over ").append(variable->name);
+    CLI::Option *option = command.add_option("--" + name, value, help);
+    if constexpr (!std::is_same_v<decltype(value), std::string &>)
+      option->delimiter(',');
+  });
 }
 
 /// The options that compile and explain share.

@@ -78,6 +78,15 @@ def CheckTargetPass : Moe_Pass<"moe-check-target"> {
   ];
 }
 
+// The members of Choices (compiler/plan/Choices.h).
+defvar Moe_ChoiceOptions = [
+  Option<"backend", "backend", "std::string", "\"\"", "forces a row of the backend table">,
+  Option<"engine", "engine", "std::string", "\"\"", "forces a row of the engine table">,
+  ListOption<"exclude", "exclude", "std::string", "backends, engines and realizations that are not taken">,
+  ListOption<"allow", "allow", "std::string", "realizations that are another layer and may be taken">,
+  ListOption<"variables", "variables", "std::string", "options that environment variables say">
+];
+
 def ChooseRealizationPass : Moe_Pass<"moe-choose-realization"> {
   let summary = "Choose how each layer is computed, where there are several ways";
   let description = [{
@@ -93,15 +102,10 @@ def ChooseRealizationPass : Moe_Pass<"moe-choose-realization"> {
     `quant = #moe.quant<nvfp4_w4a16>, realization = weight_only,
     stored_quant = #moe.quant<nvfp4>`.
   }];
-  let options = [
+  let options = !listconcat([
     ListOption<"archs", "arch", "std::string", "rows of the architecture table">,
-    Option<"gpu", "gpu", "std::string", "\"\"", "a row of the GPU table; empty: the arch's usual one">,
-    Option<"backend", "backend", "std::string", "\"\"", "a row of the backend table that is forced">,
-    Option<"engine", "engine", "std::string", "\"\"", "a row of the engine table that is forced">,
-    ListOption<"exclude", "exclude", "std::string", "backends, engines and realizations that are not taken">,
-    ListOption<"allow", "allow", "std::string", "realizations that are another layer and may be taken">,
-    ListOption<"variables", "variables", "std::string", "options that environment variables say">
-  ];
+    Option<"gpu", "gpu", "std::string", "\"\"", "a row of the GPU table; empty: the arch's usual one">
+  ], Moe_ChoiceOptions);
 }
 
 def DecomposeLayerPass : Moe_Pass<"moe-decompose-layer"> {
@@ -142,13 +146,7 @@ def ChooseBackendPass : Moe_ProgramPass<"moe-choose-backend"> {
     Before: a program without a report. After: `report #moe.report<...>` with the
     winner and every candidate in its order, refused ones with the reason.
   }];
-  let options = [
-    Option<"backend", "backend", "std::string", "\"\"", "forces a row of the backend table">,
-    Option<"engine", "engine", "std::string", "\"\"", "forces a row of the engine table">,
-    ListOption<"exclude", "exclude", "std::string", "backends, engines and realizations that are not taken">,
-    ListOption<"allow", "allow", "std::string", "realizations that are another layer and may be taken">,
-    ListOption<"variables", "variables", "std::string", "options that environment variables say">
-  ];
+  let options = Moe_ChoiceOptions;
 }
 
 def MakeVariantsPass : Moe_ProgramPass<"moe-make-variants"> {

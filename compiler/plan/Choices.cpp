@@ -10,7 +10,6 @@
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"
 #include "dialect/catalog/Realizations.h"
-#include "runtime/support/Env.h"
 #include "runtime/support/Words.h"
 
 #include <fmt/core.h>
@@ -20,19 +19,6 @@
 
 using namespace moec;
 using namespace moec::compiler;
-
-namespace {
-struct Variable {
-  std::string_view option;
-  EnvName name;
-};
-} // namespace
-
-static constexpr Variable kVariables[] = {
-    {"backend", "MOEC_BACKEND"},
-    {"engine", "MOEC_ENGINE"},
-    {"exclude", "MOEC_EXCLUDE"},
-};
 
 template <typename Words>
 static bool contains(const Words &words, std::string_view word) {
@@ -66,10 +52,13 @@ bool Choices::isAllowed(std::string_view realization) const {
 }
 
 std::string Choices::saidBy(std::string_view option) const {
-  for (const Variable &variable : kVariables)
-    if (variable.option == option && contains(variables, option))
-      return std::string(variable.name.variable().name);
-  return "option";
+  std::string by = "option";
+  forEachChoice(*this, [&](std::string_view name, const auto &,
+                           const EnvVariable *variable, std::string_view) {
+    if (variable && name == option && contains(variables, name))
+      by = variable->name;
+  });
+  return by;
 }
 
 std::string Choices::byVariable(std::string_view option) const {
@@ -79,25 +68,27 @@ std::string Choices::byVariable(std::string_view option) const {
 
 Choices Choices::withoutVariables() const {
   Choices made = *this;
-  if (contains(variables, "backend"))
-    made.backend.clear();
-  if (contains(variables, "engine"))
-    made.engine.clear();
-  if (contains(variables, "exclude"))
-    made.exclude.clear();
+  forEachChoice(made, [&](std::string_view name, auto &value,
+                          const EnvVariable *, std::string_view) {
+    if (contains(variables, name))
+      value.clear();
+  });
   made.variables.clear();
   return made;
 }
 
+static std::string choiceText(const std::string &word) { return word; }
+static std::string choiceText(const std::vector<std::string> &words) {
+  return joinWords(words);
+}
+
 std::vector<std::pair<std::string, std::string>> Choices::asked() const {
   std::vector<std::pair<std::string, std::string>> made;
-  for (const auto &[option, value] :
-       {std::pair<std::string, std::string>("backend", backend),
-        {"engine", engine},
-        {"exclude", joinWords(exclude)},
-        {"allow", joinWords(allow)}})
-    if (!value.empty())
-      made.emplace_back(option, value);
+  forEachChoice(*this, [&](std::string_view name, const auto &value,
+                           const EnvVariable *, std::string_view) {
+    if (const std::string text = choiceText(value); !text.empty())
+      made.emplace_back(name, text);
+  });
   return made;
 }
 
@@ -174,21 +165,23 @@ Result<void> compiler::checkChoices(const Choices &choices) {
   return {};
 }
 
+static void readChoice(const std::string &text, std::string &word) {
+  word = text;
+}
+static void readChoice(const std::string &text,
+                       std::vector<std::string> &words) {
+  words = splitWords(text);
+}
+
 void compiler::addVariables(Choices &choices) {
-  for (const Variable &variable : kVariables) {
-    const std::string value = envString(variable.name);
-    const std::string_view option = variable.option;
-    const bool isGiven = option == "backend"  ? !choices.backend.empty()
-                         : option == "engine" ? !choices.engine.empty()
-                                              : !choices.exclude.empty();
-    if (value.empty() || isGiven)
-      continue;
-    if (option == "backend")
-      choices.backend = value;
-    else if (option == "engine")
-      choices.engine = value;
-    else
-      choices.exclude = splitWords(value);
-    choices.variables.emplace_back(option);
-  }
+  forEachChoice(choices, [&](std::string_view name, auto &value,
+                             const EnvVariable *variable, std::string_view) {
+    if (!variable || !value.empty())
+      return;
+    const std::string text = envString(*variable);
+    if (text.empty())
+      return;
+    readChoice(text, value);
+    choices.variables.emplace_back(name);
+  });
 }

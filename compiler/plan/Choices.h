@@ -8,6 +8,7 @@
 #ifndef MOEC_COMPILER_PLAN_CHOICES_H
 #define MOEC_COMPILER_PLAN_CHOICES_H
 
+#include "runtime/support/Env.h"
 #include "runtime/support/Result.h"
 
 #include <string>
@@ -38,6 +39,22 @@ struct Choices {
   /// Option and value of what is asked, in a fixed order.
   std::vector<std::pair<std::string, std::string>> asked() const;
 };
+
+/// Calls see(name, member, variable, help) for each choice, in a fixed order.
+/// `variable` says the choice where no option does; null: there is none.
+template <typename Options, typename See>
+void forEachChoice(Options &options, See see) {
+  const EnvVariable *none = nullptr;
+  see("backend", options.backend, &EnvName("MOEC_BACKEND").variable(),
+      "force a backend (moec list backends)");
+  see("engine", options.engine, &EnvName("MOEC_ENGINE").variable(),
+      "force an engine (moec list engines)");
+  see("exclude", options.exclude, &EnvName("MOEC_EXCLUDE").variable(),
+      "backends, engines and realizations that are not taken (moec list)");
+  see("allow", options.allow, none,
+      "realizations that compute another layer and may be taken: weight_only, "
+      "which quantizes no activations");
+}
 
 /// InvalidArgument: an unknown word, with the known ones, or choices that
 /// contradict each other.
