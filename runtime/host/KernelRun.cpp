@@ -1,5 +1,4 @@
-//===- KernelRun.cpp - one launch on the host device --------------------------
-//===//
+//===- KernelRun.cpp - one launch on the host device ----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Permute.cpp - stage permute on the host ---------------------------------
-//===//
+//===- Permute.cpp - stage permute on the host ----------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Arguments.cpp - from bound values to argument bytes -------------------
-//===//
+//===- Arguments.cpp - from bound values to argument bytes ----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

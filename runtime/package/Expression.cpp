@@ -1,5 +1,4 @@
-//===- Expression.cpp - sizes that depend on the run -------------------------
-//===//
+//===- Expression.cpp - sizes that depend on the run ----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

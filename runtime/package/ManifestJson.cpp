@@ -1,5 +1,4 @@
-//===- ManifestJson.cpp - a manifest as JSON ---------------------------------
-//===//
+//===- ManifestJson.cpp - a manifest as JSON ------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Validate.cpp - does a manifest agree with itself? ---------------------
-//===//
+//===- Validate.cpp - does a manifest agree with itself? ------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- ValidateDevice.cpp - does a device suffice for a target? --------------
-//===//
+//===- ValidateDevice.cpp - does a device suffice for a target? -----------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

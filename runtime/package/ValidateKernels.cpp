@@ -1,5 +1,4 @@
-//===- ValidateKernels.cpp - kernels, arguments, stages, tensor maps ----------
-//===//
+//===- ValidateKernels.cpp - kernels, arguments, stages, tensor maps ------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

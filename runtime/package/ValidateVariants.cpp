@@ -1,5 +1,4 @@
-//===- ValidateVariants.cpp - launches, workspace, pack and state ------------
-//===//
+//===- ValidateVariants.cpp - launches, workspace, pack and state ---------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- Log.cpp - the sink of messages -----------------------------------------
-//===//
+//===- Log.cpp - the sink of messages -------------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

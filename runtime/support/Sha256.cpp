@@ -1,5 +1,4 @@
-//===- Sha256.cpp - the hash of a package and of the cache -------------------
-//===//
+//===- Sha256.cpp - the hash of a package and of the cache ----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

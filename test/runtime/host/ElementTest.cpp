@@ -1,5 +1,4 @@
-//===- ElementTest.cpp - conversions of the host device ------------------------
-//===//
+//===- ElementTest.cpp - conversions of the host device -------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

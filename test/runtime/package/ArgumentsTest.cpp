@@ -1,5 +1,4 @@
-//===- ArgumentsTest.cpp - binding values, packing arguments ------------------
-//===//
+//===- ArgumentsTest.cpp - binding values, packing arguments --------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,5 +1,4 @@
-//===- JsonTest.cpp - a manifest as JSON --------------------------------------
-//===//
+//===- JsonTest.cpp - a manifest as JSON ----------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

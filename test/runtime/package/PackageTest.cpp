@@ -1,5 +1,4 @@
-//===- PackageTest.cpp - packages as folders, targets, devices -----------------
-//===//
+//===- PackageTest.cpp - packages as folders, targets, devices ------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

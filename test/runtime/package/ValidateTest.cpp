@@ -1,5 +1,4 @@
-//===- ValidateTest.cpp - one wrong entry at a time ----------------------------
-//===//
+//===- ValidateTest.cpp - one wrong entry at a time -----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

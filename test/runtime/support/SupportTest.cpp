@@ -1,5 +1,4 @@
-//===- SupportTest.cpp - files, hashes, environment, log -----------------------
-//===//
+//===- SupportTest.cpp - files, hashes, environment, log ------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
