@@ -49,9 +49,6 @@ private:
   void emitRoute();
   void emitSharedRows();
   void emitMatmul();
-  void emitFewTokens();
-  void emitSlices();
-  void emitQuantization();
   void emitActivate();
   void emitNorm();
 
@@ -236,7 +233,7 @@ void Emitter::emitRoute() {
   config.number("kCounters", permute ? permute.getCounters() : 2);
   config.number("kLocalExperts", count.getNumLocal());
   if (findStage<moe::QuantizeOp>(kernel))
-    emitQuantization();
+    emitQuantization(kernel, [&](StringRef f) { return boundTo(f); }, out);
 }
 
 void Emitter::emitSharedRows() {
@@ -371,7 +368,8 @@ Result<EmittedKernel> Emitter::emit() {
   auto grid = TRY(Expression::parse(plan.getGrid().str()));
   struct Row {
     StringRef kind;
-    void (Emitter::*emit)();
+    void (Emitter::*emit)() = nullptr;
+    void (*emitAll)(moe::KernelOp, BoundTo, EmittedKernel &) = nullptr;
   };
   static constexpr Row rows[] = {{"route", &Emitter::emitRoute},
                                  {"route_permute", &Emitter::emitRoute},
@@ -380,35 +378,22 @@ Result<EmittedKernel> Emitter::emit() {
                                  {"grouped_matmul", &Emitter::emitMatmul},
                                  {"activate", &Emitter::emitActivate},
                                  {"combine_normed", &Emitter::emitNorm},
-                                 {"amax", &Emitter::emitQuantization},
-                                 {"quantize", &Emitter::emitQuantization},
-                                 {"route_gate_up", &Emitter::emitFewTokens},
-                                 {"down_combine", &Emitter::emitFewTokens},
-                                 {"down_slices", &Emitter::emitSlices}};
+                                 {"amax", nullptr, emitQuantization},
+                                 {"quantize", nullptr, emitQuantization},
+                                 {"route_gate_up", nullptr, emitFewTokens},
+                                 {"down_combine", nullptr, emitFewTokens},
+                                 {"down_slices", nullptr, emitSlices}};
   begin(grid);
   addArguments();
   addMembers();
   const auto row =
       llvm::find_if(rows, [&](auto &r) { return r.kind == kernel.getKind(); });
-  if (row != std::end(rows))
+  if (row != std::end(rows) && row->emit)
     (this->*row->emit)();
+  else if (row != std::end(rows))
+    row->emitAll(kernel, [&](StringRef field) { return boundTo(field); }, out);
   out.stages = stagesOf(kernel, launch, out.text.arguments);
   return std::move(out);
-}
-
-void Emitter::emitFewTokens() {
-  compiler::emitFewTokens(
-      kernel, [&](StringRef field) { return boundTo(field); }, out);
-}
-
-void Emitter::emitSlices() {
-  compiler::emitSlices(
-      kernel, [&](StringRef field) { return boundTo(field); }, out);
-}
-
-void Emitter::emitQuantization() {
-  compiler::emitQuantization(
-      kernel, [&](StringRef field) { return boundTo(field); }, out);
 }
 
 Result<EmittedKernel> compiler::emitKernel(moe::KernelOp kernel,
