@@ -20,8 +20,8 @@ namespace moec::compiler {
 /// print may be given to the compiler again.
 enum class Phase { Layer, Stages, Kernels, Scheduled, Cuda, Ptx, Package };
 
-/// Options of compiling, as opposed to options of the layer.
-struct CompileOptions : Choices {
+/// The options of compiling that reach the passes.
+struct PipelineOptions : Choices {
   /// Rows of the architecture table, or what resolveTargets() replaces by them.
   /// May be empty where the module already holds programs, which carry their
   /// targets.
@@ -29,15 +29,22 @@ struct CompileOptions : Choices {
   /// A row of the GPU table, or "" for the arch row's own; see
   /// resolveTargets().
   std::string gpu;
-  bool foundGpu = false; ///< `gpu` is what is here, and nobody asked for it
   int64_t maxTokens = 65536;
+  std::vector<std::string> tunedFiles; ///< of measured schedules
+  /// FIRST-LAST-ROWS-STEP of tuned ranges, in place of those of the files.
+  std::vector<std::string> tunedRanges;
+  /// Programs stand in the input: they are compared with their layers.
+  bool checkPrograms = false;
+};
+
+/// Options of compiling, as opposed to options of the layer.
+struct CompileOptions : PipelineOptions {
+  bool foundGpu = false; ///< `gpu` is what is here, and nobody asked for it
   bool asksMaxTokens = false; ///< the caller says maxTokens
   /// A JSON file of measured schedules, read before those built in; "" none.
   std::string tunedFile;
   /// Behind it those of the user's store come (plan/TunedStore.h).
   bool tunedStore = false;
-  /// See PipelineOptions: ranges that a tuner tries.
-  std::vector<std::string> tunedRanges;
   /// Watching the passes, on standard error: the IR behind each, and the time
   /// that each takes.
   bool printIrAfterAll = false, timePasses = false;

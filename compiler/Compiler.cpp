@@ -263,13 +263,8 @@ Result<void> compiler::lower(mlir::ModuleOp module, Phase phase,
     return named;
   mlir::MLIRContext *context = module.getContext();
   ErrorCollector errors(context);
-  PipelineOptions pipeline;
-  pipeline.archs = options.archs;
-  pipeline.gpu = options.gpu;
-  pipeline.maxTokens = options.maxTokens;
-  static_cast<Choices &>(pipeline) = options;
+  PipelineOptions pipeline = options;
   pipeline.tunedFiles = tunedFilesOf(options);
-  pipeline.tunedRanges = options.tunedRanges;
   pipeline.checkPrograms = !module.getOps<moe::ProgramOp>().empty();
   mlir::PassManager manager(context, mlir::ModuleOp::getOperationName());
   buildPipeline(manager, pipeline, std::min(phase, Phase::Scheduled));

@@ -17,23 +17,7 @@
 
 #include "mlir/Pass/PassManager.h"
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 namespace moec::compiler {
-
-/// The part of CompileOptions that reaches the passes.
-struct PipelineOptions : Choices {
-  std::vector<std::string> archs; ///< rows of the architecture table
-  std::string gpu;                ///< a row of the GPU table, or ""
-  int64_t maxTokens = 65536;
-  std::vector<std::string> tunedFiles; ///< of measured schedules
-  /// FIRST-LAST-ROWS-STEP of tuned ranges, in place of those of the files.
-  std::vector<std::string> tunedRanges;
-  /// Programs stand in the input: they are compared with their layers.
-  bool checkPrograms = false;
-};
 
 /// Adds the passes up to and with phase `stop` to a manager of modules.
 /// Phases after Scheduled add nothing more.
