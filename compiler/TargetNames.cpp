@@ -187,7 +187,7 @@ static void warnOfTwin(const Architecture &arch,
     return;
   std::vector<std::string_view> engines;
   for (const catalog::Engine &engine : catalog::kEngines)
-    if (!engine.scalesBlocks &&
+    if (engine.multipliesPlain &&
         twin->features.firstMissing(engine.features).empty() &&
         !arch.features.firstMissing(engine.features).empty())
       engines.push_back(engine.name);

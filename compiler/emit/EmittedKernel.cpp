@@ -172,13 +172,13 @@ void compiler::addGateUpOrder(StringRef order, ConfigPrinter &config) {
 
 /// Adds the map of `value`, whose rows of `extents` lie one behind the other,
 /// and its argument.
-static void addMap(StringRef field, std::string value, mlir::Value of,
+static void addMap(StringRef field, std::string value, std::string elementType,
                    std::vector<Expression> extents, std::vector<int64_t> box,
                    EmittedKernel &out) {
   TensorMap map;
   map.value = std::move(value);
   map.name = fmt::format("{}_{}x{}", map.value, box[1], box[0]);
-  map.elementType = elementTypeOf(of);
+  map.elementType = std::move(elementType);
   Expression bytes(elementBytes(map.elementType));
   for (size_t i = 0; i + 1 < extents.size(); ++i) {
     bytes = bytes * extents[i];
@@ -198,8 +198,12 @@ static void addMap(StringRef field, std::string value, mlir::Value of,
 void compiler::addWeightMap(moe::GroupedMatmulOp matmul,
                             moe::ScheduleAttr schedule, std::string weight,
                             EmittedKernel &out) {
-  addMap("rhs", std::move(weight), matmul.getRhs(),
-         {Expression(int64_t(matmul.getK())),
+  const std::string type = elementTypeOf(matmul.getRhs());
+  // Two codes of 4 bits are multiplied as one element.
+  const bool areBytes = matmul.getRealization() == moe::Realization::Blocks &&
+                        elementBits(type) == 4;
+  addMap("rhs", std::move(weight), areBytes ? "i8" : type,
+         {Expression(int64_t(matmul.getK()) / (areBytes ? 2 : 1)),
           Expression(int64_t(matmul.getN())),
           Expression(int64_t(matmul.getNumExperts()))},
          {schedule.getMatmul()->tileK, schedule.getMatmul()->tileN, 1}, out);
@@ -208,7 +212,7 @@ void compiler::addWeightMap(moe::GroupedMatmulOp matmul,
 void compiler::addRowMap(moe::GroupedMatmulOp matmul,
                          moe::ScheduleAttr schedule, std::string rows,
                          EmittedKernel &out) {
-  addMap("lhs", std::move(rows), matmul.getLhs(),
+  addMap("lhs", std::move(rows), elementTypeOf(matmul.getLhs()),
          {Expression(int64_t(matmul.getK())), Expression::symbol("rows")},
          {schedule.getMatmul()->tileK, Engine::kBoxRows}, out);
 }

@@ -270,9 +270,14 @@ void Emitter::emitMatmul() {
                ? "moe::e2m1x2"
                : cppType(value);
   };
+  // Threads spread codes of 4 bits, as operands beside those of 8 bits are.
+  const bool spreadsCodes =
+      ofBlocks && elementBits(elementTypeOf(matmul.getRhs())) <
+                      elementBits(elementTypeOf(matmul.getLhs()));
   for (mlir::OpOperand &operand : matmul->getOpOperands()) {
     const StringRef name = matmul.getOperandName(operand.getOperandNumber());
-    if (name == "rhs" && engine.isPersistent() && !matmul.readsFragments())
+    if (name == "rhs" && engine.isPersistent() && !matmul.readsFragments() &&
+        !spreadsCodes)
       addWeightMap(matmul, schedule, boundTo(name), out);
     else if (name == "lhs" && mapsRows)
       addRowMap(matmul, schedule, boundTo(name), out);

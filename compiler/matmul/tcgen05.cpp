@@ -26,6 +26,15 @@ using namespace moec::compiler;
 static constexpr int64_t kRows = 128;
 /// The most tokens of a tile. A thread keeps the sums of two weight rows.
 static constexpr int64_t kMostTokens = 128;
+/// Bytes of an atom of scales, and the columns that it takes in tensor memory.
+static constexpr int64_t kAtomBytes = 512, kAtomColumns = 4;
+
+/// Atoms of 128 rows and 4 scales of both operands in a stage; 0 if scales of
+/// blocks are not multiplied.
+static int64_t scaleAtoms(const MatmulProblem &problem, const Schedule &s) {
+  return problem.blockBytes > 0 ? 2 * (s.tileK / problem.blockBytes / 4) : 0;
+}
+
 /// Columns of 32 bits of a multiprocessor's tensor memory, and the fewest that
 /// a CTA can have.
 static constexpr int64_t kColumnsOfSm = 512, kFewestColumns = 32;
@@ -52,6 +61,7 @@ constexpr ScheduleRule kRules[] = {
     {{.tileRows = 128}, {.tileN = 128, .stages = 3, .ctasPerSm = 2, .warpgroupRows = kRows}},
     {{.tileRows = 128, .first = true, .firstAbove = 64 << 20}, {.tileN = 128, .stages = 6, .group = 4, .warpgroupRows = kRows}},
     {{.tileRows = 128}, {.tileN = 128, .stages = 6, .warpgroupRows = kRows}},
+    {{.tileRows = 128}, {.tileN = 128, .stages = 5, .warpgroupRows = kRows}},
 };
 // clang-format on
 
@@ -77,11 +87,12 @@ public:
   }
 
   /// Sums of a stage that are read while the next stage is multiplied take
-  /// twice the columns.
+  /// twice the columns. Each stage has columns of scales of blocks.
   int64_t tensorColumns(const MatmulProblem &problem,
                         const Schedule &s) const override {
     const int64_t columns =
-        s.tileN / kRows * s.tileM * (isPromoted(problem) ? 2 : 1);
+        s.tileN / kRows * s.tileM * (isPromoted(problem) ? 2 : 1) +
+        s.stages * scaleAtoms(problem, s) * kAtomColumns;
     return int64_t(std::bit_ceil(uint64_t(std::max(columns, kFewestColumns))));
   }
 
@@ -90,7 +101,8 @@ public:
     // A barrier of each warpgroup at which a tile's multiplies end, or one for
     // each stage, and the address of the sums.
     const int64_t ends = s.tileN / kRows * (isPromoted(problem) ? s.stages : 1);
-    return WarpSpecialized::sharedBytes(problem, s) + (ends + 1) * 8;
+    return WarpSpecialized::sharedBytes(problem, s) +
+           s.stages * scaleAtoms(problem, s) * kAtomBytes + (ends + 1) * 8;
   }
 
   /// Scales that change along K promote the sums to registers; otherwise sums
@@ -98,6 +110,8 @@ public:
   /// hardware keeps for e4m3 is not known.
   std::string mma(const MatmulProblem &problem, const Schedule &,
                   std::string_view type, bool) const override {
+    if (problem.blockBytes > 0)
+      return fmt::format("{}Scaled<{}>", row.policy, type);
     return fmt::format("{}<{}, {}, {}>", row.policy, type,
                        problem.elementBytes == 1 && !isPromoted(problem),
                        kRows / 64);
@@ -139,6 +153,9 @@ private:
     if (s.tileN != kRows && s.tileN != 2 * kRows)
       return fmt::format("tile n {}; {} and {} are possible", s.tileN, kRows,
                          2 * kRows);
+    if (problem.blockBytes > 0 && s.tileN != kRows)
+      return fmt::format("tile n {}; with scales of blocks {} is possible",
+                         s.tileN, kRows);
     if (problem.quantizesGroups() && whyGroupsApart(problem))
       return whyGroupsApart(problem);
     if (rowsOfWarpgroup(s) != kRows)

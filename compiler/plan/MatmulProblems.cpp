@@ -52,7 +52,7 @@ Engines compiler::servingEngines(moe::ReportAttr report,
   const std::string rhs = elementTypeOf(matmul.getRhs());
   for (const Engine *engine : allEngines()) {
     const catalog::Engine &row = engine->row;
-    if (!row.scalesBlocks && !row.onlyIfAsked &&
+    if (row.multipliesPlain && !row.onlyIfAsked &&
         !report.getRefusalOf(row.name) &&
         report.getEngine() != StringRef(row.name) && backend &&
         backend->engines.contains(row.name) &&

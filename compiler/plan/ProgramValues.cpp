@@ -105,7 +105,8 @@ MatmulProblem compiler::problemOf(moe::GroupedMatmulOp matmul,
   problem.gated = activate && activate.getActivation().isGated();
   problem.takesManyRegisters =
       activate && activate.getActivation().takesManyRegisters();
-  problem.groupScales = matmul.scalesByGroup();
+  problem.groupScales = matmul.scalesByGroup() &&
+                        matmul.getRealization() != moe::Realization::Blocks;
   problem.scaled = bool(matmul.getLhsScale());
   problem.rowScales = matmul.scalesByRow();
   problem.hasBias = bool(matmul.getBias());

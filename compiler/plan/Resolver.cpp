@@ -65,11 +65,12 @@ static std::optional<Reason> blockScales(const LayerFacts &layer,
                                          const Architecture &,
                                          const Pair &candidate) {
   const catalog::Engine &engine = *candidate.engine;
-  if (engine.scalesBlocks == bool(layer.blocks))
+  if (layer.blocks ? layer.blocks->engines.contains(engine.name)
+                   : engine.multipliesPlain)
     return std::nullopt;
   return Reason{
       "quant_not_supported",
-      engine.scalesBlocks
+      engine.scalesBlocks && !layer.blocks
           ? fmt::format("engine '{}' multiplies operands with the scales of "
                         "blocks of both, which these are not",
                         engine.name)
@@ -329,12 +330,12 @@ static std::optional<Reason> whyImpossible(const LayerFacts &layer,
                                            const Choices &choices) {
   if (layer.impossible.empty())
     return std::nullopt;
-  if (layer.blocks) {
-    const catalog::Engine &engine =
-        *catalog::find(catalog::kEngines, layer.blocks->engine);
-    if (arch.features.firstMissing(engine.features).empty())
-      return std::nullopt;
-  }
+  if (layer.blocks)
+    for (const std::string_view name : layer.blocks->engines) {
+      const catalog::Engine &engine = *catalog::find(catalog::kEngines, name);
+      if (arch.features.firstMissing(engine.features).empty())
+        return std::nullopt;
+    }
   if (choices.isExcluded(layer.realization))
     return Reason{"excluded",
                   fmt::format("'{}' is excluded{}", layer.realization,
@@ -363,7 +364,8 @@ static std::vector<Pair> pairsFor(const LayerFacts &layer,
     return e.name == choices.engine ||
            ((!e.onlyIfAsked ||
              arch.features.firstMissing(e.features).empty()) &&
-            e.scalesBlocks == bool(layer.blocks) &&
+            (layer.blocks ? layer.blocks->engines.contains(e.name)
+                          : e.multipliesPlain) &&
             (layer.codes.empty() ? e.orders.contains("rows")
                                  : !e.weights.empty()));
   };

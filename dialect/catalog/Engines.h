@@ -45,9 +45,10 @@ struct Engine {
   std::string_view fragmentPolicy = "";
   /// Element types of activations by which it multiplies weights in fragments.
   WordList fragmentElements = "f16 bf16";
-  /// Multiplies operands with the scales of their blocks (kBlockPairs), and no
-  /// others.
+  /// Multiplies operands with the scales of their blocks (kBlockPairs).
   bool scalesBlocks = false;
+  /// Multiplies operands without such scales.
+  bool multipliesPlain = true;
   /// Serves only a caller who names it: no GPU has run its kernels.
   bool onlyIfAsked = false;
 };
@@ -63,11 +64,11 @@ inline constexpr Engine kEngines[] = {
     {.name = "wgmma_rs", .elements = "f16 bf16 f8E4M3FN", .features = "wgmma tma", .policy = "moe::mma::WgmmaRs", .priority = 15,
      .warpSpecialized = true, .weights = kCodes, .orders = "fragment", .fragmentElements = "f16 bf16 f8E4M3FN"},
     {.name = "mma_sync_scaled", .elements = "f8E4M3FN f4E2M1FN", .features = "mma_sync cp_async block_scaled_mma",
-     .policy = "moe::mma::MmaSyncScaled", .priority = 12, .scalesBlocks = true},
+     .policy = "moe::mma::MmaSyncScaled", .priority = 12, .scalesBlocks = true, .multipliesPlain = false},
     {.name = "mma_sync", .elements = "f16 bf16 f8E4M3FN i8", .features = "mma_sync cp_async", .policy = "moe::mma::MmaSync", .priority = 10,
      .weights = kCodes, .orders = "fragment rows", .fragmentPolicy = "moe::mma::MmaSyncSlabs"},
-    {.name = "tcgen05", .elements = "f16 bf16 f8E4M3FN", .features = "tcgen05 tma", .policy = "moe::mma::Tcgen05", .priority = 5,
-     .warpSpecialized = true, .onlyIfAsked = true},
+    {.name = "tcgen05", .elements = "f16 bf16 f8E4M3FN f4E2M1FN", .features = "tcgen05 tma", .policy = "moe::mma::Tcgen05", .priority = 5,
+     .warpSpecialized = true, .scalesBlocks = true, .onlyIfAsked = true},
     {.name = "simt", .elements = "f32 f16 bf16 f8E4M3FN i8", .policy = "moe::mma::Simt", .priority = 0, .weights = kCodes},
     {.name = "gemv", .elements = "f32 f16 bf16 f8E4M3FN", .features = "mma_sync cp_async", .priority = -1, .mostTokens = 8,
      .weights = "f8E4M3FN f8E5M2 f4E2M1FN i8 i4", .orders = "fragment"},
@@ -81,7 +82,7 @@ constexpr const Architecture *betterTwin(const Architecture &arch) {
   for (const Architecture &twin : kArchitectures)
     if (twin.major == arch.major && twin.minor == arch.minor)
       for (const Engine &engine : kEngines)
-        if (!engine.scalesBlocks && !engine.onlyIfAsked &&
+        if (engine.multipliesPlain && !engine.onlyIfAsked &&
             twin.features.firstMissing(engine.features).empty() &&
             !arch.features.firstMissing(engine.features).empty())
           return &twin;
@@ -93,19 +94,20 @@ inline constexpr auto kTileEngineNames =
     joinNames<kEngines>([](const Engine &row) { return row.mostTokens == 0; });
 inline constexpr WordList kTileEngines = kTileEngineNames.words();
 
-/// Operands that an engine multiplies as they are, with a scale for each
-/// `group` of k of both.
+/// Operands that engines multiply as they are, with a scale for each `group` of
+/// k of both.
 struct BlockPair {
-  std::string_view engine, activation, weight, scale;
+  WordList engines; ///< the preferred one first
+  std::string_view activation, weight, scale;
   int group;
 };
 
 // clang-format off
 inline constexpr BlockPair kBlockPairs[] = {
-    {.engine = "mma_sync_scaled", .activation = "f8E4M3FN", .weight = "f8E4M3FN", .scale = "f8E8M0FNU", .group = 32},
-    {.engine = "mma_sync_scaled", .activation = "f8E4M3FN", .weight = "f4E2M1FN", .scale = "f8E8M0FNU", .group = 32},
-    {.engine = "mma_sync_scaled", .activation = "f4E2M1FN", .weight = "f4E2M1FN", .scale = "f8E8M0FNU", .group = 32},
-    {.engine = "mma_sync_scaled", .activation = "f4E2M1FN", .weight = "f4E2M1FN", .scale = "f8E4M3FN", .group = 16},
+    {.engines = "mma_sync_scaled tcgen05", .activation = "f8E4M3FN", .weight = "f8E4M3FN", .scale = "f8E8M0FNU", .group = 32},
+    {.engines = "mma_sync_scaled tcgen05", .activation = "f8E4M3FN", .weight = "f4E2M1FN", .scale = "f8E8M0FNU", .group = 32},
+    {.engines = "mma_sync_scaled tcgen05", .activation = "f4E2M1FN", .weight = "f4E2M1FN", .scale = "f8E8M0FNU", .group = 32},
+    {.engines = "mma_sync_scaled tcgen05", .activation = "f4E2M1FN", .weight = "f4E2M1FN", .scale = "f8E4M3FN", .group = 16},
 };
 // clang-format on
 

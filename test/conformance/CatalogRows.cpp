@@ -32,15 +32,15 @@ static json words(moec::WordList list) {
   return result;
 }
 
-/// The engine that multiplies both operands with the scales of their blocks.
-static std::string_view blockEngine(const Scheme &row) {
+/// The engines that multiply both operands with the scales of their blocks.
+static moec::WordList blockEngines(const Scheme &row) {
   const SchemeDescriptor &a = row.activations, &w = row.weights;
   const BlockPair *pair =
       a.group == w.group && a.scale == w.scale && a.group.rows == 1 &&
               !a.secondPerRow
           ? blockPair(a.element, w.element, a.scale, a.group.columns)
           : nullptr;
-  return pair ? pair->engine : "";
+  return pair ? pair->engines : moec::WordList();
 }
 
 int main() {
@@ -54,7 +54,7 @@ int main() {
                                {"w1", row.weights.element},
                                {"w1_columns", row.weights.group.columns},
                                {"w2", row.weights.element},
-                               {"block_engine", blockEngine(row)},
+                               {"block_engines", words(blockEngines(row))},
                                {"dequantizes", row.policy == kWeightOnly}});
   for (const RoutingMethod &row : kRoutingMethods)
     rows["routing"].push_back({{"name", row.name},
@@ -75,7 +75,7 @@ int main() {
                                {"weights", words(row.weights)},
                                {"features", words(row.features)},
                                {"orders", words(row.orders)},
-                               {"scales_blocks", row.scalesBlocks},
+                               {"multiplies_plain", row.multipliesPlain},
                                {"only_if_asked", row.onlyIfAsked},
                                {"most_tokens", row.mostTokens}});
   for (const Backend &row : kBackends)

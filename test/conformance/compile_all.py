@@ -347,7 +347,7 @@ def check_block_multiplies(cubin, schedule, source):
 def block_packages(rows):
     """(scheme, name, layer, words) for engines that multiply scales of blocks: each scheme and backend with a gate and without, with sizes
     of whole words of scales and others."""
-    for turn, (scheme, backend) in enumerate(testing.block_ways(rows)):
+    for turn, (scheme, backend, engine) in enumerate(testing.block_ways(rows)):
         for gated in (True, False):
             activations = [row for row in in_turn(rows)["activations"] if row["gated"] == gated]
             activation = activations[turn % len(activations)]
@@ -357,8 +357,8 @@ def block_packages(rows):
             if batched:
                 layer = {**layer, **testing.NO_METHOD, "activation_format": "batched"}
                 del layer["routing_method"]
-            name = f"{scheme['name']}-{backend['name']}-{scheme['block_engine']}-{activation['name']}"
-            yield scheme, name, layer, [f"--backend={backend['name']}", f"--engine={scheme['block_engine']}"]
+            name = f"{scheme['name']}-{backend['name']}-{engine}-{activation['name']}"
+            yield scheme, name, layer, [f"--backend={backend['name']}", f"--engine={engine}"]
 
 
 def packages_to_make(rows, options):

@@ -366,7 +366,7 @@ def ways(rows, scheme, formats=("standard",)):
         for engine in rows["engines"]:
             if engine["name"] not in [*backend["engines"], backend["few_tokens"]] or multiplied(scheme) not in engine["elements"]:
                 continue
-            if engine["scales_blocks"] or engine["only_if_asked"]:
+            if not engine["multiplies_plain"] or engine["only_if_asked"]:
                 continue
             is_native = scheme["w1"] == multiplied(scheme)
             if engine["most_tokens"] and not is_native and (is_emulated(scheme) or multiplied(scheme) not in ("bf16", "f16")):
@@ -377,17 +377,19 @@ def ways(rows, scheme, formats=("standard",)):
                 yield backend["name"], engine["name"]
 
 
-def scales_blocks(rows, engine):
-    """Whether the engine multiplies operands with the scales of their blocks."""
-    return any(row["name"] == engine and row["scales_blocks"] for row in rows["engines"])
+def scales_blocks(scheme, engine):
+    """Whether the engine multiplies the scheme's operands with the scales of their blocks."""
+    return engine in scheme["block_engines"]
 
 
 def block_ways(rows):
-    """(scheme, backend) of the engines that multiply both operands with the scales of their blocks."""
+    """(scheme, backend, engine) of the engines that multiply both operands with the scales of their blocks, and no others."""
+    engines = [engine["name"] for engine in rows["engines"] if not engine["multiplies_plain"]]
     for scheme in rows["schemes"]:
         for backend in rows["backends"]:
-            if scheme["block_engine"] in backend["engines"]:
-                yield scheme, backend
+            for engine in scheme["block_engines"]:
+                if engine in engines and engine in backend["engines"]:
+                    yield scheme, backend, engine
 
 
 def asked_ways(rows, arch):
@@ -397,7 +399,8 @@ def asked_ways(rows, arch):
             continue
         for scheme in rows["schemes"]:
             for backend in rows["backends"]:
-                if engine["name"] in backend["engines"] and scheme["w1"] == multiplied(scheme) in engine["elements"]:
+                is_multiplied = scheme["w1"] == multiplied(scheme) in engine["elements"] or scales_blocks(scheme, engine["name"])
+                if engine["name"] in backend["engines"] and is_multiplied:
                     yield scheme, backend, engine["name"]
 
 

@@ -96,11 +96,12 @@ TEST(Catalog, BackendsAdmitEnginesThatExist) {
 
 TEST(Catalog, PairsOfBlocksAreOfEnginesThatScaleThem) {
   for (const catalog::BlockPair &pair : catalog::kBlockPairs) {
-    const catalog::Engine *engine =
-        catalog::find(catalog::kEngines, pair.engine);
-    ASSERT_NE(engine, nullptr) << pair.engine;
-    EXPECT_TRUE(engine->scalesBlocks) << pair.engine;
-    EXPECT_TRUE(engine->elements.contains(pair.activation)) << pair.activation;
+    for (const std::string_view name : pair.engines) {
+      const catalog::Engine *engine = catalog::find(catalog::kEngines, name);
+      ASSERT_NE(engine, nullptr) << name;
+      EXPECT_TRUE(engine->scalesBlocks) << name;
+      EXPECT_TRUE(engine->elements.contains(pair.activation)) << name;
+    }
     EXPECT_NE(catalog::blockInstruction(pair.activation, pair.scale,
                                         pair.weight, pair.scale),
               nullptr)

@@ -24,7 +24,8 @@ import moec_testing as testing  # noqa: E402
 import nvrtc  # noqa: E402
 from moec.card.numbers import inputs_of, read_npy, write_npy  # noqa: E402
 
-ARCH = "sm_120f"
+# The arch of each engine.
+ARCHS = {"mma_sync_scaled": "sm_120f", "tcgen05": "sm_100f"}
 TIMINGS = ["at_once", "late", "random"]
 # Tiles of 16, 64 and 128 rows; hidden sizes with whole words of scales, and without.
 SHAPES = [{**exact.SHAPE, "hidden_dim": 256}, {**exact.SHAPE, "hidden_dim": 416, "intermediate_size": 96}]
@@ -33,13 +34,13 @@ STRANGE_TOKENS = 34
 LIMIT = 900
 
 
-def make(tools, folder, scheme, shape, words):
+def make(tools, folder, arch, scheme, shape, words):
     """None, or why the compiler made no package."""
     layer = {"moec_layer": 1, "name": "blocks", **shape, "in_dtype": "bf16", "routing_method": "custom", "activation": "relu2",
              "quant_config": scheme}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "layer.json").write_text(json.dumps(layer))
-    status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", f"--arch={ARCH}", "--no-cubin",
+    status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", f"--arch={arch}", "--no-cubin",
                                      f"--max-tokens={max(TOKENS)}", *words, "-o", folder / "package"], LIMIT)
     return errors.strip() if status else None
 
@@ -58,7 +59,7 @@ def strange_ids(path, topk, experts):
     return strange
 
 
-def output_of(tools, folder, package, numbers, tokens, device, environment):
+def output_of(tools, folder, package, arch, numbers, tokens, device, environment):
     """The SHA-256 of the output of a package for numbers of that name; or what went wrong."""
     manifest = json.loads((package / "manifest.json").read_text())
     out = package.parent / f"out-{device}-{tokens}.npy"
@@ -69,18 +70,19 @@ def output_of(tools, folder, package, numbers, tokens, device, environment):
         words = ["--check"]
     given = [f"--input={name}={path}" for name, path in (weights | inputs).items()]
     status, _, errors = testing.run([tools.moec_run, package, f"--device={device}", f"--tokens={tokens}", f"--output=out={out}", *words, *given]
-                                    + ([f"--arch={ARCH}"] if device == "emulated" else []), LIMIT, **environment)
+                                    + ([f"--arch={arch}"] if device == "emulated" else []), LIMIT, **environment)
     if status or "emulator:" in errors:
         return f"moec-run exited with {status}: {errors.strip()[-600:]}"
     rows = read_npy(out)
     return hashlib.sha256(rows).hexdigest() if len(set(rows)) >= 8 else "hardly any number is not 0"
 
 
-def faults_of(tools, work, real, scheme, number, timings):
-    """Sentences about what is wrong with a scheme in one of SHAPES."""
-    name, folder = f"{scheme}-{number}", work / f"{scheme}-{number}"
-    for kind, words in (("native", []), ("emulated", ["--exclude=native"])):
-        fault = make(tools, folder / kind, scheme, SHAPES[number], words)
+def faults_of(tools, work, real, scheme, engine, number, timings):
+    """Sentences about what is wrong with a scheme by an engine in one of SHAPES."""
+    name, arch = f"{scheme}-{engine}-{number}", ARCHS[engine]
+    folder = work / name
+    for kind, words in (("native", [f"--engine={engine}"]), ("emulated", ["--exclude=native"])):
+        fault = make(tools, folder / kind, arch, scheme, SHAPES[number], words)
         if fault:
             return [f"{name}, {kind}: {fault}"]
     if json.loads((folder / "native" / "package" / "manifest.json").read_text())["layer"]["compute_type"] != "f32":
@@ -88,11 +90,11 @@ def faults_of(tools, work, real, scheme, number, timings):
     faults = []
     common = {"MOEC_CACHE_DIR": str(work / "cache"), "MOEC_WORKER": "off", "MOEC_JOBS": "1", "MOEC_TUNED_STORE": "off", "MOEC_NVRTC_PATH": real}
     for tokens in (*TOKENS, STRANGE_TOKENS):
-        wanted = output_of(tools, folder, folder / "emulated" / "package", name, tokens, "host", common)
-        runs = [("host", common)] + [("emulated", {**common, "MOEC_EMULATOR": testing.emulator_settings(ARCH, scheme, timing)})
+        wanted = output_of(tools, folder, folder / "emulated" / "package", arch, name, tokens, "host", common)
+        runs = [("host", common)] + [("emulated", {**common, "MOEC_EMULATOR": testing.emulator_settings(arch, scheme, timing)})
                                      for timing in timings]
         for device, environment in runs:
-            got = output_of(tools, folder, folder / "native" / "package", name, tokens, device, environment)
+            got = output_of(tools, folder, folder / "native" / "package", arch, name, tokens, device, environment)
             if got != wanted or " " in got:
                 faults.append(f"{name}, {tokens} tokens, {device} {environment.get('MOEC_EMULATOR', '')}: {got}, expected {wanted}")
     return faults
@@ -102,7 +104,7 @@ def main():
     parser = testing.parser(__doc__)
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--timing", choices=TIMINGS, default="random")
-    parser.add_argument("--only", default="", help="schemes whose names have the word")
+    parser.add_argument("--only", default="", help="schemes and engines whose names have the word: nvfp4-tcgen05")
     options = parser.parse_args()
     real = nvrtc.find()
     if real is None:
@@ -110,8 +112,8 @@ def main():
         return 77
     started, tools, work = time.monotonic(), testing.Tools(options.bin), Path(options.work)
     timings = TIMINGS if options.all or testing.runs_all() else [options.timing]
-    cases = [(row["name"], number) for row in tools.rows()["schemes"] if row["block_engine"] and options.only in row["name"]
-             for number in range(len(SHAPES))]
+    cases = [(row["name"], engine, number) for row in tools.rows()["schemes"] for engine in row["block_engines"]
+             for number in range(len(SHAPES)) if options.only in f"{row['name']}-{engine}"]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         failures = [fault for faults in pool.map(lambda case: faults_of(tools, work, real, *case, timings), cases) for fault in faults]
     for failure in failures:

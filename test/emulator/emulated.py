@@ -98,8 +98,8 @@ def block_packages(rows):
     """Packages of the engines that multiply scales of blocks, as packages() has them. Sizes end in the middle of a block, of a word of
     scales and of a tile; the second backend of a scheme has rows by expert."""
     gated = [row for row in rows["activations"] if row["gated"]]
-    for number, (scheme, backend) in enumerate(testing.block_ways(rows)):
-        engine, batched = scheme["block_engine"], backend["format"] == "batched"
+    for number, (scheme, backend, engine) in enumerate(testing.block_ways(rows)):
+        batched = backend["format"] == "batched"
         shape = {**BLOCK_SHAPE, "hidden_dim": 384} if batched else BLOCK_SHAPE
         timing = TIMINGS[number % len(TIMINGS)]
         activation = gated[number % len(gated)]
@@ -123,6 +123,8 @@ def asked_packages(rows):
     for number, (scheme, backend, engine) in enumerate(testing.asked_ways(rows, arch)):
         batched = backend["format"] == "batched"
         shape = ASKED_SHAPE if testing.is_plain(scheme) else ASKED_SHAPE_OF_BYTES
+        if testing.scales_blocks(scheme, engine):
+            shape = {**BLOCK_SHAPE, "hidden_dim": 384 if batched else BLOCK_SHAPE["hidden_dim"]}
         timing = TIMINGS[number // 2 % len(TIMINGS)]
         activation, routing = (rows[table][number % len(rows[table])] for table in ("activations", "routing"))
         if batched:

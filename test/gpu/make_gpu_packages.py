@@ -419,7 +419,7 @@ class Maker:
             return self.mutant_packages[name]
         scheme = self.scheme(scheme_name)
         shape = cases.MUTANT_SHAPE if testing.is_plain(scheme) else cases.MUTANT_SHAPE_OF_BYTES
-        if testing.scales_blocks(self.rows, engine):
+        if testing.scales_blocks(scheme, engine):
             shape = cases.MUTANT_SHAPE_OF_BLOCKS
         shape = {**shape, "num_experts": cases.MUTANT_EXPERTS.get(engine, shape["num_experts"])}
         changes, most = cases.MUTANT_LAYERS[layer_name][2:] if layer_name else ({}, 2048)

@@ -24,6 +24,7 @@ ENGINES = [
     ("wgmma_rs_mxfp4_gate_up_64x128x64", "WgmmaRs<moe::bf16>", ("atom/wgmma_rs.cuh", *WGMMA)),
     ("tcgen05_gate_up_bf16_64x128x64", "Tcgen05<moe::bf16>", TCGEN05),
     ("tcgen05_fp8_block_96x128x128", "Tcgen05<moe::e4m3>", TCGEN05),
+    ("tcgen05_nvfp4_gate_up_64x128x128", "Tcgen05Scaled<moe::e2m1x2, moe::e4m3, moe::e2m1x2>", TCGEN05),
     ("gate_up_bf16_16x64x128", "MmaSync<moe::bf16>", MMA_SYNC),
     ("gate_up_bf16_16x64x128", "MmaSync<moe::bf16, true>", MMA_SYNC),
     ("gate_up_bf16_16x64x128", "MmaSyncSlabs<moe::bf16>", MMA_SYNC),
@@ -37,7 +38,7 @@ FEEDS = [
 # kSlabs tells engines apart: without it an engine is another one.
 OF_OTHERS, TELLING = {check for _, check, _ in FEEDS}, {"kSlabs", "kSumsInTensorMemory"}
 # Archs of engines that sm_90a lacks.
-ARCHS = {"Tcgen05": "sm_100f", "MmaSyncScaled": "sm_120f"}
+ARCHS = {"Tcgen05": "sm_100f", "Tcgen05Scaled": "sm_100f", "MmaSyncScaled": "sm_120f"}
 REQUIRED = re.compile(r"MOE_REQUIRE_(?:VALUE|TYPE|CALL|MEMBER)\(\s*\w+,\s*(?:template )?(\w+)|lacks (?:the type )?(\w+)[(<]")
 FUNCTION = re.compile(r"constexpr bool\s+(\w+)\(\) \{(.*?)\n\}", re.DOTALL)
 
@@ -114,7 +115,7 @@ def main():
                 failures.append(f"{config}, {engine} without {member}: {error}")
 
         name = engine.split("<")[0]
-        head = "template <class, class, class>" if name == "MmaSyncScaled" else "template <class, bool = false, int = 1, int = 0>"
+        head = "template <class, class, class>" if name in ("MmaSyncScaled", "Tcgen05Scaled") else "template <class, bool = false, int = 1, int = 0>"
         empty = f"#pragma once\nnamespace moe::mma {{ {head} struct {name} {{}}; }}\n"
         error = first_error(library, text, config, arch, {f"{MATMUL}{files[0]}": empty})
         if "lacks the type Input" not in error:

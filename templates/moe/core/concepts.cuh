@@ -114,6 +114,10 @@ inline constexpr bool sumsInTensorMemory =
 template <class Mma>
 inline constexpr bool scalesBlocks = requires { Mma::kStepScales; };
 
+/// Whether weights are codes that are spread over bytes in shared memory.
+template <class Mma>
+inline constexpr bool spreadsCodes = requires { requires Mma::kSpreadsCodes; };
+
 /// Fragment: f32 sums held by one thread; the only thing an epilogue knows.
 ///   kSize            how many
 ///   kRun             this many values from an index that kRun divides are

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "moe/core/types.cuh"
+#include "moe/math/codes.cuh"
 
 namespace moe::ptx {
 
@@ -78,6 +79,67 @@ __device__ __forceinline__ unsigned instructionDescriptor(int columns) {
   constexpr unsigned kFloatSums = 1u << 4, kRows = (128 / 16) << 24;
   return kFloatSums | kType << 7 | kType << 10 | unsigned(columns / 8) << 17 |
          kRows;
+}
+
+/// The same of operands with scales of blocks, of which the instruction takes
+/// those from byte `id` of each word on, for the columns as for the rows.
+/// kRows, kColumns: element types.
+template <class Rows, class Columns, class Scale>
+__device__ __forceinline__ unsigned scaledDescriptor(int columns, int id) {
+  constexpr bool kOfBytes = kSame<Columns, e4m3>;
+  static_assert(kOfBytes ? kSame<Rows, e4m3> || kSame<Rows, e2m1>
+                         : kSame<Rows, e2m1x2> && kSame<Columns, e2m1x2>,
+                "tcgen05 multiplies e4m3 or e2m1 by e4m3, and pairs of e2m1");
+  // e2m1 among operands of 8 bits, and where codes are dense.
+  constexpr unsigned kType = kSame<Rows, e2m1> ? 5 : kOfBytes ? 0 : 1;
+  constexpr unsigned kTypeOfColumns = kOfBytes ? 0 : 1;
+  constexpr unsigned kPowers = kSame<Scale, ue8m0> ? 1u << 23 : 0,
+                     kRows = (128 / 16) << 24;
+  return unsigned(id) << 4 | kType << 7 | kTypeOfColumns << 10 |
+         unsigned(columns / 8) << 17 | kPowers | kRows | unsigned(id) << 29;
+}
+
+/// The descriptor of 512 bytes of scales at a shared address that 16 divides:
+/// 32 rows of 16 bytes.
+__device__ __forceinline__ unsigned long long
+scaleDescriptor(unsigned address) {
+  return (unsigned long long)((address & 0x3ffff) >> 4) | 8ull << 32 |
+         1ull << 46;
+}
+
+/// Begins to copy the scales of 128 rows, a word of each, to four columns, row
+/// r to lane r % 32 of column r / 32, and the same to the lanes behind
+/// those 32. By the thread that multiplies, whose multiplies find them there.
+__device__ __forceinline__ void copyScales(unsigned columns,
+                                           unsigned long long from) {
+  asm volatile(
+      "tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;" ::"r"(columns),
+      "l"(from)
+      : "memory");
+}
+
+/// Begins to multiply 32 bytes of k, and the scales of both operands' blocks.
+/// By one thread.
+template <class Columns, class Scale>
+__device__ __forceinline__ void
+multiplyScaled(unsigned sums, unsigned long long rows,
+               unsigned long long columns, unsigned instruction,
+               unsigned scalesOfRows, unsigned scalesOfColumns, bool adds) {
+#define MOE_MULTIPLY_SCALED_TENSOR(kind)                                       \
+  asm volatile("{.reg .pred adds;\n\t"                                         \
+               "setp.ne.u32 adds, %6, 0;\n\t"                                  \
+               "tcgen05.mma.cta_group::1.kind::" kind                          \
+               " [%0], %1, %2, %3, [%4], [%5], adds;}" ::"r"(sums),            \
+               "l"(rows), "l"(columns), "r"(instruction), "r"(scalesOfRows),   \
+               "r"(scalesOfColumns), "r"(unsigned(adds))                       \
+               : "memory")
+  if constexpr (kSame<Columns, e4m3>)
+    MOE_MULTIPLY_SCALED_TENSOR("mxf8f6f4.block_scale.block32");
+  else if constexpr (kSame<Scale, ue8m0>)
+    MOE_MULTIPLY_SCALED_TENSOR("mxf4.block_scale.block32");
+  else
+    MOE_MULTIPLY_SCALED_TENSOR("mxf4nvf4.block_scale.block16");
+#undef MOE_MULTIPLY_SCALED_TENSOR
 }
 
 /// Begins to multiply 32 bytes of k. adds: to the sums that are there. By one

@@ -81,8 +81,15 @@ template <class Mma, int kTokens> constexpr bool checkWarpgroupEngine() {
   static_assert(checkWarpgroupAccumulator<Worker, Mma::kPromoted>());
   if constexpr (sumsInTensorMemory<Mma>) {
     MOE_REQUIRE_VALUE(Worker, kSumColumns, "columns of tensor memory");
-    MOE_REQUIRE_CALL(Worker, issue(0u, 0u, 0u, 0, false),
-                     "begins to multiply a stage into tensor memory");
+    if constexpr (scalesBlocks<Mma>) {
+      MOE_REQUIRE_VALUE(Worker, kScaleColumns, "columns of a stage's scales");
+      MOE_REQUIRE_CALL(Worker, issue(0u, 0u, 0u, 0, false, 0u, 0u),
+                       "begins to copy the scales of a stage to tensor memory "
+                       "and to multiply");
+    } else {
+      MOE_REQUIRE_CALL(Worker, issue(0u, 0u, 0u, 0, false),
+                       "begins to multiply a stage into tensor memory");
+    }
     if constexpr (Mma::kPromoted)
       MOE_REQUIRE_CALL(Worker, readPiece(0u, 0, 0),
                        "reads the sums of a piece");

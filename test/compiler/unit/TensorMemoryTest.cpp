@@ -82,6 +82,40 @@ TEST(TensorMemory, SharedMemoryIsThatOfTheTemplates) {
             "moe::mma::Tcgen05<moe::e4m3, true, 2>");
 }
 
+TEST(TensorMemory, ScalesOfBlocksHaveColumnsOfEachStage) {
+  // Bytes of k that share a scale in mxfp8, mxfp4 and nvfp4.
+  for (int64_t blockBytes : {32, 16, 8}) {
+    for (int64_t tileRows : {16, 32, 64, 96, 128}) {
+      MatmulProblem p = gateUp(1, 512, tileRows);
+      p.elementBytes = 1, p.blockBytes = blockBytes, p.resultBytes = 4;
+      ASSERT_TRUE(knownGood(p, {&engines::tcgen05()}, b200())) << tileRows;
+      const std::vector<Schedule> all =
+          engines::tcgen05().candidates(p, b200());
+      EXPECT_FALSE(all.empty()) << tileRows;
+      for (const Schedule &s : all) {
+        EXPECT_EQ(s.tileN, 128);
+        const int64_t columns = engines::tcgen05().tensorColumns(p, s);
+        EXPECT_GE(columns, tileRows + s.stages * 256 / blockBytes);
+        EXPECT_LE(columns * s.ctasPerSm, 512) << describe(s);
+      }
+    }
+  }
+  MatmulProblem p = gateUp(1, 512, 64);
+  p.elementBytes = 1, p.blockBytes = 8, p.resultBytes = 4;
+  Schedule s = twoCtas(64, 1);
+  EXPECT_EQ(sharedBytes(p, s), 94848);
+  EXPECT_EQ(engines::tcgen05().tensorColumns(p, s), 256);
+  EXPECT_EQ(engines::tcgen05().mma(p, s, "a, b, c", false),
+            "moe::mma::Tcgen05Scaled<a, b, c>");
+  p.blockBytes = 32;
+  EXPECT_EQ(sharedBytes(p, s), 85632);
+  EXPECT_EQ(engines::tcgen05().tensorColumns(p, s), 128);
+  s.tileN = 256;
+  setRoles(s, 128);
+  EXPECT_EQ(whyIllegal(p, s, b200()),
+            "tile n 256; with scales of blocks 128 is possible");
+}
+
 TEST(TensorMemory, IllegalSchedulesSayWhy) {
   MatmulProblem p = gateUp(1, 512, 64);
   const Schedule s = twoCtas(64, 2);

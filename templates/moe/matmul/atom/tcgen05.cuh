@@ -9,7 +9,8 @@
 // f16 or e4m3 with f32 sums in tensor memory, on sm_100 and its family. Weight
 // rows fill the 128 rows of an instruction and tokens its columns, whose number
 // is a word of the instruction: it is that of the tile, by 16. Sums of e4m3 are
-// of one stage (128 of k) where groups along k have scales.
+// of one stage (128 of k) where groups along k have scales. Tcgen05Scaled
+// multiplies e4m3 and e2m1 with the scales of blocks of both operands.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +19,7 @@
 #include "moe/core/ptx_tcgen05.cuh"
 #include "moe/core/ptx_wgmma.cuh"
 #include "moe/core/types.cuh"
+#include "moe/math/codes.cuh"
 #include "moe/matmul/accumulator/tensor_memory.cuh"
 
 namespace moe::mma {
@@ -55,6 +57,68 @@ template <class Element, bool kFast = false, int kAtoms = 2> struct Tcgen05 {
         ptx::multiplyTensor<Input>(sums, ptx::alongK(lhs, step * 32),
                                    ptx::alongK(rhs, step * 32), instruction,
                                    !isFirst || step > 0);
+    }
+  };
+};
+
+/// With scales of blocks of both operands. Element: of tokens, e4m3 or e2m1x2.
+/// Scale: ue8m0 of each 32 of k, or e4m3 of each 16. Weight: the same element,
+/// or e2m1 beside e4m3. Sizes along k are bytes of tokens, as in engine
+/// mma_sync_scaled. Each stage of the ring has columns of scales in tensor
+/// memory: what is copied there is written again when the multiplies that read
+/// it have given the stage back.
+template <class Element, class Scale, class Weight> struct Tcgen05Scaled {
+  using Input = Element;
+  static constexpr bool kWarpSpecialized = true;
+  static constexpr bool kSumsInTensorMemory = true;
+  static constexpr int kStepK = 32;
+  static constexpr bool kPromoted = false;
+  static constexpr bool kTokensAreColumns = true;
+  static constexpr int kRows = 128;
+  static constexpr int kRowBytes = 128;
+  static constexpr bool kOfBytes = kSame<Element, e4m3>;
+  static constexpr bool kOfPowers = kSame<Scale, ue8m0>;
+  static constexpr bool kSpreadsCodes = kOfBytes && kSame<Weight, e2m1>;
+  static_assert(kSpreadsCodes || kSame<Element, Weight>,
+                "weights are of the type of tokens, or e2m1 beside e4m3");
+  static_assert(kOfBytes ? kOfPowers
+                         : kSame<Element, e2m1x2> &&
+                               (kOfPowers || kSame<Scale, e4m3>),
+                "engine tcgen05 multiplies e4m3 with scales of ue8m0, and e2m1 "
+                "with those of ue8m0 or e4m3");
+  /// Scales of a row of a step, a byte each, and words of them of a stage.
+  static constexpr int kStepScales = kOfBytes ? 1 : kOfPowers ? 2 : 4;
+  static constexpr int kScaleWords = kRowBytes / kStepK * kStepScales / 4;
+
+  template <int kTokens> struct Worker : TensorMemorySums<kTokens, false> {
+    static_assert(kTokens <= 128, "an atom has the scales of 128 tokens");
+    /// Columns of a stage's scales: those of the weight rows, then of the
+    /// tokens.
+    static constexpr int kScaleColumns = 2 * 4 * kScaleWords;
+    Worker() = default;
+
+    /// As Tcgen05's. scales: atoms in shared memory, of the weight rows and
+    /// then of the tokens. columnsOfScales: in tensor memory.
+    static __device__ __forceinline__ void issue(unsigned sums, unsigned rows,
+                                                 unsigned columns, int tokens,
+                                                 bool isFirst, unsigned scales,
+                                                 unsigned columnsOfScales) {
+#pragma unroll
+      for (int atom = 0; atom < 2 * kScaleWords; ++atom)
+        ptx::copyScales(columnsOfScales + unsigned(atom * 4),
+                        ptx::alongK(ptx::scaleDescriptor(scales), atom * 512));
+      const unsigned long long lhs = ptx::tensorDescriptor(rows),
+                               rhs = ptx::tensorDescriptor(columns);
+#pragma unroll
+      for (int step = 0; step < kRowBytes / kStepK; ++step) {
+        const int first = step * kStepScales;
+        const unsigned word = columnsOfScales + unsigned(first / 4 * 4);
+        ptx::multiplyScaled<Element, Scale>(
+            sums, ptx::alongK(lhs, step * kStepK),
+            ptx::alongK(rhs, step * kStepK),
+            ptx::scaledDescriptor<Weight, Element, Scale>(tokens, first % 4),
+            word, word + unsigned(4 * kScaleWords), !isFirst || step > 0);
+      }
     }
   };
 };

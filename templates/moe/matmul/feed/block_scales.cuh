@@ -9,6 +9,8 @@
 // the stage whose elements they scale, as rows of whole words: those of the
 // weight rows first, then those of lhs. Rows that do not exist and blocks
 // behind kK have zeros, whose products with the zeros of their elements are 0.
+// For scales in tensor memory they come as atoms of 128 rows and 4 blocks
+// (math/scale_atoms.cuh), all of the weight rows first.
 //
 // Args: lhs_scale [lhs rows, blocks], rhs_scale [experts, kN, blocks], as the
 //   weight was stored.
@@ -21,6 +23,8 @@
 #include "moe/core/gate_up.cuh"
 #include "moe/core/ptx.cuh"
 #include "moe/core/types.cuh"
+#include "moe/math/scale_atoms.cuh"
+#include "moe/matmul/feed/scales.cuh"
 
 namespace moe {
 
@@ -116,6 +120,117 @@ struct BlockScaleCopier {
 template <class Config> struct BlockScaleCopier<Config, false> {
   __device__ __forceinline__ explicit BlockScaleCopier(unsigned) {}
   __device__ __forceinline__ void copy(unsigned, int) const {}
+};
+
+/// A producer's copies of the scales of a stage, in atoms: those of one token
+/// and of one weight row of the tile.
+template <class Config, bool kScaled = scalesBlocks<typename Config::Mma>>
+struct ScaleAtomLoader {
+  using Mma = typename Config::Mma;
+  using Schedule = typename Config::Schedule;
+  static constexpr int kWords = Mma::kScaleWords;
+  static constexpr int kAtomBytes = ScaleAtoms::kRows * ScaleAtoms::kColumns;
+  /// Bytes of a stage.
+  static constexpr int kBytes = 2 * kWords * kAtomBytes;
+  /// Scales of a row of an operand.
+  static constexpr int kBlocks =
+      ceilDiv(Config::kK * Mma::kStepScales, Mma::kStepK);
+  /// Whether rows begin at whole words. Otherwise the thread writes what it
+  /// read, and arrives once more.
+  static constexpr bool kIsWhole = kBlocks % ScaleAtoms::kColumns == 0;
+  static_assert(Schedule::kTileN == ScaleAtoms::kRows &&
+                    Schedule::kTileM <= ScaleAtoms::kRows &&
+                    32 * Schedule::kProducerWarps == ScaleAtoms::kRows,
+                "a producer copies the scales of a row of an atom");
+
+  const unsigned char *ofToken, *ofRow;
+  bool hasToken, hasRow;
+  int firstN; ///< of the weight rows
+
+  /// rows: of the tile. source(r): which row of lhs is row r of it.
+  template <class Source>
+  __device__ __forceinline__ void setTokens(const typename Config::Args &args,
+                                            int rows, Source source) {
+    const int token = int(threadIdx.x);
+    hasToken = token < rows;
+    ofToken = reinterpret_cast<const unsigned char *>(args.lhs_scale) +
+              (long long)source(hasToken ? token : 0) * kBlocks;
+  }
+  __device__ __forceinline__ void setWeights(const typename Config::Args &args,
+                                             int expert, int first) {
+    firstN = first;
+    const int n = firstN + int(threadIdx.x);
+    hasRow = Config::kN % Schedule::kTileN == 0 || n < Config::kN;
+    ofRow = reinterpret_cast<const unsigned char *>(args.rhs_scale) +
+            ((long long)expert * Config::kN +
+             storedRow<Config>(hasRow ? n : firstN)) *
+                kBlocks;
+  }
+  /// to: of the stage.
+  __device__ __forceinline__ void copy(int k, unsigned to) const {
+    const int row = int(threadIdx.x);
+    const unsigned own = to + unsigned(row % ScaleAtoms::kRuns * 16 +
+                                       row / ScaleAtoms::kRuns * 4);
+    copyRow(own, ofRow, hasRow, k);
+    if (row < (Schedule::kTileM + 31) / 32 * 32)
+      copyRow(own + unsigned(kWords * kAtomBytes), ofToken, hasToken, k);
+  }
+
+private:
+  static __device__ __forceinline__ void
+  copyRow(unsigned to, const unsigned char *from, bool exists, int k) {
+#pragma unroll
+    for (int word = 0; word < kWords; ++word) {
+      const int first = (k * kWords + word) * 4;
+      const bool hasWord =
+          exists && (kBlocks % (4 * kWords) == 0 || first < kBlocks);
+      const unsigned place = to + unsigned(word * kAtomBytes);
+      if constexpr (kIsWhole) {
+        ptx::copySmall<true, 4>(place, hasWord ? from + first : from, hasWord);
+      } else {
+        unsigned bits = 0;
+#pragma unroll
+        for (int byte = 0; byte < 4; ++byte)
+          if (hasWord && first + byte < kBlocks)
+            bits |= unsigned(from[first + byte]) << 8 * byte;
+        ptx::storeShared(place, bits);
+      }
+    }
+  }
+};
+
+template <class Config> struct ScaleAtomLoader<Config, false> {
+  static constexpr int kBytes = 0;
+  static constexpr bool kIsWhole = true;
+};
+
+/// The second scales of swapped sums: the largest of the stored ones of lhs,
+/// and the expert's of rhs, or of its gates and of its ups, which alternate.
+template <class Config> struct SwappedSecondScales {
+  float ofRows[2];
+
+  __device__ __forceinline__ explicit SwappedSecondScales(
+      const WeightScales<Config> &weights)
+      : ofRows{weights.ofRows[0], weights.ofRows[1]} {}
+
+  /// By whole warps.
+  template <class Args, class Source>
+  __device__ __forceinline__ void fetchOwn(const Args &args, int thread, int,
+                                           Source) {
+    float ofLhs = 0.0f;
+    for (int i = thread % 32; i < Config::kLhsSecondScales; i += 32)
+      ofLhs = fmaxf(ofLhs, args.lhs_second_scale[i]);
+    ofLhs = ptx::warpMaximum(ofLhs);
+    ofRows[0] = ofLhs * ofRows[0];
+    ofRows[1] = ofLhs * ofRows[1];
+  }
+  template <class Fragment>
+  __device__ __forceinline__ void finish(Fragment &fragment, unsigned, int,
+                                         int) {
+#pragma unroll
+    for (int i = 0; i < Fragment::kSize; ++i)
+      fragment.scale(i, ofRows[i % 4 / 2]);
+  }
 };
 
 /// Multiplies sums by the second scales, once: the largest of the stored ones

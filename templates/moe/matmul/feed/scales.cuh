@@ -85,11 +85,11 @@ template <class Config, int kApart = 64, int kCount, class Args>
 __device__ __forceinline__ void secondScales(const Args &args, int expert,
                                              int weightRow,
                                              float (&second)[kCount]) {
-  static_assert(kCount == 2 || Config::kSecondPerRow);
+  static_assert(kCount == 2 || scalesRowsTwice<Config>);
 #pragma unroll
   for (int j = 0; j < kCount; ++j)
     second[j] = 1.0f;
-  if constexpr (Config::kSecondPerRow) {
+  if constexpr (scalesRowsTwice<Config>) {
     const float *ofExpert =
         args.rhs_second_scale + (long long)expert * Config::kN;
 #pragma unroll
@@ -113,7 +113,8 @@ struct WeightScales {
   using Layout = ScaleLayout<Config>;
   /// Two rows, 8 apart, of each atom; of codes in slabs the scales of their
   /// scales, which are the same in all 64 if they are not of rows.
-  static constexpr bool kSecond = takesSlabs<typename Config::Mma>;
+  static constexpr bool kSecond =
+      takesSlabs<typename Config::Mma> || scalesBlocks<typename Config::Mma>;
   /// Rows are tokens: a lane has every 32nd weight row of the tile.
   static constexpr bool kByLane =
       requires { requires !Config::Mma::kTokensAreColumns; } && !kSecond;

@@ -139,6 +139,17 @@ template <class Config, class Fragment> struct RowScales {
   }
 };
 
+namespace detail {
+template <class Config>
+__device__ __forceinline__ auto
+secondScalesOf(const WeightScales<Config> &weights) {
+  if constexpr (Config::kSecondScale)
+    return SwappedSecondScales<Config>(weights);
+  else
+    return NoScales();
+}
+} // namespace detail
+
 /// The scales of a Fragment's sums.
 template <class Fragment, class Config>
 __device__ __forceinline__ auto scalesOf(const WeightScales<Config> &weights) {
@@ -147,6 +158,8 @@ __device__ __forceinline__ auto scalesOf(const WeightScales<Config> &weights) {
   else if constexpr (takesSlabs<typename Config::Mma>)
     return SlabScaling<Config, WeightScales<Config>::kCount / 2>(
         weights.ofRows);
+  else if constexpr (scalesBlocks<typename Config::Mma>)
+    return detail::secondScalesOf(weights);
   else if constexpr (!ScaleLayout<Config>::kScaled)
     return NoScales();
   else if constexpr (Fragment::kTokensAreColumns)

@@ -20,6 +20,7 @@
 #include "moe/core/ptx.cuh"
 #include "moe/core/ptx_async.cuh"
 #include "moe/core/types.cuh"
+#include "moe/math/codes.cuh"
 #include "moe/matmul/feed/scales_swapped.cuh"
 #include "moe/matmul/roles/produce_consume_layout.cuh"
 #include "moe/matmul/roles/ring.cuh"
@@ -152,7 +153,7 @@ template <class Config> struct CopiedRows {
     // Else it is a register's, all the time.
     long long rowStride = args.lhs_row_stride;
     asm volatile("" : "+l"(rowStride));
-    return unsigned(rowStride / kPerVector<Input>);
+    return unsigned(rowStride / (kPerVector<Input> * kNumbers<Input>));
   }
 
   __device__ __forceinline__ CopiedRows(const TileSource<Config> &tiles,
@@ -263,6 +264,7 @@ template <class Config> struct TokenLoader {
                                                             : 0;
   unsigned weightScale; ///< of the first group, that this thread copies
   int firstStep;
+  ScaleAtomLoader<Config> atoms;
 
   __device__ __forceinline__ TokenLoader(const TileSource<Config> &tiles,
                                          const SlotTile &tile,
@@ -279,6 +281,9 @@ template <class Config> struct TokenLoader {
                 : unsigned(tiles.source(tile, token < tile.rows ? token : 0)) *
                       unsigned(kScaleStride);
       }
+    if constexpr (scalesBlocks<typename Config::Mma>)
+      atoms.setTokens(tiles.args, tile.rows,
+                      [&](int r) { return tiles.source(tile, r); });
     rows.countPasses();
   }
   /// The steps of k from `first` on follow, of weight rows from firstN on.
@@ -288,6 +293,8 @@ template <class Config> struct TokenLoader {
     if constexpr (S::kStagesScales)
       weightScale = StageScales<Config>::first(tile.expert, firstN,
                                                int(weightScaleOfThread() == 1));
+    if constexpr (scalesBlocks<typename Config::Mma>)
+      atoms.setWeights(tiles.args, tile.expert, firstN);
   }
 
   /// The scale of the weights that this thread copies, if there are so many.
@@ -308,6 +315,14 @@ template <class Config> struct TokenLoader {
     } else if constexpr (S::kFirstScales) {
       if (k == firstStep)
         copyScales(0, scales);
+    } else if constexpr (scalesBlocks<typename Config::Mma>) {
+      atoms.copy(k, scales);
+      if constexpr (spreadsCodes<typename Config::Mma>)
+        WeightLoader<Config>{tiles.args}.copyByAll(
+            tiles.shared + unsigned(stage * S::kStageBytes), atoms.firstN, k,
+            tile.expert);
+      if constexpr (!ScaleAtomLoader<Config>::kIsWhole)
+        ptx::arrive(tiles.barriers.full(stage));
     }
     if constexpr (!mapsRows<Config> || S::kStagesScales || S::kFirstScales)
       ptx::arriveAfterCopies(tiles.barriers.full(stage));

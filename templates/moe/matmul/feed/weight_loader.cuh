@@ -7,6 +7,7 @@
 //
 // The weights of a stage of the ring come by the copy engine, as a box of a
 // tensor map or as blocks in the order of fragments. One thread asks for them.
+// Codes that are spread over bytes are copied by all producers.
 // A loader says the bytes of a stage and of a row, and copies. What a box has
 // outside of the weights is zeros; blocks outside of them are not copied.
 //
@@ -17,6 +18,8 @@
 #include "moe/core/concepts.cuh"
 #include "moe/core/ptx_async.cuh"
 #include "moe/core/ptx_grid.cuh"
+#include "moe/core/swizzle.cuh"
+#include "moe/core/types.cuh"
 #include "moe/matmul/feed/slab_stage.cuh"
 
 namespace moe {
@@ -93,19 +96,63 @@ template <class Config> struct SlabWeights {
   }
 };
 
+/// Codes of 4 bits beside operands of 8 bits: 16 of them take the first half of
+/// 16 bytes. All producers copy them, 8 bytes at a time.
+template <class Config> struct SpreadWeights {
+  using Schedule = typename Config::Schedule;
+  static constexpr int kRowBytes = Config::Mma::kRowBytes;
+  static constexpr int kBytes = Schedule::kTileN * kRowBytes;
+  using Layout = Swizzle<kRowBytes>;
+  static constexpr int kRowsPerPass =
+      32 * Schedule::kProducerWarps / Layout::kChunks;
+  static_assert(Schedule::kTileN % kRowsPerPass == 0 && Config::kK % 16 == 0,
+                "a chunk of a weight row must be 16 codes");
+  const typename Config::Args &args;
+
+  __device__ __forceinline__ void prefetch() const {}
+
+  /// The copies themselves arrive with those of the tokens.
+  __device__ __forceinline__ void copy(unsigned, int, int, int,
+                                       unsigned barrier, bool = false) const {
+    ptx::arrive(barrier);
+  }
+
+  /// Begins to copy step k to the stage at `to`. Called by all producers.
+  __device__ __forceinline__ void copyByAll(unsigned to, int firstN, int k,
+                                            int expert) const {
+    const int row = int(threadIdx.x) / Layout::kChunks;
+    const int chunk = int(threadIdx.x) % Layout::kChunks;
+    const int first = k * Schedule::kTileK + chunk * 16;
+    const bool inK = Config::kK % Schedule::kTileK == 0 || first < Config::kK;
+    // No byte is read where it lies outside of the weights.
+    const char *from =
+        reinterpret_cast<const char *>(args.rhs) +
+        ((long long)expert * Config::kN + firstN + row) * (Config::kK / 2) +
+        first / 2;
+    const unsigned own = to + Layout::offset(row, chunk);
+    const int left = inK ? Config::kN - firstN - row : 0;
+#pragma unroll
+    for (int pass = 0; pass < Schedule::kTileN; pass += kRowsPerPass)
+      ptx::copySmall<true, 8>(own + unsigned(pass * kRowBytes),
+                              from + pass * (Config::kK / 2), pass < left);
+  }
+};
+
 namespace detail {
-template <class Config, bool kSlabs> struct WeightLoaderOf {
-  using Type = TensorMapWeights<Config>;
-};
-template <class Config> struct WeightLoaderOf<Config, true> {
-  using Type = SlabWeights<Config>;
-};
+template <class Config> constexpr auto weightLoaderOf() {
+  using Mma = typename Config::Mma;
+  if constexpr (takesSlabs<Mma>)
+    return static_cast<SlabWeights<Config> *>(nullptr);
+  else if constexpr (spreadsCodes<Mma>)
+    return static_cast<SpreadWeights<Config> *>(nullptr);
+  else
+    return static_cast<TensorMapWeights<Config> *>(nullptr);
+}
 } // namespace detail
 
 /// The loader of a Config's weights.
 template <class Config>
 using WeightLoader =
-    typename detail::WeightLoaderOf<Config,
-                                    takesSlabs<typename Config::Mma>>::Type;
+    RemoveReference<decltype(*detail::weightLoaderOf<Config>())>;
 
 } // namespace moe

@@ -35,9 +35,17 @@ struct Issue {
         operands.await(ring);
         ptx::fenceAfterBarrier();
         if (thread == 0) {
-          Worker::issue(operands.sums, operands.rows(k, ring.stage),
-                        operands.columns(k, ring.stage), tokens,
-                        k == steps.first);
+          if constexpr (requires { Worker::kScaleColumns; })
+            Worker::issue(operands.sums, operands.rows(k, ring.stage),
+                          operands.columns(k, ring.stage), tokens,
+                          k == steps.first, operands.scales(k, ring.stage),
+                          operands.sums +
+                              unsigned(Worker::kSumColumns +
+                                       ring.stage * Worker::kScaleColumns));
+          else
+            Worker::issue(operands.sums, operands.rows(k, ring.stage),
+                          operands.columns(k, ring.stage), tokens,
+                          k == steps.first);
           ptx::arriveAfterMultiplies(operands.emptyBarrier(ring.stage));
           if (k == steps.end - 1)
             ptx::arriveAfterMultiplies(operands.multiplied(0));

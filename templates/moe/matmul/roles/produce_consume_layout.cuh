@@ -16,6 +16,7 @@
 #include "moe/core/swizzle.cuh"
 #include "moe/core/types.cuh"
 #include "moe/matmul/epilogue/warpgroup.cuh"
+#include "moe/matmul/feed/block_scales.cuh"
 #include "moe/matmul/feed/scales.cuh"
 #include "moe/matmul/feed/weight_loader.cuh"
 #include "moe/matmul/roles/ring.cuh"
@@ -52,6 +53,9 @@ template <class Config> struct Specialized {
   static constexpr int kRowPitch =
       kTokensAreColumns ? WeightLoader<Config>::kRowBytes : kRowBytes;
   static constexpr int kProducers = 32 * Schedule::kProducerWarps;
+  /// Arrivals that fill a stage.
+  static constexpr int kArrivals =
+      kProducers * (ScaleAtomLoader<Config>::kIsWhole ? 1 : 2) + 1;
   static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
   static constexpr bool kTailK = Config::kK % Schedule::kTileK != 0;
   /// Weight tiles of kTileN rows that a CTA takes at a time.
@@ -128,7 +132,9 @@ template <class Config> struct Specialized {
   static constexpr bool kFirstScales =
       !kTokensAreColumns && !kStagesScales && ScaleLayout<Config>::kScaled;
   static constexpr int scaleBytes() {
-    if constexpr (kStagesScales)
+    if constexpr (scalesBlocks<Mma>)
+      return ScaleAtomLoader<Config>::kBytes;
+    else if constexpr (kStagesScales)
       return Schedule::kTileM * 4 + StageScales<Config>::kBytes;
     else
       return kFirstScales ? Schedule::kTileM * 4 : 0;
@@ -136,15 +142,20 @@ template <class Config> struct Specialized {
   static constexpr int kScaleBytes = scaleBytes();
   static constexpr int columnsOfSums() {
     int columns = 32;
-    if constexpr (sumsInTensorMemory<Mma>)
-      while (columns <
-             kGroups * Mma::template Worker<Schedule::kTileM>::kSumColumns)
+    if constexpr (sumsInTensorMemory<Mma>) {
+      using Worker = typename Mma::template Worker<Schedule::kTileM>;
+      int needed = kGroups * Worker::kSumColumns;
+      if constexpr (scalesBlocks<Mma>)
+        needed += Schedule::kStages * Worker::kScaleColumns;
+      while (columns < needed)
         columns *= 2;
+    }
     return columns;
   }
   static constexpr int kScaleRows = ceilDiv(Schedule::kTileM, kProducers);
   static constexpr int kBarriers = kScales + Schedule::kStages * kScaleBytes;
-  /// Sums in tensor memory take columns of the CTA, whose address lies in
+  /// Sums in tensor memory, and scales of the stages, take columns of the CTA,
+  /// whose address lies in
   /// kSumsAddress, and barriers: one of each warpgroup at which the multiplies
   /// of a tile end, or one a stage where sums are promoted.
   static constexpr int kSumColumns = columnsOfSums();
@@ -186,6 +197,8 @@ template <class Config> struct Specialized {
   static_assert(!sumsInTensorMemory<Mma> || Mma::kPromoted || kInTurn == 1,
                 "the barrier at which a tile's multiplies end has a phase of "
                 "each tile");
+  static_assert(!scalesBlocks<Mma> || kGroups == 1,
+                "the columns of a stage's scales are those of one warpgroup");
   static_assert(Mma::kPromoted || !kStagesScales,
                 "scales of groups along k multiply promoted sums");
   static_assert(!(kTokensAreColumns && quantizesGroups<Config>) ||
@@ -237,7 +250,7 @@ struct Barriers : RingBarriers<Config::Schedule::kStages> {
     using S = Specialized<Config>;
 #pragma unroll 1
     for (int stage = 0; stage < kStages; ++stage) {
-      ptx::initializeBarrier(this->full(stage), S::kProducers + 1);
+      ptx::initializeBarrier(this->full(stage), S::kArrivals);
       ptx::initializeBarrier(this->empty(stage), S::kReleases);
     }
 #pragma unroll
