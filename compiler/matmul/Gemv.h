@@ -37,7 +37,8 @@ struct FewTokensRule {
     /// The element types of weights that become such operands; empty: none
     /// does.
     WordList weights = {};
-    int64_t groupK = 0; ///< columns of a group; 0: any
+    int64_t groupK = 0;        ///< columns of a group; 0: any
+    int64_t leastElements = 0; ///< of an expert's first weight
   } when;
   struct Then {
     int64_t tokens;
@@ -49,6 +50,8 @@ inline constexpr Measured kMeasuredFew = {"bench/notes/gemv-h100.md",
                                           "2026-11-21"};
 inline constexpr Measured kMeasuredSlabs = {"bench/notes/weight-only-h100.md",
                                             "2026-11-24"};
+inline constexpr Measured kMeasuredLarge = {"bench/notes/weight-only-h200.md",
+                                            "2026-11-30"};
 
 /// The first that holds.
 // clang-format off
@@ -57,6 +60,7 @@ inline constexpr FewTokensRule kFewTokensRules[] = {
     {{.elementBytes = 2}, {.tokens = 4}, kMeasuredFew},
     {{.elementBytes = 4}, {.tokens = 4}, kMeasuredFew},
     {{.elementBytes = 2, .weights = "i4"}, {.tokens = 8}, kMeasuredSlabs},
+    {{.elementBytes = 2, .weights = "f4E2M1FN", .leastElements = 64 << 20}, {.tokens = 8}, kMeasuredLarge},
     {{.elementBytes = 2, .weights = "f4E2M1FN", .groupK = 16}, {.tokens = 2}, kMeasuredSlabs},
     {{.elementBytes = 2, .weights = "f4E2M1FN f8E4M3FN f8E5M2 i8"}, {.tokens = 4}, kMeasuredSlabs},
 };

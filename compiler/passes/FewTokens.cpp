@@ -232,13 +232,15 @@ static int64_t mostTokens(Path &path, const Hardware &hardware) {
   const std::string weight = elementTypeOf(path.first.getRhs());
   const auto descriptor = path.first.getRhsDescriptor();
   const int64_t groupK = descriptor ? descriptor->getGroup()[1] : 0;
+  const auto elements = int64_t(path.first.getN() * path.first.getK());
   const auto *rule =
       llvm::find_if(kFewTokensRules, [&](const FewTokensRule &row) {
         const FewTokensRule::When &when = row.when;
         return when.elementBytes == bytes &&
                (converts ? when.weights.contains(weight)
                          : when.weights.empty()) &&
-               (when.groupK == 0 || when.groupK == groupK);
+               (when.groupK == 0 || when.groupK == groupK) &&
+               elements >= when.leastElements;
       });
   if (rule == std::end(kFewTokensRules))
     return 0;
