@@ -20,6 +20,7 @@ Extensions of sglang-kernel load with the PyTorch that their SGLang names: 0.4.5
 import argparse
 import dataclasses
 import pathlib
+import stat
 import struct
 import sys
 import zipfile
@@ -118,6 +119,9 @@ def unpack(wheel, folder, arch, device):
                 continue
             data = archive.read(name)
             write(folder / name, pruned(data, arch) if rules and name in rules.pruned else data)
+            # Humming starts programs that are in its wheel.
+            if entry.external_attr >> 16 & stat.S_IXUSR:
+                (folder / name).chmod(0o755)
     for name, data in rules.added if rules else ():
         write(folder / name, data)
 

@@ -218,8 +218,10 @@ def test_case() -> None:
         ("bf16", 2 * 3 * 256 * 128),
         ("fp8_block", 3 * 256 * 128 + 4 * (4 + 2)),
         ("fp8_channel", 3 * 256 * 128 + 4 * (256 + 256)),
+        ("int8_channel", 3 * 256 * 128 + 4 * (256 + 256)),
         ("int4_w4a16", 3 * 256 * 128 // 2 + 2 * (256 * 2 + 256)),
         ("mxfp4_w4a16", 3 * 256 * 128 // 2 + 3 * 256 * 128 // 32),
+        ("nvfp4_w4a16", 3 * 256 * 128 // 2 + 3 * 256 * 128 // 16 + 4 * 3),
     ],
 )
 def test_bytes_of_an_expert(scheme: str, stored: int) -> None:
@@ -231,8 +233,8 @@ def test_layers_that_nobody_else_is_asked_to_compute() -> None:
         Case.of(layer_of(activation="gelu"))
     with pytest.raises(moec.NotSupported, match=r"the layer has biases"):
         Case.of(layer_of(has_bias=True))
-    with pytest.raises(moec.NotSupported, match=r"random weights of bf16, fp8_block.*; the layer's scheme is int8_channel"):
-        Case.of(layer_of(quant_config="int8_channel"))
+    with pytest.raises(moec.NotSupported, match=r"random weights of bf16, fp8_block.*; the layer's scheme is int4_w4afp8"):
+        Case.of(layer_of(quant_config="int4_w4afp8"))
 
 
 def test_systems_say_what_they_have() -> None:

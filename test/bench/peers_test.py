@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """bench/peers/peer_files.py: what of a wheel is kept, and pruned fat binaries. Needs no other system."""
 
+import os
 import pathlib
 import struct
 import subprocess
@@ -69,10 +70,14 @@ class FilesTest(unittest.TestCase):
                 wheel.writestr(peer_files.EXTENSIONS[0], container(entry(2, 80, b"old!"), entry(2, 90, b"mine")))
             with zipfile.ZipFile(root / "other-1-any.whl", "w") as wheel:
                 wheel.writestr("other/large.so", "x")
+                program = zipfile.ZipInfo("other/compiler")
+                program.external_attr = 0o755 << 16
+                wheel.writestr(program, "x")
             done = subprocess.run([sys.executable, BENCH / "peers/peer_files.py", *sorted(root.glob("*.whl")), root / "tree"], check=False)
             self.assertEqual(done.returncode, 0)
             made = sorted(str(path.relative_to(root / "tree")) for path in (root / "tree").rglob("*") if path.is_file())
-            self.assertEqual(made, ["other/large.so", "vllm/_C_stable_libtorch.abi3.so", "vllm/__init__.py", peer_files.ATTENTION])
+            self.assertEqual(made, ["other/compiler", "other/large.so", "vllm/_C_stable_libtorch.abi3.so", "vllm/__init__.py", peer_files.ATTENTION])
+            self.assertEqual([os.access(root / "tree/other" / name, os.X_OK) for name in ("compiler", "large.so")], [True, False])
             self.assertNotIn(b"old!", (root / "tree" / peer_files.EXTENSIONS[0]).read_bytes())
 
     def test_stand_ins_of_sglang(self):

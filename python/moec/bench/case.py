@@ -15,18 +15,25 @@ Tensor: TypeAlias = Any
 """A torch.Tensor."""
 
 INT4_OFFSET = 8
-FP8_STEPS = 64.0  # e4m3 codes of random weights have this standard deviation
+# Codes of random weights have this standard deviation.
+FP8_STEPS, INT8_STEPS = 64.0, 32.0
 # The norm of the difference over the norm of the reference. The activations' rounding to e4m3 alone makes 0.04.
 TOLERANCE = {
     "bf16": 0.01,
     "fp8_block": 0.07,
     "fp8_channel": 0.07,
+    "int8_channel": 0.07,
     "int4_w4a16": 0.01,
     "mxfp4_w4a16": 0.01,
+    "nvfp4_w4a16": 0.01,
 }
 # Stored columns that share a scale, and the scale's bytes.
-GROUPS = {"int4_w4a16": (128, 2), "mxfp4_w4a16": (32, 1)}
+GROUPS = {"int4_w4a16": (128, 2), "mxfp4_w4a16": (32, 1), "nvfp4_w4a16": (16, 1)}
+# A scale for each weight row.
+CHANNELS = ("fp8_channel", "int8_channel")
 BLOCK = 128
+NVFP4_SCALE = 64.0  # scales of groups are about this
+E2M1_SPREAD = 2.93  # the standard deviation of random codes
 SOFTMAX = (("softmax", "sum"), ("identity", "softmax"))
 
 
@@ -89,12 +96,13 @@ class Case:
                 total += 2 * rows * columns
             elif self.scheme == "fp8_block":
                 total += rows * columns + 4 * -(-rows // BLOCK) * -(-columns // BLOCK)
-            elif self.scheme == "fp8_channel":
+            elif self.scheme in CHANNELS:
                 total += rows * columns + 4 * rows
             else:
                 group, scale = GROUPS[self.scheme]
                 total += rows * columns // 2 + scale * rows * -(-columns // group)
-        return total
+        # Gate, up and down have a second scale each.
+        return total + (12 if self.scheme == "nvfp4_w4a16" else 0)
 
     def local(self, inputs: "Inputs") -> dict[int, int]:
         """Rows of each expert of this rank that has any."""
@@ -130,9 +138,11 @@ class Matrix:
     """The stored weights of one matmul for each expert."""
 
     codes: Tensor
-    """[E, rows, columns] of bf16 or e4m3; uint8 [E, rows, columns / 2] of two 4-bit codes, the first one in the low bits"""
+    """[E, rows, columns] of bf16, e4m3 or int8; uint8 [E, rows, columns / 2] of two 4-bit codes, the first one in the low bits"""
     scale: Tensor
-    """None; float32 [E, rows / 128, columns / 128] or [E, rows]; bf16 or e8m0 (uint8) [E, rows, columns / group]"""
+    """None; float32 [E, rows / 128, columns / 128] or [E, rows]; bf16, e4m3 or e8m0 (uint8) [E, rows, columns / group]"""
+    second: Tensor = None
+    """None, or float32 [E], which multiplies all scales of an expert"""
 
 
 @dataclasses.dataclass
@@ -148,6 +158,10 @@ class Weights:
         made = {"w13": self.first.codes, "w2": self.second.codes}
         if self.first.scale is not None:
             made |= {"w13_scale": self.first.scale, "w2_scale": self.second.scale}
+        if self.first.second is not None:
+            # Gates and ups of an expert share one.
+            of_both = self.first.second[:, None].repeat(1, 2)
+            made |= {"w13_second_scale": of_both, "w2_second_scale": self.second.second[:, None]}
         return made
 
 
@@ -165,18 +179,22 @@ def random_matrix(case: Case, rows: int, columns: int, device: str) -> Matrix:
         codes = torch.randint(0, 256, (count, rows, columns // 2), device=device, dtype=torch.uint8)
         if case.scheme == "int4_w4a16":
             return Matrix(codes, (scales(count, rows, groups) * (spread / 4.6)).bfloat16())
+        if case.scheme == "nvfp4_w4a16":
+            scale = (scales(count, rows, groups) * NVFP4_SCALE).to(torch.float8_e4m3fn)
+            return Matrix(codes, scale, scales(count) * (spread / (E2M1_SPREAD * NVFP4_SCALE)))
         exponents = torch.randint(-1, 1, (count, rows, groups), device=device)
         return Matrix(codes, (exponents + 127 + round(float(torch.tensor(spread / 2).log2()))).to(torch.uint8))
     # One expert after another: the floats of all would not fit on a GPU that holds the codes.
-    kind = torch.bfloat16 if case.scheme == "bf16" else torch.float8_e4m3fn
+    kinds = {"bf16": (torch.bfloat16, spread), "int8_channel": (torch.int8, INT8_STEPS)}
+    kind, steps = kinds.get(case.scheme, (torch.float8_e4m3fn, FP8_STEPS))
     codes = torch.empty((count, rows, columns), device=device, dtype=kind)
     for expert in codes:
-        numbers = torch.randn(rows, columns, device=device, dtype=torch.bfloat16)
-        expert.copy_(numbers * (spread if case.scheme == "bf16" else FP8_STEPS))
+        numbers = torch.randn(rows, columns, device=device, dtype=torch.bfloat16) * steps
+        expert.copy_(numbers.clamp(-127, 127) if kind == torch.int8 else numbers)
     if case.scheme == "bf16":
         return Matrix(codes, None)
-    shape = (count, -(-rows // BLOCK), -(-columns // BLOCK)) if case.scheme == "fp8_block" else (count, rows)
-    return Matrix(codes, scales(*shape) * (spread / FP8_STEPS))
+    shape = (count, rows) if case.scheme in CHANNELS else (count, -(-rows // BLOCK), -(-columns // BLOCK))
+    return Matrix(codes, scales(*shape) * (spread / steps))
 
 
 def random_weights(case: Case, device: str = "cuda") -> Weights:
@@ -215,7 +233,8 @@ def dequantized(case: Case, matrix: Matrix, expert: int) -> Tensor:
         if case.scheme == "int4_w4a16":
             return (digits - INT4_OFFSET) * scale.float().repeat_interleave(group, 1)
         steps = torch.tensor((0, 0.5, 1, 1.5, 2, 3, 4, 6), device=codes.device)
-        return torch.cat((steps, -steps))[digits] * torch.exp2(scale.float() - 127).repeat_interleave(group, 1)
+        of_groups = torch.exp2(scale.float() - 127) if matrix.second is None else scale.float() * matrix.second[expert]
+        return torch.cat((steps, -steps))[digits] * of_groups.repeat_interleave(group, 1)
     if scale is None:
         return codes.float()
     if scale.dim() == 1:

@@ -33,6 +33,9 @@ class Linear:
         if case.scheme == "mxfp4_w4a16":
             config: dict[str, Any] = {"quant_method": "mxfp4"}
             tensors = {"weight": matrix.codes, "weight_scale": matrix.scale}
+        elif case.scheme == "nvfp4_w4a16":
+            config = {"quant_method": "modelopt", "quant_algo": "nvfp4"}
+            tensors = {"weight": matrix.codes, "weight_scale": matrix.scale, "weight_scale_2": matrix.second}
         else:
             group, _ = GROUPS[case.scheme]
             config = {

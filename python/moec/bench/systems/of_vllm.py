@@ -55,6 +55,9 @@ def triton(weights: Weights) -> Run:
         quant = configs.int4_w4a16_moe_quant_config(first.scale, second.scale, block_shape=[0, group])
     elif case.scheme == "fp8_block":
         quant = configs.fp8_w8a8_moe_quant_config(first.scale, second.scale, block_shape=[BLOCK, BLOCK])
+    elif case.scheme == "int8_channel":
+        scales = first.scale[..., None], second.scale[..., None]
+        quant = configs.int8_w8a8_moe_quant_config(*scales, None, None, per_act_token_quant=True)
     else:
         scales = first.scale[..., None], second.scale[..., None]
         quant = configs.fp8_w8a8_moe_quant_config(*scales, per_act_token_quant=True, per_out_ch_quant=True)
@@ -75,7 +78,21 @@ def marlin(weights: Weights) -> Run:
 
     case = weights.case
     group, _ = GROUPS[case.scheme]
-    if case.scheme == "mxfp4_w4a16":
+    second_scales = {}
+    if case.scheme == "nvfp4_w4a16":
+        kind = scalar_types.float4_e2m1f
+        layer = types.SimpleNamespace(
+            params_dtype=torch.bfloat16,
+            num_experts=case.experts,
+            hidden_size=case.hidden,
+            intermediate_size_per_partition=case.width,
+        )
+        matrices = [each for matrix in (weights.first, weights.second) for each in (matrix.codes, matrix.scale, matrix.second)]
+        first, first_scale, of_first, second, second_scale, of_second = marlin_utils_fp4.prepare_nvfp4_moe_layer_for_marlin(
+            layer, *matrices, is_act_and_mul=True
+        )
+        second_scales = {"global_scale1": of_first, "global_scale2": of_second}
+    elif case.scheme == "mxfp4_w4a16":
         kind = scalar_types.float4_e2m1f
         layer = types.SimpleNamespace(params_dtype=torch.bfloat16)
         first, second, first_scale, second_scale, *_ = marlin_utils_fp4.prepare_moe_mxfp4_layer_for_marlin(
@@ -97,7 +114,7 @@ def marlin(weights: Weights) -> Run:
         shares, ids = routed(case, inputs)
         return fused_marlin_moe(
             inputs.x, first, second, None, None, first_scale, second_scale, shares, ids, quant_type_id=kind.id,
-            global_num_experts=case.num_experts, expert_map=expert_map(case),
+            global_num_experts=case.num_experts, expert_map=expert_map(case), **second_scales,
         )  # fmt: skip
 
     return run
