@@ -138,7 +138,9 @@ def schemes_page(text):
 def word_of(status, said):
     """A word for the table, or a sentence that begins with '?' where the compiler did something unexpected."""
     if status == 0:
-        return json.loads(said)["targets"][0]["realization"]
+        # The choice of the resolver stands behind its candidates; native is not printed.
+        found = re.search(r">\],\s+(?:realization = (\w+),\s+)?choices = ", said)
+        return (found[1] or "native") if found else f"? no choices in {said[:300]}"
     codes = re.findall(r"\[([a-z_]+)\]:", said)
     return codes[-1] if status == 1 and codes else f"? exit {status}: {said[:300]}"
 
@@ -147,11 +149,11 @@ def order_of(status, said):
     return order_text(json.loads(said)) if status == 0 else f"? exit {status}: {said[:300]}"
 
 
-def explained(tools, work, read, lines, jobs):
-    """read(exit status, report or error) of each line of words; so many processes explain them."""
+def said_of(tools, work, read, lines, jobs, verb, *words):
+    """read(exit status, text or error) of each line of words that `moec verb` gets; so many processes answer."""
     chunks = list(enumerate(testing.in_chunks(lines, CHUNK)))
     made = testing.parallel(lambda chunk: [read(*one) for one in testing.compile_lines(
-        tools.moec, chunk[1], work / f"{read.__name__}-{chunk[0]}.cases", "explain", ["--json"])], chunks, jobs)
+        tools.moec, chunk[1], work / f"{read.__name__}-{chunk[0]}.cases", verb, words)], chunks, jobs)
     return [text for chunk in made for text in chunk]
 
 
@@ -176,9 +178,9 @@ def main():
             for backend in rows["backends"]:
                 for engine in rows["engines"]:
                     jobs.append((scheme["name"], arch["name"], layers[backend["format"]], backend["name"], engine["name"]))
-    words = explained(tools, work, word_of, [[layer, f"--arch={arch}", f"--backend={backend}", f"--engine={engine}"]
-                                             for _, arch, layer, backend, engine in jobs], options.jobs)
-    texts = explained(tools, work, order_of, [[layer, f"--arch={arch}"] for _, arch, layer in order_jobs], options.jobs)
+    words = said_of(tools, work, word_of, [[layer, f"--arch={arch}", f"--backend={backend}", f"--engine={engine}"]
+                                           for _, arch, layer, backend, engine in jobs], options.jobs, "compile", "--emit=scheduled")
+    texts = said_of(tools, work, order_of, [[layer, f"--arch={arch}"] for _, arch, layer in order_jobs], options.jobs, "explain", "--json")
     orders, lines, unexpected = {}, {}, []
     for (scheme, arch, _), word in zip(order_jobs, texts):
         orders.setdefault(scheme, {})[arch] = word
