@@ -124,13 +124,17 @@ protected:
     WarpSpecialized::setWarps(s, choice, problem, hardware);
     // Sums of few tokens leave registers to producers, which then keep the
     // places of all their rows; with fewer they spill.
-    constexpr int64_t kFewTokens = 64, kOfProducers = 56;
+    // Those that copy scales of blocks, too, need more for all tiles.
+    constexpr int64_t kFewTokens = 64;
+    const bool copiesScales = problem.blockBytes > 0;
+    const int64_t ofProducers = copiesScales ? 64 : 56;
     WarpRoles &roles = s.roles();
-    if (s.tileM > kFewTokens || roles.producerRegisters >= kOfProducers)
+    if ((s.tileM > kFewTokens && !copiesScales) ||
+        roles.producerRegisters >= ofProducers)
       return;
-    roles.consumerRegisters -= (kOfProducers - roles.producerRegisters) *
+    roles.consumerRegisters -= (ofProducers - roles.producerRegisters) *
                                roles.producerWarps / roles.consumerWarps;
-    roles.producerRegisters = kOfProducers;
+    roles.producerRegisters = ofProducers;
   }
 
 private:
