@@ -71,6 +71,9 @@ mlir::Type elementType(mlir::MLIRContext *context, std::string_view name);
 const catalog::NativeScales *nativeScales(DescriptorAttr activation,
                                           DescriptorAttr weight);
 
+/// Returns true if both have such scales, powers of two for 128 of k.
+bool havePowerGroups(DescriptorAttr activation, DescriptorAttr weight);
+
 /// The shape of a weight's scales, of [experts, parts * partRows, columns],
 /// each part quantized by itself; empty without scales.
 llvm::SmallVector<int64_t, 3> scaleShape(DescriptorAttr descriptor,

@@ -242,14 +242,14 @@ const catalog::BlockPair *QuantAttr::getBlockPair() const {
         w.getDynamic() || a.getGroup() != w.getGroup() ||
         a.getScale() != w.getScale() || w.getSecondPerRow())
       return nullptr;
-    // Scales of e4m3 are scaled themselves, by numbers that are stored.
+    // Scales of e4m3 are scaled themselves.
     const bool hasSecond = isa<Float8E4M3FNType>(a.getScale());
-    if (a.hasStoredSecondScale() != hasSecond || a.getSecondPerRow() ||
+    if (bool(a.getSecondScale()) != hasSecond ||
         bool(w.getSecondScale()) != hasSecond)
       return nullptr;
-    return catalog::blockPair(nameOfType(a.getElement()),
-                              nameOfType(w.getElement()),
-                              nameOfType(w.getScale()), w.getGroup()[1]);
+    return catalog::blockPair(
+        nameOfType(a.getElement()), nameOfType(w.getElement()),
+        nameOfType(w.getScale()), w.getGroup()[1], a.getSecondPerRow());
   };
   const catalog::BlockPair *first = pairOf(getA1(), getW1());
   return first && first == pairOf(getA2(), getW2()) && dequantizesWeights()
@@ -287,6 +287,20 @@ const catalog::NativeScales *moec::moe::nativeScales(DescriptorAttr activation,
 
 bool QuantAttr::multipliesBytes() const {
   return nativeScales(getA1(), getW1()) && nativeScales(getA2(), getW2());
+}
+
+bool moec::moe::havePowerGroups(DescriptorAttr activation,
+                                DescriptorAttr weight) {
+  return nativeScales(activation, weight) && activation.getGroup()[1] == 128 &&
+         isa<Float8E8M0FNUType>(activation.getScale()) &&
+         isa<Float8E8M0FNUType>(weight.getScale());
+}
+
+const catalog::BlockPair *QuantAttr::getPowerGroups() const {
+  if (!havePowerGroups(getA1(), getW1()) || !havePowerGroups(getA2(), getW2()))
+    return nullptr;
+  return catalog::blockPair(nameOfType(getA1().getElement()),
+                            nameOfType(getW1().getElement()), "f8E8M0FNU", 128);
 }
 
 bool QuantAttr::dequantizesWeights() const {

@@ -51,10 +51,10 @@ static ParseResult verifyRealizationOfMatmul(GroupedMatmulOp op) {
                                "same blocks and scales, got "
                             << *lhs << " and " << *rhs;
   if (bool(op.getLhsSecondScale()) !=
-      (realization == Realization::Blocks && lhs->hasStoredSecondScale()))
+      (realization == Realization::Blocks && bool(lhs->getSecondScale())))
     return op.emitOpError() << "'lhs_second_scale' belongs to realization "
-                               "'blocks' of a 'lhs_descriptor' with one that "
-                               "is stored, and to it alone";
+                               "'blocks' of a 'lhs_descriptor' with one, and "
+                               "to it alone";
   if (rhs && tensor(op.getRhs()).getElementType() != rhs->getElement())
     return op.emitOpError() << "'rhs' must be of " << rhs->getElement()
                             << ", got " << tensor(op.getRhs());
@@ -78,6 +78,22 @@ static ParseResult rhsSecondScaleIsOdd(GroupedMatmulOp op) {
                 {op.getNumExperts(), numbers});
 }
 
+/// One of each row, or those that are stored.
+static ParseResult lhsSecondScaleIsOdd(GroupedMatmulOp op) {
+  const Value scale = op.getLhsSecondScale();
+  if (!scale)
+    return success();
+  const std::optional<DescriptorAttr> lhs = op.getLhsDescriptor();
+  const bool ofRows = lhs && lhs->getSecondPerRow();
+  if (expectRank(op, "lhs_second_scale", scale, ofRows ? 2 : 1))
+    return failure();
+  const SmallVector<int64_t, 2> shape =
+      ofRows ? SmallVector<int64_t, 2>{kAny, 1}
+             : SmallVector<int64_t, 2>(tensor(scale).getShape());
+  return expect(op, "lhs_second_scale", scale, shape,
+                Float32Type::get(op.getContext()));
+}
+
 LogicalResult GroupedMatmulOp::verify() {
   if (expectRank(*this, "rhs", getRhs(), 3))
     return failure();
@@ -95,11 +111,7 @@ LogicalResult GroupedMatmulOp::verify() {
       expect(*this, "tiles", getTiles(), {kAny, 4}, integer) ||
       verifyTileCount(*this, getTileCount()) ||
       expect(*this, "bias", getBias(), {getNumExperts(), getN()}) ||
-      (getLhsSecondScale() &&
-       (expectRank(*this, "lhs_second_scale", getLhsSecondScale(), 1) ||
-        expect(*this, "lhs_second_scale", getLhsSecondScale(),
-               tensor(getLhsSecondScale()).getShape(),
-               Float32Type::get(getContext())))))
+      lhsSecondScaleIsOdd(*this))
     return failure();
   if (getBiasOfRank() && !getBias())
     return emitOpError() << "'bias_of_rank' is of a 'bias', which is not given";

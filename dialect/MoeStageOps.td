@@ -55,7 +55,7 @@ def Moe_AmaxOp : Moe_StageOp<"amax", [Pure, AttrSizedOperandSegments], ["addStag
   let hasVerifier = 1;
 }
 
-def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments], ["addStageAttributes"]> {
+def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments], ["addStageAttributes", "getResultName"]> {
   let summary = "values as a descriptor says, with their scales";
   let description = [{
     The result is quantized as `descriptor` says; a static scale comes as an
@@ -66,8 +66,9 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments], [
     with the matmul that makes the input `tiles` says which rows there are.
 
     Data of 16 bits are emulated: what the codes of the descriptor's element stand
-    for, dequantized at once, so that there is no scale as a result. They alone
-    may have a scale of scales.
+    for, dequantized at once, so that there is no scale as a result. They, and
+    codes in blocks, may have a scale of scales: a stored one, or, of codes, one
+    of each row that is a result.
 
     With `weights` [tokens, pairs] the input is of tokens and the result of
     their pairs: row i is the product of input row i / pairs and weight i, in
@@ -97,7 +98,7 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments], [
     Optional<AnyRankedTensor>:$tiles,
     Optional<AnyRankedTensor>:$tile_count
   );
-  let results = (outs AnyRankedTensor:$data, Optional<AnyRankedTensor>:$scale);
+  let results = (outs AnyRankedTensor:$data, Variadic<AnyRankedTensor>:$scales);
   let assemblyFormat = [{
     $descriptor $input (`weights` $row_weights^)? (`scale` $static_scale^)? (`second_scale` $static_second_scale^)?
     (`block_rows` `=` $block_rows^)? (`amax` $block_amax^)?
@@ -107,6 +108,10 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments], [
   }];
   let members = [{
     bool isOfTokens(::mlir::OpResult) { return !getOffsets() && !getExpertNumTokens() && !getTiles() && !getRowWeights(); }
+    /// The scales; null if there are none.
+    ::mlir::Value getScale() { return getScales().empty() ? ::mlir::Value() : getScales().front(); }
+    /// The scales of each row's scales; null if there are none.
+    ::mlir::Value getSecondScale() { return getScales().size() < 2 ? ::mlir::Value() : getScales().back(); }
     /// Whether the data are not codes, but what codes stand for.
     bool isEmulated();
     /// Whether the scales are of blocks, and of the descriptor's own type.
@@ -204,7 +209,7 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     * `emulated`: as dequantized; the lhs is what its own codes stand for;
     * `blocks`: both operands as they are, with the scales of blocks along k.
       Second scales multiply the sums, of the lhs the largest of those that are
-      stored.
+      stored, or the row's.
 
     Products are added in f32, or with `fast` as the tensor core adds them.
 

@@ -129,12 +129,27 @@ void BatchOp::addStageAttributes(NamedAttrList &attributes) {
   Writer(*this, attributes).integer("experts", getNumLocal());
 }
 
+/// Names of an operand or a result with those of scales in a range of them.
+static StringRef nameWithScales(unsigned index, unsigned first, size_t count,
+                                StringRef scale, StringRef secondScale,
+                                StringRef name) {
+  if (index < first || index >= first + count)
+    return name;
+  return index == first ? scale : secondScale;
+}
+
 void AmaxOp::addStageAttributes(NamedAttrList &attributes) {
   Writer writer(*this, attributes);
   if (getRowWeights())
     writer.integer("pairs", extent(getRowWeights(), 1));
   if (getPropagatesNan())
     writer.flag("propagates_nan", true);
+}
+
+StringRef QuantizeOp::getResultName(unsigned result) {
+  return nameWithScales(
+      result, 1, getScales().size(), "scale", "second_scale",
+      StageOpInterface::Trait<QuantizeOp>::getResultName(result));
 }
 
 void QuantizeOp::addStageAttributes(NamedAttrList &attributes) {
@@ -189,6 +204,8 @@ void GroupedMatmulOp::addStageAttributes(NamedAttrList &attributes) {
   writer.flag("gate_up", bool(getGateUp()));
   if (getRhsSecondScale() && getRhsDescriptor()->getSecondPerRow())
     writer.flag("rhs_second_per_row", true);
+  if (getLhsSecondScale() && getLhsDescriptor()->getSecondPerRow())
+    writer.flag("lhs_second_per_row", true);
   if (readsFragments())
     writer.flag("fragments", true);
 }
@@ -250,15 +267,6 @@ void CombineConstantsOp::addStageAttributes(NamedAttrList &attributes) {
 //===----------------------------------------------------------------------===//
 // Between ranks
 //===----------------------------------------------------------------------===//
-
-/// Names of an operand or a result with those of scales in a range of them.
-static StringRef nameWithScales(unsigned index, unsigned first, size_t count,
-                                StringRef scale, StringRef secondScale,
-                                StringRef name) {
-  if (index < first || index >= first + count)
-    return name;
-  return index == first ? scale : secondScale;
-}
 
 StringRef DispatchOp::getOperandName(unsigned operand) {
   return nameWithScales(

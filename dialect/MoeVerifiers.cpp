@@ -283,6 +283,14 @@ LogicalResult QuantizeOp::verify() {
     return emitOpError() << "'second_scale' belongs to emulated data, or to "
                             "codes in blocks, whose descriptor has one that is "
                             "stored";
+  if (getScales().size() > 2 ||
+      bool(getSecondScale()) !=
+          (scalesBlocks() && descriptor.getSecondPerRow()))
+    return emitOpError() << "a second scale as a result belongs to codes in "
+                            "blocks whose descriptor has one of each row";
+  if (getSecondScale() &&
+      expect(*this, "second_scale", getSecondScale(), {kAny, 1}, f32(*this)))
+    return failure();
   if (descriptor.isPlain()) {
     if (getScale() || getStaticScale() || getBlockAmax())
       return emitOpError() << "a descriptor without a scale has none, neither "

@@ -98,7 +98,9 @@ void compiler::addWeightConfig(moe::GroupedMatmulOp matmul,
     if (const mlir::Value second = matmul.getLhsSecondScale())
       config.number(
           "kLhsSecondScales",
-          cast<mlir::RankedTensorType>(second.getType()).getDimSize(0));
+          matmul.getLhsDescriptorAttr().getSecondPerRow()
+              ? 0
+              : cast<mlir::RankedTensorType>(second.getType()).getDimSize(0));
     return;
   }
   const moe::DescriptorAttr weight = matmul.getRhsDescriptorAttr();

@@ -266,7 +266,7 @@ void Emitter::emitMatmul() {
   const bool ofBlocks = matmul.getRealization() == moe::Realization::Blocks;
   const auto multipliedType = [&](mlir::Value value) {
     return ofBlocks && elementBits(elementTypeOf(value)) == 4 &&
-                   elementBits(elementTypeOf(matmul.getLhs())) == 4
+                   multipliedBits(matmul) == 4
                ? "moe::e2m1x2"
                : cppType(value);
   };
@@ -299,7 +299,7 @@ void Emitter::emitMatmul() {
 
   int64_t n = matmul.getN(), k = matmul.getK();
   if (ofBlocks)
-    k = k * elementBits(elementTypeOf(matmul.getLhs())) / 8;
+    k = k * multipliedBits(matmul) / 8;
   int64_t experts = matmul.getNumExperts();
   ConfigPrinter &config = out.text.config;
   config.type("Input", multipliedType(matmul.getLhs()));
@@ -314,9 +314,12 @@ void Emitter::emitMatmul() {
                              program.getTarget().getArchRow().features);
   // Types of the scales of blocks, and of weights, follow.
   std::string types = multipliedType(matmul.getLhs());
-  if (ofBlocks)
-    types += ", " + cppType(matmul.getRhsScale()) + ", " +
-             multipliedType(matmul.getRhs());
+  const bool scalesGroups = problem.powerGroups && !engine.row.multipliesPlain;
+  if (ofBlocks || scalesGroups)
+    types += fmt::format(", {}, {}",
+                         scalesGroups ? std::string("moe::ue8m0")
+                                      : cppType(matmul.getRhsScale()),
+                         multipliedType(matmul.getRhs()));
   config.type("Mma",
               engine.mma(problem, *schedule.getMatmul(), types, isNative));
   addSchedule(*schedule.getMatmul(), config);

@@ -26,7 +26,7 @@ int64_t compiler::takenWeightRows(const MatmulProblem &problem, int64_t tileN) {
 double MatmulProblem::weightBytes() const {
   const double elements = double(n) * double(k);
   const double bytes =
-      codeBits > 0 ? double(codeBits) / 8 : double(elementBytes);
+      codeBits > 0 ? double(codeBits) / 8 : double(elementBytes) * storedShare;
   double scales = 0;
   if (codeBits > 0)
     scales = double(numberBytes) / double(groupK > 0 ? groupK : k);

@@ -87,6 +87,13 @@ struct MatmulProblem {
   /// multiplies; 0: it multiplies none.
   int64_t blockBytes = 0;
 
+  /// Bytes of a weight in memory for each byte that is multiplied with scales
+  /// of blocks: codes of 4 and 6 bits become bytes beside those of 8 and 6.
+  double storedShare = 1;
+  /// Both operands have scales of 128 of k that are powers of two, which such
+  /// tensor cores may multiply as well.
+  bool powerGroups = false;
+
   /// Mean rows of an expert at the largest token count of the variant.
   double meanRows() const {
     return double(maxTokens) * double(pairs) / double(experts);

@@ -27,9 +27,9 @@ static constexpr int64_t kStageBytes = 128;
 static constexpr double kEfficiency = 0.65;
 static constexpr double kBytesPerMultiplyAdd = 0.125;
 
-/// Bytes of a row's scales in a stage.
-static int64_t scaleBytes(const MatmulProblem &problem, int64_t tileK) {
-  return problem.blockBytes > 0 ? tileK / problem.blockBytes : 0;
+/// Bytes of k of a scale in a stage.
+static int64_t blockBytes(const MatmulProblem &problem) {
+  return problem.powerGroups ? kStepBytes : problem.blockBytes;
 }
 
 namespace {
@@ -39,7 +39,7 @@ public:
 
   std::optional<std::string> whyIllegal(const MatmulProblem &problem,
                                         const Schedule &s) const override {
-    if (problem.blockBytes == 0)
+    if (blockBytes(problem) == 0)
       return fmt::format("engine '{}' multiplies operands with the scales of "
                          "blocks of both",
                          row.name);
@@ -55,13 +55,16 @@ public:
       return fmt::format("a warp's tile of {}x{}; with scales of blocks its "
                          "sides are 16 or multiples of 32",
                          warpM, warpN);
-    return Multistage::whyIllegal(problem, s);
+    // Sums have their scales and are not promoted.
+    MatmulProblem scaled = problem;
+    scaled.blockBytes = blockBytes(problem);
+    return Multistage::whyIllegal(scaled, s);
   }
 
   int64_t sharedBytes(const MatmulProblem &problem,
                       const Schedule &s) const override {
     const int64_t ring = s.stages * (s.tileM + s.tileN) *
-                         (s.tileK + scaleBytes(problem, s.tileK));
+                         (s.tileK + s.tileK / blockBytes(problem));
     const int64_t columns = problem.gated ? s.tileN / 2 : s.tileN;
     return std::max(ring, s.tileM * (columns * problem.resultBytes + 16));
   }

@@ -66,7 +66,8 @@ struct DecomposeLayerPass
       return layer.emitError()
              << "what this rank holds of layer @" << layer.getSymName()
              << " is not resolved; run moe-resolve-parallel first";
-    if (layer.isPart("quantize") && !codes &&
+    if (layer.isPart("quantize") &&
+        (!codes || layer.getQuant().getA1().getSecondPerRow()) &&
         layer.getQuant().dequantizesWeights())
       return compiler::refuse(
           layer, "scheme_not_supported",

@@ -129,9 +129,9 @@ Decomposer::Quantized Decomposer::quantize(moe::DescriptorAttr descriptor,
   // Products, or values of another type, are rounded.
   if (descriptor.isPlain())
     return {moe::QuantizeOp::create(
-                builder, location, type.clone(descriptor.getElement()), Type(),
-                descriptor, input, weights, Value(), Value(), IntegerAttr(),
-                Value(), Value(), rows.offsets, rows.counts,
+                builder, location, type.clone(descriptor.getElement()),
+                TypeRange(), descriptor, input, weights, Value(), Value(),
+                IntegerAttr(), Value(), Value(), rows.offsets, rows.counts,
                 /*tiles=*/Value(), /*tile_count=*/Value())
                 .getData(),
             Value()};
@@ -148,9 +148,11 @@ Decomposer::Quantized Decomposer::quantize(moe::DescriptorAttr descriptor,
         !emulated && descriptor.getElement().isInteger(), input, weights, valid,
         rows.offsets, rows.counts);
   }
-  const Type scale =
-      emulated ? Type()
-               : Type(moe::scalesOfRows(descriptor, type.getDimSize(1)));
+  SmallVector<Type> scales;
+  if (!emulated)
+    scales.push_back(moe::scalesOfRows(descriptor, type.getDimSize(1)));
+  if (!emulated && descriptor.getSecondPerRow())
+    scales.push_back(tensor({kAny, 1}, builder.getF32Type()));
   const auto stored = [&](StringRef suffix) {
     return this->input((which + suffix).str());
   };
@@ -159,11 +161,14 @@ Decomposer::Quantized Decomposer::quantize(moe::DescriptorAttr descriptor,
       builder, location,
       tensor(type.getShape(),
              emulated ? layer.getComputeType() : descriptor.getElement()),
-      scale, descriptor, input, weights,
+      scales, descriptor, input, weights,
       descriptor.getDynamic() ? Value() : stored("_scale"), secondScale,
       blockRows, amax, amax ? valid : Value(), rows.offsets, rows.counts,
       /*tiles=*/Value(), /*tile_count=*/Value());
-  return {op.getData(), op.getScale(), emulated ? Value() : secondScale};
+  return {op.getData(), op.getScale(),
+          emulated              ? Value()
+          : op.getSecondScale() ? op.getSecondScale()
+                                : secondScale};
 }
 
 Decomposer::GivenX Decomposer::givenX() {

@@ -173,6 +173,8 @@ static void repeatQuantization(moe::VariantOp variant) {
       matmul.getLhsMutable().assign(quantize.getData());
       if (matmul.getLhsScale())
         matmul.getLhsScaleMutable().assign(quantize.getScale());
+      if (const Value second = quantize.getSecondScale())
+        matmul.getLhsSecondScaleMutable().assign(second);
     }
 }
 

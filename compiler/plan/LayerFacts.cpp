@@ -87,6 +87,9 @@ std::vector<LayerFacts> compiler::factsOf(moe::LayerOp layer) {
                        (way == "native" && quant.mayMultiplyCodes());
     if (way == "native")
       facts.blocks = quant.getBlockPair();
+    // Scales that a caller brings along are f32, and may be no powers of two.
+    if (way == "native" && !layer.getInputQuantized())
+      facts.powerGroups = quant.getPowerGroups();
     const bool converts = quant.dequantizesWeights() && !codes && !facts.blocks;
     const Operands matmuls[] = {{quant.getA1(), quant.getW1()},
                                 {quant.getA2(), quant.getW2()}};

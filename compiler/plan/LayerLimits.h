@@ -39,9 +39,10 @@ inline constexpr int64_t kMaxPairsPerToken = 32;
 inline constexpr int64_t kMaxColumns = int64_t(1) << 18;
 /// Kernels load rows of x and of the weights in pieces of this size [bytes].
 inline constexpr int64_t kRowPieceBytes = 16;
-/// Number of elements of `bits` bits in such a piece.
+/// Number of elements of `bits` bits in such a piece. Those of 6 bits become
+/// bytes, so that 12 bytes have as many as a piece of bytes.
 constexpr int64_t elementsPerPiece(int64_t bits) {
-  return std::max<int64_t>(kRowPieceBytes * 8 / bits, 1);
+  return std::max<int64_t>(kRowPieceBytes * 8 / (bits == 6 ? 8 : bits), 1);
 }
 /// Gate and up rows of packed weights alternate in runs of this length [rows].
 inline constexpr int64_t kGateUpRun = 8;

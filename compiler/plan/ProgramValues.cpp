@@ -93,6 +93,10 @@ static void addCodes(moe::GroupedMatmulOp matmul, MatmulProblem &problem) {
       std::max<int64_t>(matmul.getRhsDescriptor()->getGroup()[1], 0);
 }
 
+int64_t compiler::multipliedBits(moe::GroupedMatmulOp matmul) {
+  return elementBits(elementTypeOf(matmul.getLhs())) == 4 ? 4 : 8;
+}
+
 MatmulProblem compiler::problemOf(moe::GroupedMatmulOp matmul,
                                   moe::ActivateOp activate) {
   MatmulProblem problem;
@@ -114,10 +118,16 @@ MatmulProblem compiler::problemOf(moe::GroupedMatmulOp matmul,
   // Integers are summed exactly; where scales change along k, in groups.
   problem.sumsByGroup = problem.groupK > 0 && problem.codeBits > 0 &&
                         elementTypeOf(matmul.getLhs()) == "i8";
+  if (matmul.getRealization() == moe::Realization::Native &&
+      matmul.getLhsDescriptor() && matmul.getRhsDescriptor())
+    problem.powerGroups = moe::havePowerGroups(*matmul.getLhsDescriptor(),
+                                               *matmul.getRhsDescriptor());
   // Sizes along k are bytes then.
   if (matmul.getRealization() == moe::Realization::Blocks) {
-    const int64_t bits = elementBits(elementTypeOf(matmul.getLhs()));
+    const int64_t bits = multipliedBits(matmul);
     problem.k = problem.k * bits / 8;
+    problem.storedShare =
+        double(elementBits(elementTypeOf(matmul.getRhs()))) / double(bits);
     problem.blockBytes = matmul.getRhsDescriptor()->getGroup()[1] * bits / 8;
   }
   return problem;

@@ -66,7 +66,9 @@ static std::optional<Reason> blockScales(const LayerFacts &layer,
                                          const Pair &candidate) {
   const catalog::Engine &engine = *candidate.engine;
   if (layer.blocks ? layer.blocks->engines.contains(engine.name)
-                   : engine.multipliesPlain)
+                   : engine.multipliesPlain ||
+                         (layer.powerGroups &&
+                          layer.powerGroups->engines.contains(engine.name)))
     return std::nullopt;
   return Reason{
       "quant_not_supported",
@@ -359,13 +361,17 @@ static std::vector<Pair> pairsFor(const LayerFacts &layer,
                                   const Choices &choices) {
   // Candidates are the engines that could serve the layer's kind of weights,
   // and the one that the caller names. An engine that serves only a caller who
-  // names it is no candidate on archs that lack it.
+  // names it is no candidate on archs that lack it, nor is one that others can
+  // replace.
   const auto isFor = [&](const catalog::Engine &e) {
+    const bool has = arch.features.firstMissing(e.features).empty();
     return e.name == choices.engine ||
-           ((!e.onlyIfAsked ||
-             arch.features.firstMissing(e.features).empty()) &&
-            (layer.blocks ? layer.blocks->engines.contains(e.name)
-                          : e.multipliesPlain) &&
+           ((!e.onlyIfAsked || has) &&
+            (layer.blocks
+                 ? layer.blocks->engines.contains(e.name)
+                 : e.multipliesPlain ||
+                       (has && layer.powerGroups &&
+                        layer.powerGroups->engines.contains(e.name))) &&
             (layer.codes.empty() ? e.orders.contains("rows")
                                  : !e.weights.empty()));
   };

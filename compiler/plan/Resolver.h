@@ -42,6 +42,9 @@ struct LayerFacts {
   /// The operands with scales of blocks that its engine multiplies, where the
   /// arch has that; nothing is impossible then.
   const catalog::BlockPair *blocks = nullptr;
+  /// The operands with scales of 128 of k, powers of two, which its engine may
+  /// multiply, where the arch has that. Other engines multiply sums by them.
+  const catalog::BlockPair *powerGroups = nullptr;
   /// Whether x, or what is compiled, are codes: activations are quantized.
   bool takesCodes = false;
   int64_t experts = 1, localExperts = 1, pairs = 1;

@@ -63,7 +63,7 @@ inline constexpr Engine kEngines[] = {
      .warpSpecialized = true, .addsFast = true},
     {.name = "wgmma_rs", .elements = "f16 bf16 f8E4M3FN", .features = "wgmma tma", .policy = "moe::mma::WgmmaRs", .priority = 15,
      .warpSpecialized = true, .weights = kCodes, .orders = "fragment", .fragmentElements = "f16 bf16 f8E4M3FN"},
-    {.name = "mma_sync_scaled", .elements = "f8E4M3FN f4E2M1FN", .features = "mma_sync cp_async block_scaled_mma",
+    {.name = "mma_sync_scaled", .elements = "f8E4M3FN f6E3M2FN f6E2M3FN f4E2M1FN", .features = "mma_sync cp_async block_scaled_mma",
      .policy = "moe::mma::MmaSyncScaled", .priority = 12, .scalesBlocks = true, .multipliesPlain = false},
     {.name = "mma_sync", .elements = "f16 bf16 f8E4M3FN i8", .features = "mma_sync cp_async", .policy = "moe::mma::MmaSync", .priority = 10,
      .weights = kCodes, .orders = "fragment rows", .fragmentPolicy = "moe::mma::MmaSyncSlabs"},
@@ -95,28 +95,39 @@ inline constexpr auto kTileEngineNames =
 inline constexpr WordList kTileEngines = kTileEngineNames.words();
 
 /// Operands that engines multiply as they are, with a scale for each `group` of
-/// k of both.
+/// k of both. A scale of 128 is read as f32, and one of weights is that of 128
+/// rows; the engine repeats it for each 32 of k.
 struct BlockPair {
   WordList engines; ///< the preferred one first
   std::string_view activation, weight, scale;
   int group;
+  /// Each token has a second scale; else those that have one share it.
+  bool secondPerRow = false;
 };
 
 // clang-format off
 inline constexpr BlockPair kBlockPairs[] = {
     {.engines = "mma_sync_scaled tcgen05", .activation = "f8E4M3FN", .weight = "f8E4M3FN", .scale = "f8E8M0FNU", .group = 32},
+    {.engines = "mma_sync_scaled", .activation = "f8E4M3FN", .weight = "f8E4M3FN", .scale = "f8E8M0FNU", .group = 128},
     {.engines = "mma_sync_scaled tcgen05", .activation = "f8E4M3FN", .weight = "f4E2M1FN", .scale = "f8E8M0FNU", .group = 32},
+    {.engines = "mma_sync_scaled", .activation = "f8E4M3FN", .weight = "f6E3M2FN", .scale = "f8E8M0FNU", .group = 32},
+    {.engines = "mma_sync_scaled", .activation = "f8E4M3FN", .weight = "f6E2M3FN", .scale = "f8E8M0FNU", .group = 32},
+    {.engines = "mma_sync_scaled", .activation = "f6E3M2FN", .weight = "f6E3M2FN", .scale = "f8E8M0FNU", .group = 32},
+    {.engines = "mma_sync_scaled", .activation = "f6E2M3FN", .weight = "f6E2M3FN", .scale = "f8E8M0FNU", .group = 32},
     {.engines = "mma_sync_scaled tcgen05", .activation = "f4E2M1FN", .weight = "f4E2M1FN", .scale = "f8E8M0FNU", .group = 32},
     {.engines = "mma_sync_scaled tcgen05", .activation = "f4E2M1FN", .weight = "f4E2M1FN", .scale = "f8E4M3FN", .group = 16},
+    {.engines = "mma_sync_scaled", .activation = "f4E2M1FN", .weight = "f4E2M1FN", .scale = "f8E4M3FN", .group = 16, .secondPerRow = true},
 };
 // clang-format on
 
 constexpr const BlockPair *blockPair(std::string_view activation,
                                      std::string_view weight,
-                                     std::string_view scale, int64_t group) {
+                                     std::string_view scale, int64_t group,
+                                     bool secondPerRow = false) {
   for (const BlockPair &row : kBlockPairs)
     if (row.activation == activation && row.weight == weight &&
-        row.scale == scale && row.group == group)
+        row.scale == scale && row.group == group &&
+        row.secondPerRow == secondPerRow)
       return &row;
   return nullptr;
 }

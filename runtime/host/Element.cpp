@@ -148,6 +148,22 @@ static void storeAll(const float *source, int64_t count,
     storeAs(destination, i, moe::fromFloat<T>(source[i]));
 }
 
+/// Codes of fewer than 8 bits, the first in the lowest ones. Bits behind the
+/// last code are 0.
+template <typename T>
+static void storeCodes(const float *source, int64_t count,
+                       std::byte *destination) {
+  constexpr int64_t kBits = moe::kBits<T>;
+  std::memset(destination, 0, (count * kBits + 7) / 8);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t first = i * kBits;
+    const unsigned code = moe::codeOf<T>(source[i]) << first % 8;
+    destination[first / 8] |= std::byte(code);
+    if (first % 8 + kBits > 8)
+      destination[first / 8 + 1] |= std::byte(code >> 8);
+  }
+}
+
 void moec::host::loadFloats(Storage storage, const std::byte *source,
                             int64_t count, float *destination) {
   if (storage == Storage::F32) {
@@ -191,11 +207,11 @@ void moec::host::storeFloats(Storage storage, const float *source,
   else if (storage == Storage::I8)
     storeAll<moe::i8>(source, count, destination);
   else if (storage == Storage::E2M1)
-    for (int64_t i = 0; i < count; i += 2)
-      storeAs(
-          destination, i / 2,
-          uint8_t(moe::codeOfE2m1(source[i]) |
-                  (i + 1 < count ? moe::codeOfE2m1(source[i + 1]) << 4 : 0)));
+    storeCodes<moe::e2m1>(source, count, destination);
+  else if (storage == Storage::E3M2)
+    storeCodes<moe::e3m2>(source, count, destination);
+  else if (storage == Storage::E2M3)
+    storeCodes<moe::e2m3>(source, count, destination);
 }
 
 int64_t moec::host::loadInteger(Storage storage, const std::byte *source,

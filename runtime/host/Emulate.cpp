@@ -35,8 +35,8 @@ static void emulateRow(float *values, int64_t count, int64_t group,
 
 /// A NaN that codes cannot hold is the scale of its group.
 template <class Scaling>
-static void encodeValues(float *values, int64_t count, int64_t group,
-                         float ofAll, float *scales) {
+static float encodeValues(float *values, int64_t count, int64_t group,
+                          float ofAll, float *scales) {
   constexpr bool kHasNan = quant::Format<typename Scaling::Element>::kHasNan;
   const float outer = Scaling::outer(
       Scaling::kOuter == quant::Outer::Row ? largestOf(values, count) : ofAll);
@@ -49,6 +49,7 @@ static void encodeValues(float *values, int64_t count, int64_t group,
       values[i] = Scaling::code(values[i], scale, outer);
     scales[first / group] = scale;
   }
+  return 1.0f / outer;
 }
 
 template <class Scaling> void Emulation::take() {

@@ -34,8 +34,9 @@ public:
     emulate(values, count, group == -1 ? count : group, ofAll);
   }
   /// Changes a row to the numbers of its codes, and fills in their scales.
-  void encode(float *values, int64_t count, float ofAll, float *scales) const {
-    encodeRow(values, count, group, ofAll, scales);
+  /// Returns the scale of those, where there is one of the row.
+  float encode(float *values, int64_t count, float ofAll, float *scales) const {
+    return encodeRow(values, count, group, ofAll, scales);
   }
 
 private:
@@ -48,8 +49,8 @@ private:
   void (*emulate)(float *values, int64_t count, int64_t group,
                   float ofAll) = nullptr;
   /// Returns null for a scaling whose codes have no scales of blocks.
-  void (*encodeRow)(float *values, int64_t count, int64_t group, float ofAll,
-                    float *scales) = nullptr;
+  float (*encodeRow)(float *values, int64_t count, int64_t group, float ofAll,
+                     float *scales) = nullptr;
 };
 
 } // namespace moec::host

@@ -57,7 +57,8 @@ struct Scales {
   int64_t step = 0;                ///< columns over which no scale changes
   bool fragments = false;          ///< those of the weight are in their order
   bool secondPerRow = false;       ///< else each part has a second scale
-  float lhsSecond = 1;             ///< the largest one of lhs
+  View lhsSeconds;                 ///< of each row of lhs
+  float lhsSecond = 1;             ///< else the largest one
 
   float ofLhs(int64_t row, int64_t column) const {
     return lhs.number(lhsRows == 1 ? row : 0, column / lhsColumns);
@@ -172,7 +173,9 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   scales.secondPerRow = run.flag("rhs_second_per_row");
   scales.second = TRY(run.neededIfNamed(
       "rhs_second_scale", experts, scales.secondPerRow ? n : scales.parts));
-  if (run.has("lhs_second_scale")) {
+  if (run.flag("lhs_second_per_row")) {
+    scales.lhsSeconds = TRY(run.needed("lhs_second_scale", lhsRows, 1));
+  } else if (run.has("lhs_second_scale")) {
     const int64_t count = TRY(run.columnsOf("lhs_second_scale"));
     View ofLhs = TRY(run.needed("lhs_second_scale", 1, count));
     scales.lhsSecond = 0;
@@ -330,7 +333,12 @@ void Operands::multiply(const Tile &tile, int64_t begin, int64_t end) const {
     for (int64_t r = 0; r < rowCount; ++r) {
       const float sum = multiplyRow(&left[r * k], tile.begin + r, weight,
                                     tile.expert, stored);
-      products[r * columns + c - begin] = sum * second + biases[stored.stored];
+      const float ofRow =
+          scales.lhsSeconds
+              ? scales.lhsSeconds.number(source[tile.begin + r], 0)
+              : 1.0f;
+      products[r * columns + c - begin] =
+          sum * (second * ofRow) + biases[stored.stored];
     }
   }
   for (int64_t r = 0; r < rowCount; ++r)

@@ -235,9 +235,11 @@ static Result<void> runEmulated(KernelRun &run, bool encodes) {
   const int64_t rows = wholeRows ? items : (items + units - 1) / units;
   Rows input = TRY(Rows::read(run, rows, columns));
   View data = TRY(run.neededResult("data", rows, columns));
-  View scales;
+  View scales, seconds;
   if (encodes)
     scales = TRY(run.neededResult("scale", rows, units));
+  if (encodes && wholeRows)
+    seconds = TRY(run.neededResult("second_scale", rows, 1));
   if (rows == 0)
     return {};
   float ofAll = 0;
@@ -254,7 +256,10 @@ static Result<void> runEmulated(KernelRun &run, bool encodes) {
       const int64_t there =
           wholeRows ? columns : std::min(columns, (items - row * units) * unit);
       if (encodes) {
-        emulation.encode(values.data(), columns, ofAll, ofGroups.data());
+        const float second =
+            emulation.encode(values.data(), columns, ofAll, ofGroups.data());
+        if (seconds)
+          storeFloats(seconds.storage, &second, 1, seconds.at(row, 0));
         storeFloats(scales.storage, ofGroups.data(), (there + unit - 1) / unit,
                     scales.at(row, 0));
       } else {

@@ -97,7 +97,7 @@ inline constexpr StageKind kStageKinds[] = {
      .operands =
          "input row_weights? static_scale? static_second_scale? block_amax? "
          "offsets? expert_num_tokens? tiles? tile_count? valid_tokens?",
-     .results = "data scale?",
+     .results = "data scale? second_scale?",
      .attributes = "group_rows:extent~ group_columns:extent~ dynamic:boolean "
                    "block_rows:integer pairs:integer~ emulates:string~ "
                    "scale_rule:string~ "
@@ -117,6 +117,7 @@ inline constexpr StageKind kStageKinds[] = {
      .attributes = "experts:integer columns:integer pairs:integer~"},
     // gate_up: gate and up rows have groups of scales of their own.
     // rhs_second_per_row: each row of rhs has a second scale, else each part.
+    // lhs_second_per_row: each row of lhs has one, else all have the largest.
     // fragments: rhs, rhs_scale and rhs_zero_point are in that order.
     // add_bias: 0 where another rank adds it.
     {.op = "grouped_matmul",
@@ -129,7 +130,8 @@ inline constexpr StageKind kStageKinds[] = {
          "interleave:integer gate_up_order:string~ lhs_group_rows:extent~ "
          "lhs_group_columns:extent~ "
          "rhs_group_rows:extent~ rhs_group_columns:extent~ gate_up:boolean~ "
-         "rhs_second_per_row:boolean~ fragments:boolean~"},
+         "rhs_second_per_row:boolean~ lhs_second_per_row:boolean~ "
+         "fragments:boolean~"},
     // activation_*: a number of each expert, whose rows offsets or tiles say.
     {.op = "activate",
      .operands =

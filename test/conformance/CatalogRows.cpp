@@ -35,11 +35,11 @@ static json words(moec::WordList list) {
 /// The engines that multiply both operands with the scales of their blocks.
 static moec::WordList blockEngines(const Scheme &row) {
   const SchemeDescriptor &a = row.activations, &w = row.weights;
-  const BlockPair *pair =
-      a.group == w.group && a.scale == w.scale && a.group.rows == 1 &&
-              !a.secondPerRow
-          ? blockPair(a.element, w.element, a.scale, a.group.columns)
-          : nullptr;
+  const BlockPair *pair = a.group.columns == w.group.columns &&
+                                  a.scale == w.scale && a.group.rows == 1
+                              ? blockPair(a.element, w.element, a.scale,
+                                          a.group.columns, a.secondPerRow)
+                              : nullptr;
   return pair ? pair->engines : moec::WordList();
 }
 

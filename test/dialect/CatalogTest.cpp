@@ -107,7 +107,7 @@ TEST(Catalog, PairsOfBlocksAreOfEnginesThatScaleThem) {
               nullptr)
         << pair.activation << " by " << pair.weight;
     EXPECT_EQ(catalog::blockPair(pair.activation, pair.weight, pair.scale,
-                                 pair.group),
+                                 pair.group, pair.secondPerRow),
               &pair);
   }
   EXPECT_EQ(catalog::blockPair("f8E4M3FN", "f8E4M3FN", "f8E8M0FNU", 16),

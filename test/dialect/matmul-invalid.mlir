@@ -58,8 +58,16 @@ func.func @blocks_of_other_sizes(%x: tensor<?x64xf8E4M3FN>, %t: tensor<?x4xi32>,
 
 // -----
 
+func.func @blocks_with_stored_second_scale(%x: tensor<?x64xf4E2M1FN>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xf4E2M1FN>, %l: tensor<?x4xf8E4M3FN>, %s: tensor<4x32x4xf8E4M3FN>, %r: tensor<4x1xf32>, %a: tensor<4xf32>) {
+  // expected-error@+1 {{'moe.grouped_matmul' op 'lhs_second_scale' must have 2 dimensions, got 'tensor<4xf32>'}}
+  %y = moe.grouped_matmul realization = blocks lhs_descriptor = <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32, second_per_row> rhs_descriptor = <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, second_scale = f32> %x tiles (%t, %n), %w lhs_scale %l rhs_scale %s rhs_second_scale %r lhs_second_scale %a : (tensor<?x64xf4E2M1FN>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xf4E2M1FN>, tensor<?x4xf8E4M3FN>, tensor<4x32x4xf8E4M3FN>, tensor<4x1xf32>, tensor<4xf32>) -> tensor<?x32xf32>
+  return
+}
+
+// -----
+
 func.func @blocks_without_second_scale(%x: tensor<?x64xf4E2M1FN>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xf4E2M1FN>, %l: tensor<?x4xf8E4M3FN>, %s: tensor<4x32x4xf8E4M3FN>, %r: tensor<4x1xf32>) {
-  // expected-error@+1 {{'moe.grouped_matmul' op 'lhs_second_scale' belongs to realization 'blocks' of a 'lhs_descriptor' with one that is stored, and to it alone}}
+  // expected-error@+1 {{'moe.grouped_matmul' op 'lhs_second_scale' belongs to realization 'blocks' of a 'lhs_descriptor' with one, and to it alone}}
   %y = moe.grouped_matmul realization = blocks lhs_descriptor = <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32> rhs_descriptor = <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, second_scale = f32> %x tiles (%t, %n), %w lhs_scale %l rhs_scale %s rhs_second_scale %r : (tensor<?x64xf4E2M1FN>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xf4E2M1FN>, tensor<?x4xf8E4M3FN>, tensor<4x32x4xf8E4M3FN>, tensor<4x1xf32>) -> tensor<?x32xf32>
   return
 }

@@ -4,7 +4,7 @@
 """Layers whose sums are exact put out the same bits by tensor cores that take scales of blocks as where activations are emulated.
 
 Inputs and weights are those of exact.py: no sum rounds, whatever its order. Each scheme of an engine that multiplies scales of blocks runs
-natively, on the emulated GPU with all checkers and on the host device, and once more without that realization. Ids of STRANGE_TOKENS
+natively, on the emulated GPU with all checkers and on the host device, and once more without that engine. So do SPELLED. Ids of STRANGE_TOKENS
 tokens name experts that do not exist: such pairs count for nothing, and the run is compared with the reference, too. --timing: of the
 emulator; --all: all timings.
 """
@@ -22,7 +22,7 @@ sys.path[:0] = [str(HERE.parent / "conformance"), str(HERE.parent.parent / "pyth
 import exact  # noqa: E402
 import moec_testing as testing  # noqa: E402
 import nvrtc  # noqa: E402
-from moec.card.numbers import inputs_of, read_npy, write_npy  # noqa: E402
+from moec.card.numbers import LARGEST, inputs_of, read_npy, write_npy  # noqa: E402
 
 # The arch of each engine.
 ARCHS = {"mma_sync_scaled": "sm_120f", "tcgen05": "sm_100f"}
@@ -32,17 +32,51 @@ SHAPES = [{**exact.SHAPE, "hidden_dim": 256}, {**exact.SHAPE, "hidden_dim": 416,
 TOKENS = (1, 33, 150)
 STRANGE_TOKENS = 34
 LIMIT = 900
+MX8 = {"dtype": "f8E4M3FN", "shape": [1, 32], "scale": "f8E8M0FNU", "dynamic": True}
+# Pairs of operands that are no scheme of the catalog.
+SPELLED = {f"mxfp6_{element[2:6].lower()}_mxfp8": {"a1": MX8, "a2": MX8, **{weight: {"dtype": element, "shape": [1, 32], "scale": "f8E8M0FNU"}
+                                                                        for weight in ("w1", "w2")}}
+           for element in ("f6E3M2FN", "f6E2M3FN")}
 
 
 def make(tools, folder, arch, scheme, shape, words):
     """None, or why the compiler made no package."""
     layer = {"moec_layer": 1, "name": "blocks", **shape, "in_dtype": "bf16", "routing_method": "custom", "activation": "relu2",
-             "quant_config": scheme}
+             "quant_config": SPELLED.get(scheme, scheme)}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "layer.json").write_text(json.dumps(layer))
     status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", f"--arch={arch}", "--no-cubin",
                                      f"--max-tokens={max(TOKENS)}", *words, "-o", folder / "package"], LIMIT)
     return errors.strip() if status else None
+
+
+def rewritten(path, dtype, shape, data):
+    """A file beside another one, with other numbers."""
+    made = path.with_name(f"{path.stem}-of-tokens.npy")
+    if not made.exists():
+        write_npy(made, dtype, shape, data)
+    return made
+
+
+def exact_seconds(manifest, weights, inputs, tokens):
+    """Numbers by which the second scale of a token is a power of two, of x and of the intermediate: 448 * 6 / 21 is one, and 21 times one
+    is the largest number of each row. That of the intermediate comes of its first column, whose gate is one of 1.5 + 0.5."""
+    hidden, rows = manifest["layer"]["hidden_size"], next(v["shape"] for v in manifest["values"] if v["name"] == "w13")[1]
+    x, largest, one, half = bytearray(read_npy(inputs["x"])), struct.pack("<f", 21.0)[2:], LARGEST + 64, LARGEST + 65
+    for at in range(0, len(x), 2):
+        column = at // 2 % hidden
+        for place, number in ((column % 128 == LARGEST, largest), (column == one, struct.pack("<f", 1.5)[2:]), (column == half, struct.pack("<f", 0.5)[2:])):
+            if place:
+                x[at:at + 2] = number
+    inputs["x"] = rewritten(inputs["x"], "<u2", (tokens, hidden), bytes(x))
+    w13, row_bytes, four = bytearray(read_npy(weights["w13"])), hidden // 2, 0x6
+    for expert in range(len(w13) // row_bytes // rows):
+        for row, columns in ((0, (one, half)), (rows // 2, (LARGEST,))):
+            begin = (expert * rows + row) * row_bytes
+            w13[begin:begin + row_bytes] = bytes(row_bytes)
+            for column in columns:
+                w13[begin + column // 2] |= four << column % 2 * 4
+    weights["w13"] = rewritten(weights["w13"], "|u1", (len(w13) // row_bytes // rows, rows, row_bytes), bytes(w13))
 
 
 def strange_ids(path, topk, experts):
@@ -65,6 +99,8 @@ def output_of(tools, folder, package, arch, numbers, tokens, device, environment
     out = package.parent / f"out-{device}-{tokens}.npy"
     weights, inputs = inputs_of(manifest, numbers, tokens, folder)
     words = []
+    if "per_token" in numbers:
+        exact_seconds(manifest, weights, inputs, tokens)
     if tokens == STRANGE_TOKENS:
         inputs["given_ids"] = strange_ids(inputs["given_ids"], manifest["layer"]["top_k"], manifest["layer"]["num_experts"])
         words = ["--check"]
@@ -81,16 +117,16 @@ def faults_of(tools, work, real, scheme, engine, number, timings):
     """Sentences about what is wrong with a scheme by an engine in one of SHAPES."""
     name, arch = f"{scheme}-{engine}-{number}", ARCHS[engine]
     folder = work / name
-    for kind, words in (("native", [f"--engine={engine}"]), ("emulated", ["--exclude=native"])):
+    for kind, words in (("native", [f"--engine={engine}"]), ("other", [f"--exclude={engine}"])):
         fault = make(tools, folder / kind, arch, scheme, SHAPES[number], words)
         if fault:
             return [f"{name}, {kind}: {fault}"]
-    if json.loads((folder / "native" / "package" / "manifest.json").read_text())["layer"]["compute_type"] != "f32":
-        return [f"{name}: codes are not multiplied as they are"]
+    if not any(engine in source.read_text() for source in (folder / "native" / "package").rglob("*gate_up*.cu")):
+        return [f"{name}: engine {engine} does not multiply"]
     faults = []
     common = {"MOEC_CACHE_DIR": str(work / "cache"), "MOEC_WORKER": "off", "MOEC_JOBS": "1", "MOEC_TUNED_STORE": "off", "MOEC_NVRTC_PATH": real}
     for tokens in (*TOKENS, STRANGE_TOKENS):
-        wanted = output_of(tools, folder, folder / "emulated" / "package", arch, name, tokens, "host", common)
+        wanted = output_of(tools, folder, folder / "other" / "package", arch, name, tokens, "host", common)
         runs = [("host", common)] + [("emulated", {**common, "MOEC_EMULATOR": testing.emulator_settings(arch, scheme, timing)})
                                      for timing in timings]
         for device, environment in runs:
@@ -112,8 +148,10 @@ def main():
         return 77
     started, tools, work = time.monotonic(), testing.Tools(options.bin), Path(options.work)
     timings = TIMINGS if options.all or testing.runs_all() else [options.timing]
-    cases = [(row["name"], engine, number) for row in tools.rows()["schemes"] for engine in row["block_engines"]
-             for number in range(len(SHAPES)) if options.only in f"{row['name']}-{engine}"]
+    schemes = {row["name"]: row["block_engines"] for row in tools.rows()["schemes"]}
+    schemes |= dict.fromkeys(SPELLED, ["mma_sync_scaled"])
+    cases = [(scheme, engine, number) for scheme, engines in schemes.items() for engine in engines for number in range(len(SHAPES))
+             if options.only in f"{scheme}-{engine}"]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         failures = [fault for faults in pool.map(lambda case: faults_of(tools, work, real, *case, timings), cases) for fault in faults]
     for failure in failures:

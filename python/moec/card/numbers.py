@@ -28,6 +28,7 @@ ONES = 3
 # takes it.
 LARGEST = 5
 PACKED = ("f4E2M1FN", "i4")
+SIX_BITS = ("f6E3M2FN", "f6E2M3FN")
 STATIC_SCALES = ("a1_scale", "a2_scale", "a1_second_scale", "a2_second_scale")
 
 
@@ -65,9 +66,25 @@ def drawn(name: str, count: int) -> bytes:
     return hashlib.shake_256(name.encode()).digest(count)
 
 
+def bits_of(element: str) -> int:
+    """Bits of an element of weights."""
+    if element in PACKED or element in SIX_BITS:
+        return 4 if element in PACKED else 6
+    return 8 * len(codes_of(element)[0])
+
+
+def six_bits(codes: bytes) -> bytes:
+    """Codes of 6 bits one behind the other, the first in the lowest bits."""
+    words = (codes[i] | codes[i + 1] << 6 | codes[i + 2] << 12 | codes[i + 3] << 18 for i in range(0, len(codes), 4))
+    return b"".join(word.to_bytes(3, "little") for word in words)
+
+
 def first_weights(name: str, element: str, experts: int, rows: int, columns: int) -> bytes:
     """Rows with ONES weights of 1 and -1."""
     codes, packed = codes_of(element), element in PACKED
+    if element in SIX_BITS:
+        wide = first_weights(name, "f8E4M3FN", experts, rows, columns)
+        return six_bits(wide.translate(bytes.maketrans(bytes(CODES["f8E4M3FN"]), bytes(CODES[element]))))
     size = len(codes[0])
     row_bytes = columns // 2 if packed else columns * size
     data, draws = bytearray(experts * rows * row_bytes), drawn(name, experts * rows * ONES * 3)
@@ -147,8 +164,8 @@ def inputs_of(
 
     for value in weights.values():
         element, shape = value["element_types"][0], list(value["shape"])
-        if element in PACKED:
-            shape[-1] //= 2
+        if element in PACKED or element in SIX_BITS:
+            shape[-1] = shape[-1] * bits_of(element) // 8
         count = 1
         for extent in shape:
             count *= extent
@@ -159,7 +176,9 @@ def inputs_of(
             data = first_weights(f"{name} w13", element, *value["shape"])
         else:
             table = table_of(value["name"], element, name.endswith("a16"))
-            data = b"".join(table[byte] for byte in drawn(f"{name} {value['name']}", count))
+            of_six = element in SIX_BITS
+            data = b"".join(table[byte] for byte in drawn(f"{name} {value['name']}", count * 8 // 6 if of_six else count))
+            data = six_bits(data) if of_six else data
         give(value["name"], dtype_of(element), shape, data)
     x = next(value for value in manifest["values"] if value["name"] == "x")["element_types"][0]
     encode = half if x == "f16" else bfloat

@@ -226,6 +226,21 @@ __device__ __forceinline__ void copySmall(unsigned destination,
     storeShared(destination + 4, words[1]);
 }
 
+/// 8 or 12 bytes of codes, of addresses that 8 or 4 divide, likewise.
+template <bool kAsync, int kBytes>
+__device__ __forceinline__ void copyCodes(unsigned destination,
+                                          const void *source, bool valid) {
+  if constexpr (kBytes == 8) {
+    copySmall<kAsync, 8>(destination, source, valid);
+  } else {
+    static_assert(kBytes == 12);
+#pragma unroll
+    for (int i = 0; i < 3; ++i)
+      copySmall<kAsync, 4>(destination + 4 * i,
+                           static_cast<const char *>(source) + 4 * i, valid);
+  }
+}
+
 /// Ends a group of copies.
 __device__ __forceinline__ void commitCopies() {
 #if __CUDA_ARCH__ >= 800

@@ -35,25 +35,51 @@ struct BlockScales {
           "h"(rhs.byte), "h"(rhs.thread));                                     \
   }
 
-/// As loadMatrices, of bytes that are codes of 4 bits: 16 of them in the first
-/// half of each row of 16 bytes. In a byte e2m1 has the bits 00seem00.
+/// As loadMatrices, of bytes that are codes of kBits bits: 16 of them in the
+/// first 8 or 12 of each row of 16 bytes. In a byte e2m1 has the bits 00seem00,
+/// a code of 6 bits the lowest ones.
+template <int kBits>
 __device__ __forceinline__ void loadCodeMatrices(unsigned (&matrices)[4],
                                                  unsigned address) {
-  asm volatile("ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b4x16_p64 "
-               "{%0, %1, %2, %3}, [%4];"
-               : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]),
-                 "=r"(matrices[3])
-               : "r"(address)
-               : "memory");
+  if constexpr (kBits == 6) {
+    asm volatile("ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b6x16_p32 "
+                 "{%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]),
+                   "=r"(matrices[3])
+                 : "r"(address)
+                 : "memory");
+  } else {
+    static_assert(kBits == 4);
+    asm volatile("ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b4x16_p64 "
+                 "{%0, %1, %2, %3}, [%4];"
+                 : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]),
+                   "=r"(matrices[3])
+                 : "r"(address)
+                 : "memory");
 #pragma unroll
-  for (int i = 0; i < 4; ++i)
-    matrices[i] <<= 2;
+    for (int i = 0; i < 4; ++i)
+      matrices[i] <<= 2;
+  }
 }
 
 /// e4m3 by e4m3, a scale for 32 of k.
 MOE_MULTIPLY_SCALED(multiplyMxfp8, "m16n8k32",
                     "mxf8f6f4.block_scale.scale_vec::1X",
                     "f32.e4m3.e4m3.f32.ue8m0")
+
+/// e4m3 by codes of 6 bits, and those by themselves.
+MOE_MULTIPLY_SCALED(multiplyMxfp8ByE3m2, "m16n8k32",
+                    "mxf8f6f4.block_scale.scale_vec::1X",
+                    "f32.e4m3.e3m2.f32.ue8m0")
+MOE_MULTIPLY_SCALED(multiplyMxfp8ByE2m3, "m16n8k32",
+                    "mxf8f6f4.block_scale.scale_vec::1X",
+                    "f32.e4m3.e2m3.f32.ue8m0")
+MOE_MULTIPLY_SCALED(multiplyE3m2, "m16n8k32",
+                    "mxf8f6f4.block_scale.scale_vec::1X",
+                    "f32.e3m2.e3m2.f32.ue8m0")
+MOE_MULTIPLY_SCALED(multiplyE2m3, "m16n8k32",
+                    "mxf8f6f4.block_scale.scale_vec::1X",
+                    "f32.e2m3.e2m3.f32.ue8m0")
 
 /// e4m3 by e2m1.
 MOE_MULTIPLY_SCALED(multiplyMxfp8ByMxfp4, "m16n8k32",

@@ -103,7 +103,8 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
                       32 * Schedule::kWarpsM * Schedule::kWarpsN,
                   "kThreads must be 32 * kWarpsM * kWarpsN");
     static_assert(checkGridEngine<typename Config::Mma, Schedule,
-                                  ScaleLayout<Config>::kScaled>());
+                                  ScaleLayout<Config>::kScaled &&
+                                      !scalesBlocks<typename Config::Mma>>());
     if constexpr (scalesBlocks<typename Config::Mma>)
       static_assert(checkBlockScaleFeed<BlockScaleCopier<Config>,
                                         typename Config::Args>());

@@ -93,13 +93,17 @@ __device__ __forceinline__ float toFloat(ue8m0 value) {
   return detail::powerOfTwo(value.bits);
 }
 
-/// The code of a number that e2m1 has, in the lowest bits.
-__device__ __forceinline__ unsigned codeOfE2m1(float value) {
+/// The code of a number that T has, in the lowest bits. T: of 4 or 6 bits.
+template <class T> __device__ __forceinline__ unsigned codeOf(float value) {
+  constexpr int kMantissa = kSame<T, e2m1> ? 1 : kSame<T, e3m2> ? 2 : 3;
+  constexpr int kSign = kBits<T> - 1;
+  static_assert(kSame<T, e2m1> || kSame<T, e3m2> || kSame<T, e2m3>);
   unsigned bits = __float_as_uint(value);
   float size = __uint_as_float(bits & 0x7fffffffu);
-  // The inverse of smallFloat.
-  unsigned code = __float_as_uint(__fmul_rn(size, 0x1p-126f)) >> 22;
-  return (code & 7u) | (bits >> 31) << 3;
+  // The inverse of smallFloat: f32 and T then have the same exponents.
+  constexpr float kFactor = kSame<T, e3m2> ? 0x1p-124f : 0x1p-126f;
+  unsigned code = __float_as_uint(__fmul_rn(size, kFactor)) >> (23 - kMantissa);
+  return (code & ((1u << kSign) - 1)) | (bits >> 31) << kSign;
 }
 
 /// The code of a power of two from 2^-127 on; a NaN stays one.

@@ -83,6 +83,9 @@ template <class Config> struct Emulate {
     }
     float outer =
         Scaling::outer(groupMaximum<Config::kThreads, kRowThreads>(largest));
+    if constexpr (kEncoded)
+      if (isThere && thread == 0)
+        args.second_scale[row] = __fdiv_rn(1.0f, outer);
 #pragma unroll 2
     for (int first = 0; first < kColumns; first += kStep) {
       int column = first + thread * kWide;

@@ -92,8 +92,19 @@ storeCodes8(const float (&codes)[8], float scale, long long row, int column,
     unsigned word = 0;
 #pragma unroll
     for (int i = 0; i < 8; ++i)
-      word |= codeOfE2m1(codes[i]) << 4 * i;
+      word |= codeOf<e2m1>(codes[i]) << 4 * i;
     *reinterpret_cast<unsigned *>(data + (row * kColumns + column) / 2) = word;
+  } else if constexpr (kBits<Data> == 6) {
+    unsigned long long word = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      word |= (unsigned long long)codeOf<Data>(codes[i]) << 6 * i;
+    // 6 bytes begin at an even address.
+    auto *halves = reinterpret_cast<unsigned short *>(
+        data + (row * kColumns + column) * 6 / 8);
+#pragma unroll
+    for (int i = 0; i < 3; ++i)
+      halves[i] = (unsigned short)(word >> 16 * i);
   } else {
     static_assert(kBits<Data> == 8);
     Vector8 vector;

@@ -62,6 +62,22 @@ TEST(Resolver, WgmmaNeedsAnArchThatHasIt) {
     EXPECT_EQ(winner(ask(layerOf("bf16"), arch, "", "")), "grouped mma_sync");
 }
 
+TEST(Resolver, PowersOfTwoOf128AreScalesOfBlocksOnArchsThatHaveThem) {
+  LayerFacts layer = layerOf("f8E4M3FN");
+  layer.quantized = layer.nativeScales = true;
+  EXPECT_EQ(winner(ask(layer, "sm_120f", "", "")), "grouped mma_sync");
+  layer.powerGroups =
+      catalog::blockPair("f8E4M3FN", "f8E4M3FN", "f8E8M0FNU", 128);
+  ASSERT_NE(layer.powerGroups, nullptr);
+  EXPECT_EQ(winner(ask(layer, "sm_120f", "", "")), "grouped mma_sync_scaled");
+  EXPECT_EQ(winner(ask(layer, "sm_120f", "", "mma_sync")), "grouped mma_sync");
+  // Elsewhere it is no candidate, so that nothing is degraded from it.
+  const auto r = ask(layer, "sm_89", "", "");
+  EXPECT_EQ(winner(r), "grouped mma_sync");
+  for (const Candidate &candidate : r->candidates)
+    EXPECT_NE(candidate.engine, "mma_sync_scaled");
+}
+
 TEST(Resolver, SaysWhatItDegradedFrom) {
   auto r = ask(layerOf("f16"), "sm_75", "", "");
   EXPECT_EQ(winner(r), "grouped simt");

@@ -90,8 +90,9 @@ std::string moec::emulator::parseSettings(const std::string &words,
       isRight = value == "exact" || value == "card";
       device.cardSums = value == "card";
     } else if (name == "log") {
-      isRight = parseNumber(value, number);
+      isRight = parseNumber(value, number) && number <= 2;
       settings.logs = number != 0;
+      device.logsCopies = number == 2;
     } else {
       return fmt::format("MOEC_EMULATOR has '{}', expected arch, timing, seed, "
                          "devices, sms, checks, sums or log",

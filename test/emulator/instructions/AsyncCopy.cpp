@@ -84,6 +84,7 @@ static Step copyAsync(Warp &warp, const Inst &inst, uint32_t lanes) {
                                       cta.device.whyUnreachable(from)));
         return;
       }
+      cta.grid.copiedBytes += bytes;
       if (region->shadow)
         region->shadow->access({warp, inst, lane}, from - region->begin, bytes,
                                /*isWrite=*/false, from);

@@ -15,6 +15,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdio>
 
 using namespace moec::emulator;
 
@@ -320,6 +321,11 @@ bool Device::endGrids() {
           grid->predecessor = nullptr;
       stream.triggerKnown = stream.grids.front()->triggerKnown;
       learnFrom(*stream.grids.front());
+      if (settings.logsCopies)
+        std::fprintf(
+            stderr, "emulator: launch of %s: %llu bytes copied\n",
+            stream.grids.front()->kernel->name.c_str(),
+            static_cast<unsigned long long>(stream.grids.front()->copiedBytes));
       stream.grids.pop_front();
       noteEffect();
       progress = true;

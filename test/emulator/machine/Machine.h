@@ -47,6 +47,7 @@ struct Settings {
   bool checkRaces = true;     ///< races, and order between proxies
   bool checkUndefined = true; ///< uses of values that nothing wrote
   bool cardSums = false;      ///< tensor cores cut sums as those of sm_90 do
+  bool logsCopies = false;    ///< a line for each launch that has ended
   /// Instructions of a warp without any effect after which the device says
   /// that it hangs.
   uint64_t spinLimit = 30'000'000;
@@ -269,7 +270,8 @@ struct Grid {
   alignas(128) std::array<uint8_t, 4096> params = {};
   std::vector<std::unique_ptr<Cluster>> clusters; ///< that run
   uint32_t nextCta = 0, ended = 0, triggered = 0;
-  uint32_t resident = 0; ///< CTAs at once
+  uint64_t copiedBytes = 0; ///< that cp.async read of global memory
+  uint32_t resident = 0;    ///< CTAs at once
   /// Launches up to this one had ended, as all know that triggered its
   /// successor: where they awaited the predecessor before.
   uint64_t triggerKnown = ~uint64_t(0);

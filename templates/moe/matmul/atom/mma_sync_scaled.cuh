@@ -25,24 +25,38 @@
 
 namespace moe::mma {
 
-/// Element: of lhs, e4m3 or e2m1x2. Scale: ue8m0 of each 32 of k, or e4m3 of
-/// each 16. Weight: the same element, or e2m1 beside e4m3.
+/// Element: of lhs, e4m3, a code of 6 bits or e2m1x2. Scale: ue8m0 of each 32
+/// of k, or e4m3 of each 16. Weight: the same element, or a code of 4 or 6 bits
+/// beside e4m3. Codes of 6 bits, and of 4 beside e4m3, become bytes in
+/// registers.
 template <class Element, class Scale, class Weight> struct MmaSyncScaled {
   using Input = Element;
   static constexpr int kStepK = 32;
   static constexpr bool kPromoted = false;
-  static constexpr bool kOfBytes = kSame<Element, e4m3>;
+  template <class T>
+  static constexpr bool kOfSixBits = kSame<T, e3m2> || kSame<T, e2m3>;
+  static constexpr bool kOfBytes = kSame<Element, e4m3> || kOfSixBits<Element>;
   static constexpr bool kOfPowers = kSame<Scale, ue8m0>;
   /// Scales of a row of a step, a byte each.
   static constexpr int kStepScales = kOfBytes ? 1 : kOfPowers ? 2 : 4;
-  static constexpr bool kMixed = kOfBytes && kSame<Weight, e2m1>;
+  static constexpr bool kMixed =
+      kSame<Element, e4m3> && (kSame<Weight, e2m1> || kOfSixBits<Weight>);
   static_assert(kMixed || kSame<Element, Weight>,
-                "weights are of the type of lhs, or e2m1 beside e4m3");
+                "weights are of the type of lhs, or of fewer bits beside e4m3");
   static_assert(kOfBytes ? kOfPowers
                          : kSame<Element, e2m1x2> &&
                                (kOfPowers || kSame<Scale, e4m3>),
-                "engine mma_sync_scaled multiplies e4m3 with scales of ue8m0, "
-                "and e2m1 with those of ue8m0 or e4m3");
+                "engine mma_sync_scaled multiplies elements of 8 and 6 bits "
+                "with scales of ue8m0, and e2m1 with those of ue8m0 or e4m3");
+
+  template <class T>
+  static __device__ __forceinline__ void load(unsigned (&matrices)[4],
+                                              unsigned address) {
+    if constexpr (kBits<T> < 8)
+      ptx::loadCodeMatrices<kBits<T>>(matrices, address);
+    else
+      ptx::loadMatrices(matrices, address);
+  }
 
   /// One warp's share of a tile.
   template <class Schedule> struct Worker : WarpSums<Schedule, false, float> {
@@ -98,13 +112,12 @@ template <class Element, class Scale, class Weight> struct MmaSyncScaled {
       unsigned rhsLane = rhs + (rhsOffset ^ unsigned(step * 32));
 #pragma unroll
       for (int m = 0; m < Base::kMs; ++m)
-        ptx::loadMatrices(operands.lhs[m], lhsLane + m * 16 * kRowBytes);
+        MmaSyncScaled::load<Element>(operands.lhs[m],
+                                     lhsLane + m * 16 * kRowBytes);
 #pragma unroll
       for (int n = 0; n < Base::kNs / 2; ++n)
-        if constexpr (kMixed)
-          ptx::loadCodeMatrices(operands.rhs[n], rhsLane + n * 16 * kRowBytes);
-        else
-          ptx::loadMatrices(operands.rhs[n], rhsLane + n * 16 * kRowBytes);
+        MmaSyncScaled::load<Weight>(operands.rhs[n],
+                                    rhsLane + n * 16 * kRowBytes);
       int first = step * kStepScales;
       operands.byte = (unsigned short)(first % 4);
       unsigned scales = rhs + unsigned(first / 4 * 4);
@@ -132,8 +145,16 @@ template <class Element, class Scale, class Weight> struct MmaSyncScaled {
                                     (unsigned short)(n % 4)};
           float *sums = this->block(m, n);
           const unsigned (&lhs)[4] = operands.lhs[m];
-          if constexpr (kMixed)
+          if constexpr (kMixed && kSame<Weight, e2m1>)
             ptx::multiplyMxfp8ByMxfp4(sums, lhs, rhs[0], rhs[1], ofLhs, ofRhs);
+          else if constexpr (kMixed && kSame<Weight, e3m2>)
+            ptx::multiplyMxfp8ByE3m2(sums, lhs, rhs[0], rhs[1], ofLhs, ofRhs);
+          else if constexpr (kMixed)
+            ptx::multiplyMxfp8ByE2m3(sums, lhs, rhs[0], rhs[1], ofLhs, ofRhs);
+          else if constexpr (kSame<Element, e3m2>)
+            ptx::multiplyE3m2(sums, lhs, rhs[0], rhs[1], ofLhs, ofRhs);
+          else if constexpr (kSame<Element, e2m3>)
+            ptx::multiplyE2m3(sums, lhs, rhs[0], rhs[1], ofLhs, ofRhs);
           else if constexpr (kOfBytes)
             ptx::multiplyMxfp8(sums, lhs, rhs[0], rhs[1], ofLhs, ofRhs);
           else if constexpr (kOfPowers)

@@ -95,13 +95,14 @@ __device__ __forceinline__ auto *storedScales(const typename Config::Args &args,
     return static_cast<float *>(nullptr);
 }
 
-/// Codes in a byte of what is stored.
-template <class Config>
-constexpr int storedNumbers(const typename Config::Args &) {
+/// Elements of what is stored in front of row `row`: bytes of codes.
+template <class Config, int kColumns>
+__device__ __forceinline__ long long storedBefore(int row) {
+  long long numbers = (long long)row * kColumns;
   if constexpr (encodesResult<Config>)
-    return 8 / kBits<RemoveReference<decltype(*Config::Args::data)>>;
+    return numbers * kBits<RemoveReference<decltype(*Config::Args::data)>> / 8;
   else
-    return 1;
+    return numbers;
 }
 
 /// Row 0 of what is stored.

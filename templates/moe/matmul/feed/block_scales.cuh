@@ -12,8 +12,12 @@
 // For scales in tensor memory they come as atoms of 128 rows and 4 blocks
 // (math/scale_atoms.cuh), all of the weight rows first.
 //
+// Scales of 128 of k are f32 numbers that are powers of two, read as they lie
+// for the engines that multiply sums by them. A stage has the byte of their
+// exponent for each block that the instruction takes.
+//
 // Args: lhs_scale [lhs rows, blocks], rhs_scale [experts, kN, blocks], as the
-//   weight was stored.
+//   weight was stored. Of 128: as ScaleLayout says.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +41,16 @@ template <class Config> constexpr int stageScaleBytes() {
     return 0;
 }
 
+/// The way in which the scales of a stage come.
+enum class BlockScaleFeed { None, Bytes, Groups };
+template <class Config>
+inline constexpr BlockScaleFeed blockScaleFeed =
+    !scalesBlocks<typename Config::Mma> ? BlockScaleFeed::None
+    : ScaleLayout<Config>::kByGroup     ? BlockScaleFeed::Groups
+                                        : BlockScaleFeed::Bytes;
+
 /// A thread's copies of the scales of a stage.
-template <class Config, bool kScaled = scalesBlocks<typename Config::Mma>>
+template <class Config, BlockScaleFeed kFeed = blockScaleFeed<Config>>
 struct BlockScaleCopier {
   using Schedule = typename Config::Schedule;
   using Mma = typename Config::Mma;
@@ -117,7 +129,68 @@ struct BlockScaleCopier {
   }
 };
 
-template <class Config> struct BlockScaleCopier<Config, false> {
+/// Scales of 128 of k: a thread has those of whole rows, a word of each for a
+/// stage. They are few and come from caches, so each is read a stage ahead.
+template <class Config>
+struct BlockScaleCopier<Config, BlockScaleFeed::Groups> {
+  using Schedule = typename Config::Schedule;
+  using Layout = ScaleLayout<Config>;
+  static constexpr int kWordBytes = 4;
+  static constexpr int kItems = Schedule::kTileM + Schedule::kTileN;
+  static constexpr int kPasses = ceilDiv(kItems, Config::kThreads);
+  static_assert(stageScaleBytes<Config>() == kWordBytes &&
+                    Schedule::kTileK == 128,
+                "a stage must have the k of one scale");
+
+  const float *from[kPasses]; ///< scales of the row; null: it does not exist
+  unsigned ahead[kPasses];    ///< the next stage's words
+  unsigned to;                ///< shared address of pass 0 in stage 0
+
+  __device__ __forceinline__ explicit BlockScaleCopier(unsigned shared)
+      : to(shared + threadIdx.x * kWordBytes) {}
+
+  __device__ __forceinline__ void fetch(int tile) {
+#pragma unroll
+    for (int i = 0; i < kPasses; ++i)
+      ahead[i] = from[i] && tile < Layout::kGroups
+                     ? (__float_as_uint(from[i][tile]) >> 23) * 0x01010101u
+                     : 0u;
+  }
+
+  /// See BlockScaleCopier::set.
+  template <class Source>
+  __device__ __forceinline__ void set(const typename Config::Args &args,
+                                      int expert, int firstN, int lhsRows,
+                                      Source source) {
+#pragma unroll
+    for (int i = 0; i < kPasses; ++i) {
+      int row = int(threadIdx.x) + i * Config::kThreads;
+      int n = firstN + row, m = row - Schedule::kTileN;
+      from[i] = nullptr;
+      if (row < Schedule::kTileN) {
+        if (n < Config::kN)
+          from[i] = args.rhs_scale + (long long)expert * Layout::kPerExpert +
+                    Layout::rhsIndex(n);
+      } else if (m < lhsRows) {
+        from[i] = args.lhs_scale + (long long)source(m) * Layout::kGroups;
+      }
+    }
+    fetch(0);
+  }
+
+  /// Called for one tile after the other.
+  __device__ __forceinline__ void copy(unsigned offset, int tile) {
+#pragma unroll
+    for (int i = 0; i < kPasses; ++i)
+      if (kItems % Config::kThreads == 0 ||
+          int(threadIdx.x) + i * Config::kThreads < kItems)
+        ptx::storeShared(to + offset + i * Config::kThreads * kWordBytes,
+                         ahead[i]);
+    fetch(tile + 1);
+  }
+};
+
+template <class Config> struct BlockScaleCopier<Config, BlockScaleFeed::None> {
   __device__ __forceinline__ explicit BlockScaleCopier(unsigned) {}
   __device__ __forceinline__ void copy(unsigned, int) const {}
 };
@@ -234,18 +307,31 @@ template <class Config> struct SwappedSecondScales {
 };
 
 /// Multiplies sums by the second scales, once: the largest of the stored ones
-/// of lhs, and the expert's of rhs, or of its gates and of its ups. Called by
-/// whole warps.
-template <class Config, class Worker>
+/// of lhs, or its row's where none is stored, and the expert's of rhs, or of
+/// its gates and of its ups. source(r): which row of lhs is row r of the tile,
+/// of `rows`. Called by whole warps.
+template <class Config, class Worker, class Source>
 __device__ __forceinline__ void
 multiplyBySecondScales(Worker &worker, const typename Config::Args &args,
-                       int expert, int firstN) {
+                       int expert, int firstN, [[maybe_unused]] int rows,
+                       [[maybe_unused]] Source source) {
+  constexpr bool kOfRows = Config::kLhsSecondScales == 0;
   constexpr int kParts = Config::kInterleave != 0 ? 2 : 1;
   constexpr bool kUpFirst = StoredOrder<Config>::Type::kUpFirst;
-  float ofLhs = 0.0f;
-  for (int i = int(threadIdx.x) % 32; i < Config::kLhsSecondScales; i += 32)
-    ofLhs = fmaxf(ofLhs, args.lhs_second_scale[i]);
-  ofLhs = ptx::warpMaximum(ofLhs);
+  float ofLhs = 1.0f;
+  float ofRows[kOfRows ? Worker::kRows : 1];
+  if constexpr (kOfRows) {
+#pragma unroll
+    for (int slot = 0; slot < Worker::kRows; ++slot) {
+      int row = worker.heldRow(slot);
+      ofRows[slot] = args.lhs_second_scale[source(row < rows ? row : 0)];
+    }
+  } else {
+    ofLhs = 0.0f;
+    for (int i = int(threadIdx.x) % 32; i < Config::kLhsSecondScales; i += 32)
+      ofLhs = fmaxf(ofLhs, args.lhs_second_scale[i]);
+    ofLhs = ptx::warpMaximum(ofLhs);
+  }
   const float *stored = args.rhs_second_scale + expert * kParts;
   float factors[2] = {ofLhs * stored[0], ofLhs * stored[kParts - 1]};
 #pragma unroll
@@ -254,7 +340,10 @@ multiplyBySecondScales(Worker &worker, const typename Config::Args &args,
     if constexpr (kParts == 2)
       second =
           gateUpRow<Config::kInterleave>(firstN + worker.col(i)).up != kUpFirst;
-    worker.scale(i, second ? factors[1] : factors[0]);
+    float factor = second ? factors[1] : factors[0];
+    if constexpr (kOfRows)
+      factor *= ofRows[Worker::rowSlot(i)];
+    worker.scale(i, factor);
   }
 }
 

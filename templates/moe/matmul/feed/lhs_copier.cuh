@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Every loop over a ring of stages copies rows of lhs so: each thread takes
-// 16-byte chunks of some rows, by cp.async. Rows that do not exist and chunks
-// behind kK are zeros and are never read.
+// 16-byte chunks of some rows, by cp.async. A chunk of 16 codes of 6 bits has
+// 12 bytes, the first of 16 in shared memory, where ldmatrix unpacks them. Rows
+// that do not exist and chunks behind kK are zeros and are never read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +17,7 @@
 #include "moe/core/ptx.cuh"
 #include "moe/core/swizzle.cuh"
 #include "moe/core/types.cuh"
+#include "moe/math/codes.cuh"
 
 namespace moe {
 
@@ -25,6 +27,10 @@ template <class Config, class R> struct LhsCopier {
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;
   static_assert(R::kLhsPasses <= 32, "a word has a bit of each pass");
+
+  /// Whether rows are codes of fewer bits than the engine's elements.
+  static constexpr bool kPadded = kBits<Input> < 8 * int(sizeof(Input));
+  static constexpr int kTileBytes = Schedule::kTileK * kBits<Input> / 8;
 
   const char *lhs;                ///< chunk 0 of the next stage, row 0
   unsigned lhsRow[R::kLhsPasses]; ///< each row's distance, in chunks
@@ -64,17 +70,27 @@ template <class Config, class R> struct LhsCopier {
   __device__ __forceinline__ void copyLhs(int i, int stage, int tile) {
     if (Schedule::kTileM % R::kRowsPerPass == 0 ||
         row + i * R::kRowsPerPass < Schedule::kTileM)
-      ptx::copy16<Config::kCpAsync>(
-          destination + unsigned(stage * R::kStageBytes) +
-              i * R::kRowsPerPass * R::kRowBytes,
-          lhs, lhsRow[i], (lhsRows >> i & 1) && inK(tile));
+      copyChunk(destination + unsigned(stage * R::kStageBytes) +
+                    i * R::kRowsPerPass * R::kRowBytes,
+                lhsRow[i], (lhsRows >> i & 1) && inK(tile));
+  }
+
+  __device__ __forceinline__ void copyChunk(unsigned to, unsigned index,
+                                            bool exists) const {
+    if constexpr (kPadded) {
+      constexpr int kChunkBytes = kTileBytes / R::Layout::kChunks;
+      ptx::copyCodes<Config::kCpAsync, kChunkBytes>(
+          to, exists ? lhs + (long long)index * kChunkBytes : lhs, exists);
+    } else {
+      ptx::copy16<Config::kCpAsync>(to, lhs, index, exists);
+    }
   }
 
   __device__ __forceinline__ void copyLhs(int stage, int tile) {
 #pragma unroll
     for (int i = 0; i < R::kLhsPasses; ++i)
       copyLhs(i, stage, tile);
-    lhs += R::kRowBytes;
+    lhs += kTileBytes;
   }
 };
 

@@ -34,8 +34,8 @@ template <class Config> struct Ring {
   using Input = typename Config::Input;
   using Weight = typename Config::Weight;
   static constexpr bool kCodes = dequantizes<Config>;
-  /// Weights of 4 bits beside activations of 8: of each chunk of 16 bytes, the
-  /// first half. ldmatrix unpacks them.
+  /// Weights of 4 or 6 bits beside elements of 8: of each chunk of 16 bytes,
+  /// the first 8 or 12. ldmatrix unpacks them.
   static constexpr bool kPadded =
       !kCodes && kBits<Weight> < 8 * int(sizeof(Input));
   static constexpr int kRowBytes = Schedule::kTileK * int(sizeof(Input));
@@ -149,7 +149,7 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
     } else if constexpr (R::kPadded) {
       constexpr long long kPassBytes =
           (long long)R::kRowsPerPass * R::kRhsPitch;
-      ptx::copySmall<Config::kCpAsync, 8>(
+      ptx::copyCodes<Config::kCpAsync, R::kRhsTileBytes / R::Layout::kChunks>(
           destination + unsigned(stage * R::kStageBytes + R::kLhsBytes) +
               i * R::kRowsPerPass * R::kRowBytes,
           exists ? rhs + i * kPassBytes : rhs, exists);
@@ -207,7 +207,7 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
         copyScales(stage, tile);
     }
     if (part == R::kParts - 1) {
-      lhs += R::kRowBytes;
+      lhs += Base::kTileBytes;
       rhs += R::kRhsTileBytes;
     }
   }

@@ -50,10 +50,11 @@ template <class Config, bool kSlabs = takesSlabs<typename Config::Mma>>
 struct Loop {
   using Ring = moe::Ring<Config>;
   using Copier = moe::Copier<Config>;
-  template <class Worker, class Scales>
+  template <class Worker, class Scales, class Source>
   static __device__ __forceinline__ void
   run(const typename Config::Args &args, Copier &copier, unsigned shared,
-      Worker &worker, Scales &scales, int expert, int firstN) {
+      Worker &worker, Scales &scales, int expert, int firstN,
+      [[maybe_unused]] int rows, [[maybe_unused]] Source source) {
     auto dequantizer = [&] {
       if constexpr (dequantizes<Config>)
         return Dequantizer<Config, Ring::kRhsPasses, Ring::kRowsPerPass>(
@@ -65,19 +66,21 @@ struct Loop {
     if constexpr (dequantizes<Config>)
       if constexpr (Config::kSecondScale && !scalesSums<Config>)
         multiplyBySecond<Config>(worker, args, expert, firstN);
-    if constexpr (scalesBlocks<typename Config::Mma>)
+    if constexpr (scalesBlocks<typename Config::Mma> &&
+                  !ScaleLayout<Config>::kByGroup)
       if constexpr (Config::kSecondScale)
-        multiplyBySecondScales<Config>(worker, args, expert, firstN);
+        multiplyBySecondScales<Config>(worker, args, expert, firstN, rows,
+                                       source);
   }
 };
 
 template <class Config> struct Loop<Config, true> {
   using Ring = SlabRing<Config>;
   using Copier = SlabCopier<Config>;
-  template <class Worker, class Scaling>
+  template <class Worker, class Scaling, class Source>
   static __device__ __forceinline__ void
   run(const typename Config::Args &, Copier &copier, unsigned shared,
-      Worker &worker, const Scaling &scaling, int, int) {
+      Worker &worker, const Scaling &scaling, int, int, int, Source) {
     multistageSlabs(copier, shared, worker, scaling);
   }
 };
@@ -139,15 +142,15 @@ template <class Config> struct GroupedMatmul {
       copier.setScales(args, expert, firstN, rows, source);
     beginLhs(copier);
     float inverse = inverseOfScale<Config>(args, writesScale);
-    auto *result = storedResult<Config>(args) + (long long)firstRow *
-                                                    Staging<Config>::kColumns /
-                                                    storedNumbers<Config>(args);
+    auto *result = storedResult<Config>(args) +
+                   storedBefore<Config, Staging<Config>::kColumns>(firstRow);
     auto *resultScales =
         storedScales<Config, Staging<Config>::kColumns>(args, firstRow);
     withWorker(rows, [&](auto &worker) {
       using Worker = RemoveReference<decltype(worker)>;
       auto finish = [&](auto &scales) {
-        Loop<Config>::run(args, copier, shared, worker, scales, expert, firstN);
+        Loop<Config>::run(args, copier, shared, worker, scales, expert, firstN,
+                          rows, source);
         scales.fetchRows();
         auto scale = [&](int i, int n) {
           float factor = scales.ofResult(i, n);
@@ -174,7 +177,8 @@ template <class Config> struct GroupedMatmul {
                                  second);
         SlabScaling<Config, kPairs> scaling(second);
         finish(scaling);
-      } else if constexpr (ScaleLayout<Config>::kScaled) {
+      } else if constexpr (ScaleLayout<Config>::kScaled &&
+                           !scalesBlocks<typename Config::Mma>) {
         Scales<Config, Worker> scales(args.lhs_scale, args.rhs_scale, expert,
                                       firstN, rows, worker, source);
         finish(scales);
