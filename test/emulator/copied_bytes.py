@@ -76,7 +76,7 @@ def copies_fault(tools, work, real, scheme, engine):
 
 def flight_fault(tools, model, scheme):
     """None, or a sentence about the bytes in flight for one token of a model."""
-    report = explained(tools, ROOT / "examples" / "models" / f"{model}.json", [f"--scheme={scheme}", "--max-tokens=1"])
+    report = explained(tools, ROOT / "examples" / "models" / f"{model}.json", [f"--scheme={scheme}", f"--engine={ENGINE}", "--max-tokens=1"])
     if isinstance(report, str):
         return f"{model}, {scheme}: {report}"
     for kernel in matmuls_of(report["variants"][0]):
