@@ -139,8 +139,9 @@ def word_of(status, said):
     """A word for the table, or a sentence that begins with '?' where the compiler did something unexpected."""
     if status == 0:
         # The choice of the resolver stands behind its candidates; native is not printed.
-        found = re.search(r">\],\s+(?:realization = (\w+),\s+)?choices = ", said)
-        return (found[1] or "native") if found else f"? no choices in {said[:300]}"
+        report, *rest = re.split(r"\schoices = \[", said, maxsplit=1)
+        found = re.search(r"realization = (\w+)", report.rpartition(">],")[2])
+        return "?" + said[:300] if not rest else found[1] if found else "native"
     codes = re.findall(r"\[([a-z_]+)\]:", said)
     return codes[-1] if status == 1 and codes else f"? exit {status}: {said[:300]}"
 
