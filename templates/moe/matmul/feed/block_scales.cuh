@@ -306,6 +306,14 @@ template <class Config> struct SwappedSecondScales {
   }
 };
 
+/// Rows of a thread that have second scales of their own; 1 if none has.
+template <class Worker, bool kOfRows> constexpr int ownSecondScales() {
+  if constexpr (kOfRows)
+    return Worker::kRows;
+  else
+    return 1;
+}
+
 /// Multiplies sums by the second scales, once: the largest of the stored ones
 /// of lhs, or its row's where none is stored, and the expert's of rhs, or of
 /// its gates and of its ups. source(r): which row of lhs is row r of the tile,
@@ -319,7 +327,7 @@ multiplyBySecondScales(Worker &worker, const typename Config::Args &args,
   constexpr int kParts = Config::kInterleave != 0 ? 2 : 1;
   constexpr bool kUpFirst = StoredOrder<Config>::Type::kUpFirst;
   float ofLhs = 1.0f;
-  float ofRows[kOfRows ? Worker::kRows : 1];
+  float ofRows[ownSecondScales<Worker, kOfRows>()];
   if constexpr (kOfRows) {
 #pragma unroll
     for (int slot = 0; slot < Worker::kRows; ++slot) {
