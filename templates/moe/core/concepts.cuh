@@ -114,7 +114,7 @@ inline constexpr bool sumsInTensorMemory =
 template <class Mma>
 inline constexpr bool scalesBlocks = requires { Mma::kStepScales; };
 
-/// Whether weights are codes that are spread over bytes in shared memory.
+/// True if 16 weight codes take a chunk of 16 bytes in shared memory.
 template <class Mma>
 inline constexpr bool spreadsCodes = requires { requires Mma::kSpreadsCodes; };
 

@@ -226,7 +226,8 @@ __device__ __forceinline__ void copySmall(unsigned destination,
     storeShared(destination + 4, words[1]);
 }
 
-/// 8 or 12 bytes of codes, of addresses that 8 or 4 divide, likewise.
+/// Copies 8 bytes of codes from a multiple of 8, or 12 bytes from a multiple
+/// of 4, likewise.
 template <bool kAsync, int kBytes>
 __device__ __forceinline__ void copyCodes(unsigned destination,
                                           const void *source, bool valid) {

@@ -67,7 +67,7 @@ MOE_MULTIPLY_SCALED(multiplyMxfp8, "m16n8k32",
                     "mxf8f6f4.block_scale.scale_vec::1X",
                     "f32.e4m3.e4m3.f32.ue8m0")
 
-/// e4m3 by codes of 6 bits, and those by themselves.
+/// e4m3 by 6-bit floats, and 6-bit floats of one type.
 MOE_MULTIPLY_SCALED(multiplyMxfp8ByE3m2, "m16n8k32",
                     "mxf8f6f4.block_scale.scale_vec::1X",
                     "f32.e4m3.e3m2.f32.ue8m0")

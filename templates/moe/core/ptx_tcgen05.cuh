@@ -81,16 +81,17 @@ __device__ __forceinline__ unsigned instructionDescriptor(int columns) {
          kRows;
 }
 
-/// The same of operands with scales of blocks, of which the instruction takes
-/// those from byte `id` of each word on, for the columns as for the rows.
-/// kRows, kColumns: element types.
+/// The instruction descriptor of block-scaled operands. Rows, Columns: element
+/// types. id: the first byte of each word of scales that the instruction reads,
+/// of both operands.
 template <class Rows, class Columns, class Scale>
 __device__ __forceinline__ unsigned scaledDescriptor(int columns, int id) {
   constexpr bool kOfBytes = kSame<Columns, e4m3>;
   static_assert(kOfBytes ? kSame<Rows, e4m3> || kSame<Rows, e2m1>
                          : kSame<Rows, e2m1x2> && kSame<Columns, e2m1x2>,
                 "tcgen05 multiplies e4m3 or e2m1 by e4m3, and pairs of e2m1");
-  // e2m1 among operands of 8 bits, and where codes are dense.
+  // The number of a type depends on the instruction's kind: e2m1 is 5 in
+  // mxf8f6f4 and 1 in the kinds of 4 bits.
   constexpr unsigned kType = kSame<Rows, e2m1> ? 5 : kOfBytes ? 0 : 1;
   constexpr unsigned kTypeOfColumns = kOfBytes ? 0 : 1;
   constexpr unsigned kPowers = kSame<Scale, ue8m0> ? 1u << 23 : 0,
@@ -99,17 +100,17 @@ __device__ __forceinline__ unsigned scaledDescriptor(int columns, int id) {
          unsigned(columns / 8) << 17 | kPowers | kRows | unsigned(id) << 29;
 }
 
-/// The descriptor of 512 bytes of scales at a shared address that 16 divides:
-/// 32 rows of 16 bytes.
+/// The shared-memory descriptor of an atom of scales: 32 rows of 16 bytes. The
+/// address is a multiple of 16.
 __device__ __forceinline__ unsigned long long
 scaleDescriptor(unsigned address) {
   return (unsigned long long)((address & 0x3ffff) >> 4) | 8ull << 32 |
          1ull << 46;
 }
 
-/// Begins to copy the scales of 128 rows, a word of each, to four columns, row
-/// r to lane r % 32 of column r / 32, and the same to the lanes behind
-/// those 32. By the thread that multiplies, whose multiplies find them there.
+/// Begins to copy an atom of scales to four columns of tensor memory: the word
+/// of row r to lane r % 32 of column r / 32, in each of the four groups of 32
+/// lanes. The thread that issues the multiplies calls it: they run after it.
 __device__ __forceinline__ void copyScales(unsigned columns,
                                            unsigned long long from) {
   asm volatile(
@@ -118,8 +119,8 @@ __device__ __forceinline__ void copyScales(unsigned columns,
       : "memory");
 }
 
-/// Begins to multiply 32 bytes of k, and the scales of both operands' blocks.
-/// By one thread.
+/// Begins to multiply 32 bytes along k with the scales of both operands. One
+/// thread calls it.
 template <class Columns, class Scale>
 __device__ __forceinline__ void
 multiplyScaled(unsigned sums, unsigned long long rows,

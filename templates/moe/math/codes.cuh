@@ -93,7 +93,8 @@ __device__ __forceinline__ float toFloat(ue8m0 value) {
   return detail::powerOfTwo(value.bits);
 }
 
-/// The code of a number that T has, in the lowest bits. T: of 4 or 6 bits.
+/// Returns the code of a value that T represents exactly, in the lowest bits. T
+/// has 4 or 6 bits.
 template <class T> __device__ __forceinline__ unsigned codeOf(float value) {
   constexpr int kMantissa = kSame<T, e2m1> ? 1 : kSame<T, e3m2> ? 2 : 3;
   constexpr int kSign = kBits<T> - 1;

@@ -25,10 +25,9 @@
 
 namespace moe::mma {
 
-/// Element: of lhs, e4m3, a code of 6 bits or e2m1x2. Scale: ue8m0 of each 32
-/// of k, or e4m3 of each 16. Weight: the same element, or a code of 4 or 6 bits
-/// beside e4m3. Codes of 6 bits, and of 4 beside e4m3, become bytes in
-/// registers.
+/// Element: of lhs, e4m3, a 6-bit float or e2m1x2. Scale: ue8m0 of 32 elements
+/// along k, or e4m3 of 16. Weight: Element, or a 4- or 6-bit float beside e4m3.
+/// 6-bit floats, and e2m1 beside e4m3, become bytes in registers.
 template <class Element, class Scale, class Weight> struct MmaSyncScaled {
   using Input = Element;
   static constexpr int kStepK = 32;

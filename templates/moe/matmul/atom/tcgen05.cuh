@@ -61,12 +61,11 @@ template <class Element, bool kFast = false, int kAtoms = 2> struct Tcgen05 {
   };
 };
 
-/// With scales of blocks of both operands. Element: of tokens, e4m3 or e2m1x2.
-/// Scale: ue8m0 of each 32 of k, or e4m3 of each 16. Weight: the same element,
-/// or e2m1 beside e4m3. Sizes along k are bytes of tokens, as in engine
-/// mma_sync_scaled. Each stage of the ring has columns of scales in tensor
-/// memory: what is copied there is written again when the multiplies that read
-/// it have given the stage back.
+/// Block-scaled multiplies. Element: of tokens, e4m3 or e2m1x2. Scale: ue8m0 of
+/// 32 elements along k, or e4m3 of 16. Weight: Element, or e2m1 beside e4m3.
+/// Sizes along k are bytes of tokens, as in engine mma_sync_scaled. Each stage
+/// of the ring has columns of tensor memory for its scales, which are rewritten
+/// after the multiplies that read them have released the stage.
 template <class Element, class Scale, class Weight> struct Tcgen05Scaled {
   using Input = Element;
   static constexpr bool kWarpSpecialized = true;
@@ -97,8 +96,8 @@ template <class Element, class Scale, class Weight> struct Tcgen05Scaled {
     static constexpr int kScaleColumns = 2 * 4 * kScaleWords;
     Worker() = default;
 
-    /// As Tcgen05's. scales: atoms in shared memory, of the weight rows and
-    /// then of the tokens. columnsOfScales: in tensor memory.
+    /// As Tcgen05's. scales: the shared address of the atoms, those of the
+    /// weight rows first. columnsOfScales: their address in tensor memory.
     static __device__ __forceinline__ void issue(unsigned sums, unsigned rows,
                                                  unsigned columns, int tokens,
                                                  bool isFirst, unsigned scales,

@@ -95,7 +95,8 @@ __device__ __forceinline__ auto *storedScales(const typename Config::Args &args,
     return static_cast<float *>(nullptr);
 }
 
-/// Elements of what is stored in front of row `row`: bytes of codes.
+/// Returns the offset of a row in what is stored: in bytes of codes, otherwise
+/// in elements.
 template <class Config, int kColumns>
 __device__ __forceinline__ long long storedBefore(int row) {
   long long numbers = (long long)row * kColumns;

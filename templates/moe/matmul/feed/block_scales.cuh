@@ -12,9 +12,9 @@
 // For scales in tensor memory they come as atoms of 128 rows and 4 blocks
 // (math/scale_atoms.cuh), all of the weight rows first.
 //
-// Scales of 128 of k are f32 numbers that are powers of two, read as they lie
-// for the engines that multiply sums by them. A stage has the byte of their
-// exponent for each block that the instruction takes.
+// Scales of groups of 128 along k are powers of two in f32, stored as for the
+// engines that multiply sums by them. The exponent byte of such a scale is
+// written to a stage four times, once for each block of 32 along k.
 //
 // Args: lhs_scale [lhs rows, blocks], rhs_scale [experts, kN, blocks], as the
 //   weight was stored. Of 128: as ScaleLayout says.
@@ -41,7 +41,7 @@ template <class Config> constexpr int stageScaleBytes() {
     return 0;
 }
 
-/// The way in which the scales of a stage come.
+/// Where the scales of a stage come from: bytes, or f32 scales of groups.
 enum class BlockScaleFeed { None, Bytes, Groups };
 template <class Config>
 inline constexpr BlockScaleFeed blockScaleFeed =
@@ -129,8 +129,8 @@ struct BlockScaleCopier {
   }
 };
 
-/// Scales of 128 of k: a thread has those of whole rows, a word of each for a
-/// stage. They are few and come from caches, so each is read a stage ahead.
+/// Scales of groups of 128 along k. A thread reads the scales of its rows one
+/// stage ahead, and writes a word a row and stage.
 template <class Config>
 struct BlockScaleCopier<Config, BlockScaleFeed::Groups> {
   using Schedule = typename Config::Schedule;
@@ -142,8 +142,8 @@ struct BlockScaleCopier<Config, BlockScaleFeed::Groups> {
                     Schedule::kTileK == 128,
                 "a stage must have the k of one scale");
 
-  const float *from[kPasses]; ///< scales of the row; null: it does not exist
-  unsigned ahead[kPasses];    ///< the next stage's words
+  const float *from[kPasses]; ///< the row's scales; null if there is no row
+  unsigned ahead[kPasses];    ///< the words of the next stage
   unsigned to;                ///< shared address of pass 0 in stage 0
 
   __device__ __forceinline__ explicit BlockScaleCopier(unsigned shared)
@@ -195,8 +195,8 @@ template <class Config> struct BlockScaleCopier<Config, BlockScaleFeed::None> {
   __device__ __forceinline__ void copy(unsigned, int) const {}
 };
 
-/// A producer's copies of the scales of a stage, in atoms: those of one token
-/// and of one weight row of the tile.
+/// Copies the scales of a stage into atoms. Each producer thread copies those
+/// of one token and of one weight row of the tile.
 template <class Config, bool kScaled = scalesBlocks<typename Config::Mma>>
 struct ScaleAtomLoader {
   using Mma = typename Config::Mma;
@@ -208,8 +208,8 @@ struct ScaleAtomLoader {
   /// Scales of a row of an operand.
   static constexpr int kBlocks =
       ceilDiv(Config::kK * Mma::kStepScales, Mma::kStepK);
-  /// Whether rows begin at whole words. Otherwise the thread writes what it
-  /// read, and arrives once more.
+  /// Rows begin at whole words and are copied asynchronously. Otherwise the
+  /// thread reads bytes, writes words, and arrives once more.
   static constexpr bool kIsWhole = kBlocks % ScaleAtoms::kColumns == 0;
   static_assert(Schedule::kTileN == ScaleAtoms::kRows &&
                     Schedule::kTileM <= ScaleAtoms::kRows &&
@@ -277,6 +277,17 @@ template <class Config> struct ScaleAtomLoader<Config, false> {
   static constexpr bool kIsWhole = true;
 };
 
+/// Returns the largest of the stored second scales of lhs. lane: of the warp.
+/// Called by whole warps.
+template <class Config>
+__device__ __forceinline__ float
+largestSecondOfLhs(const typename Config::Args &args, int lane) {
+  float largest = 0.0f;
+  for (int i = lane; i < Config::kLhsSecondScales; i += 32)
+    largest = fmaxf(largest, args.lhs_second_scale[i]);
+  return ptx::warpMaximum(largest);
+}
+
 /// The second scales of swapped sums: the largest of the stored ones of lhs,
 /// and the expert's of rhs, or of its gates and of its ups, which alternate.
 template <class Config> struct SwappedSecondScales {
@@ -290,10 +301,7 @@ template <class Config> struct SwappedSecondScales {
   template <class Args, class Source>
   __device__ __forceinline__ void fetchOwn(const Args &args, int thread, int,
                                            Source) {
-    float ofLhs = 0.0f;
-    for (int i = thread % 32; i < Config::kLhsSecondScales; i += 32)
-      ofLhs = fmaxf(ofLhs, args.lhs_second_scale[i]);
-    ofLhs = ptx::warpMaximum(ofLhs);
+    const float ofLhs = largestSecondOfLhs<Config>(args, thread % 32);
     ofRows[0] = ofLhs * ofRows[0];
     ofRows[1] = ofLhs * ofRows[1];
   }
@@ -335,10 +343,7 @@ multiplyBySecondScales(Worker &worker, const typename Config::Args &args,
       ofRows[slot] = args.lhs_second_scale[source(row < rows ? row : 0)];
     }
   } else {
-    ofLhs = 0.0f;
-    for (int i = int(threadIdx.x) % 32; i < Config::kLhsSecondScales; i += 32)
-      ofLhs = fmaxf(ofLhs, args.lhs_second_scale[i]);
-    ofLhs = ptx::warpMaximum(ofLhs);
+    ofLhs = largestSecondOfLhs<Config>(args, int(threadIdx.x) % 32);
   }
   const float *stored = args.rhs_second_scale + expert * kParts;
   float factors[2] = {ofLhs * stored[0], ofLhs * stored[kParts - 1]};

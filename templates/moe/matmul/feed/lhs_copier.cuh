@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Every loop over a ring of stages copies rows of lhs so: each thread takes
-// 16-byte chunks of some rows, by cp.async. A chunk of 16 codes of 6 bits has
-// 12 bytes, the first of 16 in shared memory, where ldmatrix unpacks them. Rows
-// that do not exist and chunks behind kK are zeros and are never read.
+// 16-byte chunks of some rows, by cp.async. 16 codes of 6 bits take the first
+// 12 bytes of a chunk in shared memory, and ldmatrix unpacks them. Rows that do
+// not exist and chunks behind kK are zeros and are never read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +28,7 @@ template <class Config, class R> struct LhsCopier {
   using Input = typename Config::Input;
   static_assert(R::kLhsPasses <= 32, "a word has a bit of each pass");
 
-  /// Whether rows are codes of fewer bits than the engine's elements.
+  /// Rows are codes of fewer bits than the engine's elements.
   static constexpr bool kPadded = kBits<Input> < 8 * int(sizeof(Input));
   static constexpr int kTileBytes = Schedule::kTileK * kBits<Input> / 8;
 

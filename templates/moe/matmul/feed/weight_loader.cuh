@@ -96,8 +96,8 @@ template <class Config> struct SlabWeights {
   }
 };
 
-/// Codes of 4 bits beside operands of 8 bits: 16 of them take the first half of
-/// 16 bytes. All producers copy them, 8 bytes at a time.
+/// 4-bit codes beside 8-bit operands: 16 codes take the first half of a chunk
+/// of 16 bytes. All producers copy them, 8 bytes at a time.
 template <class Config> struct SpreadWeights {
   using Schedule = typename Config::Schedule;
   static constexpr int kRowBytes = Config::Mma::kRowBytes;
@@ -111,7 +111,7 @@ template <class Config> struct SpreadWeights {
 
   __device__ __forceinline__ void prefetch() const {}
 
-  /// The copies themselves arrive with those of the tokens.
+  /// The copies arrive with those of the tokens.
   __device__ __forceinline__ void copy(unsigned, int, int, int,
                                        unsigned barrier, bool = false) const {
     ptx::arrive(barrier);
@@ -124,7 +124,6 @@ template <class Config> struct SpreadWeights {
     const int chunk = int(threadIdx.x) % Layout::kChunks;
     const int first = k * Schedule::kTileK + chunk * 16;
     const bool inK = Config::kK % Schedule::kTileK == 0 || first < Config::kK;
-    // No byte is read where it lies outside of the weights.
     const char *from =
         reinterpret_cast<const char *>(args.rhs) +
         ((long long)expert * Config::kN + firstN + row) * (Config::kK / 2) +

@@ -53,7 +53,7 @@ template <class Config> struct Specialized {
   static constexpr int kRowPitch =
       kTokensAreColumns ? WeightLoader<Config>::kRowBytes : kRowBytes;
   static constexpr int kProducers = 32 * Schedule::kProducerWarps;
-  /// Arrivals that fill a stage.
+  /// Arrivals at the full barrier of a stage.
   static constexpr int kArrivals =
       kProducers * (ScaleAtomLoader<Config>::kIsWhole ? 1 : 2) + 1;
   static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
@@ -154,10 +154,10 @@ template <class Config> struct Specialized {
   }
   static constexpr int kScaleRows = ceilDiv(Schedule::kTileM, kProducers);
   static constexpr int kBarriers = kScales + Schedule::kStages * kScaleBytes;
-  /// Sums in tensor memory, and scales of the stages, take columns of the CTA,
-  /// whose address lies in
-  /// kSumsAddress, and barriers: one of each warpgroup at which the multiplies
-  /// of a tile end, or one a stage where sums are promoted.
+  /// Sums and the scales of the stages take columns of tensor memory, whose
+  /// address lies in kSumsAddress. Sums also have barriers: one of each
+  /// warpgroup at which the multiplies of a tile end, or one a stage where sums
+  /// are promoted.
   static constexpr int kSumColumns = columnsOfSums();
   static constexpr int kMultiplied =
       kBarriers + (2 * Schedule::kStages + 4) * 8;
