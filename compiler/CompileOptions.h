@@ -20,7 +20,7 @@ namespace moec::compiler {
 /// print may be given to the compiler again.
 enum class Phase { Layer, Stages, Kernels, Scheduled, Cuda, Ptx, Package };
 
-/// The options of compiling that reach the passes.
+/// The options that the passes read.
 struct PipelineOptions : Choices {
   /// Rows of the architecture table, or what resolveTargets() replaces by them.
   /// May be empty where the module already holds programs, which carry their
@@ -31,15 +31,16 @@ struct PipelineOptions : Choices {
   std::string gpu;
   int64_t maxTokens = 65536;
   std::vector<std::string> tunedFiles; ///< of measured schedules
-  /// FIRST-LAST-ROWS-STEP of tuned ranges, in place of those of the files.
+  /// Token ranges to tune, each FIRST-LAST-ROWS-STEP. They replace the ranges
+  /// of the files.
   std::vector<std::string> tunedRanges;
-  /// Programs stand in the input: they are compared with their layers.
+  /// Compares the programs of the input with its layers.
   bool checkPrograms = false;
 };
 
-/// Options of compiling, as opposed to options of the layer.
+/// How a layer is compiled. A layer's own options are in its JSON.
 struct CompileOptions : PipelineOptions {
-  bool foundGpu = false; ///< `gpu` is what is here, and nobody asked for it
+  bool foundGpu = false;      ///< `gpu` was detected, not given
   bool asksMaxTokens = false; ///< the caller says maxTokens
   /// A JSON file of measured schedules, read before those built in; "" none.
   std::string tunedFile;

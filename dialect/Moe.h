@@ -71,7 +71,8 @@ mlir::Type elementType(mlir::MLIRContext *context, std::string_view name);
 const catalog::NativeScales *nativeScales(DescriptorAttr activation,
                                           DescriptorAttr weight);
 
-/// Returns true if both have such scales, powers of two for 128 of k.
+/// Returns true if both have such scales, and they are powers of two of 128
+/// elements along k.
 bool havePowerGroups(DescriptorAttr activation, DescriptorAttr weight);
 
 /// The shape of a weight's scales, of [experts, parts * partRows, columns],

@@ -170,9 +170,9 @@ def Moe_QuantAttr : Moe_VerifiedAttr<"Quant", "quant"> {
     /// Realization 'blocks' is possible in place of 'emulated': the engine and
     /// the operands of it, or null. Which one it is depends on the target.
     const ::moec::catalog::BlockPair *getBlockPair() const;
-    /// Both matmuls multiply elements of 8 bits, and all scales are powers of
-    /// two for 128 of k: the engine that may multiply them with the operands, or
-    /// null.
+    /// Returns the row of the engine that applies the scales in the tensor core
+    /// where both matmuls have 8-bit operands with power-of-two scales of 128
+    /// elements along k; null otherwise.
     const ::moec::catalog::BlockPair *getPowerGroups() const;
     /// Rows of Realizations.h in their order: the scheme's, or what follows from
     /// the descriptors.

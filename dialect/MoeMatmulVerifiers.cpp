@@ -78,7 +78,8 @@ static ParseResult rhsSecondScaleIsOdd(GroupedMatmulOp op) {
                 {op.getNumExperts(), numbers});
 }
 
-/// One of each row, or those that are stored.
+/// The second scale of lhs is [rows, 1] if each row has one, otherwise as
+/// stored.
 static ParseResult lhsSecondScaleIsOdd(GroupedMatmulOp op) {
   const Value scale = op.getLhsSecondScale();
   if (!scale)

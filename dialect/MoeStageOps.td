@@ -110,7 +110,7 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments], [
     bool isOfTokens(::mlir::OpResult) { return !getOffsets() && !getExpertNumTokens() && !getTiles() && !getRowWeights(); }
     /// The scales; null if there are none.
     ::mlir::Value getScale() { return getScales().empty() ? ::mlir::Value() : getScales().front(); }
-    /// The scales of each row's scales; null if there are none.
+    /// The second scale of each row; null if there is none.
     ::mlir::Value getSecondScale() { return getScales().size() < 2 ? ::mlir::Value() : getScales().back(); }
     /// Whether the data are not codes, but what codes stand for.
     bool isEmulated();

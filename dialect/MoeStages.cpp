@@ -129,7 +129,8 @@ void BatchOp::addStageAttributes(NamedAttrList &attributes) {
   Writer(*this, attributes).integer("experts", getNumLocal());
 }
 
-/// Names of an operand or a result with those of scales in a range of them.
+/// Returns the name of an operand or a result, those of the variadic scales
+/// included.
 static StringRef nameWithScales(unsigned index, unsigned first, size_t count,
                                 StringRef scale, StringRef secondScale,
                                 StringRef name) {

@@ -201,7 +201,7 @@ void compiler::addWeightMap(moe::GroupedMatmulOp matmul,
                             moe::ScheduleAttr schedule, std::string weight,
                             EmittedKernel &out) {
   const std::string type = elementTypeOf(matmul.getRhs());
-  // Two codes of 4 bits are multiplied as one element.
+  // A tensor map of 4-bit codes has bytes of two codes.
   const bool areBytes = matmul.getRealization() == moe::Realization::Blocks &&
                         elementBits(type) == 4;
   addMap("rhs", std::move(weight), areBytes ? "i8" : type,

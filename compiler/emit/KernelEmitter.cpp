@@ -270,7 +270,8 @@ void Emitter::emitMatmul() {
                ? "moe::e2m1x2"
                : cppType(value);
   };
-  // Threads spread codes of 4 bits, as operands beside those of 8 bits are.
+  // Producers copy weight codes that are narrower than the operands of lhs; a
+  // tensor map does not spread them over bytes.
   const bool spreadsCodes =
       ofBlocks && elementBits(elementTypeOf(matmul.getRhs())) <
                       elementBits(elementTypeOf(matmul.getLhs()));

@@ -241,8 +241,9 @@ ordered_json weightsJson(const Manifest &manifest, const Target &target) {
   return json;
 }
 
-/// Returns true if engines multiply these operands with scales that are rounded
-/// up, and the activations' scales are rounded by another rule.
+/// Returns true if only the rounding rule of the activations' scales keeps
+/// engines from multiplying these operands natively: those take scales that are
+/// rounded up.
 bool isRuleThatEmulates(moe::DescriptorAttr activation,
                         moe::DescriptorAttr weight) {
   if (activation.getRule().empty() || activation.getRule() == "ceil")

@@ -34,16 +34,16 @@ constexpr Measured kBeside = {"bench/notes/gemv-h100.md", "2026-11-27"};
 constexpr Measured kUnits = {"bench/notes/weight-only-h200.md", "2026-11-29"};
 
 struct GemvRule {
-  /// A condition that is not given always holds.
   struct When {
     bool inFragments = false; ///< weights are codes in the order of fragments
     int64_t codeBits = 0, groupK = 0, elementBytes = 0;
     std::optional<bool> first = std::nullopt; ///< the layer's first matmul
     int64_t tokensUpTo = 0;
     int64_t firstUpTo = 0; ///< bytes of the layer's first weight
-    /// Units of all pairs are enough for all multiprocessors; those of an
-    /// expert are no more than multiprocessors.
-    bool unitsFillGpu = false, unitsFitGpu = false;
+    /// The units of all pairs are at least as many as the SMs.
+    bool unitsFillGpu = false;
+    /// The units of one expert are at most as many as the SMs.
+    bool unitsFitGpu = false;
   } when;
   struct Then {
     int64_t warps, stages, ctasPerSm = 1;
@@ -53,10 +53,10 @@ struct GemvRule {
   Measured measured = {};
 };
 
-/// Best first. Of whole elements the stages are those of a kernel with two
-/// weight rows a result; one with a single row has twice as many. Less on its
-/// way is slower than the kernels for more tokens, but where the second kernel
-/// routes and asks for its weights while the first one still multiplies.
+/// Best first. Weights in rows: `stages` is that of gate_up, which reads two
+/// weight rows for a result; down reads one and has twice as many. With fewer
+/// bytes in flight the kernels for more tokens are faster, unless the second
+/// kernel routes and prefetches its weights while the first one runs.
 // clang-format off
 constexpr GemvRule kGemvRules[] = {
     {{.elementBytes = 1, .tokensUpTo = 1, .firstUpTo = 8 << 20}, {.warps = 16, .stages = 4, .besideNext = true}, kBeside},
@@ -145,9 +145,9 @@ int64_t compiler::launchBytes(int64_t sharedBytes, int64_t ctasPerSm,
   return std::max(sharedBytes, least);
 }
 
-/// Returns true if the schedule's CTAs fit a multiprocessor, and one of the
-/// layer's other kernel beside this one's where the schedule says so. The lanes
-/// of a warp copy the numbers of a large unit at a time.
+/// Returns true if ctasPerSm CTAs fit an SM, with besideNext together with a
+/// CTA of the layer's other kernel. Units of 64 rows need as many numbers as a
+/// warp has lanes.
 static bool fits(const MatmulProblem &problem, const GemvSchedule &schedule,
                  const Hardware &hardware) {
   constexpr int64_t kLaneBytes = 16, kLanes = 32;

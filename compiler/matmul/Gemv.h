@@ -29,16 +29,16 @@ inline constexpr int64_t kFewPairs = 64;
 /// tokens or more (routing/few.cuh).
 inline constexpr int64_t kFewTileRows = 4;
 
-/// These kernels serve at most `tokens` tokens. Above that other engines are
-/// faster, since these kernels unpack e4m3 again for each row of x.
+/// The most tokens that these kernels serve. Above them other engines are
+/// faster: these kernels convert weights anew for each row of x.
 struct FewTokensRule {
   struct When {
     int64_t elementBytes; ///< of operands
-    /// The element types of weights that become such operands; empty: none
-    /// does.
+    /// Element types of weights that are converted to operands; empty: weights
+    /// are operands.
     WordList weights = {};
-    int64_t groupK = 0;        ///< columns of a group; 0: any
-    int64_t leastElements = 0; ///< of an expert's first weight
+    int64_t groupK = 0;        ///< columns that share a scale; 0: any
+    int64_t leastElements = 0; ///< of the first weight of an expert
   } when;
   struct Then {
     int64_t tokens;
@@ -53,7 +53,7 @@ inline constexpr Measured kMeasuredSlabs = {"bench/notes/weight-only-h100.md",
 inline constexpr Measured kMeasuredLarge = {"bench/notes/weight-only-h200.md",
                                             "2026-11-30"};
 
-/// The first that holds.
+/// The first rule that holds is taken.
 // clang-format off
 inline constexpr FewTokensRule kFewTokensRules[] = {
     {{.elementBytes = 1}, {.tokens = 1}, kMeasuredFew},

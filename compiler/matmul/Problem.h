@@ -87,11 +87,11 @@ struct MatmulProblem {
   /// multiplies; 0: it multiplies none.
   int64_t blockBytes = 0;
 
-  /// Bytes of a weight in memory for each byte that is multiplied with scales
-  /// of blocks: codes of 4 and 6 bits become bytes beside those of 8 and 6.
+  /// Stored bytes of a block-scaled weight for each byte that is multiplied: 4-
+  /// and 6-bit codes may become bytes.
   double storedShare = 1;
-  /// Both operands have scales of 128 of k that are powers of two, which such
-  /// tensor cores may multiply as well.
+  /// Both operands have power-of-two scales of 128 elements along k, which
+  /// block-scaled tensor cores can apply too.
   bool powerGroups = false;
 
   /// Mean rows of an expert at the largest token count of the variant.

@@ -26,10 +26,9 @@ static constexpr int64_t kLeastSlices = 16;
 namespace {
 constexpr Measured kMeasured = {"bench/notes/slices-h100.md", "2026-11-21"};
 
-/// The schedules by operands and rows of lhs. Three buffers let CTAs drift
-/// apart, and are out of the L2 with many rows, when sums want more warps. Two
-/// warpgroups multiply. 16-bit operands lose more at the kernel's ends than
-/// they gain.
+/// Three buffers let CTAs drift apart, but do not stay in the L2 with many
+/// rows; then more warps add sums. Two warpgroups multiply. No rule serves
+/// 16-bit operands: they lose more at the ends of the kernel than they gain.
 // clang-format off
 constexpr struct {
   struct { int64_t elementBytes, rowsUpTo; } when;

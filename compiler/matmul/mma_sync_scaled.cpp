@@ -27,7 +27,7 @@ static constexpr int64_t kStageBytes = 128;
 static constexpr double kEfficiency = 0.65;
 static constexpr double kBytesPerMultiplyAdd = 0.125;
 
-/// Bytes of k of a scale in a stage.
+/// Bytes along k that share a scale.
 static int64_t blockBytes(const MatmulProblem &problem) {
   return problem.powerGroups ? kStepBytes : problem.blockBytes;
 }
@@ -55,7 +55,7 @@ public:
       return fmt::format("a warp's tile of {}x{}; with scales of blocks its "
                          "sides are 16 or multiples of 32",
                          warpM, warpN);
-    // Sums have their scales and are not promoted.
+    // The tensor core applies the scales, so sums are not promoted.
     MatmulProblem scaled = problem;
     scaled.blockBytes = blockBytes(problem);
     return Multistage::whyIllegal(scaled, s);

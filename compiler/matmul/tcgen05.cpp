@@ -26,11 +26,11 @@ using namespace moec::compiler;
 static constexpr int64_t kRows = 128;
 /// The most tokens of a tile. A thread keeps the sums of two weight rows.
 static constexpr int64_t kMostTokens = 128;
-/// Bytes of an atom of scales, and the columns that it takes in tensor memory.
+/// The size of an atom of scales, in bytes and in columns of tensor memory.
 static constexpr int64_t kAtomBytes = 512, kAtomColumns = 4;
 
-/// Atoms of 128 rows and 4 scales of both operands in a stage; 0 if scales of
-/// blocks are not multiplied.
+/// Atoms of scales in a stage, of both operands. An atom has four scales of 128
+/// rows. 0 if operands are not block-scaled.
 static int64_t scaleAtoms(const MatmulProblem &problem, const Schedule &s) {
   return problem.blockBytes > 0 ? 2 * (s.tileK / problem.blockBytes / 4) : 0;
 }
@@ -87,7 +87,7 @@ public:
   }
 
   /// Sums of a stage that are read while the next stage is multiplied take
-  /// twice the columns. Each stage has columns of scales of blocks.
+  /// twice the columns. Block scales take columns for each stage.
   int64_t tensorColumns(const MatmulProblem &problem,
                         const Schedule &s) const override {
     const int64_t columns =
@@ -124,7 +124,7 @@ protected:
     WarpSpecialized::setWarps(s, choice, problem, hardware);
     // Sums of few tokens leave registers to producers, which then keep the
     // places of all their rows; with fewer they spill.
-    // Those that copy scales of blocks, too, need more for all tiles.
+    // Producers that copy block scales need more registers for every tile.
     constexpr int64_t kFewTokens = 64;
     const bool copiesScales = problem.blockBytes > 0;
     const int64_t ofProducers = copiesScales ? 64 : 56;

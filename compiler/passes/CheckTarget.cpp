@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Options that must have their default, parameters that a row of the catalog
-// must take, sizes. All that does not fit is reported, not only the first.
+// Refuses options, parameters of catalog rows and sizes that no kernel serves.
+// Every refusal is reported, not only the first.
 //
 //===----------------------------------------------------------------------===//
 

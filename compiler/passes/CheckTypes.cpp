@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The descriptors of a scheme whose weights are dequantized and of emulated
-// activations; the types of a layer's tensors.
+// Refuses descriptors of dequantized weights and emulated activations, and
+// element types of a layer's tensors, that no kernel serves.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,10 +19,11 @@ using namespace mlir;
 using namespace moec;
 using compiler::Refuse;
 
-/// Codes that are converted at a time (templates/moe/quant/dequantize.cuh).
+/// Kernels convert so many codes at a time
+/// (templates/moe/quant/dequantize.cuh).
 static constexpr int64_t kCodesOfChunk = 8;
 
-/// Weights that are dequantized, one of the two: whatever can be said of them.
+/// Checks w1 or w2 of a scheme that dequantizes weights.
 static void checkWeight(Refuse refuse, StringRef name,
                         moe::DescriptorAttr weight) {
   const auto because = [&](const Twine &reason) {
@@ -56,7 +57,7 @@ static void checkWeight(Refuse refuse, StringRef name,
     because("zero points of " + spelled(zero) + "; accepted: i8");
 }
 
-/// Activations that are emulated, one of the two
+/// Checks a1 or a2 of a scheme that emulates activations
 /// (templates/moe/math/emulated.cuh).
 static void checkActivation(Refuse refuse, StringRef name,
                             moe::DescriptorAttr activation) {
@@ -115,12 +116,12 @@ static void checkActivation(Refuse refuse, StringRef name,
     because("scales of f8E4M3FN have second scales of f32, others have none");
 }
 
-/// Activations without scales beside weights that become numbers of 16 bits.
+/// Checks activations without scales beside weights that become 16-bit numbers.
 static void checkPlainActivations(Refuse refuse, moe::QuantAttr quant) {
   const auto nameOf = [](moe::DescriptorAttr operand) {
     return compiler::elementTypeName(operand.getElement());
   };
-  // Engines say what they think of f32 alone.
+  // The engines refuse f32 where they do not serve it.
   const bool isOneType = quant.getA1() == quant.getA2();
   for (auto [name, activation] :
        {std::pair<StringRef, moe::DescriptorAttr>("a1", quant.getA1()),

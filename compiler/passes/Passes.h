@@ -53,7 +53,7 @@ mlir::LogicalResult refuse(moe::ProgramOp program, llvm::StringRef code,
 /// (all_to_all = gather_scatter) does not do.
 mlir::LogicalResult checkCommunication(moe::LayerOp layer);
 
-/// Refuses the layer, with a code and the reason, and goes on.
+/// Records a refusal of the layer; the checks go on.
 using Refuse =
     llvm::function_ref<void(llvm::StringRef code, const llvm::Twine &reason)>;
 

@@ -41,7 +41,8 @@ struct Choices {
 };
 
 /// Calls see(name, member, variable, help) for each choice, in a fixed order.
-/// `variable` says the choice where no option does; null: there is none.
+/// `variable` is the environment variable that stands in for the option, or
+/// null.
 template <typename Options, typename See>
 void forEachChoice(Options &options, See see) {
   const EnvVariable *none = nullptr;

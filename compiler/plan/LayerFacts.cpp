@@ -87,7 +87,7 @@ std::vector<LayerFacts> compiler::factsOf(moe::LayerOp layer) {
                        (way == "native" && quant.mayMultiplyCodes());
     if (way == "native")
       facts.blocks = quant.getBlockPair();
-    // Scales that a caller brings along are f32, and may be no powers of two.
+    // A caller's scales are f32 and need not be powers of two.
     if (way == "native" && !layer.getInputQuantized())
       facts.powerGroups = quant.getPowerGroups();
     const bool converts = quant.dequantizesWeights() && !codes && !facts.blocks;

@@ -39,8 +39,8 @@ inline constexpr int64_t kMaxPairsPerToken = 32;
 inline constexpr int64_t kMaxColumns = int64_t(1) << 18;
 /// Kernels load rows of x and of the weights in pieces of this size [bytes].
 inline constexpr int64_t kRowPieceBytes = 16;
-/// Number of elements of `bits` bits in such a piece. Those of 6 bits become
-/// bytes, so that 12 bytes have as many as a piece of bytes.
+/// Number of elements of `bits` bits in such a piece. 6-bit elements become
+/// bytes: a piece has 16 of them, from 12 stored bytes.
 constexpr int64_t elementsPerPiece(int64_t bits) {
   return std::max<int64_t>(kRowPieceBytes * 8 / (bits == 6 ? 8 : bits), 1);
 }

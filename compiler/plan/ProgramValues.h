@@ -31,8 +31,8 @@ std::string elementTypeName(mlir::Type type);
 std::string elementTypeOf(mlir::Value value);
 /// Bytes of one element of whole bytes.
 int64_t elementBytes(llvm::StringRef elementType);
-/// Bits of an element of the lhs of a matmul by scales of blocks, as they are
-/// multiplied: codes of 6 bits are bytes.
+/// Bits that an element of a block-scaled lhs has in the multiply: 6-bit codes
+/// become bytes.
 int64_t multipliedBits(moe::GroupedMatmulOp matmul);
 
 /// CTAs of the cluster that routes and permutes where one CTA does not; more

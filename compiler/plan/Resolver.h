@@ -42,8 +42,9 @@ struct LayerFacts {
   /// The operands with scales of blocks that its engine multiplies, where the
   /// arch has that; nothing is impossible then.
   const catalog::BlockPair *blocks = nullptr;
-  /// The operands with scales of 128 of k, powers of two, which its engine may
-  /// multiply, where the arch has that. Other engines multiply sums by them.
+  /// The operands with power-of-two scales of 128 elements along k that a
+  /// block-scaled engine multiplies, if the arch has it. Other engines multiply
+  /// sums by these scales.
   const catalog::BlockPair *powerGroups = nullptr;
   /// Whether x, or what is compiled, are codes: activations are quantized.
   bool takesCodes = false;

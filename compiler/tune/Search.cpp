@@ -208,7 +208,7 @@ Result<EarlierRows> compiler::earlierRows(const std::string &path,
       if (std::ranges::find(seen, row) != seen.end())
         continue;
       seen.push_back(row);
-      // Rows of any scheme may be other layers', too.
+      // A row that names no scheme may serve other layers too.
       if (row->scheme == problem->scheme)
         earlier.rows.push_back(*row);
       else

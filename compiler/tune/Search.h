@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each list follows from what the lists before it gained. Trials are compared
-// by their ratio to the compiler's choice. Rows of an earlier file are
-// measured, too: they stay, or they go.
+// The trials of the tuner. Each list is made from the measurements of the lists
+// before it. Trials are compared by their ratio to the compiler's choice. Rows
+// of an earlier file are measured again and stay only if they are still faster.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@
 
 namespace moec::compiler {
 
-/// A candidate in tiles of some size.
+/// A candidate and its measurement.
 struct Trial {
   TunedLayer layer;
   SchedulePair candidate;
@@ -28,15 +28,15 @@ struct Trial {
   bool confirmed = false; ///< its measurement had more rounds
 };
 
-/// Takes over the measurement that a line of the log says.
+/// Reads the measurement of a trial from a line of the log.
 void takeLine(const nlohmann::ordered_json &line, Trial &trial);
-/// The one of the least ratio; null where none was measured.
+/// Returns the trial of the least ratio; null if none was measured.
 const Trial *fastest(const std::vector<Trial> &trials);
-/// The same of those that isFaster() says.
+/// The same among trials for which isFaster() is true.
 const Trial *fastest(const std::vector<Trial> &trials, double minGain);
-/// Whether its gain is more than noise, and more than so many percent.
+/// Returns true if the gain exceeds the noise and minGain percent.
 bool isFaster(const Trial &trial, double minGain);
-/// Both schedules for people.
+/// Both schedules in words.
 std::string words(const SchedulePair &candidate);
 
 /// The best schedules for each size of tiles, best first by the model. That of
@@ -57,12 +57,12 @@ std::vector<Trial> togetherOf(const std::vector<Trial> &all,
 
 struct EarlierRows {
   std::vector<Trial> trials;
-  std::vector<TunedRow> rows; ///< of all trials, that name the layer's scheme
-  int64_t anyScheme = 0;      ///< rows of them that name none
+  std::vector<TunedRow> rows; ///< of all trials, with the layer's scheme
+  int64_t anyScheme = 0;      ///< how many rows name no scheme
 };
 
-/// Returns the pairs of rows of a file that serve the range's token count; none
-/// if there is no such file.
+/// Returns the pairs of rows of a file that serve the token count of the range;
+/// none if the file does not exist.
 Result<EarlierRows> earlierRows(const std::string &path,
                                 const TunedInput &input,
                                 const TokenRange &range);

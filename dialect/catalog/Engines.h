@@ -45,9 +45,9 @@ struct Engine {
   std::string_view fragmentPolicy = "";
   /// Element types of activations by which it multiplies weights in fragments.
   WordList fragmentElements = "f16 bf16";
-  /// Multiplies operands with the scales of their blocks (kBlockPairs).
+  /// Multiplies block-scaled operands (kBlockPairs).
   bool scalesBlocks = false;
-  /// Multiplies operands without such scales.
+  /// Multiplies operands without block scales.
   bool multipliesPlain = true;
   /// Serves only a caller who names it: no GPU has run its kernels.
   bool onlyIfAsked = false;
@@ -94,14 +94,14 @@ inline constexpr auto kTileEngineNames =
     joinNames<kEngines>([](const Engine &row) { return row.mostTokens == 0; });
 inline constexpr WordList kTileEngines = kTileEngineNames.words();
 
-/// Operands that engines multiply as they are, with a scale for each `group` of
-/// k of both. A scale of 128 is read as f32, and one of weights is that of 128
-/// rows; the engine repeats it for each 32 of k.
+/// Block-scaled operands that engines multiply natively. `group` elements along
+/// k share a scale. Scales of 128 are f32, those of weights also shared by 128
+/// rows; the engine repeats each for four blocks of 32.
 struct BlockPair {
   WordList engines; ///< the preferred one first
   std::string_view activation, weight, scale;
   int group;
-  /// Each token has a second scale; else those that have one share it.
+  /// Each token has a second scale of its own.
   bool secondPerRow = false;
 };
 

@@ -148,8 +148,8 @@ static void storeAll(const float *source, int64_t count,
     storeAs(destination, i, moe::fromFloat<T>(source[i]));
 }
 
-/// Codes of fewer than 8 bits, the first in the lowest ones. Bits behind the
-/// last code are 0.
+/// Stores codes of fewer than 8 bits, the first one in the lowest bits. Bits
+/// behind the last code are 0.
 template <typename T>
 static void storeCodes(const float *source, int64_t count,
                        std::byte *destination) {

@@ -34,7 +34,7 @@ public:
     emulate(values, count, group == -1 ? count : group, ofAll);
   }
   /// Changes a row to the numbers of its codes, and fills in their scales.
-  /// Returns the scale of those, where there is one of the row.
+  /// Returns the second scale of the row, if it has one.
   float encode(float *values, int64_t count, float ofAll, float *scales) const {
     return encodeRow(values, count, group, ofAll, scales);
   }

@@ -49,8 +49,8 @@ int64_t moec::host::fragmentColumns(FragmentKind kind) {
                                               : 1;
 }
 
-/// Calls body(bit), where bit(row, column) is an element's first bit in an
-/// expert's matrix with so many columns: the layout is chosen once.
+/// Calls body(bit). bit(row, column) returns the first bit of an element in the
+/// matrix of an expert. The layout is chosen once, not for each element.
 template <typename Body>
 static auto withLayout(FragmentKind kind, Storage storage, int64_t columns,
                        Body body) {

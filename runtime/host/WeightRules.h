@@ -30,8 +30,8 @@ struct WeightFormat {
   int64_t groupRows = 0, groupColumns = 0; ///< -1: all
   bool second = false;                     ///< scales have an f32 scale
   bool zeroPoint = false;
-  /// How a power of two is chosen: even, ceil or floor; "" is even for 4 bits
-  /// and ceil for more.
+  /// The rounding of power-of-two scales: even, ceil or floor; "" is even for
+  /// 4-bit codes and ceil for wider ones.
   std::string scaleRule;
 };
 

@@ -374,7 +374,7 @@ def runs_of(case, manifest):
                 yield [f"--tokens={tokens}", *arguments]
         return
     yield [f"--tokens={TOKENS if case['extras'] or testing.runs_all() else SOME_TOKENS}", "--routing=uniform,nan_inf"]
-    # The layer with extras forces each variant of its way, the others one.
+    # Only the layer with extras forces every variant of its way.
     forced = variants if case["extras"] or testing.runs_all() else [variants[zlib.crc32(name_of(case).encode()) % len(variants)]]
     for variant in forced:
         ends = sorted({variant["min_tokens"], variant["max_tokens"]})

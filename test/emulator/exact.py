@@ -258,7 +258,7 @@ def main():
             words = moec_testing.emulator_settings("sm_90a", case.scheme, arguments.timing)
             # A tile is split where there are more SMs than tiles; slices need the SMs of the card that they are for.
             sms = 132 if case.shape in (SPLIT, SLICES) else 8
-            # The clocks of so many CTAs take 5 GB. The packages of emulated.py run with all checks, those of the gate here without.
+            # The vector clocks of the CTAs of slices take 5 GB. In the gate emulated.py is the test that runs the checkers.
             checks = " checks=none" if case.shape is SLICES or not every else ""
             return {**environment, "MOEC_EMULATOR": f"{words} sums={arguments.sums} sms={sms} devices={case.ranks}{checks}"}
 

@@ -124,9 +124,9 @@ static uint64_t encodeFloat(const Element &element, double value) {
   return sign | uint64_t(exponent + bias) << mantissaBits | mantissa;
 }
 
-/// The common case in integers: the bits of a double rounded to a float's
-/// mantissa, the nearest one and ties to even, where the result is normal in
-/// the format. Nothing for all others.
+/// Rounds a double to the mantissa of a format in integers, to nearest with
+/// ties to even. Returns the bits of the rounded double; nothing if the result
+/// is not normal in the format.
 static std::optional<uint64_t> roundNormal(const Element &element,
                                            double value) {
   const int dropped = 52 - element.mantissaBits;

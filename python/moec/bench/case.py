@@ -15,7 +15,7 @@ Tensor: TypeAlias = Any
 """A torch.Tensor."""
 
 INT4_OFFSET = 8
-# Codes of random weights have this standard deviation.
+# The standard deviation of the codes of random weights.
 FP8_STEPS, INT8_STEPS = 64.0, 32.0
 # The norm of the difference over the norm of the reference. The activations' rounding to e4m3 alone makes 0.04.
 TOLERANCE = {
@@ -29,10 +29,10 @@ TOLERANCE = {
 }
 # Stored columns that share a scale, and the scale's bytes.
 GROUPS = {"int4_w4a16": (128, 2), "mxfp4_w4a16": (32, 1), "nvfp4_w4a16": (16, 1)}
-# A scale for each weight row.
+# Schemes with a scale for each weight row.
 CHANNELS = ("fp8_channel", "int8_channel")
 BLOCK = 128
-NVFP4_SCALE = 64.0  # scales of groups are about this
+NVFP4_SCALE = 64.0  # the mean of group scales
 E2M1_SPREAD = 2.93  # the standard deviation of random codes
 SOFTMAX = (("softmax", "sum"), ("identity", "softmax"))
 
@@ -101,7 +101,7 @@ class Case:
             else:
                 group, scale = GROUPS[self.scheme]
                 total += rows * columns // 2 + scale * rows * -(-columns // group)
-        # Gate, up and down have a second scale each.
+        # Gate, up and down each have a second scale in f32.
         return total + (12 if self.scheme == "nvfp4_w4a16" else 0)
 
     def local(self, inputs: "Inputs") -> dict[int, int]:
@@ -159,7 +159,7 @@ class Weights:
         if self.first.scale is not None:
             made |= {"w13_scale": self.first.scale, "w2_scale": self.second.scale}
         if self.first.second is not None:
-            # Gates and ups of an expert share one.
+            # Gate and up of an expert share a second scale.
             of_both = self.first.second[:, None].repeat(1, 2)
             made |= {"w13_second_scale": of_both, "w2_second_scale": self.second.second[:, None]}
         return made

@@ -41,7 +41,7 @@ template <class Config> constexpr int stageScaleBytes() {
     return 0;
 }
 
-/// Where the scales of a stage come from: bytes, or f32 scales of groups.
+/// The source of the scales of a stage: bytes, or f32 scales of groups.
 enum class BlockScaleFeed { None, Bytes, Groups };
 template <class Config>
 inline constexpr BlockScaleFeed blockScaleFeed =

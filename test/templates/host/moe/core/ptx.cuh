@@ -63,7 +63,7 @@ void copy16(unsigned destination, const void *base, unsigned chunk,
   const auto *from = static_cast<const char *>(base) + chunk * 16ull;
   copies.back().push_back({destination, valid ? from : nullptr});
 }
-/// The kernels of these tests copy no codes that become bytes.
+/// Declared for name lookup only: no test copies such codes.
 template <bool, int> void copyCodes(unsigned, const void *, bool);
 inline void commitCopies() { copies.emplace_back(); }
 template <int kPending> void waitForCopies() {
