@@ -283,19 +283,23 @@ class Recorded(Rates):
         return self.floors[row.tokens]
 
 
-def newest_record() -> pathlib.Path:
-    """The report of the last run in the list of runs that is one of `moec bench`, and has its rows beside it."""
+def record_of_the_guide(page: str) -> pathlib.Path:
+    """The report of the run whose rows the guide shows: the guide links to the rows, and the list of runs has the run."""
     folder = SOURCE / "bench" / "results"
+    linked = re.search(r"results/([\w-]+)\.csv", page)
+    assert linked, "docs/how-to/bench.md links to the rows of the run that it shows"
     runs = csv.DictReader((folder / "runs.csv").read_text().splitlines())
-    names = [f"{run['date']}-{run['run']}.md" for run in runs]
-    reports = [folder / name for name in names if (folder / name).with_suffix(".csv").exists()]
-    return [path for path in reports if "[`moec bench`]" in path.read_text()][-1]
+    assert linked[1] in {f"{run['date']}-{run['run']}" for run in runs}
+    report = folder / f"{linked[1]}.md"
+    assert "[`moec bench`]" in report.read_text()
+    return report
 
 
 def test_the_table_of_the_guide() -> None:
-    """The guide shows a layer of the newest record as the command prints it, with its date, GPU, commit and versions."""
-    path = newest_record()
-    report, page = path.read_text(), (SOURCE / "docs" / "how-to" / "bench.md").read_text()
+    """The guide shows a layer of a recorded run as the command prints it, with its date, GPU, commit and versions."""
+    page = (SOURCE / "docs" / "how-to" / "bench.md").read_text()
+    path = record_of_the_guide(page)
+    report = path.read_text()
     said = re.search(r"^NVIDIA (\w+), .*?, commit (\w+) of moec\.", report, re.MULTILINE)
     assert said, "a report says: NVIDIA GPU, ..., versions, commit HASH of moec."
     device, commit = f"NVIDIA {said[1]}", said[2]
