@@ -11,6 +11,8 @@ test          builds the wheel, installs it into an environment that has numpy a
               tests/vllm_files.py and tests/sglang_files.py fill
 transformers  installs the wheel with PyPI's torch and transformers into an environment of its own, and runs the example and the
               tests of torch and transformers there; exit status 77 where PyPI does not give them
+engines       fetches the files of each version of vLLM and SGLang that the plug-ins were tested with, and runs the tests of the
+              plug-ins with each. A test that would be skipped fails. Exit status 77 where PyPI is out of reach
 lint          runs ruff and mypy --strict
 """
 
@@ -21,6 +23,8 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 import venv
 
 SOURCE = pathlib.Path(__file__).resolve().parent
@@ -35,6 +39,9 @@ TESTS_OF_TORCH = (
     "test_sglang*.py",
     "test_docs.py",
 )
+# The plug-ins' tests ran with this torch. moec/integrations/vllm.py and sglang.py name the versions of the engines.
+PACKAGES_OF_ENGINES = ("torch==2.11.0", "transformers==5.17.0", "numpy", "pytest")
+VERSIONS_OF_ENGINES = {"vllm": ("0.33.0", "0.32.0", "0.31.0"), "sglang": ("0.5.23",)}
 FILES_OF_ENGINES = ("MOEC_TEST_VLLM", "MOEC_TEST_SGLANG")
 # requirements-test.txt stands in both: mypy reads numpy and pytest.
 ENVIRONMENTS = {
@@ -152,6 +159,43 @@ def transformers(options: argparse.Namespace) -> int:
     return max(failed, run_tests(options, python, made, tests_of_torch()))
 
 
+def pypi_answers() -> bool:
+    try:
+        with urllib.request.urlopen("https://pypi.org/simple/pip/", timeout=20) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, TimeoutError):
+        return False
+
+
+def engines(options: argparse.Namespace) -> int:
+    """A file that PyPI has and does not give is a failure."""
+    if not pypi_answers():
+        print("PyPI is out of reach")
+        return SKIPPED
+    made = build_wheel(options.build, options.build / "python-package" / "wheel")
+    tools, folder = folder_of(options.build, "tools") / "bin", folder_of(options.build, "engines")
+    python = folder / "bin" / "python"
+    if not python.exists():
+        venv.create(folder, symlinks=True, with_pip=True)
+    pip = [tools / "python", "-m", "pip", "--disable-pip-version-check", "--python", python, "install", "--quiet"]
+    subprocess.run([*pip, "--retries=2", *PACKAGES_OF_ENGINES], check=True)
+    subprocess.run([*pip, "--no-index", "--no-deps", "--force-reinstall", made], check=True)
+    failed = 0
+    for engine, versions in VERSIONS_OF_ENGINES.items():
+        tests = sorted((SOURCE / "tests").glob(f"test_{engine}*.py"))
+        for version in versions:
+            files = options.build / "python-package" / f"{engine}-{version}"
+            stamp = files / "complete"
+            if not stamp.exists():
+                shutil.rmtree(files, ignore_errors=True)
+                subprocess.run([python, SOURCE / "tests" / f"{engine}_files.py", files, version], check=True)
+                stamp.touch()
+            print(f"{engine} {version}", flush=True)
+            given = {f"MOEC_TEST_{engine.upper()}": str(files), "MOEC_TEST_REQUIRED": "1"}
+            failed = max(failed, run_tests(options, python, made, [SOURCE / "tests" / "test_engines.py", *tests], **given))
+    return failed
+
+
 def run_tests(
     options: argparse.Namespace, python: pathlib.Path, made: pathlib.Path, tests: list[pathlib.Path | str], **more: str
 ) -> int:
@@ -187,7 +231,14 @@ def lint(options: argparse.Namespace) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = {"environments": environments, "wheel": wheel, "test": test, "transformers": transformers, "lint": lint}
+    commands = {
+        "environments": environments,
+        "wheel": wheel,
+        "test": test,
+        "transformers": transformers,
+        "engines": engines,
+        "lint": lint,
+    }
     parser.add_argument("command", choices=commands)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="folder of a finished build")
     parser.add_argument("--out", type=pathlib.Path, default=SOURCE.parent / "dist", help="where the wheel goes")

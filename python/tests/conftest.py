@@ -3,6 +3,7 @@
 """Things that the tests share. python/ci.py sets the environment variables."""
 
 import importlib
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -41,11 +42,17 @@ def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str
 def import_torch(*others: str, files: Callable[[], str] | None = None) -> Any:
     """torch. The tests of a module that calls this are skipped where torch, one of the others or an engine's files are absent.
 
-    files: gives "" or why the files are not there. It may need torch.
+    files: gives "" or why the files are not there. It may need torch. With MOEC_TEST_REQUIRED the tests fail in place of
+    being skipped.
     """
+    required = os.environ.get("MOEC_TEST_REQUIRED")
     for name in ("torch", *others):
+        if required and importlib.util.find_spec(name) is None:
+            pytest.fail(f"{name} is not installed", pytrace=False)
         pytest.importorskip(name, reason=f"{name} is not installed")
     if files and (missing := files()):
+        if required:
+            pytest.fail(missing, pytrace=False)
         pytest.skip(missing, allow_module_level=True)
     return importlib.import_module("torch")
 

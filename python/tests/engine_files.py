@@ -124,7 +124,9 @@ def download(folder: pathlib.Path, wheel: str, needed: tuple[str, ...], needed_a
         subprocess.run([*pip, "install", "-q", "--upgrade", "--target", str(folder), *packages], check=True)
 
 
-def main(script: str, wheel: str, needed: tuple[str, ...], needed_alone: tuple[str, ...]) -> None:
-    if len(sys.argv) != 2:
-        sys.exit(f"usage: python {script} FOLDER")
-    download(pathlib.Path(sys.argv[1]), wheel, needed, needed_alone)
+def main(script: str, engine: str, version: str, needed: tuple[str, ...], needed_alone: tuple[str, ...]) -> None:
+    """version: the one to take where the command line names none."""
+    if len(sys.argv) not in (2, 3):
+        sys.exit(f"usage: python {script} FOLDER [VERSION]")
+    folder, *given = sys.argv[1:]
+    download(pathlib.Path(folder), f"{engine}=={given[0] if given else version}", needed, needed_alone)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """SGLang's Python files without its kernels and its server: enough for its MoE layers.
 
-    python sglang_files.py FOLDER
+    python sglang_files.py FOLDER [VERSION]
 
 downloads the wheel with pip, unpacks the Python files of SGLang and of the packages that its layers need, and drops the rest.
 MOEC_TEST_SGLANG=FOLDER then lets test_sglang*.py and sglang_gpu.py find them. Without the variable they use an installed SGLang.
@@ -61,4 +61,4 @@ def prepare() -> str:
 
 
 if __name__ == "__main__":
-    engine_files.main("sglang_files.py", f"sglang=={VERSION}", NEEDED, NEEDED_ALONE)
+    engine_files.main("sglang_files.py", "sglang", VERSION, NEEDED, NEEDED_ALONE)

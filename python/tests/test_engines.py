@@ -3,15 +3,22 @@
 """Values of the plug-ins' variables, versions of engines that are served, and refusals without asking the engine."""
 
 import importlib
+import importlib.util
 import logging
+import os
+import pathlib
+import re
+import subprocess
+import sys
 import types
 from typing import Any
 
 import pytest
-from conftest import SMALL, run_python
+from conftest import SMALL, SOURCE, import_torch, run_python
 
 import moec
 from moec.integrations import sglang, vllm
+from moec.integrations._surface import Surface, Used
 
 # A plug-in, its engine, the engine's package, its version, and the error that ends a process of the engine.
 ENGINES = [(vllm, "vLLM", "vllm", "0.33.0", moec.NotSupported), (sglang, "SGLang", "sglang", "0.5.23", SystemExit)]
@@ -48,25 +55,199 @@ def test_values(engine: Any) -> None:
 
 
 @pytest.mark.parametrize("ending", ["", "+cu130", ".post1"])
-def test_versions_that_are_served(engine: Any, ending: str) -> None:
-    assert engine.plugin.version_reason(engine.version + ending) == ""
+def test_versions_that_are_tested(engine: Any, ending: str) -> None:
+    for version in engine.plugin.TESTED:
+        assert engine.plugin.ENGINE.untested(version + ending) == ""
+        assert engine.plugin.ENGINE.series_of(version + ending) == version
 
 
-@pytest.mark.parametrize("version", ["0.32.0", "0.5.22", "0.5.24", "0.33.1", "0.34.0", "{}rc1", "{}.dev3", "1", ""])
-def test_versions_that_are_not_served(
-    engine: Any, version: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_patch_releases(engine: Any) -> None:
+    assert engine.plugin.ENGINE.series_of(f"{engine.plugin.TESTED[-1]}.1.post2") == engine.plugin.TESTED[-1]
+
+
+@pytest.mark.parametrize("version", ["0.3", "0.330", "0.5.2", "0.5.24", "0.34.0", "{}rc1", "{}.dev3", "1", ""])
+def test_versions_that_are_not_tested(engine: Any, version: str) -> None:
     version = version.format(engine.version)
-    monkeypatch.setattr("importlib.metadata.version", lambda name: version)
-    reason = f"moec was tested with {engine.name} {engine.version}, and this is {engine.name} {version}"
-    monkeypatch.setenv(engine.variable, "force")
-    with pytest.raises(engine.error, match=f"{engine.variable}=force: {reason}"):
-        engine.plugin.register()
+    found = engine.plugin.ENGINE.untested(version)
+    assert found.startswith(f"moec was tested with {engine.name} {engine.plugin.TESTED[0]}")
+    assert found.endswith(f"and this is {engine.name} {version}")
+
+
+MADE = """
+class Base:
+    def apply(self, layer, x): ...
+    @property
+    def is_on(self): ...
+    @staticmethod
+    def kind(of): ...
+def called(a, b, c=1, *rest, **more): ...
+number = 1
+"""
+
+
+@pytest.fixture
+def made_module(monkeypatch: pytest.MonkeyPatch) -> str:
+    module = types.ModuleType("made_engine")
+    exec(MADE, vars(module))
+    monkeypatch.setitem(sys.modules, "made_engine", module)
+    return "made_engine"
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"name": "Base.apply", "takes": ("layer", "x")}, ""),
+        ({"name": "Base.is_on", "takes": ()}, ""),
+        ({"name": "Base.kind", "takes": ("of",)}, ""),
+        ({"name": "called", "given": ("a", "b")}, ""),
+        ({"name": "called", "given": ("a", "b", "c")}, ""),
+        ({"name": "Base", "attributes": ("apply",)}, ""),
+        (
+            {"name": "Base.apply", "takes": ("x", "layer")},
+            "made_engine.Base.apply: expected a function of (x, layer), found (layer, x)",
+        ),
+        ({"name": "Base.apply", "takes": ("layer",)}, "made_engine.Base.apply: expected a function of (layer), found (layer, x)"),
+        ({"name": "called", "given": ("a",)}, "expected a function of (a), found (a, b, c=1, *rest, **more)"),
+        ({"name": "called", "given": ("a", "b", "d")}, "expected a function of (a, b, d), found (a, b, c=1, *rest, **more)"),
+        ({"name": "number", "given": ()}, "made_engine.number: expected a function of (), found int"),
+        ({"name": "Base.other"}, "made_engine.Base.other: expected it in made_engine, found none"),
+        ({"name": "Base", "attributes": ("fast",)}, "made_engine.Base.fast: expected this attribute, found none"),
+        ({"name": "Base", "since": (("fast", "2"),)}, "made_engine.Base.fast: expected this attribute, found none"),
+    ],
+)
+def test_what_an_engine_lacks(made_module: str, options: dict[str, Any], reason: str) -> None:
+    found = Used(made_module, **options).reason(frozenset())
+    assert reason in found
+    assert bool(reason) == bool(found)
+
+
+def test_an_attribute_that_came_later() -> None:
+    """Only a tested version may lack it, and only one that came before."""
+    surface = Surface("made", ("1", "2"), (Used("sys", since=(("no_such", "2"),)),))
+    assert surface.reason("1") == ""
+    for series in ("2", ""):
+        assert surface.reason(series) == "sys.no_such: expected this attribute, found none"
+    assert (
+        Surface("made", ("1",), (Used("no_such_engine"),)).reason("1").startswith("no_such_engine: expected a module, found none")
+    )
+    layer = Surface("made", ("1", "2"), (), layer=("real",), layer_since=(("no_such", "2"),))
+    assert layer.layer_reason(1.5, "1") == ""
+    assert layer.layer_reason(1.5, "2") == "builtins.float.no_such: expected this attribute of a layer, found none"
+
+
+@pytest.fixture
+def begun(engine: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Any:
+    """As the first process of a server begins, with an engine of any version."""
+    monkeypatch.delenv(f"{engine.variable}_REASON_FILE", raising=False)
+    monkeypatch.setattr("atexit.register", lambda *arguments: None)
+    monkeypatch.setattr("importlib.metadata.version", lambda name: engine.version)
     monkeypatch.setenv(engine.variable, "1")
     engine.plugin.LOGGER.propagate = True
     with caplog.at_level(logging.INFO, f"{engine.package}.moec"):
-        engine.plugin.register()
-    assert f"moec serves no layer: {reason}" in caplog.text
+        yield lambda: [record.getMessage() for record in caplog.records]
+    pathlib.Path(os.environ.get(f"{engine.variable}_REASON_FILE", os.devnull)).unlink(missing_ok=True)
+    monkeypatch.setenv(f"{engine.variable}_REASON_FILE", "")
+
+
+HAS_ALL = Surface("made", ("1",), (Used("sys"),))
+LACKS = Surface("made", ("1",), (Used("sys", "exit", given=("first", "second")),))
+
+
+def test_the_log_says_once_that_moec_is_on(engine: Any, begun: Any) -> None:
+    for _ in range(2):
+        assert engine.plugin.ENGINE.admits(engine.plugin.Choice(), HAS_ALL)
+    assert [each[:30] for each in begun()] == [f"moec is on ({engine.variable}=1). Lines"[:30]]
+
+
+def test_a_version_that_no_test_ran_with_is_served_with_one_warning(
+    engine: Any, begun: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda name: "7.1")
+    for choice in (engine.plugin.Choice(), engine.plugin.Choice(force=True)):
+        assert engine.plugin.ENGINE.admits(choice, HAS_ALL)
+    assert [each for each in begun() if "7.1" in each] == [
+        f"{engine.plugin.ENGINE.untested('7.1')}, which has what moec uses: moec serves it"
+    ]
+
+
+@pytest.mark.parametrize("version", ["tested", "7.1"])
+def test_an_engine_that_lacks_something_is_not_served(
+    engine: Any, begun: Any, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if version != "tested":
+        monkeypatch.setattr("importlib.metadata.version", lambda name: version)
+    lacking = r"sys.exit: expected a function of \(first, second\), found \(status=None.*\)"
+    assert not engine.plugin.ENGINE.admits(engine.plugin.Choice(), LACKS)
+    (said,) = begun()
+    assert re.match(f"moec serves no layer: {engine.name} .*: {lacking}", said)
+    assert ("; moec was tested with" in said) == (version != "tested")
+    with pytest.raises(moec.NotSupported, match=f"{engine.variable}=force: {engine.name} .*: {lacking}"):
+        engine.plugin.ENGINE.admits(engine.plugin.Choice(force=True), LACKS)
+
+
+FORCED = """
+import logging, multiprocessing, os
+from moec.integrations._engine import Choice, Refused
+from moec.integrations._surface import Surface, Used
+from moec.integrations.{package} import ENGINE
+import importlib.metadata
+importlib.metadata.version = lambda name: "{version}"
+
+def child():
+    ENGINE.admits(Choice(force=True), Surface("", (), (Used("sys"),)))
+    ENGINE.refuse_or_leave(Choice(force=True), "layers.0", Refused("LoRA adapters"))
+
+if __name__ == "__main__":
+    ENGINE.admits(Choice(force=True), Surface("", (), (Used("sys"),)))
+    process = multiprocessing.get_context("{start}").Process(target=child)
+    process.start()
+    process.join()
+    raise RuntimeError("Engine core initialization failed")
+"""
+
+
+@pytest.mark.parametrize("start", ["spawn", "fork"])
+def test_with_force_the_reason_is_the_last_line(engine: Any, start: str, tmp_path: Any) -> None:
+    """A child refuses the layer; the first process ends with an error of the engine's own."""
+    program = tmp_path / "server.py"
+    program.write_text(FORCED.format(package=engine.package, version=engine.version, start=start))
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, f"{engine.variable}_REASON_FILE": "", "TMPDIR": str(tmp_path)},
+    )
+    lines = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert "RuntimeError: Engine core initialization failed" in lines[-2]
+    assert lines[-1] == f"{engine.variable}=force: moec cannot serve layer layers.0: LoRA adapters"
+    assert list(tmp_path.glob("moec-*")) == []
+
+
+def test_tests_that_are_required_are_not_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MOEC_TEST_REQUIRED", raising=False)
+    with pytest.raises(pytest.skip.Exception):
+        import_torch("no_such_package", files=lambda: "no files")
+    monkeypatch.setenv("MOEC_TEST_REQUIRED", "1")
+    with pytest.raises(pytest.fail.Exception, match="is not installed"):
+        import_torch("no_such_package")
+    pytest.importorskip("torch", reason="torch is not installed")
+    with pytest.raises(pytest.fail.Exception, match="no files"):
+        import_torch(files=lambda: "no files")
+
+
+def test_the_gate_runs_the_versions_that_are_tested(engine: Any) -> None:
+    """ci.py fetches a release of each."""
+    where = SOURCE / "python" / "ci.py"
+    found = importlib.util.spec_from_file_location("moec_ci", where)
+    assert found is not None
+    assert found.loader is not None
+    ci = importlib.util.module_from_spec(found)
+    found.loader.exec_module(ci)
+    releases = ci.VERSIONS_OF_ENGINES[engine.package]
+    assert sorted(engine.plugin.ENGINE.series_of(each) for each in releases) == sorted(engine.plugin.TESTED)
 
 
 def test_without_the_variable_nothing_happens(engine: Any) -> None:
@@ -96,6 +277,17 @@ def test_realizations(engine: Any) -> None:
     assert [takes(weight_only, each) for each in ("native", "dequantized", "emulated")] == [True, True, False]
     assert [takes(quantized, each) for each in ("native", "dequantized", "emulated")] == [True, False, False]
     assert takes(quantized, "weight_only")
+
+
+def test_the_log_names_how_weights_are_read() -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    from moec.integrations._packing import how
+    from moec.integrations._schemes import Scheme
+
+    for name, bits in (("int4_w4a16", 4), ("int4_zp_w4a16", 4), ("mxfp4_w4a16", 4), ("nvfp4_w4a16", 4), ("int8_w8a16", 8)):
+        assert how(Scheme(name, {}, {}, weight_only=True), "dequantized") == f"{bits}-bit weights read by the kernels"
+    assert how(Scheme("fp8_block", {}, {}), "native") == "native"
+    assert how(Scheme("nvfp4", {}, {}), "weight_only") == "weight_only"
 
 
 def test_devices_and_schemes_that_are_taken(engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,13 @@ def choose(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     plugin.register()
 
 
+def later(name: str) -> bool:
+    """Whether vLLM has an attribute of FusedMoEParallelConfig that its oldest tested versions lack."""
+    from vllm.model_executor.layers.fused_moe.config import FusedMoEParallelConfig
+
+    return hasattr(FusedMoEParallelConfig, name)
+
+
 def _parallel(**values: Any) -> dict[str, Any]:
     return {f"parallel_config.{name}": value for name, value in values.items()}
 
@@ -71,6 +78,8 @@ def test_a_refusal(
     reason: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if "passthrough" in reason and not later("use_passthrough_all2all"):
+        pytest.skip("this vLLM has no such transport")
     for path, value in engine_values.items():
         *parts, name = path.split(".")
         where = vllm_engine
@@ -98,9 +107,39 @@ def test_what_moec_leaves_stays_with_vllm(
         layers.build(vllm_engine, BF16, "cpu")  # vLLM's own kernels need its extensions
     with caplog.at_level(logging.INFO, "vllm.moec"), pytest.raises(Exception, match=".*"):
         layers.build(vllm_engine, BF16, "cpu")
-    said = [record.getMessage() for record in caplog.records if record.name == "vllm.moec"]
+    said = [record.getMessage() for record in caplog.records if record.name == "vllm.moec" and record.levelname == "WARNING"]
     assert len(said) == 1
     assert "to vLLM, and others for the same reason: the processor, on which moec runs for tests alone" in said[0]
+
+
+def test_a_model_without_a_layer_of_moec(
+    vllm_engine: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has a line when vLLM processes the weights of the first of its layers."""
+    from vllm.model_executor.layers.fused_moe.unquantized_fused_moe_method import UnquantizedFusedMoEMethod as Method
+
+    choose(monkeypatch, "1")
+    plugin.LOGGER.propagate = True
+    processed = []
+    monkeypatch.setattr(Method, "process_weights_after_loading", lambda self, layer: processed.append(layer))
+    with caplog.at_level(logging.INFO, "vllm.moec"):
+        made = [layers.build(vllm_engine, BF16, "cpu", packs=False).runner.routed_experts for _ in range(2)]
+        for layer in made:
+            layer.quant_method.process_weights_after_loading(layer)
+    assert processed == made
+    said = [record.getMessage() for record in caplog.records if record.name == "vllm.moec"]
+    assert said[1:] == ["moec serves 0 of 2 MoE layers"]
+
+
+def test_the_log_says_how_4_bit_weights_are_read(
+    vllm_engine: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    plugin.LOGGER.propagate = True
+    with caplog.at_level(logging.INFO, "vllm.moec"):
+        layers.build(vllm_engine, CASES["gpt-oss"], "cpu")
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "vllm.moec"]
+    line = "moec serves 1 of 1 MoE layers: 1 x (mxfp4_w4a16, 4-bit weights read by the kernels, routing by moec); "
+    assert said.startswith(line)
 
 
 def test_only_some_schemes(vllm_engine: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

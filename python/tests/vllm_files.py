@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """vLLM's Python files without its compiled extensions and its server: enough for its MoE layers.
 
-    python vllm_files.py FOLDER
+    python vllm_files.py FOLDER [VERSION]
 
 downloads the wheel with pip, unpacks the Python files of vLLM and of the packages that its layers need, and drops the rest.
 MOEC_TEST_VLLM=FOLDER then lets test_vllm*.py and vllm_gpu.py find them. Without the variable they use an installed vLLM.
@@ -75,4 +75,4 @@ def _answer_no() -> None:
 
 
 if __name__ == "__main__":
-    engine_files.main("vllm_files.py", f"vllm=={VERSION}", NEEDED, NEEDED_ALONE)
+    engine_files.main("vllm_files.py", "vllm", VERSION, NEEDED, NEEDED_ALONE)

@@ -2,13 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """An inference engine that moec has a plug-in for: its variable, its versions, its log. This imports no engine and no torch."""
 
+import atexit
 import importlib.metadata
 import logging
 import os
+import pathlib
 import re
+import sys
+import tempfile
 from dataclasses import dataclass
 
 from moec.errors import InvalidArgument, NotSupported
+from moec.integrations._surface import Surface
 
 
 class Refused(Exception):
@@ -30,10 +35,6 @@ class Choice:
         return self.force or self.schemes is not None
 
 
-def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(map(str, version))
-
-
 @dataclass(frozen=True)
 class Engine:
     """The names of an engine."""
@@ -44,8 +45,8 @@ class Engine:
     """Its package."""
     variable: str
     """The environment variable that asks for moec."""
-    tested: tuple[tuple[int, int, int], tuple[int, int, int]]
-    """The versions that the tests ran with, both inclusive."""
+    tested: tuple[str, ...]
+    """The versions that the tests ran with, oldest first. "0.33" stands for 0.33.0 and its patch releases."""
     logger: logging.Logger
 
     def choice_of(self, text: str | None) -> Choice | None:
@@ -72,34 +73,84 @@ class Engine:
             return Choice(schemes=frozenset(names))
         raise InvalidArgument(f"{self.variable}: expected 1, force or only=SCHEME,SCHEME; got '{text}'")
 
-    def version_reason(self, version: str) -> str:
-        """Why moec does not serve a version of the engine; "" where it does."""
+    def version(self) -> str:
+        """That of the installed engine."""
+        return importlib.metadata.version(self.distribution)
+
+    def series_of(self, version: str) -> str:
+        """The tested version that a version belongs to; "" for none."""
         # A release, a post-release or a build of it. Release candidates and development versions are other code.
-        found = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)(?:\.post\d+)?(?:\+.*)?", version)
-        if found and self.tested[0] <= tuple(map(int, found.groups())) <= self.tested[1]:
+        found = re.fullmatch(r"(\d+(?:\.\d+)*)(?:\.post\d+)?(?:\+.*)?", version)
+        release = found.group(1) if found else ""
+        return next((each for each in self.tested if release == each or release.startswith(each + ".")), "")
+
+    def untested(self, version: str) -> str:
+        """A sentence's part about a version that no test ran with; "" for a tested one."""
+        if self.series_of(version):
             return ""
-        first, last = map(_dotted, self.tested)
-        tested = first if first == last else f"{first} to {last}"
+        tested = self.tested[0] if len(self.tested) == 1 else f"{self.tested[0]} to {self.tested[-1]}"
         return f"moec was tested with {self.name} {tested}, and this is {self.name} {version}"
 
     def asked(self) -> Choice | None:
-        """The choice that the variable asks for; None for nothing, or where this version of the engine is not served.
+        """The choice that the variable asks for; None for nothing. Raises InvalidArgument for a wrong value."""
+        return self.choice_of(os.environ.get(self.variable))
 
-        Raises InvalidArgument for a wrong value, and with "force" NotSupported for a version that was not tested.
+    def admits(self, choice: Choice, surface: Surface) -> bool:
+        """Whether the engine has all that the plug-in uses, whatever its version is. The log says what moec does.
+
+        Raises NotSupported where it has not and the user forces moec.
         """
-        choice = self.choice_of(os.environ.get(self.variable))
-        if choice is None:
-            return None
-        reason = self.version_reason(importlib.metadata.version(self.distribution))
-        if not reason:
-            return choice
-        if choice.force:
-            raise NotSupported(f"{self.variable}=force: {reason}")
-        self.logger.warning("moec serves no layer: %s", reason)
-        return None
+        version = self.version()
+        untested = self.untested(version)
+        lacking = surface.reason(self.series_of(version))
+        if lacking:
+            reason = f"{self.name} {version}: {lacking}" + (f"; {untested}" if untested else "")
+            if choice.force:
+                raise NotSupported(f"{self.variable}=force: {reason}")
+            self._first("moec serves no layer: %s", reason, level=logging.WARNING)
+            return False
+        if (
+            self._first(
+                "moec is on (%s=%s). Lines that name another MoE backend come before moec takes a layer",
+                self.variable,
+                os.environ.get(self.variable),
+            )
+            and untested
+        ):
+            self.logger.warning("%s, which has what moec uses: moec serves it", untested)
+        return True
+
+    @property
+    def _reason_variable(self) -> str:
+        return f"{self.variable}_REASON_FILE"
+
+    def _first(self, message: str, *arguments: object, level: int = logging.INFO) -> bool:
+        """Logs in the first process of a server alone. Its children inherit a variable, which names the file for a reason."""
+        if os.environ.get(self._reason_variable):
+            return False
+        number, path = tempfile.mkstemp(prefix="moec-")
+        os.close(number)
+        os.environ[self._reason_variable] = path
+        atexit.register(_say_reason, pathlib.Path(path), os.getpid())
+        self.logger.log(level, message, *arguments)
+        return True
 
     def refuse_or_leave(self, choice: Choice, layer: str, reason: Refused) -> str:
         """The reason as a text, or NotSupported where the user forces moec."""
         if choice.force:
-            raise NotSupported(f"{self.variable}=force: moec cannot serve layer {layer}: {reason}")
+            text = f"{self.variable}=force: moec cannot serve layer {layer}: {reason}"
+            path = pathlib.Path(os.environ.get(self._reason_variable, os.devnull))
+            if path.exists():
+                path.write_text(text)
+            raise NotSupported(text)
         return str(reason)
+
+
+def _say_reason(path: pathlib.Path, process: int) -> None:
+    """The last line of a server's first process, behind the tracebacks of the engine. A forked child says nothing."""
+    if os.getpid() != process:
+        return
+    reason = path.read_text() if path.exists() else ""
+    path.unlink(missing_ok=True)
+    if reason:
+        print(reason, file=sys.stderr)

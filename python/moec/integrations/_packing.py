@@ -3,16 +3,19 @@
 """Packs the parameters of an engine's layer in place, and tells the engine's log about it."""
 
 import collections
+import functools
+import re
 import time
 from typing import Any
 
 import torch
 
 from moec.comm import Communicator
+from moec.compiler import catalog
 from moec.errors import NotSupported
 from moec.integrations._engine import Engine
 from moec.integrations._plan import WEIGHT_ONLY, Plan
-from moec.integrations._schemes import Tensors
+from moec.integrations._schemes import Scheme, Tensors
 from moec.layer import Layer
 from moec.torch.modules import load_for
 from moec.torch.ops import TYPES
@@ -34,15 +37,30 @@ class Journal:
 
     def take(self, name: str, plan: Plan) -> None:
         router = "moec" if plan.routes else self.engine.name
-        self.taken[name] = f"{plan.scheme.name}, {plan.realization}, routing by {router}"
+        self.taken[name] = f"{plan.scheme.name}, {how(plan.scheme, plan.realization)}, routing by {router}"
 
-    def leave(self, name: str, reason: str) -> None:
+    def leave(self, name: str, reason: str, method: Any) -> None:
+        """Counts a layer that stays with the engine. method: the engine's, which will load the layer's weights."""
         self.left += 1
+        self._watch(method)
         if reason not in self.said:
             self.said.add(reason)
             self.engine.logger.warning(
                 "moec leaves layer %s to %s, and others for the same reason: %s", name, self.engine.name, reason
             )
+
+    def _watch(self, method: Any) -> None:
+        """Says that moec serves no layer, when the engine processes the weights of the first one."""
+        own = method.process_weights_after_loading
+
+        @functools.wraps(own)
+        def process(*arguments: Any, **options: Any) -> Any:
+            if self.left and not self.taken:
+                self.engine.logger.info("moec serves 0 of %d MoE layers", self.left)
+                self._begin()
+            return own(*arguments, **options)
+
+        method.process_weights_after_loading = process
 
     def pack(self, name: str, seconds: float) -> None:
         self.packed.add(name)
@@ -52,6 +70,14 @@ class Journal:
             layers = len(self.taken) + self.left
             self.engine.logger.info("moec serves %d of %d MoE layers: %s; %.1f s", len(self.taken), layers, kinds, self.seconds)
             self._begin()
+
+
+def how(scheme: Scheme, realization: str) -> str:
+    """How moec computes a layer, in the words of the log. Kernels read quantized weights as they are stored."""
+    if scheme.weight_only and realization == "dequantized":
+        element = next(row["w1"]["element"] for row in catalog()["schemes"] if row["name"] == scheme.name)
+        return f"{re.findall(r'[0-9]+', element)[0]}-bit weights read by the kernels"
+    return realization
 
 
 def parameters_of(layer: Any) -> set[str]:

@@ -16,6 +16,7 @@ from moec.errors import InvalidArgument, NotSupported
 from moec.integrations._engine import Choice, Refused
 from moec.integrations._packing import Journal, contiguous, pack, taken_class
 from moec.integrations._sglang_plan import Plan, plan_of
+from moec.integrations._sglang_surface import SURFACE
 from moec.integrations.sglang import ENGINE
 from moec.layer import Layer
 from moec.torch.ops import register, release
@@ -95,9 +96,11 @@ def _asked(result: Any, layer: Any, *args: Any, **options: Any) -> None:
     """Gives the layer's method moec's part where moec takes the layer. SGLang has made the layer and its parameters."""
     method, name = layer.quant_method, layer.layer_name or f"layer {layer.layer_id}"
     try:
+        if lacking := SURFACE.layer_reason(layer, ENGINE.series_of(ENGINE.version())):
+            raise Refused(lacking)
         plan = plan_of(layer, method, _choice)
     except Refused as reason:
-        _journal.leave(name, ENGINE.refuse_or_leave(_choice, name, reason))
+        _journal.leave(name, ENGINE.refuse_or_leave(_choice, name, reason), method)
         return
     method.__class__ = taken_class(MoecMethod, type(method), _classes)
     method.moec_plan, method.moec_layer = plan, None

@@ -20,6 +20,7 @@ from moec.integrations._engine import Choice, Refused
 from moec.integrations._packing import Journal, pack, parameters_of, taken_class
 from moec.integrations._vllm_experts import kernel_of, run
 from moec.integrations._vllm_plan import Plan, plan_of
+from moec.integrations._vllm_surface import SURFACE
 from moec.integrations.vllm import ENGINE
 from moec.layer import Layer
 
@@ -156,7 +157,7 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         self, layer: Any, x: torch.Tensor, router_logits: torch.Tensor, input_ids: torch.Tensor | None = None
     ) -> torch.Tensor:
         """[tokens, hidden] of x [tokens, hidden] and router_logits [tokens, experts]."""
-        if layer.routing_sink is not None:
+        if getattr(layer, "routing_sink", None) is not None:
             raise NotSupported(f"layer {layer.layer_name}: moec does not report the experts that it chose")
         return self._run(layer, x, logits=router_logits)
 
@@ -178,9 +179,11 @@ _classes: dict[Any, Any] = {}
 def _asked(layer: Any, prefix: str, method: Any) -> Any:
     """The method with moec's part where moec takes the layer, else as it is."""
     try:
+        if lacking := SURFACE.layer_reason(layer, ENGINE.series_of(ENGINE.version())):
+            raise Refused(lacking)
         plan = plan_of(layer, method, get_current_vllm_config(), _choice)
     except Refused as reason:
-        _journal.leave(prefix, ENGINE.refuse_or_leave(_choice, prefix, reason))
+        _journal.leave(prefix, ENGINE.refuse_or_leave(_choice, prefix, reason), method)
         return method
     method.__class__ = taken_class(MoecMethod, type(method), _classes)
     method.moec_plan, method.moec_layer, method.moec_comm = plan, None, None

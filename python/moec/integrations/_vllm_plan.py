@@ -41,6 +41,11 @@ class Plan(EnginePlan):
     """The package gathers tokens and sums outputs. vLLM's runner does neither."""
 
 
+def _later(owner: Any, name: str) -> Any:
+    """An attribute that the oldest tested versions lack. The surface has been checked: where it is absent, so is the feature."""
+    return getattr(owner, name, None)
+
+
 def _refuse_features(layer: Any, engine: Any) -> None:
     """Raises Refused for what moec does not do inside of vLLM."""
     config, parallel = layer.moe_config, layer.moe_config.moe_parallel_config
@@ -58,7 +63,7 @@ def _refuse_features(layer: Any, engine: Any) -> None:
         (engine.parallel_config.use_ubatching, "micro-batches that overlap (DBO)"),
         (engine.parallel_config.enable_elastic_ep, "elastic expert parallelism"),
         (parallel.use_all2all_kernels and transport not in TRANSPORTS, f"the transport {transport}{taken}"),
-        (parallel.use_passthrough_all2all, f"the transport {transport}{taken}"),
+        (_later(parallel, "use_passthrough_all2all"), f"the transport {transport}{taken}"),
         (parallel.use_ep and layer._expert_map is None, "expert parallelism without a map of experts"),
         (config.tp_shard_with_padding or config.intermediate_pad is not None, "a padded intermediate size"),
         (offloads, "weights that are offloaded to the processor's memory"),
@@ -157,7 +162,7 @@ def _routing(layer: Any, engine: Any) -> dict[str, Any] | None:
 
     config = layer.moe_config
     kept = (
-        config.require_decomposed_backend
+        _later(config, "require_decomposed_backend")
         or config.has_hash_routing
         or layer.custom_routing_function is not None
         or layer.apply_router_weight_on_input

@@ -36,7 +36,7 @@ def _fp8(layer: Any, method: Any) -> Scheme:
             raise Refused(f"blocks of {method.weight_block_size} that tensor parallel splits")
         return fp8_blocks(method.weight_block_size, "weight_scale_inv")
     static = method.quant_config.activation_scheme == "static"
-    return fp8_tensors(layer.global_num_experts, static=static, token=method.per_act_token_quant)
+    return fp8_tensors(layer.global_num_experts, static=static, token=getattr(method, "per_act_token_quant", False))
 
 
 def _modelopt_fp8(layer: Any, method: Any) -> Scheme:
@@ -115,7 +115,7 @@ def _nvfp4(layer: Any, method: Any, *, weight_only: bool, inverse: bool, weights
 
 
 def _modelopt_nvfp4(layer: Any, method: Any) -> Scheme:
-    if method.per_token_activation:
+    if getattr(method, "per_token_activation", False):
         raise Refused("NVFP4 with a scale of activations for each token")
     return _nvfp4(
         layer, method, weight_only=method.use_a16, inverse=False, weights="weight", second="weight_scale_2", inputs="input_scale"

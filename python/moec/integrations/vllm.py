@@ -10,19 +10,23 @@ __all__ = ["Choice", "choice_of", "register"]
 
 # vLLM shows the messages of loggers below its own.
 LOGGER = logging.getLogger("vllm.moec")
-ENGINE = Engine("vLLM", "vllm", "MOEC_VLLM", ((0, 33, 0), (0, 33, 0)), LOGGER)
+TESTED = ("0.31", "0.32", "0.33")
+ENGINE = Engine("vLLM", "vllm", "MOEC_VLLM", TESTED, LOGGER)
 choice_of = ENGINE.choice_of
-version_reason = ENGINE.version_reason
 
 
 def register() -> None:
     """Makes vLLM's MoE layers ask moec. vLLM calls it in each of its processes, some of them several times.
 
     It does nothing unless MOEC_VLLM is set. Raises InvalidArgument for a wrong value, and with MOEC_VLLM=force NotSupported
-    for a version of vLLM that was not tested.
+    where vLLM lacks something that moec uses.
     """
     choice = ENGINE.asked()
     if choice is None:
+        return
+    from moec.integrations._vllm_surface import SURFACE
+
+    if not ENGINE.admits(choice, SURFACE):
         return
     from moec.integrations import _vllm_layer
 
