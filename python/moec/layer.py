@@ -4,6 +4,7 @@
 
 import contextlib
 import ctypes
+import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -101,6 +102,8 @@ class Layer:
                 "layer_create", package.handle, ctypes.addressof(buffer), count, ctypes.byref(options), queue or None
             )
         del scratch_owner
+        self._stored = {name for name in weights if package.values[name].role == "stored_weight"}
+        self._incomplete = ""
         read = self._read_by_runs(arrays_of)
         # With the handle, which a run of another thread holds while this layer is closed.
         self._handle.memory = [found.owner for name, found in views.items() if name in read]
@@ -144,7 +147,7 @@ class Layer:
         to other memory are free, if torch's streams order their memory."""
         if self.package.gpu is None:
             return set(given)
-        target = next(each for each in self.package.manifest["targets"] if each["arch"] == self.package.arch)
+        target = self._target()
         read = {map_["value"] for map_ in target["tensor_maps"]}
         # A collective has no kernel.
         launched = {launch.get("kernel") for variant in target["variants"] for launch in variant["launches"]}
@@ -196,6 +199,66 @@ class Layer:
                 )
             )
         del owner, views
+
+    def reload(self, weights: Mapping[str, Any], *, stream: Any = None) -> None:
+        """Takes all weights again, into the layer's own memory: the addresses that captured graphs hold stay, with new numbers.
+
+        weights: every stored weight that the layer was made of. Those that runs read as they are stored are copied, the others
+            are packed. They may go when the stream has reached the end. The caller orders it against runs.
+
+        Raises InvalidArgument for a weight that is missing, unknown, or of another shape or type, before anything is written.
+        Where it fails later, runs are refused until a reload has succeeded.
+        """
+        handle, package = self.handle, self.package
+        queue = _memory.stream_handle(stream, package.gpu)
+        self._check_names(weights)
+        packed_from = {name for pack in self._target()["pack"] for name in pack["from"]}
+        wanted = self._stored | packed_from
+        for found, what in ((wanted - set(weights), "are missing"), (set(weights) - wanted, "are none of them")):
+            if found:
+                raise InvalidArgument(
+                    f"weights: expected all that the layer was made of, {', '.join(sorted(wanted))}; "
+                    f"{', '.join(sorted(found))} {what}"
+                )
+        with _memory.allocating_on(queue, package.gpu):
+            rows, views = self._rows(weights, writes=(), stream=queue)
+            kept = [(name, self._kept(name, views[name])) for name in sorted(set(weights) - packed_from)]
+            count_of_scratch = package.pack_scratch_bytes
+            scratch, owner = _memory.device_memory(package, count_of_scratch, "pack_scratch")
+            buffer, count = packed(rows)
+            experts = max((pack["total_experts"] for pack in self._target()["pack"]), default=0)
+            # The host checks all numbers first; a GPU, while it packs.
+            self._incomplete = "its weights were reloaded in part" if package.gpu is not None else ""
+            library().check(
+                library().layer_repack(
+                    handle, ctypes.addressof(buffer), count, 0, experts, scratch, count_of_scratch, queue or None
+                )
+            )
+            for name, to in kept:
+                if package.gpu is None:
+                    if to.data != views[name].data:
+                        _copy_back(views[name], to)
+                else:
+                    _copy_on_gpu(weights[name], self.weights[name], name)
+            self._incomplete = ""
+        del owner, views
+
+    def _target(self) -> dict[str, Any]:
+        found: dict[str, Any] = next(each for each in self.package.manifest["targets"] if each["arch"] == self.package.arch)
+        return found
+
+    def _kept(self, name: str, given: arrays.View) -> arrays.View:
+        """The memory of a weight that runs read as it is stored. Raises InvalidArgument where another array does not fit it."""
+        to, accepted = arrays.view(self.weights[name], name), self.package.values[name].element_types
+        expected, got = ((each.shape, arrays.given_type(each, accepted, name)) for each in (to, given))
+        if got != expected:
+            raise InvalidArgument(
+                f"value '{name}': expected {expected[1]} {list(expected[0])}, as the layer was made of; "
+                f"got {got[1]} {list(got[0])}"
+            )
+        if not to.writable:
+            raise InvalidArgument(f"value '{name}': the layer was made of a read-only array, which cannot take other numbers")
+        return to
 
     def unpack(self, into: Mapping[str, Any] | None = None, *, host: bool = False, stream: Any = None) -> dict[str, Any]:
         """The stored weights again, bit for bit. Waits for the stream.
@@ -342,6 +405,8 @@ class Layer:
             views[name] = used
         buffer, count = packed(rows)
         handle = self.handle
+        if self._incomplete:
+            raise InvalidArgument(f"the layer does not run: {self._incomplete}; reload() packs all of them")
         if context is None and _memory.is_capturing(package.gpu):
             context = package.reserved
             if context is None:
@@ -384,6 +449,17 @@ class Layer:
 
     def _repr_html_(self) -> str:
         return self.package._repr_html_()
+
+
+def _copy_on_gpu(given: Any, to: Any, name: str) -> None:
+    """Copies bits, whatever torch calls their type."""
+    if not (arrays.is_torch(given) and arrays.is_torch(to)):
+        raise InvalidArgument(f"value '{name}': expected tensors of torch for a layer on a GPU, which runs read as they are")
+    torch = importlib.import_module("torch")
+    if to.is_contiguous():
+        to.view(torch.uint8).copy_(given.contiguous().view(torch.uint8))
+    else:
+        to.copy_(given.view(to.dtype))
 
 
 def _copy_back(made: arrays.View, to: arrays.View) -> None:

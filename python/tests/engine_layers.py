@@ -55,9 +55,9 @@ class Random(NamedTuple):
     b2: Tensor | None
 
 
-def random_weights(case: Case, *, experts: int, hidden: int, width: int, has_bias: bool) -> Random:
+def random_weights(case: Case, *, experts: int, hidden: int, width: int, has_bias: bool, seed: int = 7) -> Random:
     """As a checkpoint stores them, and the numbers that these mean, as in Built."""
-    random = torch.Generator().manual_seed(7)
+    random = torch.Generator().manual_seed(seed)
     shapes = {"w1": (width, hidden), "w3": (width, hidden), "w2": (hidden, width)}
     if without_gate(case.act):
         del shapes["w3"]

@@ -48,6 +48,10 @@ def unlisted_methods(surface: Surface, base: type, made: type) -> list[str]:
         owner = next((each for each in base.__mro__ if name in vars(each)), object)
         if not replaces or owner is object or name == "__init__":
             continue
+        if inspect.isfunction(value) and inspect.Parameter.VAR_POSITIONAL in {
+            each.kind for each in inspect.signature(value).parameters.values()
+        }:
+            continue  # it hands on whatever it gets
         takes = listed.get(f"{base.__module__}.{base.__name__}.{name}")
         if takes is None or takes != names_of(value):
             found.append(f"{name}{names_of(value)}: the surface has {takes}")

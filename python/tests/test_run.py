@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ARCH, BUILD, SMALL
+from conftest import ARCH, BUILD, SMALL, stored
 from reference import error, moe, route
 from schemes import SCHEMES
 from support import random_value
@@ -195,6 +195,71 @@ def test_repack(package: Any, make_layer: Any) -> None:
     assert (half != wanted).any()
     layer.repack({"w13": weights["w13"]}, 4, 4)
     assert (layer(x, logits) == wanted).all()
+
+
+RELOADED = (
+    "bf16",
+    "fp8_block",
+    "fp8_tensor",
+    "fp8_channel",
+    "int8_channel",
+    "int4_w4a16",
+    "int4_zp_w4a16",
+    "mxfp4_w4a16",
+    "nvfp4",
+)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("scheme", RELOADED)
+def test_reload(scheme: str, in_place: bool) -> None:
+    """Packed weights and those that runs read as they are get new numbers in the same memory: the bits of a new layer."""
+    package = load(scheme, has_bias=True)
+    x, logits = (random_value(package, name, 33) for name in ("x", "logits"))
+    names = [name for name in package.values if stored(package, name)]
+    first, second = ({name: random_value(package, name, seed=seed) for name in names} for seed in (1, 2))
+    wanted = package.layer({name: array.copy() for name, array in second.items()})(x, logits)
+    layer = package.layer({name: aligned(package, name, array) for name, array in first.items()}, in_place=in_place)
+    assert (layer(x, logits) != wanted).any()
+    memory = {name: array.ctypes.data for name, array in layer.weights.items()}
+    given = {name: array.copy() for name, array in second.items()}
+    layer.reload(given)
+    for array in given.values():
+        array.view("uint8")[...] = 0
+    assert (layer(x, logits) == wanted).all()
+    assert {name: array.ctypes.data for name, array in layer.weights.items()} == memory
+
+
+@pytest.mark.parametrize("name", ["w13", "w2", "w13_scale", "w2_scale", "b13", "b2"])
+def test_a_reload_is_complete_or_refused_by_name(name: str) -> None:
+    package = load("fp8_block", has_bias=True)
+    x, logits = (random_value(package, each, 5) for each in ("x", "logits"))
+    names = [each for each in package.values if stored(package, each)]
+    first, second = ({each: random_value(package, each, seed=seed) for each in names} for seed in (1, 2))
+    layer = package.layer({each: array.copy() for each, array in first.items()})
+    before = layer(x, logits)
+    with pytest.raises(moec.InvalidArgument, match=f"weights: expected all that the layer was made of, .*; {name} are missing"):
+        layer.reload({each: array for each, array in second.items() if each != name})
+    with pytest.raises(moec.InvalidArgument, match=f"'{name}'"):
+        layer.reload(second | {name: second[name][:-1]})
+    spoilt = second[name].copy()
+    if name.endswith("_scale"):
+        spoilt.reshape(-1)[-1] = np.nan
+        with pytest.raises(moec.InvalidArgument, match=f"'{name}'"):
+            layer.reload(second | {name: spoilt})
+    assert (layer(x, logits) == before).all()
+    layer.reload(second)
+    assert (layer(x, logits) != before).any()
+
+
+def test_a_reload_of_a_layer_that_has_fewer_weights() -> None:
+    package = load("bf16", routing_method="deepseek_v3", routed_scaling_factor=1.0)
+    weights = {name: random_value(package, name) for name in ("w13", "w2")}
+    layer = package.layer(weights)
+    with pytest.raises(
+        moec.InvalidArgument, match="expected all that the layer was made of, w13, w2; routing_bias are none of them"
+    ):
+        layer.reload(weights | {"routing_bias": random_value(package, "routing_bias")})
 
 
 def test_some_experts_cannot_be_packed_in_place_of_larger_ones() -> None:

@@ -353,7 +353,7 @@ def test_packed_weights_are_not_loaded_or_saved(vllm_engine: Any) -> None:
         parameter.weight_loader(parameter, torch.zeros(layers.HIDDEN, layers.INTERMEDIATE), "experts.w2_weight", "w2", 0)
     with pytest.raises(moec.NotSupported, match="start without MOEC_VLLM to save them"):
         torch.nn.ModuleList([layer]).state_dict()
-    with pytest.raises(moec.NotSupported, match="moec packs weights once"):
+    with pytest.raises(moec.NotSupported, match="moec takes weights again from vLLM's reload_weights alone"):
         layer.quant_method.process_weights_after_loading(layer)
 
 

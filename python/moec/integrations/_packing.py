@@ -6,6 +6,7 @@ import collections
 import functools
 import re
 import time
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from moec.integrations._engine import Engine
 from moec.integrations._plan import WEIGHT_ONLY, Plan
 from moec.integrations._schemes import Scheme, Tensors
 from moec.layer import Layer
+from moec.package import Package
 from moec.torch.modules import load_for
 from moec.torch.ops import TYPES
 
@@ -84,57 +86,82 @@ def parameters_of(layer: Any) -> set[str]:
     return {name for name, parameter in layer.named_parameters(recurse=False) if parameter is not None}
 
 
-def pack(
-    journal: Journal,
-    layer: Any,
-    name: str,
-    plan: Plan,
-    *,
-    biases: dict[str, str],
-    has_bias: bool,
-    others: Tensors | None = None,
-    kept: tuple[str, ...] = (),
-    comm: Communicator | None = None,
-) -> Layer:
-    """Packs the parameters of the layer in place, and takes their memory. The name is that of the log.
+@dataclass
+class Packing:
+    """The parameters of an engine's layer as weights of moec: packed once, and again whenever the engine has loaded them."""
 
-    biases: the parameter that holds each bias of moec. others: weights that are no parameters of the layer.
-    kept: parameters that stay as they are. comm: connects the ranks of a package that moves tokens itself.
+    journal: Journal
+    name: str
+    """That of the log."""
+    plan: Plan
+    biases: dict[str, str]
+    """The parameter that holds each bias of moec."""
+    has_bias: bool
+    others: Tensors = field(default_factory=dict)
+    """Weights that are no parameters of the layer."""
+    kept: tuple[str, ...] = ()
+    """Parameters that stay as they are."""
+    comm: Communicator | None = None
+    """Connects the ranks of a package that moves tokens itself."""
 
-    The parameters become empty. Code of a model that reads them beside the method fails then, and computes nothing wrong.
-    Raises NotSupported for a parameter that nothing uses.
-    """
-    began = time.perf_counter()
-    stored, source = dict(plan.scheme.stored), {**plan.source, "has_bias": has_bias}
-    present = parameters_of(layer)
-    weights = plan.scheme.weights(layer)
-    if has_bias:
-        stored |= biases
-        dtype = TYPES[source["in_dtype"]]
-        weights |= {bias: getattr(layer, parameter).data.to(dtype) for bias, parameter in biases.items()}
-    weights |= others or {}
-    known = {*stored.values(), *plan.scheme.unused, *biases.values(), *kept}
-    if present - known:
-        raise NotSupported(
-            f"layer {name}: moec does not know the parameters {', '.join(sorted(present - known))} of "
-            f"{type(layer.quant_method).__name__}; expected {', '.join(sorted(known))}"
-        )
-    allow = WEIGHT_ONLY if plan.realization == WEIGHT_ONLY else None
-    package = load_for(plan.device, source, max_tokens=plan.max_tokens, allow=allow, comm=comm)
-    left_out = {row["value"] for row in package.manifest["layer"].get("left_out", [])}
-    weights = {weight: each for weight, each in weights.items() if weight not in left_out}
-    if package.gpu is not None and plan.captured_tokens and package.reserved is None:
-        package.reserve(plan.captured_tokens, comm=comm)
-    made = package.layer({weight: each.contiguous() for weight, each in weights.items()}, in_place=True)
-    refuse_loading, refuse_state_dict = _refusals(journal.engine, name)
-    for each in present - set(kept):
-        parameter = getattr(layer, each)
-        parameter.data = parameter.data.new_empty(0)
-        # An engine's own class of parameters may have a property for its loader.
-        setattr(parameter, "_weight_loader" if hasattr(parameter, "_weight_loader") else "weight_loader", refuse_loading)
-    layer.register_state_dict_pre_hook(refuse_state_dict)
-    journal.pack(name, time.perf_counter() - began)
-    return made
+    @property
+    def needed(self) -> set[str]:
+        """The parameters that the weights are made of."""
+        return {*self.plan.scheme.stored.values(), *(self.biases.values() if self.has_bias else ())}
+
+    def pack(self, layer: Any) -> Layer:
+        """Packs the parameters in place, and takes their memory.
+
+        The parameters become empty. Code of a model that reads them beside the method fails then, and computes nothing wrong.
+        Raises NotSupported for a parameter that nothing uses.
+        """
+        began = time.perf_counter()
+        plan, source = self.plan, {**self.plan.source, "has_bias": self.has_bias}
+        weights = self._weights(layer)
+        allow = WEIGHT_ONLY if plan.realization == WEIGHT_ONLY else None
+        package = load_for(plan.device, source, max_tokens=plan.max_tokens, allow=allow, comm=self.comm)
+        weights = self._used(package, weights)
+        if package.gpu is not None and plan.captured_tokens and package.reserved is None:
+            package.reserve(plan.captured_tokens, comm=self.comm)
+        made = package.layer(weights, in_place=True)
+        refuse_state_dict = self._empty(layer)
+        layer.register_state_dict_pre_hook(refuse_state_dict)
+        self.journal.pack(self.name, time.perf_counter() - began)
+        return made
+
+    def reload(self, layer: Any, made: Layer) -> None:
+        """Gives the packed layer the numbers of parameters that the engine has loaded again, in the layer's own memory."""
+        made.reload(self._used(made.package, self._weights(layer)))
+        self._empty(layer)
+
+    def _weights(self, layer: Any) -> Tensors:
+        present = parameters_of(layer)
+        stored, weights = dict(self.plan.scheme.stored), self.plan.scheme.weights(layer)
+        if self.has_bias:
+            stored |= self.biases
+            dtype = TYPES[self.plan.source["in_dtype"]]
+            weights |= {bias: getattr(layer, parameter).data.to(dtype) for bias, parameter in self.biases.items()}
+        known = {*stored.values(), *self.plan.scheme.unused, *self.biases.values(), *self.kept}
+        if present - known:
+            raise NotSupported(
+                f"layer {self.name}: moec does not know the parameters {', '.join(sorted(present - known))} of "
+                f"{type(layer.quant_method).__name__}; expected {', '.join(sorted(known))}"
+            )
+        return weights | self.others
+
+    @staticmethod
+    def _used(package: Package, weights: Tensors) -> Tensors:
+        left_out = {row["value"] for row in package.manifest["layer"].get("left_out", [])}
+        return {weight: each.contiguous() for weight, each in weights.items() if weight not in left_out}
+
+    def _empty(self, layer: Any) -> Any:
+        refuse_loading, refuse_state_dict = _refusals(self.journal.engine, self.name)
+        for each in parameters_of(layer) - set(self.kept):
+            parameter = getattr(layer, each)
+            parameter.data = parameter.data.new_empty(0)
+            # An engine's own class of parameters may have a property for its loader.
+            setattr(parameter, "_weight_loader" if hasattr(parameter, "_weight_loader") else "weight_loader", refuse_loading)
+        return refuse_state_dict
 
 
 def _refusals(engine: Engine, name: str) -> tuple[Any, Any]:

@@ -14,7 +14,7 @@ from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
 from moec.errors import InvalidArgument, NotSupported
 from moec.integrations._engine import Choice, Refused
-from moec.integrations._packing import Journal, contiguous, pack, taken_class
+from moec.integrations._packing import Journal, Packing, contiguous, taken_class
 from moec.integrations._sglang_plan import Plan, plan_of
 from moec.integrations._sglang_surface import SURFACE
 from moec.integrations.sglang import ENGINE
@@ -46,7 +46,8 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         """Packs the parameters in place, and takes their memory."""
         if self.moec_layer is not None:
             raise NotSupported(f"layer {layer.layer_name}: moec packs weights once; it cannot load them again")
-        self.moec_layer = pack(_journal, layer, layer.layer_name, self.moec_plan, biases=BIASES, has_bias=bool(layer.with_bias))
+        packing = Packing(_journal, layer.layer_name, self.moec_plan, BIASES, bool(layer.with_bias))
+        self.moec_layer = packing.pack(layer)
         # An operation of torch, so that torch.compile takes it as it is.
         self.moec_number = register(self.moec_layer)
         weakref.finalize(layer, release, self.moec_number)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """vLLM's methods with a part that runs moec. vLLM's own method creates the parameters, and vLLM fills them."""
 
+import collections
 import functools
 from typing import Any
 
@@ -11,13 +12,14 @@ from vllm.model_executor.layers.fused_moe.all2all_utils import maybe_make_prepar
 from vllm.model_executor.layers.fused_moe.config import FUSED_MOE_UNQUANTIZED_CONFIG
 from vllm.model_executor.layers.fused_moe.fused_moe_method_base import FusedMoEMethodBase
 from vllm.model_executor.layers.fused_moe.routed_experts import RoutedExperts
+from vllm.model_executor.model_loader.reload.layerwise import get_layerwise_info
 from vllm.model_executor.utils import is_weights_pre_processed
 
 from moec.comm import Communicator
 from moec.errors import InvalidArgument, NotSupported
 from moec.integrations import _vllm_ranks
 from moec.integrations._engine import Choice, Refused
-from moec.integrations._packing import Journal, pack, parameters_of, taken_class
+from moec.integrations._packing import Journal, Packing, parameters_of, taken_class
 from moec.integrations._vllm_experts import kernel_of, run
 from moec.integrations._vllm_plan import Plan, plan_of
 from moec.integrations._vllm_surface import SURFACE
@@ -39,6 +41,9 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
     moec_plan: Plan
     moec_layer: Layer | None
     moec_comm: Communicator | None
+    moec_packing: Packing
+    moec_refused: str
+    """Why weights that came again are incomplete; "" where they are complete."""
 
     # Properties come before attributes that vLLM's methods set in their instances.
     @property
@@ -81,27 +86,45 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         """None: vLLM's kernels do not run. MoecExperts have a configuration of their own."""
         return None
 
+    def create_weights(self, layer: Any, *arguments: Any, **options: Any) -> None:
+        """vLLM's own, whose reload counts elements: two shards write the same ones of these parameters."""
+        super().create_weights(layer, *arguments, **options)
+        for name, dimensions in (("w13_input_scale", 1), ("w13_weight_shape", 2)):
+            parameter = getattr(layer, name, None)
+            if parameter is not None and parameter.dim() == dimensions and layer.moe_config.is_act_and_mul:
+                parameter.weight_loader_numel = 2 * parameter.numel()
+
     def process_weights_after_loading(self, layer: Any) -> None:
-        """Packs the parameters in place, and takes their memory."""
-        if self.moec_layer is not None or is_weights_pre_processed():
-            raise NotSupported(f"layer {layer.layer_name}: moec packs weights once; it cannot load them again")
+        """Packs the parameters in place, and takes their memory. Weights that vLLM has loaded again go to the same memory."""
+        if is_weights_pre_processed():
+            raise NotSupported(f"layer {layer.layer_name}: another process has packed the weights; moec packs its own")
+        if self.moec_layer is not None:
+            self._reload(layer, self.moec_layer)
+            return
         if layer.moe_config._defer_moe_finalize:
             raise NotSupported(f"layer {layer.layer_name}: moec does not leave the sum over experts to the model")
         plan, bias = self.moec_plan, layer.e_score_correction_bias
         self.moec_comm = _vllm_ranks.communicator(plan.device) if plan.moves else None
-        self.moec_layer = pack(
+        self.moec_packing = Packing(
             _journal,
-            layer,
             layer.layer_name,
             plan,
             biases={"b13": "w13_bias", "b2": "w2_bias"},
             has_bias=self._has_biases(layer, parameters_of(layer)),
-            others={"routing_bias": bias.data} if plan.routes and bias is not None else None,
+            others={"routing_bias": bias.data} if plan.routes and bias is not None else {},
             kept=("e_score_correction_bias",),
             comm=self.moec_comm,
         )
+        self.moec_layer = self.moec_packing.pack(layer)
         if plan.modular:
             self.moe_kernel = _kernel(layer, plan, self.moec_layer)
+
+    def _reload(self, layer: Any, moec_layer: Layer) -> None:
+        """Raises NotSupported where some elements did not come; the layer then refuses runs until all have."""
+        self.moec_refused = not_loaded(layer, self.moec_packing.needed)
+        if self.moec_refused:
+            raise NotSupported(f"layer {layer.layer_name}: {self.moec_refused}")
+        self.moec_packing.reload(layer, moec_layer)
 
     @staticmethod
     def _has_biases(layer: Any, present: set[str]) -> bool:
@@ -115,6 +138,8 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
     def _run(self, layer: Any, x: torch.Tensor, **inputs: torch.Tensor) -> torch.Tensor:
         if self.moec_layer is None:
             raise InvalidArgument(f"layer {layer.layer_name}: its weights were not loaded yet")
+        if self.moec_refused:
+            raise InvalidArgument(f"layer {layer.layer_name}: {self.moec_refused}")
         out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
         if self.moec_comm is not None:
             _vllm_ranks.run(self.moec_layer, self.moec_comm, x, out, **inputs)
@@ -162,6 +187,35 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         return self._run(layer, x, logits=router_logits)
 
 
+def not_loaded(layer: Any, needed: set[str]) -> str:
+    """The parameters that vLLM did not load wholly when it loaded the layer again; "" where all came.
+
+    vLLM counts elements, and packs a layer whose count is short or too large all the same. needed: the parameters to have.
+    """
+    info = get_layerwise_info(layer)
+    if not info.can_load():
+        raise NotSupported(f"layer {layer.layer_name}: moec takes weights again from vLLM's reload_weights alone")
+    places = None if layer._expert_map is None else layer._expert_map.tolist()
+    local = [expert for expert in range(layer.global_num_experts) if places is None or places[expert] >= 0]
+    loaded: dict[str, set[Any]] = collections.defaultdict(set)
+    for name, given in info.loaded_weights:
+        loaded[name].add((given.arguments.get("shard_id"), given.arguments.get("expert_id")))
+    lacking = []
+    for name in sorted(needed):
+        # Parameters of a matrix come alike: parts of each expert, or one tensor.
+        parts = set().union(*(loaded[each] for each in needed if each[:3] == name[:3]))
+        shards = {shard for shard, _ in parts}
+        if shards & {"w1", "w3"} and layer.moe_config.is_act_and_mul:
+            shards |= {"w1", "w3"}
+        by_expert = any(expert is not None for _, expert in parts)
+        wanted = {(shard, expert) for shard in shards for expert in (local if by_expert else [None])}
+        absent = wanted - loaded[name]
+        if absent or not parts:
+            experts = sorted({expert for _, expert in absent if expert is not None})
+            lacking.append(f"{name} of experts {', '.join(map(str, experts))}" if experts else name)
+    return f"the weights came again in part, without {'; '.join(lacking)}" if lacking else ""
+
+
 def _kernel(layer: Any, plan: Plan, moec_layer: Layer) -> Any:
     """vLLM's kernel of its own transport and moec's experts."""
     prepare_finalize = maybe_make_prepare_finalize(
@@ -186,7 +240,7 @@ def _asked(layer: Any, prefix: str, method: Any) -> Any:
         _journal.leave(prefix, ENGINE.refuse_or_leave(_choice, prefix, reason), method)
         return method
     method.__class__ = taken_class(MoecMethod, type(method), _classes)
-    method.moec_plan, method.moec_layer, method.moec_comm = plan, None, None
+    method.moec_plan, method.moec_layer, method.moec_comm, method.moec_refused = plan, None, None, ""
     _journal.take(prefix, plan)
     return method
 

@@ -81,6 +81,12 @@ SURFACE = Surface(
         Used("vllm.config", "get_current_vllm_config", given=()),
         Used("vllm.distributed.parallel_state", "get_ep_group", given=()),
         Used("vllm.forward_context", "get_forward_context", given=()),
+        Used("vllm.model_executor.model_loader.reload.layerwise", "get_layerwise_info", given=("layer",)),
+        Used(
+            "vllm.model_executor.model_loader.reload.types",
+            "LayerReloadingInfo",
+            attributes=("can_load", "load_numel", "load_numel_total", "loaded_weights"),
+        ),
         Used("vllm.model_executor.utils", "is_weights_pre_processed", given=()),
         Used("vllm.platforms", "current_platform.is_cuda", given=()),
         Used("vllm.platforms", "current_platform.is_cpu", given=()),
