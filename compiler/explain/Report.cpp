@@ -507,6 +507,7 @@ moec::compiler::explainJson(mlir::ModuleOp scheduled, const Manifest &manifest,
     ordered_json json;
     json["arch"] = target.arch;
     json["gpu"] = target.gpu;
+    json["ran_on_gpu"] = catalog::kArchsOfGpus.contains(target.arch);
     json["evidence"] = catalog::evidenceOf(target.arch);
     addReport(json, program);
     json["weights"] = weightsJson(manifest, target);

@@ -239,7 +239,8 @@ def supports(source: Source, **options: Any) -> Support:
     """Whether compile() would serve the layer. Never raises for a layer that it would not serve."""
     report = explain(source, **options)
     if report.served:
-        return Support(True, (), tuple(target.get("realization", "") for target in report.targets))
+        never_run = tuple("" if target["ran_on_gpu"] else str(target["evidence"]) for target in report.targets)
+        return Support(True, (), tuple(target.get("realization", "") for target in report.targets), never_run)
     return Support(False, _reasons(report.data), ())
 
 

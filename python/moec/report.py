@@ -46,6 +46,8 @@ class Support:
     """Why not: at least one where .ok is False."""
     realization: tuple[str, ...]
     """For each arch: "native", "dequantized", "weight_only" or "emulated"; "" of a part of a layer."""
+    never_run: tuple[str, ...] = ()
+    """For each arch: a sentence, if no GPU of it has run kernels of moec; else ""."""
 
     def __bool__(self) -> bool:
         return self.ok

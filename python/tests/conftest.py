@@ -17,6 +17,8 @@ BUILD = pathlib.Path(os.environ["MOEC_TEST_BUILD"])
 SOURCE = pathlib.Path(os.environ["MOEC_TEST_SOURCE"])
 WHEEL = pathlib.Path(os.environ["MOEC_TEST_WHEEL"])
 ARCH = "sm_90a"
+# The sentence of reports about archs of which no GPU, but the emulator, ran kernels.
+EMULATED = "emulated, never run on this GPU: small layers ran on the emulator"
 
 SMALL: dict[str, Any] = {
     "moec_layer": 1,
@@ -37,6 +39,23 @@ def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **environment}, timeout=60, check=False
     )
+
+
+def run_on_gpu(code: str, arch: str, cache: pathlib.Path) -> str:
+    """Returns the output of code in an interpreter of its own, whose driver has an emulated GPU of this arch."""
+    import moec
+
+    driver = pathlib.Path(moec.__file__).with_name("libmoec-emulator.so")
+    path = os.pathsep.join(filter(None, sys.path))
+    settings = {
+        "PYTHONPATH": path,
+        "MOEC_CACHE_DIR": str(cache),
+        "MOEC_CUDA_DRIVER_PATH": str(driver),
+        "MOEC_EMULATOR": f"arch={arch}",
+    }
+    ran = run_python(code, **settings)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
 
 
 def import_torch(*others: str, files: Callable[[], str] | None = None) -> Any:

@@ -9,9 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import SMALL
-
-import moec
+from conftest import EMULATED, SMALL, run_on_gpu
 
 CODE = """
 import sys
@@ -76,37 +74,36 @@ import moec
 from moec import _gpu
 
 layer = {layer!r}
-made = {{"archs": [_gpu.arch_of(*capability) for _, capability in _gpu.devices()], "served": {{}}}}
+made = {{"archs": [_gpu.arch_of(*capability) for _, capability in _gpu.devices()], "served": {{}}, "never_run": {{}}}}
 for scheme in ("nvfp4", "mxfp4", "mxfp8", "mxfp4_mxfp8", "nvfp4_w4a16"):
     source = {{**layer, "quant_config": scheme}}
-    made["served"][scheme] = list(moec.supports(source, max_tokens=64, allow=[]).realization)
+    found = moec.supports(source, max_tokens=64, allow=[])
+    made["served"][scheme], made["never_run"][scheme] = list(found.realization), list(found.never_run)
     (target,) = moec.explain(source, max_tokens=64).data["targets"]
     engines = {{engine for each in target["summary"]["ranges"] for engine in each["engines"]}}
-    made[scheme] = [target["arch"], target["engine"], target["realization"], sorted(engines), target["evidence"]]
+    made[scheme] = [*map(target.get, ("arch", "engine", "realization")), sorted(engines), target["evidence"], target["ran_on_gpu"]]
 print(json.dumps(made))
 """
+COMPILED = "never run on this GPU: its kernels were only compiled"
 
 
 @pytest.mark.parametrize(
-    ("arch", "evidence"),
-    [("sm_120a", "small layers ran on the emulator"), ("sm_121a", "they were only compiled"), ("sm_90a", "")],
+    ("arch", "never_run"),
+    [
+        ("sm_120a", EMULATED),
+        ("sm_121a", EMULATED),
+        ("sm_100a", EMULATED),
+        ("sm_89", EMULATED),
+        ("sm_80", EMULATED),
+        ("sm_86", COMPILED),
+        ("sm_90a", ""),
+    ],
 )
-def test_what_a_gpu_is_given(arch: str, evidence: str, tmp_path: pathlib.Path) -> None:
+def test_what_a_gpu_is_given(arch: str, never_run: str, tmp_path: pathlib.Path) -> None:
     """The question that plug-ins of engines ask, without an arch: the driver's GPU decides."""
-    emulator = pathlib.Path(moec.__file__).with_name("libmoec-emulator.so")
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "MOEC_CACHE_DIR": str(tmp_path),
-        "MOEC_CUDA_DRIVER_PATH": str(emulator),
-        "MOEC_EMULATOR": f"arch={arch}",
-    }
-    code = CHOSEN.format(layer={**SMALL, "hidden_dim": 256, "intermediate_size": 128})
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment, timeout=100)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    made = json.loads(ran.stdout)
+    made = json.loads(run_on_gpu(CHOSEN.format(layer={**SMALL, "hidden_dim": 256, "intermediate_size": 128}), arch, tmp_path))
     assert made["archs"] == [arch]
-    multiplies = arch != "sm_90a"
+    multiplies = arch.startswith("sm_12")
     for scheme in ("nvfp4", "mxfp4", "mxfp8", "mxfp4_mxfp8"):
         realization = "native" if multiplies else "emulated"
         assert made["served"][scheme] == [realization], scheme
@@ -114,5 +111,6 @@ def test_what_a_gpu_is_given(arch: str, evidence: str, tmp_path: pathlib.Path) -
         if multiplies:
             assert made[scheme][:2] == [arch, "mma_sync_scaled"]
             assert made[scheme][3] == ["mma_sync_scaled"]
-            assert made[scheme][4] == f"no GPU has run its kernels; {evidence}"
+        assert made["never_run"][scheme] == [never_run]
+        assert made[scheme][4:] == [never_run or "its kernels ran on H100 and H200", not never_run]
     assert made["served"]["nvfp4_w4a16"] == ["dequantized"]

@@ -14,7 +14,7 @@ import types
 from typing import Any
 
 import pytest
-from conftest import SMALL, SOURCE, import_torch, run_python
+from conftest import EMULATED, SMALL, SOURCE, import_torch, run_on_gpu, run_python
 
 import moec
 from moec.integrations import sglang, vllm
@@ -390,3 +390,27 @@ def test_a_method_that_is_unknown(module: str, arguments: tuple[str, ...], reaso
     scheme_of = importlib.import_module(f"moec.integrations.{module}").scheme_of
     with pytest.raises(Refused, match=reason):
         scheme_of(None, Other(), *arguments)
+
+
+PLUG_IN = """
+from types import SimpleNamespace
+
+from moec.integrations._packing import Journal
+from moec.integrations._plan import kernels_of, realization_of
+
+scheme = SimpleNamespace(name="nvfp4", weight_only=False)
+found = kernels_of({layer!r}, SimpleNamespace(type="cuda"), 64, leaves_activations=False)
+realization = realization_of(found, scheme, SimpleNamespace(explicit=False))
+journal = Journal(SimpleNamespace(name="vLLM", logger=SimpleNamespace(info=lambda text, *words: print(text % words))))
+journal.take("layer 0", SimpleNamespace(scheme=scheme, realization=realization, never_run=found.never_run[0], routes=True))
+journal.pack("layer 0", 1.0)
+"""
+
+
+@pytest.mark.parametrize("arch", ["sm_120a", "sm_121a"])
+def test_what_the_log_of_an_engine_says(arch: str, tmp_path: pathlib.Path) -> None:
+    """Plug-ins take 4-bit floats, and say that no such GPU has run the kernels."""
+    pytest.importorskip("torch")
+    layer = {**SMALL, "hidden_dim": 256, "intermediate_size": 128, "quant_config": "nvfp4"}
+    said = run_on_gpu(PLUG_IN.format(layer=layer), arch, tmp_path)
+    assert said == f"moec serves 1 of 1 MoE layers: 1 x (nvfp4, native, routing by moec; {EMULATED}); 1.0 s\n"

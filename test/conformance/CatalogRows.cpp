@@ -14,6 +14,7 @@
 #include "dialect/catalog/Architectures.h"
 #include "dialect/catalog/Backends.h"
 #include "dialect/catalog/Engines.h"
+#include "dialect/catalog/Evidence.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 #include "runtime/support/NvrtcVersions.h"
@@ -88,6 +89,8 @@ int main() {
                              {"major", row.major},
                              {"minor", row.minor},
                              {"nvrtc", moec::nvrtcText(row.name)},
+                             {"ran_on_gpu", kArchsOfGpus.contains(row.name)},
+                             {"emulated", kEmulatedArchs.contains(row.name)},
                              {"features", words(row.features)}});
   std::puts(rows.dump(2).c_str());
   return 0;

@@ -4,9 +4,9 @@
 """Layers whose sums are exact put out the same bits by tensor cores that take scales of blocks as where activations are emulated.
 
 Inputs and weights are those of exact.py: no sum rounds, whatever its order. Each scheme of an engine that multiplies scales of blocks runs
-natively, on the emulated GPU with all checkers and on the host device, and once more without that engine. So do SPELLED. Ids of STRANGE_TOKENS
-tokens name experts that do not exist: such pairs count for nothing, and the run is compared with the reference, too. --timing: of the
-emulator; --all: all timings.
+natively, on the emulated GPU with all checkers and on the host device, and once more without that engine. So do SPELLED. Each token count
+runs another variant. Those of IDS have ids of their own: some name no expert, all name none, or every second expert has no row. Runs with
+ids that name no expert are compared with the reference, too. --timing: of the emulator; --all: all timings.
 """
 
 import concurrent.futures
@@ -30,7 +30,9 @@ TIMINGS = ["at_once", "late", "random"]
 # Tiles of 16, 64 and 128 rows; hidden sizes with whole words of scales, and without.
 SHAPES = [{**exact.SHAPE, "hidden_dim": 256}, {**exact.SHAPE, "hidden_dim": 416, "intermediate_size": 96}]
 TOKENS = (1, 33, 150)
-STRANGE_TOKENS = 34
+# Ids by token count.
+IDS = {0: "none", 34: "strange", 35: "nobody", 97: "every second expert"}
+MAX_TOKENS = max(TOKENS)
 LIMIT = 900
 MX8 = {"dtype": "f8E4M3FN", "shape": [1, 32], "scale": "f8E8M0FNU", "dynamic": True}
 # Pairs of operands that are no scheme of the catalog.
@@ -46,7 +48,7 @@ def make(tools, folder, arch, scheme, shape, words):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "layer.json").write_text(json.dumps(layer))
     status, _, errors = testing.run([tools.moec, "compile", folder / "layer.json", f"--arch={arch}", "--no-cubin",
-                                     f"--max-tokens={max(TOKENS)}", *words, "-o", folder / "package"], LIMIT)
+                                     f"--max-tokens={MAX_TOKENS}", *words, "-o", folder / "package"], LIMIT)
     return errors.strip() if status else None
 
 
@@ -79,18 +81,27 @@ def exact_seconds(manifest, weights, inputs, tokens):
     weights["w13"] = rewritten(weights["w13"], "|u1", (len(w13) // row_bytes // rows, rows, row_bytes), bytes(w13))
 
 
-def strange_ids(path, topk, experts):
-    """A copy of a file of ids. Of three tokens in four some ids name no expert, of one all."""
-    ids = list(struct.unpack(f"<{STRANGE_TOKENS * topk}i", read_npy(path)))
+def given_ids(path, kind, topk, experts):
+    """A copy of a file of ids. strange: of three tokens in four some ids name no expert, of one all. nobody: all ids of all tokens do so."""
+    ids = list(struct.unpack(f"<{len(read_npy(path)) // 4}i", read_npy(path)))
     nobody = (-1, experts, -(1 << 31), (1 << 31) - 1, experts + 1)
     for at in range(len(ids)):
         token, pair = divmod(at, topk)
-        if token % 4 == 3 or (token % 4 and pair == token % topk):
+        if kind == "every second expert":
+            ids[at] = (pair + token) % topk * 2
+        elif kind == "nobody" or token % 4 == 3 or (token % 4 and pair == token % topk):
             ids[at] = nobody[at % len(nobody)]
-    strange = path.with_name(f"{path.stem}-strange.npy")
-    if not strange.exists():
-        write_npy(strange, "<i4", (STRANGE_TOKENS, topk), struct.pack(f"<{len(ids)}i", *ids))
-    return strange
+    changed = path.with_name(f"{path.stem}-{kind.replace(' ', '-')}.npy")
+    if not changed.exists():
+        write_npy(changed, "<i4", (len(ids) // topk, topk), struct.pack(f"<{len(ids)}i", *ids))
+    return changed
+
+
+def is_sound(rows, tokens, hidden):
+    """Whether the bytes of an output have the size, and zeros or numbers, that the ids of its tokens stand for."""
+    if len(rows) != tokens * hidden * 2:
+        return False
+    return not any(rows) if IDS.get(tokens) in ("none", "nobody") else len(set(rows)) >= 8
 
 
 def output_of(tools, folder, package, arch, numbers, tokens, device, environment):
@@ -101,16 +112,17 @@ def output_of(tools, folder, package, arch, numbers, tokens, device, environment
     words = []
     if "per_token" in numbers:
         exact_seconds(manifest, weights, inputs, tokens)
-    if tokens == STRANGE_TOKENS:
-        inputs["given_ids"] = strange_ids(inputs["given_ids"], manifest["layer"]["top_k"], manifest["layer"]["num_experts"])
-        words = ["--check"]
+    if tokens in IDS:
+        inputs["given_ids"] = given_ids(inputs["given_ids"], IDS[tokens], manifest["layer"]["top_k"], manifest["layer"]["num_experts"])
+        words = ["--check"] if IDS[tokens] in ("strange", "nobody") else []
     given = [f"--input={name}={path}" for name, path in (weights | inputs).items()]
     status, _, errors = testing.run([tools.moec_run, package, f"--device={device}", f"--tokens={tokens}", f"--output=out={out}", *words, *given]
                                     + ([f"--arch={arch}"] if device == "emulated" else []), LIMIT, **environment)
     if status or "emulator:" in errors:
         return f"moec-run exited with {status}: {errors.strip()[-600:]}"
     rows = read_npy(out)
-    return hashlib.sha256(rows).hexdigest() if len(set(rows)) >= 8 else "hardly any number is not 0"
+    sound = is_sound(rows, tokens, manifest["layer"]["hidden_size"])
+    return hashlib.sha256(rows).hexdigest() if sound else f"an output of {len(rows)} bytes, {len(set(rows))} of them different"
 
 
 def faults_of(tools, work, real, scheme, engine, number, timings):
@@ -125,7 +137,7 @@ def faults_of(tools, work, real, scheme, engine, number, timings):
         return [f"{name}: engine {engine} does not multiply"]
     faults = []
     common = {"MOEC_CACHE_DIR": str(work / "cache"), "MOEC_WORKER": "off", "MOEC_JOBS": "1", "MOEC_TUNED_STORE": "off", "MOEC_NVRTC_PATH": real}
-    for tokens in (*TOKENS, STRANGE_TOKENS):
+    for tokens in (*TOKENS, *IDS):
         wanted = output_of(tools, folder, folder / "other" / "package", arch, name, tokens, "host", common)
         runs = [("host", common)] + [("emulated", {**common, "MOEC_EMULATOR": testing.emulator_settings(arch, scheme, timing)})
                                      for timing in timings]
@@ -152,8 +164,12 @@ def main():
     schemes |= dict.fromkeys(SPELLED, ["mma_sync_scaled"])
     cases = [(scheme, engine, number) for scheme, engines in schemes.items() for engine in engines for number in range(len(SHAPES))
              if options.only in f"{scheme}-{engine}"]
+    failures = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        failures = [fault for faults in pool.map(lambda case: faults_of(tools, work, real, *case, timings), cases) for fault in faults]
+        for case, faults in zip(cases, pool.map(lambda case: faults_of(tools, work, real, *case, timings), cases)):
+            print(f"{'-'.join(map(str, case))}: {len(TOKENS) + len(IDS)} token counts by the host device and {', '.join(timings)}: "
+                  f"{len(faults)} wrong", flush=True)
+            failures += faults
     for failure in failures:
         print(f"FAILED {failure}")
     print(f"{len(cases)} layers, {len(failures)} failed, {time.monotonic() - started:.0f} s")

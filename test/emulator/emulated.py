@@ -5,9 +5,9 @@
 
 A package of a small layer for each scheme and arch of ARCHS, with the engine that the fewest have yet; what the fewest layers of an arch
 have of activations and routing methods, biases and the timings TIMINGS take turns. Each method that no layer of an arch has routes alone.
-Schemes of 4-bit codes have a layer of WIDE_SHAPE, too. --all: every backend and engine of each scheme, in three timings. --only=WORD:
+Schemes of 4-bit codes have a layer of WIDE_SHAPE, too, and engines one on each arch of TWINS. --all: every backend and engine of each scheme, in three timings. --only=WORD:
 packages whose names have the word. A package fails where a result is wrong and where the emulator reports anything. docs/status.md says
-what passed for each arch and engine; --fix writes it there.
+what passed for each arch and engine; --fix writes it there. The catalog names the archs whose engines all passed.
 
 Packages of test/golden/emulated.txt have passed and do not run, but where MOEC_TEST_ALL=1 says so. --update writes that list, if all
 pass.
@@ -34,6 +34,8 @@ import passed  # noqa: E402
 ARCHS = ["sm_90a", "sm_80", "sm_89", "sm_100f", "sm_120f"]
 STEP = 2
 TIMINGS = ["late", "random"]
+# Archs of cards that an arch of ARCHS has the kernels of: a layer for each engine.
+TWINS = ["sm_100a", "sm_103a", "sm_120a", "sm_121a"]
 SHAPE = {"num_experts": 8, "experts_per_token": 2, "hidden_dim": 128, "intermediate_size": 128}
 # So many weight rows that the first kernel of a few tokens takes 64 at a time.
 WIDE_SHAPE = {"num_experts": 5, "experts_per_token": 4, "hidden_dim": 256, "intermediate_size": 1152}
@@ -94,7 +96,7 @@ def wide_packages(rows):
                       testing.emulator_settings(ARCHS[0], scheme["name"], timing))
 
 
-def block_packages(rows):
+def block_packages(rows, every):
     """Packages of the engines that multiply scales of blocks, as packages() has them. Sizes end in the middle of a block, of a word of
     scales and of a tile; the second backend of a scheme has rows by expert."""
     gated = [row for row in rows["activations"] if row["gated"]]
@@ -107,9 +109,36 @@ def block_packages(rows):
         if batched:
             layer = {**layer, **testing.NO_METHOD, "activation_format": "batched"}
             del layer["routing_method"]
-        yield Package(f"{BLOCK_ARCH}-{scheme['name']}-{backend['name']}-{engine}-{activation['name']}-{timing}", BLOCK_ARCH, engine, layer,
-                      [f"--backend={backend['name']}", f"--engine={engine}", f"--max-tokens={BLOCK_TOKENS}"], [f"--tokens=1,33,{BLOCK_TOKENS}"],
-                      testing.emulator_settings(BLOCK_ARCH, scheme["name"], timing))
+        # Every timing sees a run without tokens and experts without rows.
+        tokens, patterns = (f"0,1,33,{BLOCK_TOKENS}", ["--routing=uniform,empty_expert"]) if every else (f"1,33,{BLOCK_TOKENS}", [])
+        for each in ["at_once", *TIMINGS] if every else [timing]:
+            yield Package(f"{BLOCK_ARCH}-{scheme['name']}-{backend['name']}-{engine}-{activation['name']}-{each}", BLOCK_ARCH, engine, layer,
+                          [f"--backend={backend['name']}", f"--engine={engine}", f"--max-tokens={BLOCK_TOKENS}"],
+                          [f"--tokens={tokens}", *patterns], testing.emulator_settings(BLOCK_ARCH, scheme["name"], each))
+
+
+def twin_packages(rows):
+    """Packages for TWINS, as packages() has them: an engine has another scheme on each arch."""
+    plain = rows["activations"][0], rows["routing"][0]
+    archs = {arch["name"]: arch for arch in rows["archs"]}
+    for number, name in enumerate(TWINS):
+        for engine in rows["engines"]:
+            if not runs_on(engine, archs[name]):
+                continue
+            of_blocks = [(scheme, backend["name"]) for scheme, backend, each in testing.block_ways(rows)
+                         if each == engine["name"] and backend["format"] == "standard"]
+            asked = [(scheme, backend["name"]) for scheme, backend, each in testing.asked_ways(rows, archs[name])
+                     if each == engine["name"] and backend["format"] == "standard"]
+            usual = [(scheme, backend) for scheme in rows["schemes"] for backend, each in testing.ways_on(rows, scheme, archs[name])
+                     if each == engine["name"]]
+            ways = of_blocks or asked or usual
+            scheme, backend = ways[(number * len(ways) // len(TWINS) + number) % len(ways)]
+            timing = TIMINGS[number % len(TIMINGS)]
+            shape = testing.sized_for(rows, engine["name"], SHAPE, scheme)
+            yield Package(f"{name}-{scheme['name']}-{backend}-{engine['name']}-{timing}", name, engine["name"],
+                          testing.layer_json("emulated", shape, scheme, *plain, number % 2 == 0),
+                          [f"--backend={backend}", *testing.engine_options(rows, engine["name"]), f"--max-tokens={MAX_TOKENS}"],
+                          [f"--tokens={TOKENS}"], testing.emulator_settings(name, scheme["name"], timing))
 
 
 # Ranks of the layers that engines get by name, in turn.
@@ -186,7 +215,8 @@ def route_packages(rows, used):
 def packages(rows, every):
     """Each package."""
     yield from wide_packages(rows)
-    yield from block_packages(rows)
+    yield from block_packages(rows, every)
+    yield from twin_packages(rows)
     yield from asked_packages(rows)
     yield from option_packages(rows)
     archs = {arch["name"]: arch for arch in rows["archs"]}
@@ -225,12 +255,27 @@ def archs_of_devices(moec):
     return {arch for gpu, arch in gpus if gpu.split("_")[0] in devices}
 
 
+def runs_on(engine, arch):
+    """Whether the arch has what the engine needs."""
+    return set(engine["features"]) <= set(arch["features"])
+
+
+def evidence_faults(rows, ran, emulated):
+    """Sentences about archs of which the catalog says something else than what ran, as table_of() has it."""
+    engines = {arch["name"]: {engine["name"] for engine in rows["engines"] if runs_on(engine, arch)} for arch in rows["archs"]}
+    whole = {name for name, those in engines.items() if those <= {engine for arch, engine in emulated if arch == name}}
+    for word, wanted in (("ran_on_gpu", ran), ("emulated", whole - ran)):
+        said = {arch["name"] for arch in rows["archs"] if arch[word]}
+        if said != wanted:
+            yield f"dialect/catalog/Evidence.h: {word}: expected {' '.join(sorted(wanted))}, got {' '.join(sorted(said))}"
+
+
 def table_of(rows, ran, emulated):
     """The lines of docs/status.md: what an engine did on each arch. ran: archs of GPUs; emulated: (arch, engine)."""
     engines = [engine["name"] for engine in rows["engines"]]
 
     def state(arch, engine):
-        if not set(engine["features"]) <= set(arch["features"]):
+        if not runs_on(engine, arch):
             return "-"
         if arch["name"] in ran:
             return "ran on a GPU"
@@ -323,8 +368,9 @@ def main():
             elif package.engine:
                 right.add((package.arch, package.engine))
     if not arguments.only and not failures:
-        fault = status_fault(table_of(rows, archs_of_devices(tools.moec), right), arguments.fix)
-        if fault:
+        devices = archs_of_devices(tools.moec)
+        faults = [status_fault(table_of(rows, devices, right), arguments.fix), *evidence_faults(rows, devices, right)]
+        for fault in filter(None, faults):
             failures.append(fault)
             print(f"FAILED {fault}", flush=True)
     if arguments.update and not failures:

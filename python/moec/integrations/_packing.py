@@ -39,7 +39,8 @@ class Journal:
 
     def take(self, name: str, plan: Plan) -> None:
         router = "moec" if plan.routes else self.engine.name
-        self.taken[name] = f"{plan.scheme.name}, {how(plan.scheme, plan.realization)}, routing by {router}"
+        kind = f"{plan.scheme.name}, {how(plan.scheme, plan.realization)}, routing by {router}"
+        self.taken[name] = f"{kind}; {plan.never_run}" if plan.never_run else kind
 
     def leave(self, name: str, reason: str, method: Any) -> None:
         """Counts a layer that stays with the engine. method: the engine's, which will load the layer's weights."""

@@ -27,6 +27,8 @@ class Plan:
     routes: bool
     """moec gets logits and routes. Else the engine routes."""
     realization: str
+    never_run: str
+    """A sentence, if no GPU like the layer's has run kernels of moec; else ""."""
     device: torch.device
     max_tokens: int
     captured_tokens: int

@@ -139,4 +139,4 @@ def plan_of(layer: Any, method: Any, choice: Choice) -> Plan:
     found = kernels_of(source, device, max_tokens, leaves_activations=scheme.leaves_activations)
     realization = realization_of(found, scheme, choice)
     factor = 1.0 if layer.should_fuse_routed_scaling_factor_in_topk else float(config.routed_scaling_factor or 1.0)
-    return Plan(scheme, source, False, realization, device, max_tokens, captured, factor, expert_map)
+    return Plan(scheme, source, False, realization, found.never_run[0], device, max_tokens, captured, factor, expert_map)

@@ -248,7 +248,7 @@ def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
     moves = moving is not None and bool(kernels_of(moving, device, max_tokens, leaves_activations=leaves))
     if moving and moves:
         source, captured = moving, min(config.max_capture_size or 0, config.max_num_tokens)
-    found = kernels_of(source | routing, device, max_tokens, leaves_activations=leaves) if routing else None
+    found: Any = kernels_of(source | routing, device, max_tokens, leaves_activations=leaves) if routing else None
     routes = bool(found)
     if routing and routes:
         source |= routing
@@ -256,4 +256,4 @@ def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
         found = kernels_of(source, device, max_tokens, leaves_activations=leaves)
     realization = realization_of(found, scheme, choice)
     on_input = bool(modular and layer.apply_router_weight_on_input)
-    return Plan(scheme, source, routes, realization, device, max_tokens, captured, modular, on_input, moves)
+    return Plan(scheme, source, routes, realization, found.never_run[0], device, max_tokens, captured, modular, on_input, moves)
