@@ -27,6 +27,7 @@ INSTRUCTION = re.compile(r"^\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+ +)?([A-Z][\w.]*)",
 # In .nv.info: the format and number of EIATTR_REGCOUNT, its size, a symbol, and the registers.
 REGISTERS = re.compile(rb"\x04\x2f\x08\x00....(....)", re.DOTALL)
 ENGINE = "mma_sync_scaled"
+APART = "--no-shared-experts"  # of models that are refused with their shared experts
 STEPS = 4  # MMA steps along K in a pipeline stage
 
 
@@ -64,7 +65,10 @@ class Counter:
         with tempfile.TemporaryDirectory() as folder:
             package = Path(folder) / "package"
             words = [f"--scheme={scheme}", f"--arch={self.arguments.arch}", f"--max-tokens={self.arguments.max_tokens}", "--no-tuned-store"]
-            done = subprocess.run([self.arguments.moec, "compile", model, *words, "--no-cubin", "-o", package], capture_output=True, text=True)
+            command = [self.arguments.moec, "compile", model, *words, "--no-cubin", "-o", package]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if APART in done.stderr:
+                done = subprocess.run([*command, APART], capture_output=True, text=True)
             if done.returncode:
                 raise RuntimeError(done.stderr.strip()[-300:])
             for target in json.loads((package / "manifest.json").read_text())["targets"]:

@@ -79,9 +79,9 @@ for scheme in ("nvfp4", "mxfp4", "mxfp8", "mxfp4_mxfp8", "nvfp4_w4a16"):
     source = {{**layer, "quant_config": scheme}}
     found = moec.supports(source, max_tokens=64, allow=[])
     made["served"][scheme], made["never_run"][scheme] = list(found.realization), list(found.never_run)
-    (target,) = moec.explain(source, max_tokens=64).data["targets"]
-    engines = {{engine for each in target["summary"]["ranges"] for engine in each["engines"]}}
-    made[scheme] = [*map(target.get, ("arch", "engine", "realization")), sorted(engines), target["evidence"], target["ran_on_gpu"]]
+    (row,) = moec.explain(source, max_tokens=64).data["targets"]
+    engines = {{engine for each in row["summary"]["ranges"] for engine in each["engines"]}}
+    made[scheme] = [*map(row.get, ("arch", "engine", "realization")), sorted(engines), row["evidence"], row["ran_on_gpu"]]
 print(json.dumps(made))
 """
 COMPILED = "never run on this GPU: its kernels were only compiled"

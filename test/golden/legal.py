@@ -45,6 +45,7 @@ writes this page from `test/golden/legal.txt`, which lists every backend and eng
 
 `simt` multiplies with one scalar instruction for each element, or for four integers. [The catalog](../generated/catalog.md)
 lists the descriptors of each scheme. [Quantization](quantization.md#quant_config) lists scales and layouts.
+[Status](../status.md#engines) says which engines a GPU or the emulator has run on an arch.
 
 """
 
