@@ -286,6 +286,18 @@ def test_a_part_of_the_experts_has_no_shared_weights() -> None:
     layer.repack(weights, 0, 8)
 
 
+def test_shared_weights_are_packed_once() -> None:
+    """A part of the experts that begins with the first one."""
+    package = load("bf16", n_shared_experts=1, shared_intermediate_size=192)
+    weights = {name: random_value(package, name) for name in ("w13", "w2", "shared_w13", "shared_w2")}
+    arrays = {name: aligned(package, name, array) for name, array in weights.items()}
+    layer = package.layer(arrays, in_place=True)
+    x, logits = (random_value(package, name, 3) for name in ("x", "logits"))
+    wanted = layer(x, logits)
+    layer.repack({name: weights[name] for name in ("w13", "w2")}, 0, 1)
+    assert (layer(x, logits) == wanted).all()
+
+
 def test_unpack(package: Any, make_layer: Any) -> None:
     layer, weights = make_layer(package)
     unpacked = layer.unpack()

@@ -131,6 +131,19 @@ def test_who_moves_tokens(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not _vllm_plan._moving({}, scheme, layer, cpu)
 
 
+def test_tokens_of_all_ranks(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM's runner gathers what a package does not, in CUDA graphs too."""
+    from moec.integrations import _vllm_plan
+
+    def most() -> tuple[int, int]:
+        plan = build("bf16", packs=False)[0].runner.routed_experts.quant_method.moec_plan
+        return plan.max_tokens, plan.captured_tokens
+
+    assert most() == (RANKS * layers.MOST_TOKENS, layers.MOST_CAPTURED)
+    monkeypatch.setattr(_vllm_plan, "MOVING_DEVICES", ("cuda",))
+    assert most() == (RANKS * layers.MOST_TOKENS, RANKS * layers.MOST_CAPTURED)
+
+
 def test_steps_without_counts(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from moec.integrations import _vllm_ranks
 

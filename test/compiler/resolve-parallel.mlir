@@ -23,6 +23,13 @@ moe.layer @second_of_four {experts = 128, top_k = 8, hidden = 2048, intermediate
 // CHECK: w2_bias = false
 moe.layer @flattened {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, pcp = 2, dp = 2, rank = 5>}
 
+// The ranks of pcp follow each other within one of dp.
+// CHECK-LABEL: moe.layer @second_of_dp
+// CHECK: local_begin = 96,
+// CHECK-NEXT: local_experts = 16,
+// CHECK-NEXT: local_intermediate = 768,
+moe.layer @second_of_dp {experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<pcp = 4, pcp_rank = 2, dp = 2, dp_rank = 1, ep>}
+
 // ep on a single rank spreads nothing.
 // CHECK-LABEL: moe.layer @ep_of_one
 // CHECK: local_begin = 0,

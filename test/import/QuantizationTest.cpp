@@ -382,9 +382,11 @@ TEST(Quantization, ModelOptAlgorithms) {
   };
   EXPECT_EQ(algorithm("FP8_PB_WO"), "bf16 x f8E4M3FN [128, 128] f32");
   EXPECT_EQ(algorithm("fp8_block_scales", {{"group_size", 128}}), "fp8_block");
-  EXPECT_EQ(algorithm("FP8_BLOCK_SCALES", {{"weight_block_size", {64, 64}}}),
-            kPath + "weight_block_size: expected [128, 128] with "
-                    "FP8_BLOCK_SCALES, got an array");
+  for (const json &block : {json({64, 64}), json({128, 64}), json({64, 128})})
+    EXPECT_EQ(algorithm("FP8_BLOCK_SCALES", {{"weight_block_size", block}}),
+              kPath + "weight_block_size: expected [128, 128] with "
+                      "FP8_BLOCK_SCALES, got an array")
+        << block;
   EXPECT_EQ(algorithm("W4A16_MXFP4"), "mxfp4_w4a16");
   EXPECT_EQ(algorithm("W4A8_MXFP4_FP8"), "mxfp4_fp8");
   EXPECT_EQ(algorithm("W4A8_MXFP4_MXFP8", {{"group_size", 32}}), "mxfp4_mxfp8");

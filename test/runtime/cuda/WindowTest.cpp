@@ -479,6 +479,28 @@ TEST_F(Windows, AGatherThatFailsIsNamed) {
   });
 }
 
+/// Later failures do not take the place of the first reason.
+TEST_F(Windows, TheFirstReasonStays) {
+  RankOfWindow ranks[] = {RankOfWindow(0), RankOfWindow(1)};
+  Meeting meeting;
+  onRanks([&](int32_t rank) {
+    Meeting::End end = {&meeting, rank, {}, false, {}};
+    moec_comm_options options = optionsOf(rank);
+    options.all_gather = Meeting::gather, options.user = &end;
+    moec_comm *comm = nullptr;
+    ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
+    end.fails = true;
+    moec_context *context = nullptr;
+    const auto lost = said(ranks[rank].createContext(comm, &context));
+    EXPECT_EQ(lost.first, MOEC_PEER_LOST);
+    EXPECT_THAT(lost.second,
+                HasSubstr(fmt::format("all_gather of rank {} failed", rank)));
+    EXPECT_EQ(moec_comm_abort(comm), MOEC_OK);
+    EXPECT_EQ(said(moec_comm_status(comm)), lost);
+    moec_comm_destroy(comm);
+  });
+}
+
 /// NCCL makes windows where it is asked to, or where the driver cannot.
 TEST_F(Windows, NcclMakesWindows) {
   std::vector<char> id(MOEC_COMM_ID_BYTES);
