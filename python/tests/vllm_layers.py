@@ -8,6 +8,7 @@ vllm_files.prepare() comes before the import.
 import contextlib
 import importlib
 import os
+import socket
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -36,12 +37,16 @@ __all__ = ["EXPERTS", "HIDDEN", "INTERMEDIATE", "MOST_CAPTURED", "MOST_TOKENS", 
 __all__ += ["any_backend", "build", "computed", "error", "given", "random_inputs", "softmax_top_k", "start"]
 
 
-def start(device: str, *, rank: int = 0, ranks: int = 1, port: int = 29877, transport: str = "") -> Any:
+def start(device: str, *, rank: int = 0, ranks: int = 1, port: int = 0, transport: str = "") -> Any:
     """vLLM's configuration, with a process group of this rank, or of ranks of data parallel that split the experts."""
     from vllm.config import DeviceConfig, ParallelConfig, VllmConfig, set_current_vllm_config
     from vllm.distributed import init_distributed_environment, initialize_model_parallel
     from vllm.distributed.parallel_state import model_parallel_is_initialized
 
+    if not port:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
     engine = VllmConfig(device_config=DeviceConfig(device))
     if ranks > 1:
         engine.parallel_config = ParallelConfig(
