@@ -22,9 +22,10 @@ using namespace moec::moe;
 /// Attributes of every layer, in the order of printing; the options follow by
 /// their names.
 static constexpr StringRef kLeading[] = {
-    "experts",    "top_k",       "hidden",      "intermediate",
-    "input_type", "output_type", "logits_type", "quant",
-    "routing",    "activation",  "parallel"};
+    "num_experts",         "top_k",    "hidden_dim",
+    "intermediate_size",   "in_dtype", "out_dtype",
+    "router_logits_dtype", "quant",    "routing",
+    "activation",          "parallel"};
 
 static SmallVector<StringRef> optionNames() {
   SmallVector<StringRef> names(std::begin(kLeading), std::end(kLeading));
@@ -97,20 +98,20 @@ DictionaryAttr LayerOp::getDefaults() {
 /// Types of what goes in and out: what the scheme reads, and plain floats.
 static LogicalResult verifyTypes(LayerOp op) {
   for (auto [name, type] :
-       {std::pair<StringRef, Type>("input_type", op.getInputType()),
-        {"output_type", op.getOutputType()},
-        {"logits_type", op.getLogitsType()}})
+       {std::pair<StringRef, Type>("in_dtype", op.getInDtype()),
+        {"out_dtype", op.getOutDtype()},
+        {"router_logits_dtype", op.getRouterLogitsDtype()}})
     if (!isa<FloatType>(type))
       return op.emitOpError()
              << "'" << name << "' must be a float type, got " << type;
   const DescriptorAttr a1 = op.getQuant().getA1();
   const Type element = a1.getElement();
   // Between these x is converted; codes need a scale.
-  if (a1.isPlain() && element != op.getInputType() &&
+  if (a1.isPlain() && element != op.getInDtype() &&
       !(element.isF32() || element.isF16() || element.isBF16()))
     return op.emitOpError()
-           << "'input_type' is " << op.getInputType()
-           << ", but the scheme reads " << element << " without a scale";
+           << "'in_dtype' is " << op.getInDtype() << ", but the scheme reads "
+           << element << " without a scale";
   if (op.getInputQuantized() && a1.isPlain())
     return op.emitOpError()
            << "'input_quantized' needs a scheme that quantizes "
@@ -153,31 +154,34 @@ static LogicalResult verifyRealization(LayerOp op) {
 
 static LogicalResult verifySizes(LayerOp op) {
   for (auto [name, size] :
-       {std::pair<StringRef, int64_t>("experts", op.getExperts()),
+       {std::pair<StringRef, int64_t>("num_experts", op.getNumExperts()),
         {"top_k", op.getTopK()},
-        {"hidden", op.getHidden()},
-        {"intermediate", op.getIntermediate()}})
+        {"hidden_dim", op.getHiddenDim()},
+        {"intermediate_size", op.getIntermediateSize()}})
     if (size <= 0)
       return op.emitOpError()
              << "'" << name << "' must be positive, got " << size;
-  if (op.getTopK() > op.getExperts())
-    return op.emitOpError() << "'top_k' must be at most the " << op.getExperts()
-                            << " experts, got " << op.getTopK();
-  for (auto [name, size] : {std::pair<StringRef, std::optional<int64_t>>(
-                                "zero_experts", op.getZeroExperts()),
-                            {"constant_experts", op.getConstantExperts()},
-                            {"num_shared_experts", op.getNumSharedExperts()},
-                            {"shared_intermediate", op.getSharedIntermediate()},
-                            {"redundant_experts", op.getRedundantExperts()},
-                            {"latent_hidden", op.getLatentHidden()}})
+  if (op.getTopK() > op.getNumExperts())
+    return op.emitOpError()
+           << "'top_k' must be at most the " << op.getNumExperts()
+           << " experts, got " << op.getTopK();
+  for (auto [name, size] :
+       {std::pair<StringRef, std::optional<int64_t>>("num_zero_experts",
+                                                     op.getNumZeroExperts()),
+        {"num_constant_experts", op.getNumConstantExperts()},
+        {"n_shared_experts", op.getNSharedExperts()},
+        {"shared_intermediate_size", op.getSharedIntermediateSize()},
+        {"num_redundant_experts", op.getNumRedundantExperts()},
+        {"latent_hidden_dim", op.getLatentHiddenDim()}})
     if (size && *size < 0)
       return op.emitOpError()
              << "'" << name << "' must not be negative, got " << *size;
   for (auto [name, size, least] :
        {std::tuple<StringRef, std::optional<int64_t>, int64_t>(
-            "stored_hidden", op.getStoredHidden(), op.getWidth()),
-        {"stored_intermediate", op.getStoredIntermediate(),
-         op.getLocalIntermediate().value_or(1)}})
+            "stored_hidden_dim", op.getStoredHiddenDim(), op.getWidth()),
+        {"stored_intermediate_size_per_partition",
+         op.getStoredIntermediateSizePerPartition(),
+         op.getIntermediateSizePerPartition().value_or(1)}})
     if (size && *size < least)
       return op.emitOpError()
              << "'" << name << "' counts what pads the " << least
@@ -188,12 +192,12 @@ static LogicalResult verifySizes(LayerOp op) {
 static LogicalResult verifyRouting(LayerOp op) {
   const RoutingAttr routing = op.getRouting();
   if (routing.getGroups() > 0) {
-    if (op.getExperts() % routing.getGroups() != 0)
+    if (op.getNumExperts() % routing.getGroups() != 0)
       return op.emitOpError()
              << routing.getGroups() << " routing groups do not divide "
-             << op.getExperts() << " experts";
+             << op.getNumExperts() << " experts";
     const int64_t eligible =
-        op.getExperts() / routing.getGroups() * routing.getTopGroups();
+        op.getNumExperts() / routing.getGroups() * routing.getTopGroups();
     if (op.getTopK() > eligible)
       return op.emitOpError() << "'top_k' must be at most " << eligible
                               << ", the experts of " << routing.getTopGroups()
@@ -203,9 +207,9 @@ static LogicalResult verifyRouting(LayerOp op) {
     return op.emitOpError() << "'sinks' in 'routing' must be fewer than top_k, "
                                "which counts them, got "
                             << routing.getSinks() << " of " << op.getTopK();
-  if (op.getRoutedScale() && routing.getScale())
+  if (op.getRoutedScalingFactor() && routing.getScale())
     return op.emitOpError() << "the routed scale is given twice, by "
-                               "'routed_scale' and in 'routing'";
+                               "'routed_scaling_factor' and in 'routing'";
   if (op.getApplyRouterWeightOnInput() && op.getTopK() != 1)
     return op.emitOpError()
            << "'apply_router_weight_on_input' needs top_k = 1, got "
@@ -238,24 +242,28 @@ static LogicalResult verifyRanks(LayerOp op) {
 
 /// Fails unless what moe-resolve-parallel wrote is what `parallel` says.
 static LogicalResult verifyLocal(LayerOp op) {
-  const int given = bool(op.getLocalIntermediate()) + bool(op.getLocalBegin()) +
-                    bool(op.getLocalExperts()) + bool(op.getW2Bias());
+  const int given = bool(op.getIntermediateSizePerPartition()) +
+                    bool(op.getLocalBegin()) + bool(op.getLocalExperts()) +
+                    bool(op.getW2Bias());
   if (given == 0 && !op.hasSharedMlp())
     return success();
   if (given != 4)
-    return op.emitOpError() << "'local_intermediate', 'local_begin', "
-                               "'local_experts' and 'w2_bias' must be given "
-                               "together";
-  if (*op.getLocalIntermediate() < 1 ||
-      *op.getLocalIntermediate() > op.getIntermediate())
-    return op.emitOpError() << "'local_intermediate' must be between 1 and the "
-                            << op.getIntermediate() << " of the layer, got "
-                            << *op.getLocalIntermediate();
-  if (const auto shared = op.getLocalSharedIntermediate();
+    return op.emitOpError()
+           << "'intermediate_size_per_partition', 'local_begin', "
+              "'local_experts' and 'w2_bias' must be given "
+              "together";
+  if (*op.getIntermediateSizePerPartition() < 1 ||
+      *op.getIntermediateSizePerPartition() > op.getIntermediateSize())
+    return op.emitOpError()
+           << "'intermediate_size_per_partition' must be between 1 and the "
+           << op.getIntermediateSize() << " of the layer, got "
+           << *op.getIntermediateSizePerPartition();
+  if (const auto shared = op.getSharedIntermediateSizePerPartition();
       shared &&
       (int64_t(*shared) < 1 || int64_t(*shared) > op.getSharedWidth()))
     return op.emitOpError()
-           << "'local_shared_intermediate' must be between 1 and the "
+           << "'shared_intermediate_size_per_partition' must be between 1 and "
+              "the "
            << op.getSharedWidth() << " of the shared experts together, got "
            << int64_t(*shared);
   const int64_t stride = op.getLocalStride().value_or(1);
@@ -287,12 +295,12 @@ SmallVector<int64_t, 3> moec::moe::scaleShape(DescriptorAttr descriptor,
 
 SmallVector<int64_t, 3> LayerOp::getW13ScaleShape() {
   return scaleShape(getQuant().getW1(), *getLocalExperts(), isGated() ? 2 : 1,
-                    *getLocalIntermediate(), getWidth());
+                    *getIntermediateSizePerPartition(), getWidth());
 }
 
 SmallVector<int64_t, 3> LayerOp::getW2ScaleShape() {
   return scaleShape(getQuant().getW2(), *getLocalExperts(), 1, getWidth(),
-                    *getLocalIntermediate());
+                    *getIntermediateSizePerPartition());
 }
 
 Type LayerOp::getComputeType() {
@@ -301,19 +309,20 @@ Type LayerOp::getComputeType() {
     return a1.getElement();
   if (a2.isPlain())
     return a2.getElement();
-  return getInputType().isF16() ? getInputType()
-                                : Type(BFloat16Type::get(getContext()));
+  return getInDtype().isF16() ? getInDtype()
+                              : Type(BFloat16Type::get(getContext()));
 }
 
 LogicalResult LayerOp::verify() {
   if (failed(detail::expectSymbol(*this, getSymName())))
     return failure();
-  if (const FloatAttr epsilon = getPostExpertNormAttr();
+  if (const FloatAttr epsilon = getPostExpertNormEpsAttr();
       epsilon && !catalog::isPositiveFloat(epsilon.getValueAsDouble()))
-    return emitOpError() << "'post_expert_norm' must be a positive number of "
-                            "f32, got "
-                         << epsilon.getValueAsDouble()
-                         << "; no norm is said by leaving it away";
+    return emitOpError()
+           << "'post_expert_norm_eps' must be a positive number of "
+              "f32, got "
+           << epsilon.getValueAsDouble()
+           << "; no norm is said by leaving it away";
   for (NamedAttribute attr : (*this)->getDiscardableAttrs())
     if (!attr.getName().getValue().contains('.'))
       return emitOpError() << "unknown layer option '"
@@ -324,18 +333,19 @@ LogicalResult LayerOp::verify() {
                  "gate_up_order") ||
       verifyWord(emitError, catalog::kStoredLayouts, stored, "stored_layout"))
     return failure();
-  if (const std::optional<Type> type = getWeightsType()) {
+  if (const std::optional<Type> type = getWeightsDtype()) {
     if (!type->isF32() && !type->isF16() && !type->isBF16())
-      return emitOpError() << "'weights_type' must be f32, f16 or bf16, got "
+      return emitOpError() << "'weights_dtype' must be f32, f16 or bf16, got "
                            << *type;
     if (getQuant().getW1().isPlain() || getQuant().getW2().isPlain())
-      return emitOpError() << "'weights_type' needs a scheme that quantizes "
+      return emitOpError() << "'weights_dtype' needs a scheme that quantizes "
                               "both weights, got "
                            << getQuant();
     if (stored != "rows")
-      return emitOpError() << "'weights_type' is of weights that are stored as "
-                              "rows, got stored_layout '"
-                           << stored << "'";
+      return emitOpError()
+             << "'weights_dtype' is of weights that are stored as "
+                "rows, got stored_layout '"
+             << stored << "'";
   }
   if (verifyOneOf(emitError, {"f32", "fast"}, getAccumulate(), "accumulate") ||
       verifyOneOf(emitError, {"standard", "batched"}, getActivationFormat(),

@@ -35,7 +35,8 @@ public:
         i32(IntegerType::get(context, 32)), f32(Float32Type::get(context)),
         experts(*layer.getLocalExperts()), width(layer.getWidth()) {
     weights = {"", experts, layer.getStoredExperts(),
-               *layer.getLocalIntermediate(), layer.getStoredInner()};
+               *layer.getIntermediateSizePerPartition(),
+               layer.getStoredInner()};
   }
 
   SmallVector<LayerTensor> build() {
@@ -52,7 +53,7 @@ public:
     if (!layer.isBatched())
       addWeightsOfRouting();
     addWeightsOfExperts();
-    if (const auto columns = layer.getLocalSharedIntermediate()) {
+    if (const auto columns = layer.getSharedIntermediateSizePerPartition()) {
       const auto inner = int64_t(*columns);
       weights = {catalog::kSharedPrefix, 1, 1, inner, inner};
       addWeights();
@@ -138,7 +139,7 @@ private:
     const DescriptorAttr a1 = quant.getA1();
     const Traits traits = {16, "", /*rowStride=*/true};
     if (!layer.getInputQuantized()) {
-      add("x", TensorRole::Input, {kAny, width}, layer.getInputType(), traits);
+      add("x", TensorRole::Input, {kAny, width}, layer.getInDtype(), traits);
       return;
     }
     add("x", TensorRole::Input, {kAny, width}, a1.getElement(), traits);
@@ -160,21 +161,21 @@ private:
     const Traits ofX = {16, "", /*rowStride=*/true};
     const int64_t pairs = layer.getPairsOfToken();
     if (layer.isPart("finalize")) {
-      if (layer.getZeroExperts().value_or(0) > 0)
-        add("x", TensorRole::Input, {kAny, width}, layer.getInputType(), ofX);
+      if (layer.getNumZeroExperts().value_or(0) > 0)
+        add("x", TensorRole::Input, {kAny, width}, layer.getInDtype(), ofX);
       add("partials", TensorRole::Input, {kAny, pairs, width},
-          layer.getOutputType());
+          layer.getOutDtype());
       addGiven(TensorRole::Input);
       addPlaces();
-      if (layer.getLora())
+      if (layer.getIsLoraEnabled())
         addDownAddend();
       addResidual();
-      add("out", TensorRole::Output, {kAny, width}, layer.getOutputType());
+      add("out", TensorRole::Output, {kAny, width}, layer.getOutDtype());
       return;
     }
     const bool quantizes = layer.isPart("quantize");
     if (quantizes)
-      add("x", TensorRole::Input, {kAny, width}, layer.getInputType(), ofX);
+      add("x", TensorRole::Input, {kAny, width}, layer.getInDtype(), ofX);
     if (!quantizes || layer.weighsX()) {
       addRouting();
       addWeightsOfRouting();
@@ -201,9 +202,9 @@ private:
   /// The caller's tensors about tokens.
   void addTokens() {
     addRouting();
-    if (layer.getLora()) {
+    if (layer.getIsLoraEnabled()) {
       add("gate_up_addend", TensorRole::OptionalInput,
-          {kAny, layer.getW13Rows()}, layer.getInputType(),
+          {kAny, layer.getW13Rows()}, layer.getInDtype(),
           {16, "", false, /*ofRows=*/true});
       addDownAddend();
     }
@@ -212,20 +213,20 @@ private:
 
   void addDownAddend() {
     add("down_addend", TensorRole::OptionalInput, {kAny, width},
-        layer.getInputType(), {16, "", false, /*ofRows=*/true});
+        layer.getInDtype(), {16, "", false, /*ofRows=*/true});
   }
 
   void addResidual() {
     if (layer.getResidual())
       add("residual", TensorRole::OptionalInput, {kAny, width},
-          layer.getOutputType());
+          layer.getOutDtype());
   }
 
   /// By which tokens are routed.
   void addRouting() {
     if (!layer.getRouting().takesGivenIdsAlone())
       add("logits", TensorRole::OptionalInput, {kAny, layer.getRoutedExperts()},
-          layer.getLogitsType(), {4, kFloats});
+          layer.getRouterLogitsDtype(), {4, kFloats});
     addGiven(TensorRole::OptionalInput);
     if (vocabulary() > 0)
       add("token_ids", TensorRole::OptionalInput, {kAny}, i32, {8, "i64"});
@@ -241,28 +242,30 @@ private:
   /// Maps of experts to their weights, and the gate of shared ones.
   void addPlaces() {
     constexpr TensorRole input = TensorRole::Input;
-    if (layer.getEplb()) {
+    if (layer.getEnableEplb()) {
       add("logical_to_physical", input,
-          {layer.getExperts(), layer.getRedundantExperts().value_or(0) + 1},
+          {layer.getNumExperts(),
+           layer.getNumRedundantExperts().value_or(0) + 1},
           i32, {4});
-      add("replica_count", input, {layer.getExperts()}, i32, {4});
+      add("replica_count", input, {layer.getNumExperts()}, i32, {4});
     }
     if (layer.getExpertMap())
       add("expert_map", input, {layer.getPhysicalExperts()}, i32, {4});
     if (layer.getSharedExpertGate())
-      add("shared_gate", input, {kAny, 1}, layer.getLogitsType(), {4, kFloats});
+      add("shared_gate", input, {kAny, 1}, layer.getRouterLogitsDtype(),
+          {4, kFloats});
   }
 
   void addWeights() {
     const DescriptorAttr a1 = quant.getA1(), a2 = quant.getA2();
     const bool areFloats = layer.quantizesWeights();
     addSized("w13",
-             areFloats ? *layer.getWeightsType() : quant.getW1().getElement(),
+             areFloats ? *layer.getWeightsDtype() : quant.getW1().getElement(),
              [&](int64_t width, int64_t inner) {
                return Shape{weights.experts, parts() * inner, width};
              });
     addSized("w2",
-             areFloats ? *layer.getWeightsType() : quant.getW2().getElement(),
+             areFloats ? *layer.getWeightsDtype() : quant.getW2().getElement(),
              [&](int64_t width, int64_t inner) {
                return Shape{weights.experts, width, inner};
              });
@@ -270,8 +273,8 @@ private:
       addWeightScales();
     if (layer.getGroupIndex()) {
       addWeight("w13_group_index", {experts, width}, i32);
-      addWeight("w2_group_index", {experts, *layer.getLocalIntermediate()},
-                i32);
+      addWeight("w2_group_index",
+                {experts, *layer.getIntermediateSizePerPartition()}, i32);
     }
     const bool quantizesX = !layer.getInputQuantized();
     if (quantizesX)
@@ -336,23 +339,23 @@ private:
   void addWeightsOfExperts() {
     for (StringRef name : layer.getActivation().getNumbersOfExperts())
       addWeight(name, {experts}, f32, 4);
-    if (const int64_t constants = layer.getConstantExperts().value_or(0))
+    if (const int64_t constants = layer.getNumConstantExperts().value_or(0))
       addWeight("constant_experts", {constants, width}, f32);
-    if (layer.getPostExpertNorm())
+    if (layer.getPostExpertNormEps())
       addWeight("post_expert_norm", {width}, f32);
     if (!layer.getHasBias())
       return;
-    addSized("b13", layer.getInputType(), [&](int64_t, int64_t inner) {
+    addSized("b13", layer.getInDtype(), [&](int64_t, int64_t inner) {
       return Shape{experts, parts() * inner};
     });
-    addSized("b2", layer.getInputType(),
+    addSized("b2", layer.getInDtype(),
              [&](int64_t width, int64_t) { return Shape{experts, width}; });
   }
 
   void addOutputs() {
-    const Type type = layer.getOutputType();
+    const Type type = layer.getOutDtype();
     const int64_t pairs = layer.getPairsOfToken();
-    if (layer.getDeferFinalize()) {
+    if (layer.getDeferMoeFinalize()) {
       add("partials", TensorRole::Output, {kAny, width}, type,
           {16, "", false, /*ofRows=*/true});
       add("positions", TensorRole::Output, {kAny, pairs}, i32, {4});

@@ -36,10 +36,10 @@ def Moe_ProgramOp : Moe_Op<"program", [
     backend nor report.
 
     ```mlir
-    moe.layer @tiny {experts = 4, top_k = 2, hidden = 64, intermediate = 32,
-      input_type = f32, output_type = f32, logits_type = f32, quant = #moe.quant<f32>,
+    moe.layer @tiny {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+      in_dtype = f32, out_dtype = f32, router_logits_dtype = f32, quant = #moe.quant<f32>,
       routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>,
-      local_intermediate = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+      intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
     moe.program @tiny_sm_80 of @tiny for #moe.target<sm_80> max_tokens 64 inputs ["x", "logits", "w13", "w2"] {
     ^bb0(%x: tensor<?x64xf32>, %logits: tensor<?x4xf32>, %w13: tensor<4x32x64xf32>, %w2: tensor<4x64x32xf32>):
       moe.variant @all tokens [1, 64] {
@@ -148,8 +148,8 @@ def Moe_KernelOp : Moe_Op<"kernel", [
     is what a launch takes. Several variants may launch one kernel.
 
     ```mlir
-    moe.layer @tiny {experts = 4, top_k = 2, hidden = 64, intermediate = 32,
-      input_type = f32, output_type = f32, logits_type = f32, quant = #moe.quant<f32>,
+    moe.layer @tiny {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+      in_dtype = f32, out_dtype = f32, router_logits_dtype = f32, quant = #moe.quant<f32>,
       routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>}
     moe.program @tiny_sm_80 of @tiny for #moe.target<sm_80> max_tokens 64 inputs ["y", "positions", "weights"] {
     ^bb0(%y: tensor<?x64xf32>, %positions: tensor<?x2xi32>, %weights: tensor<?x2xf32>):
@@ -230,8 +230,8 @@ def Moe_CollectiveOp : Moe_Op<"collective", [
     under the names that `results` gives them.
 
     ```mlir
-    moe.layer @tiny {experts = 4, top_k = 2, hidden = 64, intermediate = 32,
-      input_type = f32, output_type = f32, logits_type = f32, quant = #moe.quant<f32>,
+    moe.layer @tiny {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+      in_dtype = f32, out_dtype = f32, router_logits_dtype = f32, quant = #moe.quant<f32>,
       routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>}
     moe.program @tiny_sm_80 of @tiny for #moe.target<sm_80> max_tokens 64 inputs ["y"] {
     ^bb0(%y: tensor<?x64xf32>):

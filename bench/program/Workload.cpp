@@ -109,7 +109,7 @@ Workload::load(const Device &device, const std::string &folder,
   const nlohmann::json &layer = work->manifestJson["layer"];
   int64_t intermediate =
       layer.value("intermediate_size_per_partition", int64_t(0));
-  int64_t hidden = layer.value("hidden_size", int64_t(0));
+  int64_t hidden = layer.value("hidden_dim", int64_t(0));
   bool gated = layer["activation"].value("gated", true);
   work->topK = layer.value("top_k", int64_t(0));
   work->numExperts = layer.value("num_experts", int64_t(0));
@@ -223,11 +223,11 @@ Result<Workload::Run> Workload::makeRun(int64_t tokens, int index) {
     run.tensors[i] = *tensor;
   }
   if (Result<void> ok =
-          random.fill(run.x, manifestJson["layer"].value("input_type", "bf16"),
+          random.fill(run.x, manifestJson["layer"].value("in_dtype", "bf16"),
                       Kind::Input, uint64_t(index) * 131 + 1);
       !ok)
     return ok.takeError();
-  std::string type = manifestJson["layer"].value("logits_type", "bf16");
+  std::string type = manifestJson["layer"].value("router_logits_dtype", "bf16");
   Result<std::vector<char>> logits =
       routingLogits(options.routing, type, {tokens, numExperts, topK},
                     options.seed * 1000003 + uint64_t(index) * 131 + 2);

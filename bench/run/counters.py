@@ -150,7 +150,7 @@ def is_of_x(stage):
 def floor_bytes(stages, layer, tokens, touched, weight_bits):
     """The bytes that the floor counts of a launch: weights and scales of the touched experts, x, logits and out; no intermediates."""
     counted = 0
-    input_bits = BITS.get(layer.get("input_type"), 16)
+    input_bits = BITS.get(layer.get("in_dtype"), 16)
     for stage in stages:
         attributes = stage["attributes"]
         if stage["op"] == "grouped_matmul":
@@ -158,11 +158,11 @@ def floor_bytes(stages, layer, tokens, touched, weight_bits):
             if attributes.get("gather") and "lhs_scale" not in stage["operands"]:
                 counted += tokens * attributes["k"] * input_bits // 8
         elif stage["op"] == "quantize" and is_of_x(stage):
-            counted += tokens * layer["hidden_size"] * input_bits // 8
+            counted += tokens * layer["hidden_dim"] * input_bits // 8
         elif stage["op"] == "route":
-            counted += tokens * layer["num_experts"] * BITS.get(layer.get("logits_type"), 16) // 8
+            counted += tokens * layer["num_experts"] * BITS.get(layer.get("router_logits_dtype"), 16) // 8
         elif stage["op"] in ("combine", "combine_normed", "combine_constants"):
-            counted += tokens * layer["hidden_size"] * input_bits // 8
+            counted += tokens * layer["hidden_dim"] * input_bits // 8
     return counted
 
 
@@ -170,7 +170,7 @@ def weight_bits_of(target, manifest):
     for value in [*target.get("values", []), *manifest.get("values", [])]:
         if value["role"] == "packed_weight" or value["role"] == "stored_weight" and value["name"] == "w13":
             return BITS.get(value["element_types"][0], 16)
-    return BITS.get(manifest["layer"].get("input_type"), 16)
+    return BITS.get(manifest["layer"].get("in_dtype"), 16)
 
 
 def kernels_of(manifest, tokens, rows, touched, arch=None, variant=""):

@@ -305,7 +305,7 @@ Finding pythonFinding() {
 
 /// A layer that every arch serves.
 constexpr std::string_view kSmallLayer = R"({
-  "moec_layer": 1, "name": "doctor", "num_experts": 2, "experts_per_token": 1,
+  "moec_layer": 1, "name": "doctor", "num_experts": 2, "top_k": 1,
   "hidden_dim": 64, "intermediate_size": 64, "in_dtype": "f16"
 })";
 

@@ -126,12 +126,13 @@ static json routingJson(moe::LayerOp layer) {
     made["sinks"] = routing.getSinks();
   if (int64_t rows = layer.getHashVocabulary().value_or(0))
     made["table_rows"] = rows;
-  if (int64_t identities = layer.getZeroExperts().value_or(0))
-    made["zero_experts"] = identities;
-  if (int64_t constants = layer.getConstantExperts().value_or(0))
-    made["constant_experts"] = constants;
-  if (layer.getRoutedScaleOnOutput() && layer.getRoutedScaleAttr())
-    made["output_scale"] = layer.getRoutedScaleAttr().getValueAsDouble();
+  if (int64_t identities = layer.getNumZeroExperts().value_or(0))
+    made["num_zero_experts"] = identities;
+  if (int64_t constants = layer.getNumConstantExperts().value_or(0))
+    made["num_constant_experts"] = constants;
+  if (layer.getApplyRoutedScaleToOutput() && layer.getRoutedScalingFactorAttr())
+    made["output_scale"] =
+        layer.getRoutedScalingFactorAttr().getValueAsDouble();
   return made;
 }
 
@@ -182,24 +183,25 @@ static json layerJson(moe::LayerOp layer) {
   moe::ParallelAttr parallel = layer.getParallel();
   json made = {
       {"name", wholeLayerOf(layer)},
-      {"num_experts", int64_t(layer.getExperts())},
+      {"num_experts", int64_t(layer.getNumExperts())},
       {"top_k", int64_t(layer.getTopK())},
-      {"hidden_size", layer.getWidth()},
-      {"intermediate_size", int64_t(layer.getIntermediate())},
+      {"hidden_dim", layer.getWidth()},
+      {"intermediate_size", int64_t(layer.getIntermediateSize())},
       {"intermediate_size_per_partition",
-       int64_t(layer.getLocalIntermediate().value_or(layer.getIntermediate()))},
+       int64_t(layer.getIntermediateSizePerPartition().value_or(
+           layer.getIntermediateSize()))},
       {"local_experts",
        {{"count",
-         int64_t(layer.getLocalExperts().value_or(layer.getExperts()))},
+         int64_t(layer.getLocalExperts().value_or(layer.getNumExperts()))},
         {"stride", int64_t(layer.getLocalStride().value_or(1))}}},
-      {"input_type", elementTypeName(layer.getInputType())},
-      {"output_type", elementTypeName(layer.getOutputType())},
-      {"logits_type", elementTypeName(layer.getLogitsType())},
+      {"in_dtype", elementTypeName(layer.getInDtype())},
+      {"out_dtype", elementTypeName(layer.getOutDtype())},
+      {"router_logits_dtype", elementTypeName(layer.getRouterLogitsDtype())},
       {"routing", routingJson(layer)},
       {"activation", activationJson(layer.getActivation())},
       {"quant", quantJson(layer.getQuant())},
-      {"num_redundant_experts", layer.getRedundantExperts().value_or(0)},
-      {"n_shared_experts", layer.getNumSharedExperts().value_or(0)},
+      {"num_redundant_experts", layer.getNumRedundantExperts().value_or(0)},
+      {"n_shared_experts", layer.getNSharedExperts().value_or(0)},
       {"communication", communicationJson(layer)},
       {"parallel",
        {{"tp_size", parallel.getTp()},
@@ -209,7 +211,7 @@ static json layerJson(moe::LayerOp layer) {
         {"sp_size", parallel.getSp()}}},
   };
   // Written where there is one, so that older packages stay as they are.
-  if (const auto columns = layer.getLocalSharedIntermediate()) {
+  if (const auto columns = layer.getSharedIntermediateSizePerPartition()) {
     made["shared_intermediate_size"] = layer.getSharedWidth();
     made["shared_intermediate_size_per_partition"] = int64_t(*columns);
     made["shared_apart"] = whySharedMlp(layer);
@@ -227,7 +229,7 @@ static json layerJson(moe::LayerOp layer) {
   if (json list = leftOut(layer); !list.empty())
     made["left_out"] = std::move(list);
   if (layer.quantizesWeights())
-    made["weights_type"] = elementTypeName(*layer.getWeightsType());
+    made["weights_dtype"] = elementTypeName(*layer.getWeightsDtype());
   return made;
 }
 

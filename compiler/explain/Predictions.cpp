@@ -32,7 +32,7 @@ static Result<ExpertRows> expertRows(moe::ProgramOp program, int64_t tokens,
   const double local = double(localExperts(program));
   if (isBatched(program) || !findIn<moe::PermuteOp>(program))
     return ExpertRows(tokens, {{local, 1.0}});
-  const int64_t experts = layer.getExperts();
+  const int64_t experts = layer.getNumExperts();
   std::vector<ExpertGroup> groups =
       TRY(histogram.chances(experts, layer.getTopK()));
   const auto shared = double(layer.getSharedRows());

@@ -383,7 +383,7 @@ static std::string layerText(const ordered_json &report) {
   std::string text = fmt::format(
       "layer {}: {} experts, {} a token, hidden {}, intermediate {}",
       textOf(report, "name"), number("num_experts"), number("top_k"),
-      number("hidden_size"), number("intermediate_size"));
+      number("hidden_dim"), number("intermediate_size"));
   if (number("intermediate_size") != number("intermediate_size_per_partition"))
     text += fmt::format(" ({} on {} rank)",
                         number("intermediate_size_per_partition"),
@@ -408,7 +408,7 @@ static std::string layerText(const ordered_json &report) {
       fmt::format("\n  scheme {}, routing {}, activation {}, input {}, "
                   "output {}\n",
                   textOf(report, "scheme"), name("routing"), name("activation"),
-                  textOf(layer, "input_type"), textOf(layer, "output_type"));
+                  textOf(layer, "in_dtype"), textOf(layer, "out_dtype"));
   text += rankText(report);
   text += sharedText(layer);
   for (const ordered_json &row : layer.value("left_out", ordered_json::array()))

@@ -143,7 +143,7 @@ std::string layerFacts(const Report &report) {
               fmt::format("{}, {} a token", experts, wordOf(layer, "top_k")));
   facts.add("rank", rankText(report, layer));
   facts.add("experts of the rank", heldText(layer));
-  facts.add("hidden", wordOf(layer, "hidden_size"));
+  facts.add("hidden", wordOf(layer, "hidden_dim"));
   const std::string whole = wordOf(layer, "intermediate_size"),
                     part = wordOf(layer, "intermediate_size_per_partition");
   facts.add("intermediate", part.empty() || part == whole
@@ -152,10 +152,10 @@ std::string layerFacts(const Report &report) {
   facts.add("scheme", report.scheme);
   facts.add("routing", nameIn(layer, "routing"));
   facts.add("activation", nameIn(layer, "activation"));
-  const std::string input = wordOf(layer, "input_type");
+  const std::string input = wordOf(layer, "in_dtype");
   if (!input.empty())
     facts.add("input, output",
-              fmt::format("{}, {}", input, wordOf(layer, "output_type")));
+              fmt::format("{}, {}", input, wordOf(layer, "out_dtype")));
   if (std::optional<JsonReader> origin = layer.object("origin")) {
     facts.add("model", wordOf(*origin, "model"));
     if (!wordOf(*origin, "layers").empty())

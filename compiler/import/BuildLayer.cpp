@@ -226,7 +226,7 @@ void LayerBuilder::setField(OperationState &state, const LayerField &row,
                       : TypeAttr::get(elementType(text));
   }
   if (value)
-    state.addAttribute(StringRef(row.word), value);
+    state.addAttribute(StringRef(row.name), value);
 }
 
 LogicalResult LayerBuilder::build(LayerDescription layer, ModuleOp module) {
@@ -250,7 +250,7 @@ LogicalResult LayerBuilder::build(LayerDescription layer, ModuleOp module) {
   };
   set("sym_name", builder.getStringAttr(symbolOf(layer.name)));
   for (const LayerField &row : layerFields())
-    if (row.isAttribute)
+    if (row.member.empty())
       setField(state, row, layer);
   set("quant", quantAttr);
   set("routing", routingAttr);
@@ -260,7 +260,7 @@ LogicalResult LayerBuilder::build(LayerDescription layer, ModuleOp module) {
     set("ranks", builder.getDenseI64ArrayAttr(llvm::to_vector(
                      llvm::seq<int64_t>(0, layer.parallel.ranks()))));
   if (scaleOnOutput)
-    set("routed_scale", builder.getF64FloatAttr(*layer.routing.scale));
+    set("routed_scaling_factor", builder.getF64FloatAttr(*layer.routing.scale));
   if (!layer.parallel.allToAll.empty())
     set("all_to_all", builder.getStringAttr(layer.parallel.allToAll));
   if (!layer.part.empty())

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::string_view kDescribeDirectly =
     "for another model describe the layer itself in a layer JSON "
-    "({\"moec_layer\": 1, \"num_experts\": ..., \"experts_per_token\": ..., "
+    "({\"moec_layer\": 1, \"num_experts\": ..., \"top_k\": ..., "
     "\"hidden_dim\": ..., \"intermediate_size\": ..., \"in_dtype\": ...}, see "
     "docs/reference/layer-json.md)";
 

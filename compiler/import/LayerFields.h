@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One row for each field of a LayerDescription: moec's own word for it, which
-// is the IR's, and the layer JSON's. The reader of layer JSONs and the builder
-// of moe.layer go through this table.
+// One row for each field of a LayerDescription. moe.layer, the layer JSON and
+// the manifest call it alike. The reader of layer JSONs and the builder of
+// moe.layer go through this table.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,8 +28,7 @@ inline constexpr int64_t kOfExperts = -1;
 struct LayerField {
   template <typename T> using Slot = T &(*)(LayerDescription &);
 
-  std::string_view word; ///< the IR's
-  std::string_view key;  ///< the layer JSON's; "": it is not read by this table
+  std::string_view name; ///< in moe.layer and in a layer JSON
   /// The member of a description.
   std::variant<Slot<int64_t>, Slot<bool>, Slot<std::optional<double>>,
                Slot<std::string>>
@@ -37,8 +36,11 @@ struct LayerField {
   int64_t min = 0, max = 0; ///< of an integer
   /// The words that a string may be; null: a float type.
   std::vector<std::string_view> (*names)() = nullptr;
-  bool isAttribute = false; ///< of moe.layer
-  bool isRequired = false;  ///< in a layer JSON
+  bool isRequired = false; ///< in a layer JSON
+  bool isInner = false;    ///< an inner object of the layer JSON has it
+  /// Its name in an attribute of moe.layer; "": it is one of its own.
+  std::string_view member = {};
+  std::string_view alias = {}; ///< an older name in a layer JSON; "": none
 };
 
 std::span<const LayerField> layerFields();

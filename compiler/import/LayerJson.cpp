@@ -68,8 +68,7 @@ void refuseForeign(JsonReader &reader, std::span<const ForeignField> fields) {
 
 /// Keys of config.json files for fields of this format.
 constexpr JsonReader::Synonym kSynonyms[] = {
-    {"top_k", "experts_per_token"},
-    {"num_experts_per_tok", "experts_per_token"},
+    {"num_experts_per_tok", "top_k"},
     {"hidden_size", "hidden_dim"},
     {"moe_intermediate_size", "intermediate_size"},
     {"n_routed_experts", "num_experts"},
@@ -85,10 +84,22 @@ int64_t mostExperts(const LayerDescription &layer) {
   return layer.experts ? layer.experts : kMaxDescribedExperts;
 }
 
+/// The name by which the object has a field. An alias that it has not is no
+/// field that a message lists.
+std::string_view nameIn(JsonReader &reader, const LayerField &row) {
+  if (row.alias.empty() || !reader.value().contains(std::string(row.alias)) ||
+      !reader.has(row.alias))
+    return row.name;
+  if (reader.has(row.name))
+    reader.refuse(row.alias, "expected one of {} and {}, which are the same",
+                  row.name, row.alias);
+  return row.alias;
+}
+
 /// Reads one field of the table; a wrong integer gives 0.
 void readField(JsonReader &reader, const LayerField &row,
                LayerDescription &layer) {
-  const std::string_view key = row.key;
+  const std::string_view key = nameIn(reader, row);
   if (const auto *slot = std::get_if<LayerField::Slot<bool>>(&row.slot)) {
     (*slot)(layer) = reader.booleanOr(key, false);
   } else if (const auto *slot =
@@ -282,8 +293,7 @@ void readRouting(JsonReader &reader, LayerDescription &layer) {
                     "a number of f32 above 0, or no field for the method's");
   if (layer.topK > 0 && routing.sinks >= layer.topK)
     reader.expected("num_sink_experts",
-                    "fewer than experts_per_token = {}, which counts them",
-                    layer.topK);
+                    "fewer than top_k = {}, which counts them", layer.topK);
   const int64_t most = mostExperts(layer);
   const int64_t groups = reader.integerOr("num_expert_group", 0, 0, most);
   const int64_t asked = reader.integerOr("topk_group", 0, 0, most);
@@ -436,7 +446,7 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
   LayerDescription layer;
   layer.name = reader.textOr("name", stemOf(name));
   for (const LayerField &row : layerFields())
-    if (!row.key.empty())
+    if (!row.isInner)
       readField(reader, row, layer);
   layer.origin.words = wordsOfLayerJson();
   readActivation(reader, layer.activation);

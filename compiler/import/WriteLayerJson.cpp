@@ -29,9 +29,9 @@ void addField(const LayerField &row, LayerDescription &layer, Fields &out) {
         if (value == slot(plain) && !row.isRequired)
           return;
         if constexpr (requires { value.has_value(); })
-          out[std::string(row.key)] = *value;
+          out[std::string(row.name)] = *value;
         else
-          out[std::string(row.key)] = value;
+          out[std::string(row.name)] = value;
       },
       row.slot);
 }
@@ -120,7 +120,7 @@ Result<std::string> moec::compiler::writeLayerJson(LayerDescription layer) {
                    "compiled");
   Fields out = {{"moec_layer", 1}, {"name", layer.name}};
   for (const LayerField &row : layerFields())
-    if (!row.key.empty())
+    if (!row.isInner)
       addField(row, layer, out);
   addRouting(layer.routing, out);
   addQuant(layer.quant, out);

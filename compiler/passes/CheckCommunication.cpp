@@ -59,8 +59,8 @@ LogicalResult compiler::checkCommunication(moe::LayerOp layer) {
        "part: a part of a layer is for callers that move tokens themselves"},
       {layer.isBatched(), "activation_format batched: rows come by expert, so "
                           "the caller has moved them"},
-      {layer.getDeferFinalize(),
-       "defer_finalize: the caller sums over experts before ranks can sum"},
+      {layer.getDeferMoeFinalize(),
+       "defer_moe_finalize: the caller sums over experts before ranks can sum"},
       {layer.getResidual(), "residual: each rank would add it to its sum"},
       {layer.getSkipFinalAllReduce(),
        "skip_final_all_reduce: the caller reduces over ranks"},
@@ -68,7 +68,8 @@ LogicalResult compiler::checkCommunication(moe::LayerOp layer) {
        "batch_invariant: the order of sums over ranks may depend on their "
        "size"}};
   const Rule gathering[] = {
-      {layer.getLora(), "lora: addends are of the pairs of one rank's tokens"},
+      {layer.getIsLoraEnabled(),
+       "is_lora_enabled: addends are of the pairs of one rank's tokens"},
       {layer.getExpertMap(),
        "expert_map, which placements other than linear need: each rank maps "
        "ids of all ranks' tokens by its own"},

@@ -63,9 +63,10 @@ LogicalResult checkStoredLayout(moe::LayerOp layer) {
   // Each of them counts rows of one weight and elements of rows of the other.
   constexpr int64_t kPerWord = 8;
   for (auto [size, extent] :
-       {std::pair<StringRef, int64_t>("hidden", layer.getWidth()),
+       {std::pair<StringRef, int64_t>("hidden_dim", layer.getWidth()),
         {"intermediate (of this rank)",
-         layer.getLocalIntermediate().value_or(layer.getIntermediate())}})
+         layer.getIntermediateSizePerPartition().value_or(
+             layer.getIntermediateSize())}})
     if (ofWords && extent % kPerWord != 0)
       return refuse("size_not_supported",
                     "holds up to 8 elements in 32 bits, and " + size + " is " +
@@ -80,7 +81,7 @@ LogicalResult checkQuantizedWeights(moe::LayerOp layer) {
       catalog::find(catalog::kGateUpOrders, layer.getGateUpOrder())->run > 1)
     failed |= mlir::failed(compiler::refuse(
         layer, "option_not_supported",
-        "weights_type makes codes of gates and ups that follow each other or "
+        "weights_dtype makes codes of gates and ups that follow each other or "
         "take turns row by row, got gate_up_order '" +
             layer.getGateUpOrder() + "'; accepted: another gate_up_order"));
   for (moe::DescriptorAttr weight :
@@ -95,7 +96,7 @@ LogicalResult checkQuantizedWeights(moe::LayerOp layer) {
         weight.getSecondPerRow() || (weight.getZeroPoint() && code != "i4"))
       failed |= mlir::failed(compiler::refuse(
           layer, "scheme_not_supported",
-          "weights_type: no rule makes " + code + " with scales of " + scale +
+          "weights_dtype: no rule makes " + code + " with scales of " + scale +
               (weight.getZeroPoint() ? " and zero points" : "") +
               (weight.getSecondPerRow() ? " and second scales of rows" : "") +
               " of floats; accepted: scales of f32, f16 or bf16, of floats "
@@ -140,13 +141,14 @@ LogicalResult checkGroupIndex(moe::LayerOp layer) {
              "codes of 4 or 8 bits");
   }
   if (layer.quantizesWeights())
-    refuse("weights_type makes codes of floats, whose groups are in order; "
+    refuse("weights_dtype makes codes of floats, whose groups are in order; "
            "accepted: one of the two");
   if (layer.isBatched())
     refuse("rows come by expert (activation_format = batched), and are not "
            "brought into the order of its columns; accepted: standard");
-  const int64_t all = layer.getIntermediate();
-  if (const int64_t local = layer.getLocalIntermediate().value_or(all);
+  const int64_t all = layer.getIntermediateSize();
+  if (const int64_t local =
+          layer.getIntermediateSizePerPartition().value_or(all);
       local != all)
     refuse("this rank has " + Twine(local) + " of " + Twine(all) +
            " columns of the intermediate, and so parts of groups; accepted: "
@@ -166,9 +168,10 @@ LogicalResult checkPadding(moe::LayerOp layer) {
   // Words hold so many elements, and runs of gate and up rows as many rows.
   constexpr int64_t kMultiple = 8;
   for (auto [name, size] :
-       {std::pair<StringRef, std::optional<int64_t>>("stored_hidden",
-                                                     layer.getStoredHidden()),
-        {"stored_intermediate", layer.getStoredIntermediate()}}) {
+       {std::pair<StringRef, std::optional<int64_t>>(
+            "stored_hidden_dim", layer.getStoredHiddenDim()),
+        {"stored_intermediate_size_per_partition",
+         layer.getStoredIntermediateSizePerPartition()}}) {
     if (!size)
       continue;
     if (*size % kMultiple != 0)
@@ -181,7 +184,7 @@ LogicalResult checkPadding(moe::LayerOp layer) {
                     "order, too; accepted: one of the two");
     if (layer.quantizesWeights())
       refuse("option_not_supported",
-             name + ": weights_type makes codes of floats as they are stored; "
+             name + ": weights_dtype makes codes of floats as they are stored; "
                     "accepted: one of the two");
   }
   return failure(failed);

@@ -48,7 +48,7 @@ struct OptionRule {
 bool isPositive(std::optional<int64_t> value) { return value.value_or(0) > 0; }
 
 const OptionRule kOptionRules[] = {
-    {"scales_swizzled", [](moe::LayerOp l) { return l.getScalesSwizzled(); },
+    {"is_scale_swizzled", [](moe::LayerOp l) { return l.getIsScaleSwizzled(); },
      "scales of activations in their logical order; those of weights may be "
      "stored_layout scales_128x4"},
     {"placement",
@@ -72,12 +72,12 @@ void checkBatched(moe::LayerOp layer, Refuse refuse) {
   if (!layer.isBatched())
     return;
   const std::pair<StringRef, bool> ofTokens[] = {
-      {"num_shared_experts", isPositive(layer.getNumSharedExperts())},
-      {"zero_experts", isPositive(layer.getZeroExperts())},
+      {"n_shared_experts", isPositive(layer.getNSharedExperts())},
+      {"num_zero_experts", isPositive(layer.getNumZeroExperts())},
       {"expert_map", layer.getExpertMap()},
       {"residual", layer.getResidual()},
-      {"defer_finalize", layer.getDeferFinalize()},
-      {"lora", layer.getLora()}};
+      {"defer_moe_finalize", layer.getDeferMoeFinalize()},
+      {"is_lora_enabled", layer.getIsLoraEnabled()}};
   for (const auto &[option, asked] : ofTokens)
     if (asked)
       refuse("option_not_supported",
@@ -102,10 +102,11 @@ void checkPart(moe::LayerOp layer, Refuse refuse) {
         part + ": the scheme does not quantize x, which is multiplied as " +
             compiler::elementTypeName(layer.getQuant().getA1().getElement()) +
             "; accepted: schemes that quantize activations");
-  if (layer.isPart("finalize") && layer.getDeferFinalize())
+  if (layer.isPart("finalize") && layer.getDeferMoeFinalize())
     refuse("option_not_supported",
-           part + ": with defer_finalize the layer sums nothing over experts; "
-                  "accepted: one of the two");
+           part +
+               ": with defer_moe_finalize the layer sums nothing over experts; "
+               "accepted: one of the two");
 }
 
 /// How each kind of input says that the caller computes shared experts.
@@ -124,13 +125,15 @@ void checkSharedMlp(moe::LayerOp layer, Refuse refuse) {
       {layer.getHasBias(), "has_bias: biases are those of the others"},
       {layer.getGroupIndex(), "group_index: orders are those of the others"},
       {layer.padsWeights(),
-       "stored_hidden and stored_intermediate: what pads weights is known of "
+       "stored_hidden_dim and stored_intermediate_size_per_partition: what "
+       "pads weights is known of "
        "the others"},
       {layer.getActivation().getPerExpert(),
        "an activation with numbers for each expert: these are of the others"},
-      {layer.getLora(), "lora: addends are of pairs, and they have none"},
-      {layer.getDeferFinalize(),
-       "defer_finalize: the caller sums over rows, and they have none there"},
+      {layer.getIsLoraEnabled(),
+       "is_lora_enabled: addends are of pairs, and they have none"},
+      {layer.getDeferMoeFinalize(), "defer_moe_finalize: the caller sums over "
+                                    "rows, and they have none there"},
       {!exchange.empty(), "all_to_all " + exchange +
                               ": a token comes to several ranks, and each "
                               "would add them"},
@@ -139,74 +142,78 @@ void checkSharedMlp(moe::LayerOp layer, Refuse refuse) {
   for (const auto &[asked, reason] : others)
     if (asked)
       refuse("option_not_supported",
-             "num_shared_experts have weights of their own, since " +
+             "n_shared_experts have weights of their own, since " +
                  compiler::whySharedMlp(layer) + "; with " + reason +
                  "; accepted: one of the two, or " + kBesideLayer);
 }
 
 /// The norm of a row needs the whole row, as its expert gives it.
 void checkPostExpertNorm(moe::LayerOp layer, Refuse refuse) {
-  if (!layer.getPostExpertNorm())
+  if (!layer.getPostExpertNormEps())
     return;
-  const int64_t columns =
-      layer.getLocalIntermediate().value_or(layer.getIntermediate());
-  if (columns != int64_t(layer.getIntermediate()))
+  const int64_t columns = layer.getIntermediateSizePerPartition().value_or(
+      layer.getIntermediateSize());
+  if (columns != int64_t(layer.getIntermediateSize()))
     refuse("option_not_supported",
-           "post_expert_norm: each of " + Twine(layer.getParallel().getTp()) +
+           "post_expert_norm_eps: each of " +
+               Twine(layer.getParallel().getTp()) +
                " ranks of tensor parallel has a part of every sum, and the "
                "norm is of their sum; accepted: ranks that share out whole "
                "experts (use_ep)");
   const std::pair<bool, StringRef> others[] = {
       {layer.isBatched(),
        "activation_format = batched: rows go back to who sent them"},
-      {layer.getDeferFinalize(), "defer_finalize: the caller sums over rows"},
+      {layer.getDeferMoeFinalize(),
+       "defer_moe_finalize: the caller sums over rows"},
       {layer.isPart("finalize"), "part finalize: it has no weights"},
-      {layer.getLora(), "lora: rows have no addends yet"},
+      {layer.getIsLoraEnabled(), "is_lora_enabled: rows have no addends yet"},
       {layer.getApplyRouterWeightOnInput(),
        "apply_router_weight_on_input: the norm takes such a weight away"},
-      {isPositive(layer.getZeroExperts()),
-       "zero_experts: their rows are those of x"},
-      {isPositive(layer.getNumSharedExperts()),
-       "num_shared_experts: the norm is of the others"}};
+      {isPositive(layer.getNumZeroExperts()),
+       "num_zero_experts: their rows are those of x"},
+      {isPositive(layer.getNSharedExperts()),
+       "n_shared_experts: the norm is of the others"}};
   for (const auto &[asked, reason] : others)
     if (asked)
-      refuse("option_not_supported", "post_expert_norm: not with " + reason +
-                                         "; accepted: one of the two");
+      refuse("option_not_supported", "post_expert_norm_eps: not with " +
+                                         reason + "; accepted: one of the two");
 }
 
 /// Constant experts have the last ids, and no rows.
 void checkConstantExperts(moe::LayerOp layer, Refuse refuse) {
-  if (!isPositive(layer.getConstantExperts()))
+  if (!isPositive(layer.getNumConstantExperts()))
     return;
   if (layer.getParallel().getFlatSize() > 1)
     refuse("option_not_supported",
-           "constant_experts: each of " +
+           "num_constant_experts: each of " +
                Twine(layer.getParallel().getFlatSize()) +
                " ranks would add them; accepted: one rank");
   const std::pair<bool, StringRef> others[] = {
       {layer.isBatched(),
        "activation_format = batched: rows go back to who sent them"},
-      {layer.getDeferFinalize(), "defer_finalize: the caller sums over rows"},
+      {layer.getDeferMoeFinalize(),
+       "defer_moe_finalize: the caller sums over rows"},
       {layer.isPart("finalize"), "part finalize: it has no weights"},
-      {layer.getLora(), "lora: they have no addends"},
+      {layer.getIsLoraEnabled(), "is_lora_enabled: they have no addends"},
       {layer.getApplyRouterWeightOnInput(),
        "apply_router_weight_on_input: their weights are of outputs"},
-      {layer.getEplb(), "eplb: they have no replicas"},
+      {layer.getEnableEplb(), "enable_eplb: they have no replicas"},
       {layer.getExpertMap(), "expert_map: it says nothing of them"},
       {layer.getRouting().getGroups() > 0,
        "routing groups: they belong to none"},
       {layer.getRouting().getSinks() > 0,
        "routing sinks: both are the last experts"},
-      {bool(layer.getPostExpertNorm()),
-       "post_expert_norm: it is of computed outputs"},
-      {isPositive(layer.getZeroExperts()), "zero_experts: both have the ids "
-                                           "behind the others"},
-      {isPositive(layer.getNumSharedExperts()),
-       "num_shared_experts: both have the ids behind the others"}};
+      {bool(layer.getPostExpertNormEps()),
+       "post_expert_norm_eps: it is of computed outputs"},
+      {isPositive(layer.getNumZeroExperts()),
+       "num_zero_experts: both have the ids "
+       "behind the others"},
+      {isPositive(layer.getNSharedExperts()),
+       "n_shared_experts: both have the ids behind the others"}};
   for (const auto &[asked, reason] : others)
     if (asked)
-      refuse("option_not_supported", "constant_experts: not with " + reason +
-                                         "; accepted: one of the two");
+      refuse("option_not_supported", "num_constant_experts: not with " +
+                                         reason + "; accepted: one of the two");
 }
 
 /// One option's demands on the others.
@@ -235,59 +242,66 @@ void checkTogether(moe::LayerOp layer, Refuse refuse) {
     cannot("hash_vocabulary: the experts of a token are found by its id, and "
            "a bias of the scores (e_score_correction_bias) would have no "
            "effect; accepted: one of the two");
-  if (layer.getDeferFinalize() && layer.getResidual())
-    cannot("residual: with defer_finalize the caller sums over experts, and "
-           "adds the residual then; accepted: one of the two");
-  if (layer.getDeferFinalize() && layer.getLora())
-    cannot("lora: with defer_finalize the caller sums over experts, and adds "
+  if (layer.getDeferMoeFinalize() && layer.getResidual())
+    cannot(
+        "residual: with defer_moe_finalize the caller sums over experts, and "
+        "adds the residual then; accepted: one of the two");
+  if (layer.getDeferMoeFinalize() && layer.getIsLoraEnabled())
+    cannot("is_lora_enabled: with defer_moe_finalize the caller sums over "
+           "experts, and adds "
            "what adapters give then; accepted: one of the two");
-  if (isPositive(layer.getRedundantExperts()) && !layer.getEplb())
-    cannot("redundant_experts: which experts have replicas is an input of a "
-           "layer with eplb (enable_eplb) alone; accepted: both");
+  if (isPositive(layer.getNumRedundantExperts()) && !layer.getEnableEplb())
+    cannot(
+        "num_redundant_experts: which experts have replicas is an input of a "
+        "layer with enable_eplb alone; accepted: both");
   // Who sends rows by expert has multiplied them already.
   const std::pair<bool, StringRef> withWeightOnInput[] = {
       {layer.getInputQuantized(),
        "input_quantized: x is multiplied before it is quantized"},
-      {layer.getDeferFinalize(), "defer_finalize: the caller multiplies "
-                                 "outputs, which have their weights already"},
-      {layer.getRoutedScaleOnOutput() && layer.getRoutedScale(),
-       "routed_scale_on_output: it is a factor of weights that outputs have"},
+      {layer.getDeferMoeFinalize(),
+       "defer_moe_finalize: the caller multiplies "
+       "outputs, which have their weights already"},
+      {layer.getApplyRoutedScaleToOutput() && layer.getRoutedScalingFactor(),
+       "apply_routed_scale_to_output: it is a factor of weights that outputs "
+       "have"},
       {layer.getSharedExpertGate(), "shared_expert_gate: it weighs outputs"},
-      {isPositive(layer.getZeroExperts()),
-       "zero_experts: their weights are of outputs"}};
+      {isPositive(layer.getNumZeroExperts()),
+       "num_zero_experts: their weights are of outputs"}};
   for (const auto &[asked, reason] : withWeightOnInput)
     if (asked && layer.getApplyRouterWeightOnInput() && !layer.isBatched())
       cannot(
           reason +
           ", not with apply_router_weight_on_input; accepted: one of the two");
   const std::pair<bool, StringRef> withZeroExperts[] = {
-      {layer.getEplb(), "eplb: zero experts have no replicas"},
+      {layer.getEnableEplb(), "enable_eplb: zero experts have no replicas"},
       {layer.getInputQuantized(),
        "input_quantized: zero experts hand on x as it was"},
-      {layer.getDeferFinalize(), "defer_finalize: zero experts have no rows "
-                                 "among those that the caller sums"},
+      {layer.getDeferMoeFinalize(),
+       "defer_moe_finalize: zero experts have no rows "
+       "among those that the caller sums"},
       {layer.getRouting().getGroups() > 0,
        "routing groups: zero experts belong to none"},
       {bool(layer.getAllToAll()),
        "all_to_all: a token whose experts are zero experts goes to no rank"}};
   for (const auto &[asked, reason] : withZeroExperts)
-    if (asked && isPositive(layer.getZeroExperts()))
+    if (asked && isPositive(layer.getNumZeroExperts()))
       cannot(reason + "; accepted: one of the two");
-  if (!isPositive(layer.getNumSharedExperts())) {
+  if (!isPositive(layer.getNSharedExperts())) {
     if (layer.getSharedExpertGate())
       cannot("shared_expert_gate: there are no shared experts; accepted: with "
-             "num_shared_experts");
-    if (isPositive(layer.getSharedIntermediate()))
-      cannot("shared_intermediate: there are no shared experts; accepted: with "
-             "num_shared_experts");
+             "n_shared_experts");
+    if (isPositive(layer.getSharedIntermediateSize()))
+      cannot("shared_intermediate_size: there are no shared experts; accepted: "
+             "with "
+             "n_shared_experts");
     return;
   }
-  if (layer.getWidth() != layer.getHidden())
-    cannot("num_shared_experts: they read the layer's hidden of " +
-           Twine(layer.getHidden()) + ", the others a latent one of " +
+  if (layer.getWidth() != layer.getHiddenDim())
+    cannot("n_shared_experts: they read the layer's hidden of " +
+           Twine(layer.getHiddenDim()) + ", the others a latent one of " +
            Twine(layer.getWidth()) + "; accepted: " + kBesideLayer);
-  if (isPositive(layer.getZeroExperts()) && !layer.hasSharedMlp())
-    cannot("num_shared_experts: zero experts have the ids behind the others; "
+  if (isPositive(layer.getNumZeroExperts()) && !layer.hasSharedMlp())
+    cannot("n_shared_experts: zero experts have the ids behind the others; "
            "accepted: " +
            kBesideLayer);
   if (layer.hasSharedMlp())
@@ -354,8 +368,8 @@ void checkSinks(moe::LayerOp layer, Refuse refuse,
                   method + "needs 'sinks', experts that every token takes, got "
                            "none; accepted: 1 to top_k - 1");
   const std::pair<StringRef, bool> behindExperts[] = {
-      {"num_shared_experts", isPositive(layer.getNumSharedExperts())},
-      {"zero_experts", isPositive(layer.getZeroExperts())}};
+      {"n_shared_experts", isPositive(layer.getNSharedExperts())},
+      {"num_zero_experts", isPositive(layer.getNumZeroExperts())}};
   for (const auto &[option, asked] : behindExperts)
     if (asked && hasSinks)
       refuse("option_not_supported",
@@ -440,27 +454,27 @@ void checkSizes(moe::LayerOp layer, Refuse refuse) {
   int64_t bits = multiplied.getIntOrFloatBitWidth();
   // x as it comes, too, where it is only converted.
   if (a1.isPlain())
-    bits =
-        std::min<int64_t>(bits, layer.getInputType().getIntOrFloatBitWidth());
+    bits = std::min<int64_t>(bits, layer.getInDtype().getIntOrFloatBitWidth());
   const int64_t elements = compiler::elementsPerPiece(bits);
-  const int64_t intermediate =
-      layer.getLocalIntermediate().value_or(layer.getIntermediate());
+  const int64_t intermediate = layer.getIntermediateSizePerPartition().value_or(
+      layer.getIntermediateSize());
   struct SizeRule {
     StringRef name;
     int64_t size, multiple, most;
   };
   const SizeRule rules[] = {
-      {"hidden", layer.getWidth(), elements, compiler::kMaxColumns},
+      {"hidden_dim", layer.getWidth(), elements, compiler::kMaxColumns},
       {"intermediate (of this rank)", intermediate,
        layer.isGated() ? std::max(elements, compiler::kGateUpRun) : elements,
        compiler::kMaxColumns},
       {"intermediate of shared experts (of this rank)",
-       layer.getLocalSharedIntermediate().value_or(0),
+       layer.getSharedIntermediateSizePerPartition().value_or(0),
        layer.isGated() ? std::max(elements, compiler::kGateUpRun) : elements,
        compiler::kMaxColumns},
-      {"experts", std::max(layer.getRoutedExperts(), layer.getStoredExperts()),
-       1, compiler::kMaxExperts},
-      {"number of pairs of a token (top_k + num_shared_experts)",
+      {"num_experts",
+       std::max(layer.getRoutedExperts(), layer.getStoredExperts()), 1,
+       compiler::kMaxExperts},
+      {"number of pairs of a token (top_k + n_shared_experts)",
        layer.getPairsOfToken(), 1, compiler::kMaxPairsPerToken},
   };
   for (const SizeRule &rule : rules) {

@@ -179,9 +179,9 @@ void compiler::checkTypes(moe::LayerOp layer, Refuse refuse) {
                       ", or weights that are quantized, both");
   }
   for (auto [name, type] :
-       {std::pair<StringRef, Type>("input_type", layer.getInputType()),
-        {"output_type", layer.getOutputType()},
-        {"logits_type", layer.getLogitsType()}}) {
+       {std::pair<StringRef, Type>("in_dtype", layer.getInDtype()),
+        {"out_dtype", layer.getOutDtype()},
+        {"router_logits_dtype", layer.getRouterLogitsDtype()}}) {
     if (type.isF32() || type.isF16() || type.isBF16())
       continue;
     std::string text;

@@ -58,8 +58,8 @@ struct ChooseRealization
   /// Columns of the layer's share first, then those of other ranks' shares:
   /// ranks compute alike, whether one package is for all or each has its own.
   static SmallVector<int64_t> columnsOfShards(moe::LayerOp layer) {
-    const int64_t own =
-        layer.getLocalIntermediate().value_or(layer.getIntermediate());
+    const int64_t own = layer.getIntermediateSizePerPartition().value_or(
+        layer.getIntermediateSize());
     SmallVector<int64_t> columns = {own};
     const int64_t shards = layer.getParallel().getShardSize();
     for (int64_t rank = 0; shards > 1 && rank < shards; ++rank) {
@@ -77,7 +77,7 @@ struct ChooseRealization
     for (moe::LayerOp layer : layers)
       for (const int64_t columns : columnsOfShards(layer)) {
         OwningOpRef<moe::LayerOp> share = layer.clone();
-        share->setLocalIntermediate(columns);
+        share->setIntermediateSizePerPartition(columns);
         ways.push_back(factsOf(*share));
       }
     const size_t count = ways.front().size();

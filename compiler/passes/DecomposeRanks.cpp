@@ -25,8 +25,8 @@ Value Decomposer::finalize(const Communication &moved, Value sums,
         moved.scatter, bool(experts), layer.getPairsOfToken());
     partials = moe::SendBackOp::create(
         builder, location,
-        tensor({kAny, owners, layer.getWidth()}, layer.getOutputType()),
-        together, experts, sums, route.getGivenIds());
+        tensor({kAny, owners, layer.getWidth()}, layer.getOutDtype()), together,
+        experts, sums, route.getGivenIds());
   }
   return moe::FinalizeOp::create(builder, location, sums.getType(), together,
                                  unlessOne(ranks > 1 ? moved.stride() : 1),

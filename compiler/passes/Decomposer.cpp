@@ -230,17 +230,17 @@ moe::RouteOp Decomposer::addRoute(moe::RoutingAttr routing) {
       builder.getI64IntegerAttr(layer.getTopK()),
       input("logits") ? IntegerAttr()
                       : builder.getI64IntegerAttr(layer.getRoutedExperts()),
-      layer.getRoutedScaleOnOutput() ? layer.getRoutedScaleAttr() : FloatAttr(),
+      layer.getApplyRoutedScaleToOutput() ? layer.getRoutedScalingFactorAttr()
+                                          : FloatAttr(),
       input("logits"), input("given_ids"), input("given_weights"),
       input("valid_tokens"), input("routing_bias"), input("per_expert_scale"),
       input("token_ids"), input("hash_table"), input("logical_to_physical"),
       input("replica_count"), input("expert_map"),
-      layer.getStoredExperts() != int64_t(layer.getExperts())
+      layer.getStoredExperts() != int64_t(layer.getNumExperts())
           ? builder.getI64IntegerAttr(layer.getPhysicalExperts())
           : IntegerAttr(),
-      positive(layer.getZeroExpertsAttr()),
-      layer.getSharedRows() > 0 ? layer.getNumSharedExpertsAttr()
-                                : IntegerAttr(),
+      positive(layer.getNumZeroExpertsAttr()),
+      layer.getSharedRows() > 0 ? layer.getNSharedExpertsAttr() : IntegerAttr(),
       layer.getSharedRows() > 0 ? input("shared_gate") : Value());
 }
 
@@ -305,9 +305,9 @@ void Decomposer::addStages() {
   }
   const Value h =
       matmul(pairsOfRow, x, permute.getRows(), "w13", input("b13"), sorted);
-  const Value y =
-      secondHalf(h, sorted, layer.getLora() ? permute.getRows() : Value());
-  if (layer.getDeferFinalize()) {
+  const Value y = secondHalf(
+      h, sorted, layer.getIsLoraEnabled() ? permute.getRows() : Value());
+  if (layer.getDeferMoeFinalize()) {
     roundToOutput(y);
     finish({"partials", "positions"}, {y, permute.getPositions()}, route,
            permute);
@@ -329,25 +329,25 @@ void Decomposer::addStages() {
 
 Value Decomposer::combine(Value partials, Value positions, moe::RouteOp route) {
   const bool onInput = layer.getApplyRouterWeightOnInput();
-  const bool hasZero = layer.getZeroExperts().value_or(0) > 0;
-  if (const FloatAttr epsilon = layer.getPostExpertNormAttr())
+  const bool hasZero = layer.getNumZeroExperts().value_or(0) > 0;
+  if (const FloatAttr epsilon = layer.getPostExpertNormEpsAttr())
     return moe::CombineNormedOp::create(
                builder, location,
-               tensor({kAny, layer.getWidth()}, layer.getOutputType()), epsilon,
+               tensor({kAny, layer.getWidth()}, layer.getOutDtype()), epsilon,
                partials, positions, route.getTopkWeights(),
                input("post_expert_norm"), input("residual"))
         .getOut();
   if (const Value constants = input("constant_experts"))
     return moe::CombineConstantsOp::create(
                builder, location,
-               tensor({kAny, layer.getWidth()}, layer.getOutputType()),
-               builder.getI64IntegerAttr(layer.getExperts()), partials,
+               tensor({kAny, layer.getWidth()}, layer.getOutDtype()),
+               builder.getI64IntegerAttr(layer.getNumExperts()), partials,
                positions, route.getTopkWeights(), route.getTopkIds(), constants,
                input("residual"))
         .getOut();
   return moe::CombineOp::create(
              builder, location,
-             tensor({kAny, layer.getWidth()}, layer.getOutputType()),
+             tensor({kAny, layer.getWidth()}, layer.getOutDtype()),
              hasZero && layer.addsZeroExpertsByRank(), partials, positions,
              onInput ? Value() : route.getTopkWeights(), input("residual"),
              input("down_addend"), hasZero ? input("x") : Value(),
@@ -416,7 +416,7 @@ IntegerAttr Decomposer::positive(IntegerAttr count) {
 }
 
 void Decomposer::roundToOutput(Value y) {
-  y.setType(tensor({kAny, layer.getWidth()}, layer.getOutputType()));
+  y.setType(tensor({kAny, layer.getWidth()}, layer.getOutDtype()));
 }
 
 void Decomposer::addBatchedStages() {

@@ -103,11 +103,11 @@ static std::optional<Refusal> options(Path &path) {
   auto route = findIn<moe::RouteOp>(program);
   const std::pair<bool, StringRef> notDone[] = {
       {program.getBatchInvariant(), "batch_invariant"},
-      {defers, "defer_finalize"},
+      {defers, "defer_moe_finalize"},
       {bool(program.getInput("x_scale")), "input_quantized"},
       {bool(findIn<moe::PermuteColumnsOp>(program)), "group_index"},
       {weighs, "apply_router_weight_on_input"},
-      {route && route.getZero(), "zero_experts"}};
+      {route && route.getZero(), "num_zero_experts"}};
   for (const auto &[asked, option] : notDone)
     if (asked)
       return Refusal{"option_not_supported",

@@ -55,9 +55,10 @@ bool fitsColumn(char column, bool flag) {
 void infer(moe::LayerOp layer) {
   moe::RoutingAttr routing = layer.getRouting();
   FloatAttr scale = routing.getScale();
-  if (layer.getRoutedScaleAttr() && !layer.getRoutedScaleOnOutput()) {
-    scale = layer.getRoutedScaleAttr();
-    layer.removeRoutedScaleAttr();
+  if (layer.getRoutedScalingFactorAttr() &&
+      !layer.getApplyRoutedScaleToOutput()) {
+    scale = layer.getRoutedScalingFactorAttr();
+    layer.removeRoutedScalingFactorAttr();
   }
   // A factor of one and a single group are no factor and no groups.
   if (scale && scale.getValueAsDouble() == 1.0)

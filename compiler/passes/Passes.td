@@ -44,9 +44,10 @@ def ResolveParallelPass : Moe_Pass<"moe-resolve-parallel"> {
     ranks; or the transport `exchange` does it all. Transports that hand over
     rows per expert make the layer's `activation_format` `batched`.
 
-    Before: `parallel = #moe.parallel<tp = 4, tp_rank = 1>`, `intermediate = 768`.
-    After: besides `local_intermediate = 192`, `local_begin = 0`,
-    `local_experts = 128`, `w2_bias = false`, `moe.communication = {reduce = 4}`,
+    Before: `parallel = #moe.parallel<tp = 4, tp_rank = 1>`,
+    `intermediate_size = 768`. After: besides `local_begin = 0`,
+    `intermediate_size_per_partition = 192`, `local_experts = 128`,
+    `w2_bias = false`, `moe.communication = {reduce = 4}`,
     `moe.first_column = 192`.
   }];
 }

@@ -136,7 +136,7 @@ LogicalResult checkShares(moe::LayerOp layer) {
   const moe::ParallelAttr parallel = layer.getParallel();
   const int64_t shards = parallel.getShardSize();
   const compiler::ShardUnits units = compiler::shardUnitsOf(layer);
-  const int64_t whole = layer.getIntermediate();
+  const int64_t whole = layer.getIntermediateSize();
   if (const int64_t most = compiler::mostShards(whole, units);
       shards > 1 && most < shards)
     return compiler::refuse(
@@ -160,14 +160,15 @@ LogicalResult checkShares(moe::LayerOp layer) {
             " does not give each of " + Twine(parts) +
             " ranks that have the same tokens " + Twine(units.piece) +
             " columns; accepted: at most " + Twine(most) + " such ranks");
-  if (const std::optional<int64_t> stored = layer.getStoredIntermediate())
+  if (const std::optional<int64_t> stored =
+          layer.getStoredIntermediateSizePerPartition())
     for (const int64_t rank : layer.getRanksOfPackage())
       if (const int64_t columns = compiler::shareOf(layer, rank).columns;
           columns > *stored)
         return compiler::refuse(
             layer, "size_not_supported",
-            "stored_intermediate is " + Twine(*stored) + ", and rank " +
-                Twine(rank) + " computes " + Twine(columns) +
+            "stored_intermediate_size_per_partition is " + Twine(*stored) +
+                ", and rank " + Twine(rank) + " computes " + Twine(columns) +
                 " columns of the intermediate; accepted: at least as many, "
                 "those that pad the rank's weights counted");
   return success();
@@ -177,10 +178,10 @@ LogicalResult checkShares(moe::LayerOp layer) {
 void writeShare(moe::LayerOp layer) {
   const compiler::Share share =
       compiler::shareOf(layer, layer.getParallel().getFlatRank());
-  layer.setLocalIntermediate(share.columns);
+  layer.setIntermediateSizePerPartition(share.columns);
   compiler::setFirstColumn(layer, share.firstColumn);
   if (share.sharedColumns > 0)
-    layer.setLocalSharedIntermediate(share.sharedColumns);
+    layer.setSharedIntermediateSizePerPartition(share.sharedColumns);
   layer.setLocalBegin(share.firstExpert);
   layer.setLocalExperts(share.experts);
   if (share.stride != 1) {

@@ -36,8 +36,9 @@ static LayerFacts commonFacts(moe::LayerOp layer) {
   facts.pairs = layer.isBatched() ? 1 : layer.getPairsOfToken();
   facts.format = layer.getActivationFormat();
   facts.hidden = layer.getWidth();
-  facts.intermediate = *layer.getLocalIntermediate();
-  facts.sharedIntermediate = layer.getLocalSharedIntermediate().value_or(0);
+  facts.intermediate = *layer.getIntermediateSizePerPartition();
+  facts.sharedIntermediate =
+      layer.getSharedIntermediateSizePerPartition().value_or(0);
   facts.gated = layer.isGated();
   facts.takesManyRegisters = layer.getActivation().takesManyRegisters();
   facts.function = layer.getActivation().getRow().function;

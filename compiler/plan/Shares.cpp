@@ -118,10 +118,10 @@ static int64_t gatheredRanks(moe::LayerOp layer) {
 }
 
 std::string compiler::whySharedMlp(moe::LayerOp layer) {
-  const int64_t count = layer.getNumSharedExperts().value_or(0);
+  const int64_t count = layer.getNSharedExperts().value_or(0);
   if (count == 0)
     return "";
-  const int64_t intermediate = layer.getIntermediate();
+  const int64_t intermediate = layer.getIntermediateSize();
   if (layer.getSharedWidth() != count * intermediate)
     return ("each has an intermediate of " +
             llvm::Twine(layer.getSharedWidth() / count) + ", the others of " +
@@ -144,12 +144,12 @@ Share compiler::shareOf(moe::LayerOp layer, int64_t rank) {
   placeExperts(layer, spreads ? rank : 0, share);
   const ShardUnits units = shardUnitsOf(layer);
   const Columns columns =
-      placeColumns(layer.getIntermediate(), units,
+      placeColumns(layer.getIntermediateSize(), units,
                    layer.getParallel().getShardSize(), spreads ? 0 : rank);
   share.firstColumn = columns.first, share.columns = columns.count;
   if (whySharedMlp(layer).empty()) {
     // Sharded as the others are.
-    share.experts += layer.getNumSharedExperts().value_or(0);
+    share.experts += layer.getNSharedExperts().value_or(0);
   } else {
     // Ranks that have the same tokens follow each other.
     const int64_t shards = sharedShards(layer);

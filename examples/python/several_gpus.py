@@ -25,7 +25,7 @@ LAYER = {
     "moec_layer": 1,
     "name": "several_gpus",
     "num_experts": EXPERTS,
-    "experts_per_token": 4,
+    "top_k": 4,
     "hidden_dim": HIDDEN,
     "intermediate_size": INTERMEDIATE,
     "in_dtype": "bf16",

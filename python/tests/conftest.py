@@ -24,7 +24,7 @@ SMALL: dict[str, Any] = {
     "moec_layer": 1,
     "name": "small",
     "num_experts": 8,
-    "experts_per_token": 2,
+    "top_k": 2,
     "hidden_dim": 128,
     "intermediate_size": 96,
     "in_dtype": "bf16",

@@ -136,7 +136,7 @@ def test_times_and_floors(tmp_path: pathlib.Path) -> None:
     for row in checker.times:
         assert row.engine == "mma_sync_scaled"
         assert 0 < row.floor_us < row.predicted_us < row.us
-    checker.clock("refused", {**small_layer("nvfp4"), "experts_per_token": 99})
+    checker.clock("refused", {**small_layer("nvfp4"), "top_k": 99})
     assert checker.checks[-1].status == FAILED
     assert "99" in checker.checks[-1].text
 

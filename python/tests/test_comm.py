@@ -414,7 +414,7 @@ def test_another_thread_ends_a_wait_in_a_window(whole: Any) -> None:
     ("other", "told"),
     [
         ({"intermediate_size": 64}, "intermediate_size 96, and rank 1 has intermediate_size 64"),
-        ({"in_dtype": "bf16", "quant_config": "bf16"}, 'input_type "f32", and rank 1 has input_type "bf16"'),
+        ({"in_dtype": "bf16", "quant_config": "bf16"}, 'in_dtype "f32", and rank 1 has in_dtype "bf16"'),
         ({"routing_method": "default"}, "routing "),
         ({"name": "another"}, "package small, and rank 1 has package another"),
         ({"max_tokens": 128}, "max_tokens 64, and rank 1 has max_tokens 128"),

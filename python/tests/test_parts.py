@@ -64,7 +64,7 @@ def test_codes_are_those_of_the_layer(scheme: str, make_layer: Any) -> None:
         {"routing_method": "sigmoid_renorm", "routed_scaling_factor": 2.5, "apply_routed_scale_to_output": True},
         {"n_shared_experts": 1, "shared_expert_gate": True, "residual": True},
         {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}},
-        {"routing_method": "llama4", "experts_per_token": 1},
+        {"routing_method": "llama4", "top_k": 1},
     ],
     ids=lambda options: "+".join(options) or "plain",
 )
@@ -85,7 +85,7 @@ def test_the_chain_is_the_layer(options: dict[str, Any], make_layer: Any) -> Non
     assert (routed["ids"] == ids).all()
     assert (routed["weights"] == shares).all()
 
-    top_k = options.get("experts_per_token", LAYER["experts_per_token"])
+    top_k = options.get("top_k", LAYER["top_k"])
     chosen = {"given_ids": np.ascontiguousarray(ids[:, :top_k]), "given_weights": np.ascontiguousarray(shares[:, :top_k])}
     partials = outputs_of_experts(options, weights, given, chosen)
     finalize = part(options, "finalize")

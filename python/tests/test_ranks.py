@@ -30,7 +30,7 @@ LAYERS = {
         "topk_group": 2,
         "routed_scaling_factor": 2.5,
     },
-    "one_expert": {**SMALL, "name": "one_expert", "experts_per_token": 1, "routing_method": "llama4"},
+    "one_expert": {**SMALL, "name": "one_expert", "top_k": 1, "routing_method": "llama4"},
 }
 
 

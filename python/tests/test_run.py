@@ -41,7 +41,7 @@ def test_numbers(scheme: str, make_layer: Any) -> None:
     w13, w2, rounded = numbers(weights)
     for tokens in TOKENS:
         x, logits = (random_value(package, name, tokens) for name in ("x", "logits"))
-        ids, shares = route(logits, LAYER["experts_per_token"])
+        ids, shares = route(logits, LAYER["top_k"])
         wide = moec.from_bfloat16(x).astype(np.float64)
         out = moec.from_bfloat16(layer(x, logits))
         assert error(out, moe(wide, ids=ids, weights=shares, w13=w13, w2=w2, rounded=rounded)) < bound
@@ -53,7 +53,7 @@ def test_the_reference_sees_a_wrong_expert(make_layer: Any) -> None:
     package = load("bf16")
     layer, weights = make_layer(package)
     x, logits = (random_value(package, name, 7) for name in ("x", "logits"))
-    ids, shares = route(logits, LAYER["experts_per_token"])
+    ids, shares = route(logits, LAYER["top_k"])
     ids[3, 1] = (ids[3, 1] + 1) % 8
     w13, w2, rounded = SCHEMES["bf16"][0](weights)
     wanted = moe(moec.from_bfloat16(x).astype(np.float64), ids=ids, weights=shares, w13=w13, w2=w2, rounded=rounded)

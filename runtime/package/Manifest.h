@@ -33,7 +33,7 @@
 namespace moec {
 
 /// Raised with every change that an older reader would misunderstand.
-inline constexpr int kManifestVersion = 6;
+inline constexpr int kManifestVersion = 7;
 
 /// No manifest comes near; what is larger is none.
 inline constexpr size_t kMaxManifestBytes = size_t(16) << 20;

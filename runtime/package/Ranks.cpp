@@ -72,7 +72,7 @@ Result<Manifest> moec::ofRank(Manifest manifest, std::optional<int64_t> rank) {
     layer["shared_intermediate_begin"] = facts.sharedIntermediateBegin;
   layer["add_w2_bias"] = facts.addW2Bias;
   json &routing = object(layer, "routing");
-  if (routing.contains("zero_experts"))
+  if (routing.contains("num_zero_experts"))
     routing["add_zero_experts"] = facts.addZeroExperts;
   return manifest;
 }

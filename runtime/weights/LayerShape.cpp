@@ -140,7 +140,8 @@ Result<LayerShape> LayerShape::read(const json &layer) {
     made.name = *name;
   made.experts = reader.integer("num_experts", 1, kMostExperts);
   made.shared = reader.integerOr("n_shared_experts", 0, kMostExperts);
-  made.zeroExperts = reader.integerOr("routing.zero_experts", 0, kMostExperts);
+  made.zeroExperts =
+      reader.integerOr("routing.num_zero_experts", 0, kMostExperts);
   made.sinks = reader.integerOr("routing.sinks", 0, made.experts - 1);
   if (made.sinks > 0 && made.shared > 0)
     reader.fail("routing.sinks", "0 beside n_shared_experts");
@@ -151,7 +152,7 @@ Result<LayerShape> LayerShape::read(const json &layer) {
   made.localBegin = reader.integer("local_experts.begin", 0);
   made.localCount = reader.integer("local_experts.count", 0);
   made.localStride = reader.integerOr("local_experts.stride", 1);
-  made.hidden = reader.integer("hidden_size", 1);
+  made.hidden = reader.integer("hidden_dim", 1);
   made.intermediate = reader.integer("intermediate_size", 1);
   made.columnBegin = reader.integerOr("intermediate_begin", 0);
   made.columns = reader.integer("intermediate_size_per_partition", 1);
@@ -174,7 +175,7 @@ Result<LayerShape> LayerShape::read(const json &layer) {
   made.groupIndex = isSet("group_index");
   made.sharedGate = isSet("shared_expert_gate");
   made.leftOut = reader.leftOut();
-  made.storesFloats = reader.find("weights_type") != nullptr;
+  made.storesFloats = reader.find("weights_dtype") != nullptr;
   made.order = reader.order("gate_up_order");
   made.w1 = reader.group("quant.w1.group");
   made.w2 = reader.group("quant.w2.group");
@@ -196,7 +197,7 @@ Result<LayerShape> LayerShape::read(const json &layer) {
       made.sharedBegin + made.sharedColumns > made.sharedIntermediate)
     reader.fail("shared_intermediate_begin",
                 "columns of the shared experts' intermediate");
-  const json *eplb = reader.find("eplb");
+  const json *eplb = reader.find("enable_eplb");
   if (reader.integerOr("num_redundant_experts", 0) > 0 ||
       (eplb && eplb->is_boolean() && eplb->get<bool>()))
     return refused("layer '{}' has replicas of experts, whose places the "
@@ -212,7 +213,8 @@ Result<LayerShape> LayerShape::read(const json &layer) {
                    "{}), which an engine makes and no checkpoint holds; "
                    "accepted: {}",
                    made.name, made.order.name, gateUpOrderNames(kMostRun));
-  for (const char *padded : {"stored_hidden", "stored_intermediate"})
+  for (const char *padded :
+       {"stored_hidden_dim", "stored_intermediate_size_per_partition"})
     if (reader.find(padded))
       return refused(
           "layer '{}' has padded weights ({}), which an engine makes "

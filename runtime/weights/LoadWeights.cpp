@@ -118,7 +118,7 @@ Result<WeightLoader> WeightLoader::create(Checkpoint &checkpoint,
                    "held against a whole one; accepted: the package of the "
                    "layer, whose weights have the same names",
                    made.shape.name, part->get<std::string>());
-  if (options.quantize && manifest.layer->contains("weights_type"))
+  if (options.quantize && manifest.layer->contains("weights_dtype"))
     return refused("layer '{}' takes its weights as floats and quantizes them "
                    "itself; accepted: no {}",
                    made.shape.name, options.names.quantize);

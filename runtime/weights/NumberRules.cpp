@@ -80,7 +80,7 @@ NumberRule weights::ruleOf(const json &layer, std::string_view value) {
     return ruleOf(Kind::Scale, {isWhole ? -1 : 1, isWhole ? -1 : 1}, false);
   }
   const bool isWeight = value.ends_with("w13") || value.ends_with("w2");
-  return isWeight ? ruleOf(Kind::Weight, {}, layer.contains("weights_type"))
+  return isWeight ? ruleOf(Kind::Weight, {}, layer.contains("weights_dtype"))
                   : NumberRule::Any;
 }
 
@@ -171,19 +171,20 @@ static std::optional<PaddedMatrix> paddedMatrix(const json &layer,
   PaddedMatrix made;
   made.atoms =
       isScale && !isSecond && isSet({"stored_layout", "scales", "atoms"});
-  const bool isPadded =
-      integer("stored_hidden") > 0 || integer("stored_intermediate") > 0;
+  const bool isPadded = integer("stored_hidden_dim") > 0 ||
+                        integer("stored_intermediate_size_per_partition") > 0;
   if (!WeightPlan::isOfExperts(value) || (!isScale && !isBias) ||
       (!isPadded && !made.atoms))
     return std::nullopt;
 
   const bool isFirst = value.find("13") != std::string_view::npos;
-  const int64_t hidden = integer("hidden_size");
+  const int64_t hidden = integer("hidden_dim");
   const int64_t inner = integer(WeightPlan::isOfSharedMlp(value)
                                     ? "shared_intermediate_size_per_partition"
                                     : "intermediate_size_per_partition");
-  const int64_t storedHidden = std::max(hidden, integer("stored_hidden"));
-  const int64_t storedInner = std::max(inner, integer("stored_intermediate"));
+  const int64_t storedHidden = std::max(hidden, integer("stored_hidden_dim"));
+  const int64_t storedInner =
+      std::max(inner, integer("stored_intermediate_size_per_partition"));
   const char *operand = isFirst ? "w1" : "w2";
   std::pair<int64_t, int64_t> group(1, -1); // of a bias
   if (isSecond) {

@@ -9,10 +9,10 @@
 // CHECK-SAME: backend = grouped, engine = mma_sync, realization = native, computed = w16a16, code = "feature_missing", reason = "engine 'mma_sync' needs mma_sync, which sm_75 lacks"
 // CHECK-SAME: degraded = "grouped with wgmma, since engine 'wgmma' needs wgmma, which sm_75 lacks"
 
-moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
-  input_type = f16, output_type = f16, logits_type = f16, quant = #moe.quant<f16>,
+moe.layer @tiny {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+  in_dtype = f16, out_dtype = f16, router_logits_dtype = f16, quant = #moe.quant<f16>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 32, local_begin = 0, local_experts = 8, w2_bias = true}
+  intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = true}
 moe.program @tiny_sm_75 of @tiny for #moe.target<sm_75> max_tokens 64 inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "w13", "w2"] {
 ^bb0(%x: tensor<?x64xf16>, %logits: tensor<?x8xf16>, %given_ids: tensor<?x2xi32>, %given_weights: tensor<?x2xf32>, %valid: tensor<1xi32>,
      %w13: tensor<8x64x64xf16>, %w2: tensor<8x64x32xf16>):

@@ -1,9 +1,9 @@
 // RUN: moec-opt --moe-choose-backend=engine=mma_sync --split-input-file --verify-diagnostics %s
 
-moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
-  input_type = f32, output_type = f32, logits_type = f32, quant = #moe.quant<f32>,
+moe.layer @tiny {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+  in_dtype = f32, out_dtype = f32, router_logits_dtype = f32, quant = #moe.quant<f32>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 32, local_begin = 0, local_experts = 8, w2_bias = true}
+  intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = true}
 // expected-error @+1 {{no backend serves layer 'tiny' on sm_90a: grouped with mma_sync [dtype_not_supported]: engine 'mma_sync' multiplies f16, bf16, f8E4M3FN, i8, not f32}}
 moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a> max_tokens 64 inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "w13", "w2"] {
 ^bb0(%x: tensor<?x64xf32>, %logits: tensor<?x8xf32>, %given_ids: tensor<?x2xi32>, %given_weights: tensor<?x2xf32>, %valid: tensor<1xi32>,
@@ -28,10 +28,10 @@ moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a> max_tokens 64 inputs [
 
 // -----
 
-moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
-  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+moe.layer @tiny {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+  in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 32, local_begin = 0, local_experts = 8, w2_bias = true}
+  intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = true}
 // expected-error @+1 {{engine 'mma_sync' does not fit what an earlier phase chose: engine 'simt'; compile the layer again to ask for another}}
 moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a> max_tokens 64 inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "w13", "w2"] report #moe.report<backend = unfused, engine = simt> {
 ^bb0(%x: tensor<?x64xbf16>, %logits: tensor<?x8xbf16>, %given_ids: tensor<?x2xi32>, %given_weights: tensor<?x2xf32>, %valid: tensor<1xi32>,
@@ -56,8 +56,8 @@ moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a> max_tokens 64 inputs [
 
 // -----
 
-moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
-  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+moe.layer @tiny {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+  in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 // expected-error @+1 {{no stage of the program is a matmul}}
 moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {

@@ -10,15 +10,15 @@
 // CHECK: moe.activate <silu> interleave = 8
 // CHECK: moe.grouped_matmul {{.*}}, %[[W2]] :
 moe.layer @gated {
-  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
-  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
 // CHECK-LABEL: moe.program @plain_sm_90a
 // CHECK-NOT: moe.pack
 // CHECK: moe.activate <gelu_no_mul> %
 moe.layer @plain {
-  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
-  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<gelu_no_mul>, parallel = #moe.parallel<>, local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<gelu_no_mul>, parallel = #moe.parallel<>, intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
 // The order of the rows as stored is the layout's; experts' own numbers are
 // weights that the activation reads.
@@ -26,8 +26,8 @@ moe.layer @plain {
 // CHECK: moe.pack %{{.*}} : tensor<128x1536x2048xbf16> -> tensor<128x1536x2048xbf16, #moe.layout<interleave = 8, gate_up_order = interleaved>>
 // CHECK: moe.activate <swigluoai, per_expert> interleave = 8 %{{.*}} offsets %{{.*}} numbers(%{{.*}}, %{{.*}}, %{{.*}}) : ({{.*}}, tensor<128xf32>, tensor<128xf32>, tensor<128xf32>)
 moe.layer @stored {
-  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
-  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<swigluoai, per_expert>, parallel = #moe.parallel<>, gate_up_order = "interleaved", local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<swigluoai, per_expert>, parallel = #moe.parallel<>, gate_up_order = "interleaved", intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
 // Powers of two that multiply sums become f32.
 // CHECK-LABEL: moe.program @powers_sm_90a
@@ -38,8 +38,8 @@ moe.layer @stored {
 // CHECK: rhs_scale %[[S13]]
 // CHECK: rhs_scale %[[S2]]
 moe.layer @powers {
-  experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_type = bf16, output_type = bf16, logits_type = bf16,
-  quant = #moe.quant<fp8_block_ue8m0>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 208, local_begin = 0, local_experts = 8, w2_bias = true}
+  num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 208, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  quant = #moe.quant<fp8_block_ue8m0>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 208, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // What a checkpoint stores in another order than rows is packed, for whatever
 // reads it.
@@ -52,9 +52,9 @@ moe.layer @powers {
 // CHECK: moe.pack %w2_zero_point : tensor<8x128x3xi8, #moe.layout<stored = gptq>> -> tensor<8x128x3xi8, #moe.layout<>>
 // CHECK: rhs_scale %packed{{.*}} rhs_zero_point %packed
 moe.layer @gptq {
-  experts = 8, top_k = 2, hidden = 128, intermediate = 96, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 8, top_k = 2, hidden_dim = 128, intermediate_size = 96, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i4, group = [1, 32], scale = bf16, zero_point = i8>, w2 = <i4, group = [1, 32], scale = bf16, zero_point = i8>>,
-  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_layout = "gptq", local_intermediate = 96, local_begin = 0, local_experts = 8, w2_bias = true}
+  routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_layout = "gptq", intermediate_size_per_partition = 96, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // Codes that are made of floats are written interleaved at once.
 // CHECK-LABEL: moe.program @floats_sm_90a
@@ -66,16 +66,16 @@ moe.layer @gptq {
 // CHECK: moe.activate <silu> interleave = 8
 // CHECK: moe.grouped_matmul {{.*}}, %[[W2]] {{.*}}rhs_scale %[[S2]]
 moe.layer @floats {
-  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
-  quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_type = bf16, local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_dtype = bf16, intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
 // Powers of two that multiply sums are kept as f32.
 // CHECK-LABEL: moe.program @float_powers_sm_90a
 // CHECK: moe.quantize_weights <f8E4M3FN, group = [128, 128], scale = f8E8M0FNU> parts = 2 %w13 : (tensor<8x512x256xbf16>) -> (tensor<8x512x256xf8E4M3FN, #moe.layout<interleave = 8>>, tensor<8x4x2xf32>)
 // CHECK-NOT: moe.pack
 moe.layer @float_powers {
-  experts = 8, top_k = 2, hidden = 256, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16,
-  quant = #moe.quant<fp8_block_ue8m0>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_type = bf16, local_intermediate = 256, local_begin = 0, local_experts = 8, w2_bias = true}
+  num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  quant = #moe.quant<fp8_block_ue8m0>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_dtype = bf16, intermediate_size_per_partition = 256, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // A scale of a whole weight is repeated for each of its rows.
 // CHECK-LABEL: moe.program @of_tensor_sm_90a
@@ -84,16 +84,16 @@ moe.layer @float_powers {
 // CHECK: moe.grouped_matmul {{.*}}rhs_descriptor = <f8E4M3FN, group = [1, -1], scale = f32> {{.*}}rhs_scale %[[S13]]
 // CHECK: moe.grouped_matmul {{.*}}rhs_descriptor = <f8E4M3FN, group = [1, -1], scale = f32> {{.*}}rhs_scale %[[S2]]
 moe.layer @of_tensor {
-  experts = 8, top_k = 2, hidden = 400, intermediate = 336, input_type = bf16, output_type = bf16, logits_type = bf16,
-  quant = #moe.quant<fp8_tensor_token>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 336, local_begin = 0, local_experts = 8, w2_bias = true}
+  num_experts = 8, top_k = 2, hidden_dim = 400, intermediate_size = 336, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  quant = #moe.quant<fp8_tensor_token>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 336, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // Rows that alternate as they are stored have the scales of their parts in turn.
 // CHECK-LABEL: moe.program @alternate_sm_90a
 // CHECK: moe.pack %w13_scale repeat = [2, 336, 1] alternate = 1 : tensor<8x2xf32> -> tensor<8x672xf32, #moe.layout<>>
 // CHECK: moe.pack %w2_scale repeat = [1, 400, 1] : tensor
 moe.layer @alternate {
-  experts = 8, top_k = 2, hidden = 400, intermediate = 336, input_type = bf16, output_type = bf16, logits_type = bf16,
-  quant = #moe.quant<fp8_tensor_token>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, gate_up_order = "interleaved", local_intermediate = 336, local_begin = 0, local_experts = 8, w2_bias = true}
+  num_experts = 8, top_k = 2, hidden_dim = 400, intermediate_size = 336, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  quant = #moe.quant<fp8_tensor_token>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, gate_up_order = "interleaved", intermediate_size_per_partition = 336, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // Blocks of 256 become blocks of 128, of which the last may be cut.
 // CHECK-LABEL: moe.program @blocks_sm_90a
@@ -102,13 +102,13 @@ moe.layer @alternate {
 // CHECK: moe.grouped_matmul {{.*}}rhs_descriptor = <f8E4M3FN, group = [128, 128], scale = f32> {{.*}}rhs_scale %[[S13]]
 // CHECK: moe.grouped_matmul {{.*}}rhs_descriptor = <f8E4M3FN, group = [128, 128], scale = f8E8M0FNU> {{.*}}rhs_scale %[[S2]]
 moe.layer @blocks {
-  experts = 8, top_k = 2, hidden = 400, intermediate = 336, input_type = bf16, output_type = bf16, logits_type = bf16,
-  quant = #moe.quant<a1 = <f8E4M3FN, group = [1, 128], scale = f32, dynamic>, a2 = <f8E4M3FN, group = [1, 128], scale = f32, dynamic>, w1 = <f8E4M3FN, group = [256, 256], scale = f32>, w2 = <f8E4M3FN, group = [-1, -1], scale = f8E8M0FNU>>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 336, local_begin = 0, local_experts = 8, w2_bias = true}
+  num_experts = 8, top_k = 2, hidden_dim = 400, intermediate_size = 336, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  quant = #moe.quant<a1 = <f8E4M3FN, group = [1, 128], scale = f32, dynamic>, a2 = <f8E4M3FN, group = [1, 128], scale = f32, dynamic>, w1 = <f8E4M3FN, group = [256, 256], scale = f32>, w2 = <f8E4M3FN, group = [-1, -1], scale = f8E8M0FNU>>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 336, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // Scales that are made of floats are repeated as well.
 // CHECK-LABEL: moe.program @repeated_floats_sm_90a
 // CHECK: moe.quantize_weights {{.*}} parts = 2 %w13 : ({{.*}}) -> ({{.*}}, tensor<8x2xf32>)
 // CHECK-NEXT: moe.pack %scales repeat = [2, 336, 1] : tensor<8x2xf32> -> tensor<8x672xf32, #moe.layout<>>
 moe.layer @repeated_floats {
-  experts = 8, top_k = 2, hidden = 400, intermediate = 336, input_type = bf16, output_type = bf16, logits_type = bf16,
-  quant = #moe.quant<fp8_tensor_token>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_type = bf16, local_intermediate = 336, local_begin = 0, local_experts = 8, w2_bias = true}
+  num_experts = 8, top_k = 2, hidden_dim = 400, intermediate_size = 336, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  quant = #moe.quant<fp8_tensor_token>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, weights_dtype = bf16, intermediate_size_per_partition = 336, local_begin = 0, local_experts = 8, w2_bias = true}

@@ -22,8 +22,8 @@
 // CHECK-NEXT: %[[OUT:.*]] = moe.combine %[[Y]], %[[POS]], %[[W]] : (tensor<?x2048xf32>, tensor<?x8xi32>, tensor<?x8xf32>) -> tensor<?x2048xf16>
 // CHECK-NEXT: moe.return %[[OUT]] outputs ["out"] optional %[[I]], %[[W]], %[[COUNTS]] as ["ids", "weights", "counts"]
 moe.layer @gated {
-  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = f16, logits_type = bf16,
-  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = f16, router_logits_dtype = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
 // Half of the rows without a gate; b2 is added by rank 0 alone, which is known
 // when it runs.
@@ -34,9 +34,9 @@ moe.layer @gated {
 // CHECK: moe.activate <gelu_no_mul>
 // CHECK: moe.grouped_matmul {{.*}} %[[W2]] bias %[[B2]] bias_of_rank : (tensor<?x32xf32>, tensor<?x4xi32>, tensor<3xi32>, tensor<8x64x32xf32>, tensor<8x64xf32>)
 moe.layer @second_rank {
-  experts = 8, top_k = 2, hidden = 64, intermediate = 64, input_type = f32, output_type = f32, logits_type = f32, has_bias,
+  num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 64, in_dtype = f32, out_dtype = f32, router_logits_dtype = f32, has_bias,
   quant = #moe.quant<f32>, routing = #moe.routing<default>, activation = #moe.activation<gelu_no_mul>, parallel = #moe.parallel<tp = 2, tp_rank = 1>,
-  local_intermediate = 32, local_begin = 0, local_experts = 8, w2_bias = false}
+  intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = false}
 
 // Experts of other ranks: their ids stay global, their weights are not here.
 // CHECK-LABEL: moe.program @third_of_experts_sm_90a
@@ -44,9 +44,9 @@ moe.layer @second_rank {
 // CHECK: moe.count experts = 8
 // CHECK-NEXT: moe.permute experts = 8 {{.*}} local = 2 capacity = "tokens * 2" {{.*}} -> (tensor<?xi32>, tensor<?x2xi32>, tensor<3xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<2xi32>)
 moe.layer @third_of_experts {
-  experts = 8, top_k = 2, hidden = 64, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 3, dp_rank = 2, ep>,
-  local_intermediate = 64, local_begin = 6, local_experts = 2, w2_bias = true}
+  intermediate_size_per_partition = 64, local_begin = 6, local_experts = 2, w2_bias = true}
 
 // Activations are quantized on their own rows: x by token, t by sorted row, and
 // t stays f32 until then. Gate and up rows have blocks of their own.
@@ -60,18 +60,18 @@ moe.layer @third_of_experts {
 // CHECK-NEXT: %[[TQ:[a-z0-9_]+]], %[[TS:[a-z0-9_]+]] = moe.quantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %[[T]] offsets %[[OFF]] : (tensor<?x200xf32>, tensor<9xi32>) -> (tensor<?x200xf8E4M3FN>, tensor<?x2xf32>)
 // CHECK-NEXT: moe.grouped_matmul lhs_descriptor = <f8E4M3FN, group = [1, 128], scale = f32, dynamic> rhs_descriptor = <f8E4M3FN, group = [128, 128], scale = f32> %[[TQ]] tiles{{.*}}, %[[W2]] lhs_scale %[[TS]] rhs_scale %[[S2]] :
 moe.layer @blocks {
-  experts = 8, top_k = 2, hidden = 336, intermediate = 200, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 200, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 200, local_begin = 0, local_experts = 8, w2_bias = true}
+  intermediate_size_per_partition = 200, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // One scale a weight row, one a token.
 // CHECK-LABEL: moe.program @channels_sm_90a
 // CHECK: %[[S13:[a-z0-9_]+]]: tensor<8x200xf32>, %[[S2:[a-z0-9_]+]]: tensor<8x336xf32>):
 // CHECK: moe.quantize <f8E4M3FN, group = [1, -1], scale = f32, dynamic> {{.*}} -> (tensor<?x336xf8E4M3FN>, tensor<?x1xf32>)
 moe.layer @channels {
-  experts = 8, top_k = 2, hidden = 336, intermediate = 200, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 200, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_channel>, routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>,
-  local_intermediate = 200, local_begin = 0, local_experts = 8, w2_bias = true}
+  intermediate_size_per_partition = 200, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // Static scales of all experts, of which the largest is used.
 // CHECK-LABEL: moe.program @tensors_sm_90a
@@ -80,9 +80,9 @@ moe.layer @channels {
 // CHECK: lhs_scale %[[QS]] rhs_scale %[[S13]]
 // CHECK: moe.quantize {{.*}} scale %[[A2]] offsets
 moe.layer @tensors {
-  experts = 8, top_k = 2, hidden = 336, intermediate = 200, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 200, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_tensor>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 200, local_begin = 0, local_experts = 8, w2_bias = true}
+  intermediate_size_per_partition = 200, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // A dynamic scale of all values in two steps. Only rows that exist count.
 // CHECK-LABEL: moe.program @dynamic_sm_90a
@@ -92,9 +92,9 @@ moe.layer @tensors {
 // CHECK: %[[AT:[a-z0-9_]+]] = moe.amax block_rows = 32 %[[T:[a-z0-9_]+]] offsets %[[OFF:[a-z0-9_]+]] :
 // CHECK-NEXT: moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32, dynamic> %[[T]] block_rows = 32 amax %[[AT]] offsets %[[OFF]] :
 moe.layer @dynamic {
-  experts = 8, top_k = 2, hidden = 336, intermediate = 200, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 200, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 200, local_begin = 0, local_experts = 8, w2_bias = true}
+  intermediate_size_per_partition = 200, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // A residual is added by the sum over experts; x and out of a latent layer are
 // as wide as its experts.
@@ -103,9 +103,9 @@ moe.layer @dynamic {
 // CHECK: %x: tensor<?x48xbf16>, {{.*}}, %residual: tensor<?x48xf32>, %w13: tensor<8x128x48xbf16>, %w2: tensor<8x48x64xbf16>):
 // CHECK: moe.combine {{.*}} residual %residual : (tensor<?x48xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<?x48xf32>) -> tensor<?x48xf32>
 moe.layer @residual {
-  experts = 8, top_k = 2, hidden = 96, latent_hidden = 48, intermediate = 64, input_type = bf16, output_type = f32, logits_type = bf16,
+  num_experts = 8, top_k = 2, hidden_dim = 96, latent_hidden_dim = 48, intermediate_size = 64, in_dtype = bf16, out_dtype = f32, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, residual,
-  local_intermediate = 64, local_begin = 0, local_experts = 8, w2_bias = true}
+  intermediate_size_per_partition = 64, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // Rows of pairs and their places are what the caller gets.
 // CHECK-LABEL: moe.program @deferred_sm_90a
@@ -113,9 +113,9 @@ moe.layer @residual {
 // CHECK: %[[Y:.*]] = moe.grouped_matmul {{.*}} -> tensor<?x48xbf16>
 // CHECK-NEXT: moe.return %[[Y]], %[[POS]] outputs ["partials", "positions"] optional %{{.*}} as ["ids", "weights", "counts"]
 moe.layer @deferred {
-  experts = 8, top_k = 2, hidden = 48, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
-  quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, defer_finalize,
-  local_intermediate = 64, local_begin = 0, local_experts = 8, w2_bias = true}
+  num_experts = 8, top_k = 2, hidden_dim = 48, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, defer_moe_finalize,
+  intermediate_size_per_partition = 64, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // Places of weights: of 8 experts and 2 replicas, as the maps say, and of one
 // more that every token takes.
@@ -127,9 +127,9 @@ moe.layer @deferred {
 // CHECK-NEXT: moe.count experts = 11
 // CHECK-NEXT: moe.permute experts = 11 {{.*}} capacity = "tokens * 3"
 moe.layer @placed {
-  experts = 8, top_k = 2, hidden = 48, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
-  quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, eplb, expert_map,
-  redundant_experts = 2, num_shared_experts = 1, shared_expert_gate, local_intermediate = 64, local_begin = 0, local_experts = 11, w2_bias = true}
+  num_experts = 8, top_k = 2, hidden_dim = 48, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, enable_eplb, expert_map,
+  num_redundant_experts = 2, n_shared_experts = 1, shared_expert_gate, intermediate_size_per_partition = 64, local_begin = 0, local_experts = 11, w2_bias = true}
 
 // What x is quantized to, and its scales, come from the caller.
 // CHECK-LABEL: moe.program @quantized_x_sm_90a
@@ -138,9 +138,9 @@ moe.layer @placed {
 // CHECK: moe.permute
 // CHECK-NEXT: moe.grouped_matmul pairs = 2 {{.*}} %x gather {{.*}} lhs_scale %x_scale rhs_scale %w13_scale :
 moe.layer @quantized_x {
-  experts = 8, top_k = 2, hidden = 336, intermediate = 208, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 208, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, input_quantized,
-  local_intermediate = 208, local_begin = 0, local_experts = 8, w2_bias = true}
+  intermediate_size_per_partition = 208, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // What adapters give joins the rows of its pairs.
 // CHECK-LABEL: moe.program @adapters_sm_90a
@@ -149,9 +149,9 @@ moe.layer @quantized_x {
 // CHECK: moe.activate <silu> %{{[a-z0-9_]+}} offsets %{{[a-z0-9_]+}} addend(%gate_up_addend, %[[ROWS]]) :
 // CHECK: moe.combine {{.*}} addend %down_addend :
 moe.layer @adapters {
-  experts = 8, top_k = 2, hidden = 48, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
-  quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, lora,
-  local_intermediate = 64, local_begin = 0, local_experts = 8, w2_bias = true}
+  num_experts = 8, top_k = 2, hidden_dim = 48, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, is_lora_enabled,
+  intermediate_size_per_partition = 64, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // Weights multiply x before it is rounded, row by row of the pairs, and nothing
 // after; a shared expert's row is x itself.
@@ -163,10 +163,10 @@ moe.layer @adapters {
 // CHECK: %[[OUT:[a-z0-9_]+]] = moe.combine %{{.*}}, %{{[a-z0-9_]+}} : (tensor<?x64xf32>, tensor<?x2xi32>) -> tensor<?x64xbf16>
 // CHECK-NEXT: moe.return %[[OUT]] outputs ["out"] optional %[[I]], %[[W]],
 moe.layer @weight_on_input {
-  experts = 8, top_k = 1, hidden = 64, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 8, top_k = 1, hidden_dim = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<llama4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  apply_router_weight_on_input, num_shared_experts = 1,
-  local_intermediate = 64, local_begin = 0, local_experts = 9, w2_bias = true}
+  apply_router_weight_on_input, n_shared_experts = 1,
+  intermediate_size_per_partition = 64, local_begin = 0, local_experts = 9, w2_bias = true}
 
 // One scale of all: its maximum is of the same products.
 // CHECK-LABEL: moe.program @weight_on_quantized_sm_90a
@@ -174,9 +174,9 @@ moe.layer @weight_on_input {
 // CHECK: %[[A:[a-z0-9_]+]] = moe.amax block_rows = 32 %[[X:[a-z0-9_]+]] weights %[[W]] valid %[[V:[a-z0-9_]+]] :
 // CHECK-NEXT: moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32, dynamic> %[[X]] weights %[[W]] block_rows = 32 amax %[[A]] valid %[[V]] :
 moe.layer @weight_on_quantized {
-  experts = 8, top_k = 1, hidden = 64, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 8, top_k = 1, hidden_dim = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<llama4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  apply_router_weight_on_input, local_intermediate = 64, local_begin = 0, local_experts = 8, w2_bias = true}
+  apply_router_weight_on_input, intermediate_size_per_partition = 64, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // Of zero experts there are logits and no weights; the first rank adds them,
 // which is known when it runs.
@@ -189,13 +189,13 @@ moe.layer @weight_on_quantized {
 // CHECK: moe.route {{.*}} zero = 4 :
 // CHECK: moe.combine {{.*}} identity_of_rank : (tensor
 moe.layer @zero {
-  experts = 8, top_k = 2, hidden = 64, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, ep>,
-  zero_experts = 4, local_intermediate = 64, local_begin = 0, local_experts = 4, w2_bias = true}
+  num_zero_experts = 4, intermediate_size_per_partition = 64, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.layer @zero_of_another_rank {
-  experts = 8, top_k = 2, hidden = 64, intermediate = 64, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, tp_rank = 1, ep>,
-  zero_experts = 4, local_intermediate = 64, local_begin = 4, local_experts = 4, w2_bias = true}
+  num_zero_experts = 4, intermediate_size_per_partition = 64, local_begin = 4, local_experts = 4, w2_bias = true}
 
 // Rows that come by expert: nothing is routed, gathered or summed, and the
 // second matmul writes the output. What is quantized has a count of rows.
@@ -211,6 +211,6 @@ moe.layer @zero_of_another_rank {
 // CHECK-NEXT: %[[Y:[a-z0-9_]+]] = moe.grouped_matmul {{.*}} %[[AQ]] tiles(%[[T]], %[[TC]]), %[[W2]] lhs_scale %[[AS]] {{.*}} -> tensor<?x256xbf16>
 // CHECK-NEXT: moe.return %[[Y]] outputs ["out"] : (tensor<?x256xbf16>) -> ()
 moe.layer @batched {
-  experts = 8, top_k = 2, hidden = 256, intermediate = 128, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, dp_rank = 2, ep>,
-  activation_format = "batched", local_intermediate = 128, local_begin = 4, local_experts = 2, w2_bias = true}
+  activation_format = "batched", intermediate_size_per_partition = 128, local_begin = 4, local_experts = 2, w2_bias = true}

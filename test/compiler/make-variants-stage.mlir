@@ -7,20 +7,20 @@
 // CHECK: moe.variant @up_to_200 tokens[129, 200] {
 // CHECK-NOT: moe.variant
 moe.layer @tiny {
-  experts = 16,
+  num_experts = 16,
   top_k = 2,
-  hidden = 256,
-  intermediate = 128,
-  input_type = bf16,
-  output_type = bf16,
-  logits_type = bf16,
+  hidden_dim = 256,
+  intermediate_size = 128,
+  in_dtype = bf16,
+  out_dtype = bf16,
+  router_logits_dtype = bf16,
   quant = #moe.quant<bf16>,
   routing = #moe.routing<renormalize>,
   activation = #moe.activation<silu>,
   parallel = #moe.parallel<>,
   local_begin = 0,
   local_experts = 16,
-  local_intermediate = 128,
+  intermediate_size_per_partition = 128,
   w2_bias = true
 }
 moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a, gpu = h100_sxm> max_tokens 200 scheme "bf16" inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "w13", "w2"] report #moe.report<backend = grouped, engine = wgmma> {

@@ -38,8 +38,8 @@
 // SHORT: moe.variant @up_to_200 tokens[129, 200]
 // SHORT-NOT: moe.variant
 moe.layer @many {
-  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
-  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
 // A quarter goes to each; the range of 128-row tiles begins at 128 tokens, up to
 // which one CTA may route.
@@ -57,9 +57,9 @@ moe.layer @many {
 // WGMMA: tile_rows = 256
 // SHORT-LABEL: moe.program @few_sm_90a
 moe.layer @few {
-  experts = 8, top_k = 2, hidden = 4096, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 8, top_k = 2, hidden_dim = 4096, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 768, local_begin = 0, local_experts = 8, w2_bias = true}
+  intermediate_size_per_partition = 768, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // Partial sums that outgrow the L2 by far, and rows that fit in the shared
 // memory of 132 multiprocessors: those GPUs have two ranges more.
@@ -73,18 +73,18 @@ moe.layer @few {
 // WGMMA: moe.permute experts = 256 tile_rows = 128 {{.*}}tensor<9xi32>
 // WGMMA-NOT: moe.variant
 moe.layer @slices {
-  experts = 256, top_k = 8, hidden = 7168, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 256, top_k = 8, hidden_dim = 7168, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 256, local_begin = 0, local_experts = 256, w2_bias = true}
+  intermediate_size_per_partition = 256, local_begin = 0, local_experts = 256, w2_bias = true}
 
 // What is added to the sums, or where they may not depend on the token count,
 // is not for slices; nor is a part of the experts, or few columns.
 // WGMMA-LABEL: moe.program @no_slices_sm_90a
 // WGMMA-NOT: multiprocessors
 moe.layer @no_slices {
-  experts = 256, top_k = 8, hidden = 7168, intermediate = 256, input_type = bf16, output_type = bf16, logits_type = bf16, residual,
+  num_experts = 256, top_k = 8, hidden_dim = 7168, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, residual,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 256, local_begin = 0, local_experts = 256, w2_bias = true}
+  intermediate_size_per_partition = 256, local_begin = 0, local_experts = 256, w2_bias = true}
 
 // Operands of 8 bits have totals beside their sums: half as many rows. Unpacked
 // for each row of x, they are dot products for one token alone.
@@ -97,18 +97,18 @@ moe.layer @no_slices {
 // WGMMA: moe.permute experts = 128 tile_rows = 128 block_tokens = 0
 // WGMMA-NOT: moe.variant
 moe.layer @bytes {
-  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+  intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
 // 64 pairs at most: three tokens of 20 experts.
 // CHECK-LABEL: moe.program @greedy_sm_90a
 // WGMMA-LABEL: moe.program @greedy_sm_90a
 // WGMMA: moe.variant @up_to_3 tokens[1, 3] engine "gemv"
 moe.layer @greedy {
-  experts = 64, top_k = 20, hidden = 1024, intermediate = 512, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 64, top_k = 20, hidden_dim = 1024, intermediate_size = 512, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 512, local_begin = 0, local_experts = 64, w2_bias = true}
+  intermediate_size_per_partition = 512, local_begin = 0, local_experts = 64, w2_bias = true}
 
 // Four rows of the intermediate fit into shared memory, and eight do not; then
 // not even those of one token.
@@ -116,9 +116,9 @@ moe.layer @greedy {
 // WGMMA-LABEL: moe.program @wide_sm_90a
 // WGMMA: moe.variant @up_to_2 tokens[1, 2] engine "gemv"
 moe.layer @wide {
-  experts = 8, top_k = 2, hidden = 4096, intermediate = 14336, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 8, top_k = 2, hidden_dim = 4096, intermediate_size = 14336, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 14336, local_begin = 0, local_experts = 8, w2_bias = true}
+  intermediate_size_per_partition = 14336, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // CHECK-LABEL: moe.program @too_wide_sm_90a
 // WGMMA-LABEL: moe.program @too_wide_sm_90a
@@ -126,9 +126,9 @@ moe.layer @wide {
 // WGMMA-NOT: gemv
 // WGMMA: moe.variant @up_to_32 tokens[1, 32] {
 moe.layer @too_wide {
-  experts = 8, top_k = 2, hidden = 4096, intermediate = 57344, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 8, top_k = 2, hidden_dim = 4096, intermediate_size = 57344, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 57344, local_begin = 0, local_experts = 8, w2_bias = true}
+  intermediate_size_per_partition = 57344, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // One variant and its tiles serve all tokens alike.
 // CHECK-LABEL: moe.program @alike_sm_90a
@@ -141,8 +141,8 @@ moe.layer @too_wide {
 // WGMMA: tile_rows = 256
 // WGMMA-NOT: moe.variant
 moe.layer @alike {
-  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16, batch_invariant,
-  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, batch_invariant,
+  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
 // The places of the weights of all experts do not fit 32 bits.
 // CHECK-LABEL: moe.program @huge_sm_90a
@@ -150,5 +150,5 @@ moe.layer @alike {
 // WGMMA-SAME: engine 'gemv' counts the 16-byte pieces of a weight in 32 bits: those of all experts are 137438953472 bytes, and below 68719476736 are possible
 // WGMMA-NOT: engine "gemv" {
 moe.layer @huge {
-  experts = 1024, top_k = 8, hidden = 8192, intermediate = 4096, input_type = bf16, output_type = bf16, logits_type = bf16,
-  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, local_intermediate = 4096, local_begin = 0, local_experts = 1024, w2_bias = true}
+  num_experts = 1024, top_k = 8, hidden_dim = 8192, intermediate_size = 4096, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 4096, local_begin = 0, local_experts = 1024, w2_bias = true}

@@ -15,10 +15,10 @@
 // CHECK: moe.launch @b_permute
 // CHECK: moe.launch @a_combine
 
-moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
-  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+moe.layer @tiny {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+  in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 32, local_begin = 0, local_experts = 8, w2_bias = true}
+  intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = true}
 moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a> max_tokens 400 inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "w13", "w2"] {
 ^bb0(%x: tensor<?x64xbf16>, %logits: tensor<?x8xbf16>, %given_ids: tensor<?x2xi32>, %given_weights: tensor<?x2xf32>, %valid: tensor<1xi32>,
      %w13: tensor<8x64x64xbf16>, %w2: tensor<8x64x32xbf16>):

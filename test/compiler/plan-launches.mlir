@@ -35,9 +35,9 @@
 // SM75-NOT: cursor
 // SM75: moe.variant
 moe.layer @many {
-  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+  intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
 // A tensor's maxima have blocks of rows; a row of x is quantized by 32 threads
 // or more, and beside routing the grid is of both.
@@ -45,17 +45,17 @@ moe.layer @many {
 // CHECK: kind = route_permute schedule
 // CHECK-NEXT: plan #moe.plan<grid = "8 + ceildiv(ceildiv(tokens, 4), 8) * 8", label = "16">
 moe.layer @rows {
-  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_channel>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+  intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
 // CHECK: moe.program @dynamic_sm_90a
 // CHECK: kind = amax schedule
 // CHECK-NEXT: plan #moe.plan<grid = "ceildiv(tokens, 32)", label = "32">
 moe.layer @dynamic {
-  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+  intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
 // The static scale of the whole intermediate is written once and counted by no
 // column tile, so the second matmul awaits the end of the first.
@@ -63,6 +63,6 @@ moe.layer @dynamic {
 // CHECK-NOT: awaits
 // CHECK-NOT: counts = true
 moe.layer @static {
-  experts = 128, top_k = 8, hidden = 2048, intermediate = 768, input_type = bf16, output_type = bf16, logits_type = bf16,
+  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_tensor>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+  intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}

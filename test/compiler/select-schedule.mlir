@@ -24,10 +24,10 @@
 // TUNED: moe.kernel @decode_gate_up kind = grouped_matmul schedule #moe.mma_sync_schedule<tile = [16, 64, 64], stages = 5, warps = [1, 4], group = 4, {{.*}}source = tuned>
 // TUNED: moe.kernel @decode_down kind = grouped_matmul schedule {{.*}} group = 1,
 
-moe.layer @tiny {experts = 128, top_k = 8, hidden = 2048, intermediate = 768,
-  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>,
+moe.layer @tiny {num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768,
+  in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
-  local_intermediate = 768, local_begin = 0, local_experts = 128, w2_bias = true}
+  intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a, gpu = h100_sxm> max_tokens 65536 inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "w13", "w2"] {
 ^bb0(%x: tensor<?x2048xbf16>, %logits: tensor<?x128xbf16>, %given_ids: tensor<?x8xi32>, %given_weights: tensor<?x8xf32>, %valid: tensor<1xi32>,
      %w13: tensor<128x1536x2048xbf16>, %w2: tensor<128x2048x768xbf16>):

@@ -117,11 +117,11 @@ struct Bytes {
 inline Shares compileLayer(const Layout &layout, const std::string &parallel,
                            bool isBatched, const std::string &more) {
   std::string text = fmt::format(
-      "moe.layer @layer {{experts = {}, top_k = {}, hidden = {}, "
-      "intermediate = {}, input_type = {}, output_type = f32, "
-      "logits_type = f32, quant = #moe.quant<{}>, "
+      "moe.layer @layer {{num_experts = {}, top_k = {}, hidden_dim = {}, "
+      "intermediate_size = {}, in_dtype = {}, out_dtype = f32, "
+      "router_logits_dtype = f32, quant = #moe.quant<{}>, "
       "routing = #moe.routing<renormalize>, activation = #moe.activation<{}>, "
-      "parallel = #moe.parallel<{}>, {}zero_experts = {}{}{}{}}}\n",
+      "parallel = #moe.parallel<{}>, {}num_zero_experts = {}{}{}{}}}\n",
       layout.experts, kTopK, layout.hidden, layout.intermediate,
       layout.inputType, layout.scheme, layout.activation, parallel,
       layout.hasShared() ? "" : "has_bias, ", layout.zeroExperts,

@@ -9,9 +9,9 @@ import struct
 import checkpoint_layers as layers
 import moec_testing as testing
 
-SHAPE = {"num_experts": 5, "experts_per_token": 2, "hidden_dim": 256, "intermediate_size": 256}
-WIDE = {"num_experts": 2, "experts_per_token": 1, "hidden_dim": 160, "intermediate_size": 64}
-SMALL = {"num_experts": 3, "experts_per_token": 2, "hidden_dim": 96, "intermediate_size": 64}
+SHAPE = {"num_experts": 5, "top_k": 2, "hidden_dim": 256, "intermediate_size": 256}
+WIDE = {"num_experts": 2, "top_k": 1, "hidden_dim": 160, "intermediate_size": 64}
+SMALL = {"num_experts": 3, "top_k": 2, "hidden_dim": 96, "intermediate_size": 64}
 
 PLAIN = {kind: {"name": kind, "w": kind, "in": kind} for kind in ("f32", "f16", "bf16")}
 SCHEMES = {
@@ -143,7 +143,7 @@ def sinks(prefix, kinds=("weight",)):
 def sink_case(name, scheme, write, shape=SMALL, layer=None, sinks=2, **options):
     """Sinks are shared experts of the checkpoint. The layer counts them among its experts, and among those of a token."""
     fields = {"routing_method": "sigmoid_sinks", "e_score_correction_bias": True, "per_expert_scale": True, "num_sink_experts": sinks,
-              "num_experts": shape["num_experts"] + sinks, "experts_per_token": shape["experts_per_token"] + sinks}
+              "num_experts": shape["num_experts"] + sinks, "top_k": shape["top_k"] + sinks}
     return case(f"sinks-{name}", scheme, write, shape, {**fields, **(layer or {})}, 2, shared=sinks, routing_bias=True,
                 global_scale=GLOBAL_SCALE, **options)
 
@@ -266,7 +266,7 @@ CASES = [
     case("llama-4", "bf16", lambda writer, layer: fused(
         writer, layer, {"weight": [f"language_model.model.layers.1.feed_forward.experts.{word}"
                                    for word in ("gate_up_proj", "down_proj")]}, turned=True),
-         {**SMALL, "experts_per_token": 1}, {"routing_method": "llama4"}, 1),
+         {**SMALL, "top_k": 1}, {"routing_method": "llama4"}, 1),
     case("qwen-3.5-tp", "bf16", lambda writer, layer: fused(
         writer, layer, {"weight": [f"model.language_model.layers.0.mlp.experts.{word}" for word in ("gate_up_proj", "down_proj")]}),
          layer={"moe_parallel_config": {"tp_size": 2, "tp_rank": 1}}, columns=(32, 32)),

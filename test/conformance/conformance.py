@@ -51,9 +51,9 @@ OPTIONS = [
     {"activation": "swigluoai", "swiglu_limit": None, "activation_per_expert": True, "gate_up_order": "interleaved"},
     {"activation": "situ", "swiglu_limit": None, "activation_per_expert": True, "gate_up_order": "up_first",
      "is_lora_enabled": True},
-    {**NO_METHOD, "routing_method": "longcat", "num_experts": 12, "num_zero_experts": 7, "experts_per_token": 5, "residual": True,
+    {**NO_METHOD, "routing_method": "longcat", "num_experts": 12, "num_zero_experts": 7, "top_k": 5, "residual": True,
      "routed_scaling_factor": 6.0, "apply_routed_scale_to_output": True, "input_quantized": False},
-    {**NO_METHOD, "routing_method": "llama4", "num_experts": 12, "experts_per_token": 1, "n_shared_experts": 1,
+    {**NO_METHOD, "routing_method": "llama4", "num_experts": 12, "top_k": 1, "n_shared_experts": 1,
      "input_quantized": False},
     {**NO_METHOD, "routing_method": "deepseek_v3", "router_logit_softcapping": 0.75},
 ]
@@ -76,7 +76,7 @@ SUMS = [
     {"post_expert_norm_eps": 0.1, "out_dtype": "float32", "num_redundant_experts": 3, "batch_invariant": True,
      "moe_parallel_config": {"tp_size": 3, "tp_rank": 2, "use_ep": True, "enable_eplb": True}},
     {**NO_METHOD, "routing_method": "sqrtsoftplus", "router_output_multiplier": 2.0, "post_expert_norm_eps": 1e-8, "router_logit_softcapping": 3.0},
-    {**NO_METHOD, "routing_method": "deepseek_v3", "num_experts": 12, "num_constant_experts": 7, "experts_per_token": 5, "residual": True,
+    {**NO_METHOD, "routing_method": "deepseek_v3", "num_experts": 12, "num_constant_experts": 7, "top_k": 5, "residual": True,
      "routed_scaling_factor": 6.0, "apply_routed_scale_to_output": True},
     {**NO_METHOD, "routing_method": "topk_sigmoid", "num_constant_experts": 3, "out_dtype": "float32", "batch_invariant": True},
 ]
@@ -337,7 +337,7 @@ def summed_cases(rows):
 def name_of(case):
     shape = case["shape"]
     return "-".join([case["scheme"]["name"], case["backend"], case["engine"], case["activation"]["name"],
-                     case["routing"]["name"], f"e{shape['num_experts']}k{shape['experts_per_token']}",
+                     case["routing"]["name"], f"e{shape['num_experts']}k{shape['top_k']}",
                      "bias" if case["bias"] else "plain", case["logits"] or "same", *share_name(case),
                      *(["extras"] if case["extras"] else [])])
 

@@ -23,20 +23,20 @@ import sys
 # Odd on purpose: no tile divides H or I, K does not divide E, one expert alone, more experts than tokens. H is 64 or more: the
 # error of a row of fewer numbers is not that of many.
 SHAPES = [
-    {"num_experts": 5, "experts_per_token": 3, "hidden_dim": 72, "intermediate_size": 40},
-    {"num_experts": 1, "experts_per_token": 1, "hidden_dim": 104, "intermediate_size": 24},
-    {"num_experts": 60, "experts_per_token": 4, "hidden_dim": 88, "intermediate_size": 56},
-    {"num_experts": 8, "experts_per_token": 8, "hidden_dim": 136, "intermediate_size": 72},
+    {"num_experts": 5, "top_k": 3, "hidden_dim": 72, "intermediate_size": 40},
+    {"num_experts": 1, "top_k": 1, "hidden_dim": 104, "intermediate_size": 24},
+    {"num_experts": 60, "top_k": 4, "hidden_dim": 88, "intermediate_size": 56},
+    {"num_experts": 8, "top_k": 8, "hidden_dim": 136, "intermediate_size": 72},
 ]
 
 
 # The same for operands of 8 bits, whose rows are multiples of 16: groups of 128 that end within H and I, gate and up rows
 # that begin blocks of their own, tiles that cross a block.
 SHAPES_OF_BYTES = [
-    {"num_experts": 5, "experts_per_token": 3, "hidden_dim": 272, "intermediate_size": 144},
-    {"num_experts": 1, "experts_per_token": 1, "hidden_dim": 112, "intermediate_size": 400},
-    {"num_experts": 60, "experts_per_token": 4, "hidden_dim": 144, "intermediate_size": 48},
-    {"num_experts": 8, "experts_per_token": 8, "hidden_dim": 400, "intermediate_size": 208},
+    {"num_experts": 5, "top_k": 3, "hidden_dim": 272, "intermediate_size": 144},
+    {"num_experts": 1, "top_k": 1, "hidden_dim": 112, "intermediate_size": 400},
+    {"num_experts": 60, "top_k": 4, "hidden_dim": 144, "intermediate_size": 48},
+    {"num_experts": 8, "top_k": 8, "hidden_dim": 400, "intermediate_size": 208},
 ]
 SIZES = ("hidden_dim", "latent_hidden_dim", "intermediate_size", "shared_intermediate_size", "stored_hidden_dim",
          "stored_intermediate_size_per_partition")
@@ -300,7 +300,7 @@ def in_chunks(items, size):
 
 def routing_json(shape, routing, more):
     """The options that the method's row takes, as far as the shape allows; `more`: also options beside the method's numbers."""
-    experts, topk = shape["num_experts"], shape["experts_per_token"]
+    experts, topk = shape["num_experts"], shape["top_k"]
     options, fields = routing["options"], {}
     if "scale" in options:
         fields["routed_scaling_factor"] = 2.5
@@ -319,10 +319,10 @@ def routing_json(shape, routing, more):
     if "bias" in options and "hash_vocabulary" not in fields:
         fields["e_score_correction_bias"] = True
     if "weight_on_input" in routing["needs"]:
-        fields["experts_per_token"] = 1
+        fields["top_k"] = 1
     if "sinks" in routing["options"]:
         fields["num_sink_experts"] = min(2, max(1, topk - 1))
-        fields["experts_per_token"] = max(2, topk)
+        fields["top_k"] = max(2, topk)
         fields["num_experts"] = max(2, experts)
     return fields
 

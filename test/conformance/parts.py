@@ -10,7 +10,7 @@ PLACES = [
     {"n_shared_experts": 2, "shared_expert_gate": True, "num_redundant_experts": 3, "moe_parallel_config": {"enable_eplb": True}},
     {"expert_map": True, "num_redundant_experts": 2,
      "moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True, "enable_eplb": True}},
-    {**testing.NO_METHOD, "routing_method": "longcat", "num_experts": 12, "num_zero_experts": 7, "experts_per_token": 5,
+    {**testing.NO_METHOD, "routing_method": "longcat", "num_experts": 12, "num_zero_experts": 7, "top_k": 5,
      "routed_scaling_factor": 6.0, "apply_routed_scale_to_output": True},
 ]
 # Sets of options of a sum: what is added beside the experts' outputs, and which of them are this rank's.
@@ -21,7 +21,7 @@ SUMS = [
     {"is_lora_enabled": True, "n_shared_experts": 1, "residual": True},
     {"moe_parallel_config": {"tp_size": 3, "tp_rank": 1, "use_ep": True}, "residual": True},
     {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1}},
-    {**testing.NO_METHOD, "routing_method": "llama4", "experts_per_token": 1},
+    {**testing.NO_METHOD, "routing_method": "llama4", "top_k": 1},
     *PLACES,
     {**PLACES[2], "moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}, "residual": True},
 ]

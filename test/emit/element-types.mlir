@@ -1,6 +1,6 @@
 // RUN: moec compile %s --arch=sm_90a --max-tokens=64 --emit=cuda > %t.cuda
 // RUN: FileCheck %s < %t.cuda && FileCheck %s --check-prefix=FEW < %t.cuda
-// RUN: sed "s/logits_type = f32/logits_type = bf16/" %s > %t.mlir
+// RUN: sed "s/router_logits_dtype = f32/router_logits_dtype = bf16/" %s > %t.mlir
 // RUN: moec compile %t.mlir --arch=sm_90a --max-tokens=64 --emit=cuda | diff - %t.cuda
 // RUN: rm -rf %t && moec compile %s --arch=sm_90a --max-tokens=64 --no-cubin -o %t
 // RUN: FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
@@ -51,6 +51,6 @@
 // BF16-NEXT: "role": "optional_input",
 // BF16-NEXT: "element_types": ["f32", "f16", "bf16"],
 
-moe.layer @types {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
-  input_type = bf16, output_type = bf16, logits_type = f32, quant = #moe.quant<bf16>, num_shared_experts = 1, shared_expert_gate,
+moe.layer @types {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+  in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, n_shared_experts = 1, shared_expert_gate,
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -1,8 +1,8 @@
 // RUN: moec compile %s --arch=sm_90a --max-tokens=4 --emit=cuda | FileCheck %s
 // RUN: rm -rf %t && moec compile %s --arch=sm_90a --max-tokens=64 --no-cubin -o %t && FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
-// RUN: sed "s/residual/defer_finalize, batch_invariant/" %s > %t.mlir
+// RUN: sed "s/residual/defer_moe_finalize, batch_invariant/" %s > %t.mlir
 // RUN: rm -rf %t && moec compile %t.mlir --arch=sm_90a --max-tokens=64 --no-cubin -o %t && FileCheck %s --check-prefix=DEFERRED < %t/manifest.json
-// RUN: sed "s/residual/lora/" %s > %t.lora.mlir && moec compile %t.lora.mlir --arch=sm_90a --max-tokens=4 --emit=cuda | FileCheck %s --check-prefix=ADAPTERS
+// RUN: sed "s/residual/is_lora_enabled/" %s > %t.lora.mlir && moec compile %t.lora.mlir --arch=sm_90a --max-tokens=4 --emit=cuda | FileCheck %s --check-prefix=ADAPTERS
 
 // What adapters give is an argument of both kernels of few tokens.
 // ADAPTERS: ---- sm_90a/up_to_4_down_combine.cu
@@ -32,6 +32,6 @@
 // DEFERRED-NOT: "min_tokens"
 // DEFERRED: engine 'gemv' does not do option 'batch_invariant'
 
-moe.layer @options {experts = 8, top_k = 2, hidden = 96, intermediate = 176,
-  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<bf16>, residual,
+moe.layer @options {num_experts = 8, top_k = 2, hidden_dim = 96, intermediate_size = 176,
+  in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, residual,
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -4,7 +4,7 @@
 // RUN: FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
 // RUN: sed 's/top_k = 8/top_k = 8, batch_invariant/' %s > %t.invariant.mlir
 // RUN: moec compile %t.invariant.mlir --arch=sm_90a --gpu=h100_sxm --max-tokens=2048 --emit=cuda | FileCheck %s --check-prefix=WHOLE
-// RUN: sed 's/intermediate = 256/intermediate = 1024/' %s > %t.wide.mlir
+// RUN: sed 's/intermediate_size = 256/intermediate_size = 1024/' %s > %t.wide.mlir
 // RUN: moec compile %t.wide.mlir --arch=sm_90a --gpu=h100_sxm --max-tokens=2048 --emit=cuda | FileCheck %s --check-prefix=WHOLE
 
 // Where all tokens may take the same few experts, and those have at most a
@@ -26,6 +26,6 @@
 // Sums of two halves have other last bits than those of a whole.
 // WHOLE-NOT: kSplit
 
-moe.layer @narrow {experts = 256, top_k = 8, hidden = 7168, intermediate = 256,
-  input_type = bf16, output_type = bf16, logits_type = bf16, quant = #moe.quant<fp8_block>,
+moe.layer @narrow {num_experts = 256, top_k = 8, hidden_dim = 7168, intermediate_size = 256,
+  in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_block>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -11,6 +11,6 @@
 // CHECK-NOT: pack.cuh
 // MANIFEST: "pack": []
 
-moe.layer @tiny {experts = 8, top_k = 2, hidden = 64, intermediate = 32,
-  input_type = f16, output_type = f16, logits_type = f16, quant = #moe.quant<f16>,
+moe.layer @tiny {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+  in_dtype = f16, out_dtype = f16, router_logits_dtype = f16, quant = #moe.quant<f16>,
   routing = #moe.routing<topk>, activation = #moe.activation<gelu_tanh_no_mul>, parallel = #moe.parallel<>}

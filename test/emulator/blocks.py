@@ -63,7 +63,7 @@ def rewritten(path, dtype, shape, data):
 def exact_seconds(manifest, weights, inputs, tokens):
     """Numbers by which the second scale of a token is a power of two, of x and of the intermediate: 448 * 6 / 21 is one, and 21 times one
     is the largest number of each row. That of the intermediate comes of its first column, whose gate is one of 1.5 + 0.5."""
-    hidden, rows = manifest["layer"]["hidden_size"], next(v["shape"] for v in manifest["values"] if v["name"] == "w13")[1]
+    hidden, rows = manifest["layer"]["hidden_dim"], next(v["shape"] for v in manifest["values"] if v["name"] == "w13")[1]
     x, largest, one, half = bytearray(read_npy(inputs["x"])), struct.pack("<f", 21.0)[2:], LARGEST + 64, LARGEST + 65
     for at in range(0, len(x), 2):
         column = at // 2 % hidden
@@ -121,7 +121,7 @@ def output_of(tools, folder, package, arch, numbers, tokens, device, environment
     if status or "emulator:" in errors:
         return f"moec-run exited with {status}: {errors.strip()[-600:]}"
     rows = read_npy(out)
-    sound = is_sound(rows, tokens, manifest["layer"]["hidden_size"])
+    sound = is_sound(rows, tokens, manifest["layer"]["hidden_dim"])
     return hashlib.sha256(rows).hexdigest() if sound else f"an output of {len(rows)} bytes, {len(set(rows))} of them different"
 
 

@@ -28,7 +28,7 @@ SCHEMES = {"bf16": "bf16", "fp8_channel": "f8E4M3FN", "fp8_block": "f8E4M3FN", "
            "int4_w4a16": "bf16 i4", "mxfp4_w4a16": "bf16 f4E2M1FN", "nvfp4_w4a16": "bf16 f4E2M1FN", "fp8_w8a16": "bf16 f8E4M3FN",
            "nvfp4": "bf16 f4E2M1FN"}
 ENGINE = "mma_sync"
-SHAPE = {"num_experts": 3, "experts_per_token": 2, "hidden_dim": 384, "intermediate_size": 512}
+SHAPE = {"num_experts": 3, "top_k": 2, "hidden_dim": 384, "intermediate_size": 512}
 MORE_TOKENS = 5
 STEP = 12
 LIMIT = 600
@@ -63,7 +63,7 @@ def fault_of(tools, work, real, case):
              "quant_config": scheme}
     hidden, intermediate = SHAPE["hidden_dim"], SHAPE["intermediate_size"]
     rows = [{"gpu": ARCHS[arch], "tokens": [1, tokens],
-             "problem": {"n": n, "k": k, "experts": SHAPE["num_experts"], "pairs": SHAPE["experts_per_token"],
+             "problem": {"n": n, "k": k, "experts": SHAPE["num_experts"], "pairs": SHAPE["top_k"],
                          "element_type": SCHEMES[scheme], "gated": first, "gather": first, "scheme": scheme},
              "schedule": {"engine": ENGINE, "tile": tile, "stages": stages, "warps": warps, "group": 1},
              "measured": {"tokens": tokens, "microseconds": 1.0, "noise": 0.0, "date": "2026-11-30", "commit": "none"}}

@@ -11,7 +11,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Small, so that a manifest is some ten kilobytes and runs in a moment.
-LAYER = {"moec_layer": 1, "name": "seed", "num_experts": 2, "experts_per_token": 1, "hidden_dim": 64, "intermediate_size": 32,
+LAYER = {"moec_layer": 1, "name": "seed", "num_experts": 2, "top_k": 1, "hidden_dim": 64, "intermediate_size": 32,
          "in_dtype": "bf16", "routing_method": "renormalize", "activation": "silu", "quant_config": "bf16"}
 WIDE = {"hidden_dim": 128, "intermediate_size": 128}
 LAYERS = {
@@ -25,7 +25,7 @@ LAYERS = {
     "held": {"quant_config": "nvfp4_w4a16", "stored_layout": "scales_128x4", "gate_up_order": "interleaved_8", **WIDE, "stored_hidden_dim": 192,
              "stored_intermediate_size_per_partition": 136},
     "float-weights": {"quant_config": "fp8_channel", "weights_dtype": "bf16"},
-    "groups": {"num_experts": 8, "experts_per_token": 2, "routing_method": "deepseek_v3", "num_expert_group": 2, "topk_group": 1},
+    "groups": {"num_experts": 8, "top_k": 2, "routing_method": "deepseek_v3", "num_expert_group": 2, "topk_group": 1},
     "ungated": {"activation": "relu2_no_mul"},
 }
 PROJECTIONS = ("gate_proj", "up_proj", "down_proj")
@@ -186,7 +186,7 @@ RANK = {"rank": 0, "local_begin": 0, "intermediate_begin": 0, "add_w2_bias": Tru
 
 def index_of(folders):
     """An index of shares, of a rank each."""
-    return {"moec_manifest": 6, "name": "seed", "shares": [{"folder": name, "ranks": [i]} for i, name in enumerate(folders)],
+    return {"moec_manifest": 7, "name": "seed", "shares": [{"folder": name, "ranks": [i]} for i, name in enumerate(folders)],
             "files": {f"{name}/manifest.json": "0" * 64 for name in folders}}
 
 

@@ -376,7 +376,7 @@ class Maker:
         slices = self.write_layer("sanitized-slices", testing.layer_json(
             "sanitized-slices", cases.SANITIZED_SLICES, self.scheme("fp8_block"), self.rows["activations"][0], self.rows["routing"][1], False))
         if self.compile("sanitized-slices", slices, [f"--gpu={SLICED_GPU}"]):
-            tokens = SLICED_ROWS[0] // cases.SANITIZED_SLICES["experts_per_token"] + 1
+            tokens = SLICED_ROWS[0] // cases.SANITIZED_SLICES["top_k"] + 1
             for sanitizer in cases.SANITIZERS:
                 self.add("sanitizers", "sanitized-slices", [
                     [f"--tokens={tokens}", "--routing=skewed", "--sample=4", *self.sanitizer_arguments(sanitizer)]], sanitizer=sanitizer)

@@ -32,7 +32,7 @@ import numpy as np
 import moec
 
 RANKS, TOKENS = 2, 16
-LAYER = {"moec_layer": 1, "name": "faults", "num_experts": 16, "experts_per_token": 4, "hidden_dim": 256, "intermediate_size": 256,
+LAYER = {"moec_layer": 1, "name": "faults", "num_experts": 16, "top_k": 4, "hidden_dim": 256, "intermediate_size": 256,
          "in_dtype": "bf16", "routing_method": "renormalize", "activation": "silu"}
 # How long ranks wait to start together: one of them may load much later.
 MEETING_S = 40

@@ -31,7 +31,7 @@ LayerDescription accepted(const std::string &text,
 
 constexpr char kDirect[] =
     "for another model describe the layer itself in a layer JSON "
-    "({\"moec_layer\": 1, \"num_experts\": ..., \"experts_per_token\": ..., "
+    "({\"moec_layer\": 1, \"num_experts\": ..., \"top_k\": ..., "
     "\"hidden_dim\": ..., \"intermediate_size\": ..., \"in_dtype\": ...}, see "
     "docs/reference/layer-json.md)";
 

@@ -35,7 +35,7 @@ inline std::string modelText(const std::string &name) {
 inline std::string layerText(const nlohmann::json &changes = {}) {
   nlohmann::json layer = {
       {"moec_layer", 1},        {"name", "small"},
-      {"num_experts", 8},       {"experts_per_token", 2},
+      {"num_experts", 8},       {"top_k", 2},
       {"hidden_dim", 64},       {"intermediate_size", 32},
       {"in_dtype", "bfloat16"}, {"routing_method", "renormalize"},
   };

@@ -214,9 +214,9 @@ TEST(LayerJson, UnknownFields) {
   EXPECT_EQ(refused({{"num_expert", 8}}),
             "in.json: $.num_expert: unknown field; did you mean "
             "\"num_experts\"?");
-  EXPECT_EQ(refused({{"top_k", 4}}),
-            "in.json: $.top_k: unknown field; did you mean "
-            "\"experts_per_token\"?");
+  EXPECT_EQ(refused({{"num_experts_per_tok", 4}}),
+            "in.json: $.num_experts_per_tok: unknown field; did you mean "
+            "\"top_k\"?");
   EXPECT_EQ(
       refused({{"flavour", 8}}),
       "in.json: $.flavour: unknown field; "
@@ -227,7 +227,6 @@ TEST(LayerJson, UnknownFields) {
       "batch_invariant, "
       "defer_moe_finalize, disable_inplace, "
       "e_score_correction_bias, expert_map, "
-      "experts_per_token, "
       "gate_up_order, group_index, has_bias, hash_vocabulary, hidden_dim, "
       "in_dtype, "
       "input_quantized, "
@@ -245,7 +244,8 @@ TEST(LayerJson, UnknownFields) {
       "shared_intermediate_size, "
       "skip_final_all_reduce, stored_hidden_dim, "
       "stored_intermediate_size_per_partition, stored_layout, "
-      "swiglu_alpha, swiglu_beta, swiglu_limit, topk_group "
+      "swiglu_alpha, swiglu_beta, swiglu_limit, top_k, "
+      "topk_group "
       "and weights_dtype");
   EXPECT_EQ(refused({{"moe_parallel_config", {{"tp", 2}}}}),
             "in.json: $.moe_parallel_config.tp: unknown field; did you mean "
@@ -264,6 +264,17 @@ TEST(LayerJson, UnknownFields) {
       "in.json: $.quant_config.w1.bits: unknown field; accepted here: "
       "alpha_or_gscale, dtype, dynamic, scale, scale_rule, "
       "second_per_row, shape and zp");
+}
+
+TEST(LayerJson, AnotherNameOfTopK) {
+  EXPECT_EQ(accepted({{"top_k", nullptr}, {"experts_per_token", 3}}).topK, 3);
+  EXPECT_EQ(accepted({{"top_k", 3}, {"experts_per_token", nullptr}}).topK, 3);
+  EXPECT_EQ(refused({{"experts_per_token", 2}}),
+            "in.json: $.experts_per_token: expected one of top_k and "
+            "experts_per_token, which are the same");
+  EXPECT_EQ(refused({{"top_k", nullptr}, {"experts_per_token", 9}}),
+            "in.json: $.experts_per_token: expected an integer from 1 to 8, "
+            "got the number 9; num_experts is 8");
 }
 
 TEST(LayerJson, FieldsThatVllmHasAndThisFormatHasNot) {
@@ -321,7 +332,7 @@ TEST(LayerJson, SinksAreFewerThanTheExpertsOfAToken) {
   EXPECT_EQ(layer.topK, 2);
   EXPECT_EQ(refused({{"num_sink_experts", 2}}),
             "in.json: $.num_sink_experts: expected fewer than "
-            "experts_per_token = 2, which counts them, got the number 2");
+            "top_k = 2, which counts them, got the number 2");
 }
 
 TEST(LayerJson, WordsOfVllmForActivationAndMemory) {
@@ -351,9 +362,8 @@ TEST(LayerJson, WordsOfVllmForActivationAndMemory) {
 }
 
 TEST(LayerJson, SigmoidOfOneExpert) {
-  const json sigmoid = {{"routing_method", "auto"},
-                        {"scoring_func", "sigmoid"},
-                        {"experts_per_token", 1}};
+  const json sigmoid = {
+      {"routing_method", "auto"}, {"scoring_func", "sigmoid"}, {"top_k", 1}};
   EXPECT_EQ(refused(sigmoid),
             "in.json: $.renormalize: expected true (a weight divided by itself "
             "is 1) or false (the sigmoid is the weight) with \"sigmoid\" and "
@@ -369,7 +379,7 @@ TEST(LayerJson, SigmoidOfOneExpert) {
   biased["e_score_correction_bias"] = true;
   EXPECT_TRUE(accepted(biased).routing.bias);
   json two = sigmoid;
-  two["experts_per_token"] = 2;
+  two["top_k"] = 2;
   EXPECT_EQ(accepted(two).routing.renormalize, true);
 }
 
@@ -390,8 +400,8 @@ TEST(LayerJson, TypesAndRanges) {
   EXPECT_EQ(refused({{"num_experts", -1}}),
             "in.json: $.num_experts: expected an integer from 1 to 65536, got "
             "the number -1");
-  EXPECT_EQ(refused({{"experts_per_token", 9}}),
-            "in.json: $.experts_per_token: expected an integer from 1 to 8, "
+  EXPECT_EQ(refused({{"top_k", 9}}),
+            "in.json: $.top_k: expected an integer from 1 to 8, "
             "got the number 9; num_experts is 8");
   EXPECT_EQ(refused({{"in_dtype", nullptr}}),
             "in.json: $.in_dtype: expected bf16, f16 or f32 (or PyTorch's "

@@ -102,7 +102,7 @@ TEST(Refusals, LayerJson) {
 TEST(Refusals, AllMistakesOfALayerJson) {
   EXPECT_EQ(
       refused({{"num_experts", -1},
-               {"experts_per_token", 9},
+               {"top_k", 9},
                {"hidden_dim", nullptr},
                {"hiden_dim", 64},
                {"has_bias", "yes"},
@@ -141,11 +141,11 @@ TEST(Refusals, AllMistakesOfAConfig) {
 
 TEST(Refusals, MessagesHaveTheInputsWords) {
   const Words words = accepted().origin.words;
-  EXPECT_EQ(inWords("'top_k' must be at most the 8 experts, and 'hidden' is "
-                    "no top_groups, x_top_k or 'rows'",
+  EXPECT_EQ(inWords("'limit' must be at most 8, and 'bias' is no top_groups, "
+                    "x_top_groups or 'rows'",
                     words),
-            "'experts_per_token' must be at most the 8 experts, and "
-            "'hidden_dim' is no topk_group, x_top_k or 'rows'");
+            "'swiglu_limit' must be at most 8, and 'e_score_correction_bias' "
+            "is no topk_group, x_top_groups or 'rows'");
 }
 
 TEST(Refusals, LimitsOfActivations) {

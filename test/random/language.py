@@ -21,7 +21,7 @@ import moec_testing as testing  # noqa: E402
 
 SCHEMA = ROOT / "docs" / "reference" / "layer.schema.json"
 # The required fields of a layer, in the order of drawing; all other fields of the schema are options.
-REQUIRED = ("moec_layer", "name", "num_experts", "experts_per_token", "hidden_dim", "intermediate_size", "in_dtype", "quant_config",
+REQUIRED = ("moec_layer", "name", "num_experts", "top_k", "hidden_dim", "intermediate_size", "in_dtype", "quant_config",
             "activation", "routing_method")
 TOKENS = (0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 160)
 PATTERNS = ("uniform", "skewed", "one_expert", "empty_expert", "ties", "negative", "nan_inf")
@@ -72,7 +72,8 @@ class Language:
 
     def __init__(self, rows, schema=SCHEMA, sliced=SLICED):
         self.rows, self.sliced_share = rows, sliced
-        self.fields = json.loads(pathlib.Path(schema).read_text(encoding="utf-8"))["properties"]
+        properties = json.loads(pathlib.Path(schema).read_text(encoding="utf-8"))["properties"]
+        self.fields = {name: field for name, field in properties.items() if not field.get("deprecated")}
 
     def size(self, draw, step, most):
         """Mostly a multiple of `step`, small ones more often; now and then what no row of 16 bytes allows."""
@@ -114,7 +115,7 @@ class Language:
         activation = draw.choice(self.rows["activations"])
         routing = draw.choice([row for row in self.rows["routing"] if "weight_on_input" not in row["needs"]])
         topk = draw.choice((8, 16, 32))
-        shape = {"num_experts": draw.choice((topk, topk + 2, 2 * topk)), "experts_per_token": topk,
+        shape = {"num_experts": draw.choice((topk, topk + 2, 2 * topk)), "top_k": topk,
                  "hidden_dim": 128 * draw.randint(16, 18), "intermediate_size": 16}
         layer = testing.layer_json(f"random_{index}", shape, scheme, activation, routing, draw.random() < 0.5)
         layer["in_dtype"] = draw.choice(("bf16", "f16"))
@@ -127,13 +128,13 @@ class Language:
         plain = testing.is_plain(scheme)
         step = 8 if plain else 16
         experts = draw.choice(MANY_EXPERTS if draw.random() < 0.1 else EXPERTS)
-        shape = {"num_experts": experts, "experts_per_token": draw.randint(1, min(experts, draw.choice((1, 2, 4, 8, 8, 32)))),
+        shape = {"num_experts": experts, "top_k": draw.randint(1, min(experts, draw.choice((1, 2, 4, 8, 8, 32)))),
                  "hidden_dim": max(LEAST_HIDDEN, self.size(draw, step, 320)), "intermediate_size": self.size(draw, step, 280)}
         if experts >= MANY_EXPERTS[0]:  # their weights would be most of the work
             shape |= {"hidden_dim": draw.choice((64, 80)), "intermediate_size": draw.choice((16, 32))}
         weight_on_input = "weight_on_input" not in routing["needs"] and draw.random() < WEIGHT_ON_INPUT
         if weight_on_input or "weight_on_input" in routing["needs"]:
-            shape["experts_per_token"] = 1
+            shape["top_k"] = 1
         layer = testing.layer_json(name, shape, scheme, activation, routing, draw.random() < 0.3)
         if not plain or testing.is_emulated(scheme):
             layer["in_dtype"] = draw.choice(("bf16", "f16"))
@@ -153,7 +154,7 @@ class Language:
         if routing["normalize"] == "sum_epsilon" and draw.random() < OF_SCORE:
             layer["norm_topk_prob_eps"] = draw.choice((1e-20, 1e-6, 0.25))
         if "sinks" in routing["options"]:
-            layer["num_sink_experts"] = draw.randint(1, layer["experts_per_token"] - 1)
+            layer["num_sink_experts"] = draw.randint(1, layer["top_k"] - 1)
         if "table" in routing["options"] and draw.random() < TABLE:
             layer["hash_vocabulary"] = draw.choice((1, 50, 1000))
         # Few at a time: most pairs meet all the same, and what fails is easily seen.
@@ -179,7 +180,7 @@ class Language:
         return layer, scheme
 
     def runs(self, draw, layer, max_tokens, most_work):
-        work = layer["experts_per_token"] * layer["hidden_dim"] * layer["intermediate_size"] * 3
+        work = layer["top_k"] * layer["hidden_dim"] * layer["intermediate_size"] * 3
         allowed = [count for count in TOKENS if count <= max_tokens and count * work <= most_work] or [0, 1]
         counts = ",".join(map(str, sorted(draw.sample(allowed, min(len(allowed), 4)))))
         first = [f"--tokens={counts}", "--routing=" + ",".join(draw.sample(PATTERNS, 2)), f"--seed={draw.randrange(1000)}"]

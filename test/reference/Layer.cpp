@@ -307,11 +307,12 @@ static void readRouting(Reader &reader, const nlohmann::json &json,
     layer.sinks = reader.integer("routing.sinks", 0, layer.topK - 1);
   if (has("table_rows"))
     layer.tableRows = reader.integer("routing.table_rows", 1);
-  if (has("zero_experts"))
-    layer.zeroExperts = reader.integer("routing.zero_experts", 0, kMostExperts);
-  if (has("constant_experts"))
+  if (has("num_zero_experts"))
+    layer.zeroExperts =
+        reader.integer("routing.num_zero_experts", 0, kMostExperts);
+  if (has("num_constant_experts"))
     layer.constantExperts =
-        reader.integer("routing.constant_experts", 0, kMostExperts);
+        reader.integer("routing.num_constant_experts", 0, kMostExperts);
   if (layer.zeroExperts > 0)
     layer.addZeroExperts = reader.boolean("routing.add_zero_experts");
   if (has("output_scale"))
@@ -419,13 +420,13 @@ static void readStoredLayout(Reader &reader, const nlohmann::json &json,
     layer.storedScales = readStored(reader, json, "scales");
     layer.storedZeroPoints = readStored(reader, json, "zero_points");
   }
-  if (json.contains("stored_hidden"))
-    layer.storedHidden = reader.integer("stored_hidden", layer.hidden);
-  if (json.contains("stored_intermediate"))
-    layer.storedIntermediate =
-        reader.integer("stored_intermediate", layer.intermediate);
-  if (json.contains("weights_type"))
-    layer.storedWeightType = reader.floatType("weights_type");
+  if (json.contains("stored_hidden_dim"))
+    layer.storedHidden = reader.integer("stored_hidden_dim", layer.hidden);
+  if (json.contains("stored_intermediate_size_per_partition"))
+    layer.storedIntermediate = reader.integer(
+        "stored_intermediate_size_per_partition", layer.intermediate);
+  if (json.contains("weights_dtype"))
+    layer.storedWeightType = reader.floatType("weights_dtype");
 }
 
 /// Reads options, most of which are absent unless they are set.
@@ -434,14 +435,14 @@ static void readOptions(Reader &reader, const nlohmann::json &json,
   auto option = [&](const char *name) {
     return json.contains(name) && reader.boolean(name);
   };
-  if (json.contains("post_expert_norm"))
-    layer.postExpertNorm = reader.number("post_expert_norm");
+  if (json.contains("post_expert_norm_eps"))
+    layer.postExpertNorm = reader.number("post_expert_norm_eps");
   layer.residual = option("residual");
-  layer.deferFinalize = option("defer_finalize");
+  layer.deferFinalize = option("defer_moe_finalize");
   layer.batchInvariant = option("batch_invariant");
-  layer.lora = option("lora");
+  layer.lora = option("is_lora_enabled");
   layer.inputQuantized = option("input_quantized");
-  layer.eplb = option("eplb");
+  layer.eplb = option("enable_eplb");
   layer.expertMap = option("expert_map");
   layer.sharedGate = option("shared_expert_gate");
   if (json.contains("num_redundant_experts"))
@@ -493,13 +494,13 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   layer.name = reader.word("name", {});
   layer.experts = reader.integer("num_experts", 1, kMostExperts);
   layer.topK = reader.integer("top_k", 1, kMostExperts);
-  layer.hidden = reader.integer("hidden_size", 1);
+  layer.hidden = reader.integer("hidden_dim", 1);
   layer.intermediate = reader.integer("intermediate_size_per_partition", 1);
   layer.localBegin = reader.integer("local_experts.begin", 0, kMostExperts);
   layer.localExperts = reader.integer("local_experts.count", 1, kMostExperts);
-  layer.inputType = reader.floatType("input_type");
-  layer.outputType = reader.floatType("output_type");
-  layer.logitsType = reader.floatType("logits_type");
+  layer.inputType = reader.floatType("in_dtype");
+  layer.outputType = reader.floatType("out_dtype");
+  layer.logitsType = reader.floatType("router_logits_dtype");
   readRouting(reader, json, layer);
   readActivation(reader, json, layer);
   readOperands(reader, json, layer);

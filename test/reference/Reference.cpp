@@ -151,7 +151,7 @@ static std::string wrongActivations(const Layer &layer, const Inputs &inputs,
   if (computesTokens &&
       (!inputs.x.data ||
        inputs.x.element != (layer.inputQuantized ? layer.a1 : layer.inputType)))
-    return "x is missing or not of the layer's input_type";
+    return "x is missing or not of the layer's in_dtype";
   if ((inputs.gateUpAddend.data || inputs.downAddend.data) && !layer.lora)
     return "the layer has no adapters";
   if (layer.inputQuantized && computesTokens && !inputs.xScale.data)

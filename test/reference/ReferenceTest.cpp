@@ -40,13 +40,13 @@ nlohmann::json layerJson() {
       {"name", "tiny"},
       {"num_experts", 2},
       {"top_k", 1},
-      {"hidden_size", 2},
+      {"hidden_dim", 2},
       {"intermediate_size", 1},
       {"intermediate_size_per_partition", 1},
       {"local_experts", {{"begin", 0}, {"count", 2}}},
-      {"input_type", "f32"},
-      {"output_type", "f32"},
-      {"logits_type", "f32"},
+      {"in_dtype", "f32"},
+      {"out_dtype", "f32"},
+      {"router_logits_dtype", "f32"},
       {"routing",
        {{"name", "renormalize"},
         {"score", "identity"},
@@ -176,7 +176,7 @@ TEST(Reference, SecondOperandIsRoundedWhereTheSchemeSaysSo) {
   auto json = layerJson();
   for (const char *operand : {"a1", "a2", "w1", "w2"})
     json["quant"][operand]["element_type"] = "bf16";
-  json["input_type"] = json["output_type"] = "bf16";
+  json["in_dtype"] = json["out_dtype"] = "bf16";
   Tiny tiny;
   const Element *bf16 = findElement("bf16");
   auto convert = [&](const std::vector<float> &from) {
@@ -283,7 +283,7 @@ TEST(Reference, ZeroExpertsHandTheTokenOn) {
   Tiny tiny;
   auto json = layerJson();
   json["top_k"] = 2;
-  json["routing"]["zero_experts"] = 1;
+  json["routing"]["num_zero_experts"] = 1;
   json["routing"]["output_scale"] = 3.0;
   json["routing"]["add_zero_experts"] = true;
   Inputs in = tiny.inputs();
@@ -307,7 +307,7 @@ TEST(Reference, ConstantExpertsAreVectors) {
   Tiny tiny;
   auto json = layerJson();
   json["top_k"] = 2;
-  json["routing"]["constant_experts"] = 2;
+  json["routing"]["num_constant_experts"] = 2;
   json["routing"]["output_scale"] = 3.0;
   Inputs in = tiny.inputs();
   in.logits = {};
@@ -340,7 +340,7 @@ TEST(Reference, EachOutputIsNormalized) {
   in.givenIds = {ids.data(), findElement("i32"), 0};
   in.givenWeights = {weights.data(), f32(), 0};
   const auto plain = run(parse(json), in);
-  json["post_expert_norm"] = 0.75;
+  json["post_expert_norm_eps"] = 0.75;
   EXPECT_EQ(
       compute(parse(json), in, *route(parse(json), in), {0}, 1).error().message,
       "post_expert_norm is needed: outputs are normalized");
@@ -631,7 +631,7 @@ TEST(Layer, WhatTheReferenceCannotDoIsAnError) {
   json = layerJson();
   json["top_k"] = 2;
   json["routing"]["sinks"] = 1;
-  json["routing"]["zero_experts"] = 1;
+  json["routing"]["num_zero_experts"] = 1;
   json["routing"]["add_zero_experts"] = true;
   EXPECT_EQ(parseError(json),
             "layer.routing.sinks belong to select \"top_k\" without groups and "
@@ -644,7 +644,7 @@ TEST(Layer, WhatTheReferenceCannotDoIsAnError) {
   json["quant"]["w1"]["group"] = {1, 128};
   EXPECT_THAT(parseError(json), HasSubstr("layer.quant.w1.group is [1,128]"));
   json = layerJson();
-  json["input_type"] = "f64";
+  json["in_dtype"] = "f64";
   EXPECT_THAT(parseError(json), HasSubstr("must be f32, f16 or bf16"));
   json = layerJson();
   json["top_k"] = 3;
@@ -677,7 +677,7 @@ TEST(Compute, ThreadsAndListsChangeNothing) {
   json["num_experts"] = 5;
   json["local_experts"]["count"] = 5;
   json["top_k"] = 3;
-  json["hidden_size"] = 72;
+  json["hidden_dim"] = 72;
   json["intermediate_size_per_partition"] = 40;
   json["has_bias"] = true;
   const Layer layer = parse(json);

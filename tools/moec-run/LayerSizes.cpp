@@ -68,7 +68,7 @@ static Result<void> checkProducts(const Layer &layer) {
     return {};
   return invalidManifest(
       "the layer of the manifest has {} experts with {} x {} weights, expected "
-      "at most 2^48 weights in all (local_experts.count, hidden_size, "
+      "at most 2^48 weights in all (local_experts.count, hidden_dim, "
       "intermediate_size_per_partition)",
       layer.localExperts, int64_t(inner), columns);
 }
@@ -82,12 +82,12 @@ Result<void> moec::run::checkSizes(const Layer &layer,
   };
   const int64_t pairs = layer.pairsOfToken();
   const Row rows[] = {
-      {"x", true, "hidden_size", layer.hidden},
-      {"x_q", true, "hidden_size", layer.hidden},
-      {"out", true, "hidden_size", layer.hidden},
-      {"partials", true, "hidden_size", layer.hidden},
-      {"residual", true, "hidden_size", layer.hidden},
-      {"down_addend", true, "hidden_size", layer.hidden},
+      {"x", true, "hidden_dim", layer.hidden},
+      {"x_q", true, "hidden_dim", layer.hidden},
+      {"out", true, "hidden_dim", layer.hidden},
+      {"partials", true, "hidden_dim", layer.hidden},
+      {"residual", true, "hidden_dim", layer.hidden},
+      {"down_addend", true, "hidden_dim", layer.hidden},
       {"gate_up_addend", true, "intermediate_size_per_partition",
        layer.gateUpRows()},
       {"logits", true, "num_experts", layer.routedExperts()},
@@ -108,13 +108,13 @@ Result<void> moec::run::checkSizes(const Layer &layer,
   const Element *f32 = reference::findElement("f32");
   const Element *x = layer.inputQuantized ? layer.a1 : layer.inputType;
   const TypeRow types[] = {
-      {"x", layer.inputQuantized ? "quant.a1.element_type" : "input_type", x},
+      {"x", layer.inputQuantized ? "quant.a1.element_type" : "in_dtype", x},
       {"x_q", "quant.a1.element_type", layer.a1},
-      {"out", "output_type", layer.outputType},
-      {"partials", "output_type", layer.outputType},
-      {"residual", "output_type", layer.outputType},
-      {"gate_up_addend", "input_type", layer.inputType},
-      {"down_addend", "input_type", layer.inputType},
+      {"out", "out_dtype", layer.outputType},
+      {"partials", "out_dtype", layer.outputType},
+      {"residual", "out_dtype", layer.outputType},
+      {"gate_up_addend", "in_dtype", layer.inputType},
+      {"down_addend", "in_dtype", layer.inputType},
       {"ids", nullptr, i32},
       {"weights", nullptr, f32},
       {"places", nullptr, i32},
@@ -135,7 +135,7 @@ Result<void> moec::run::checkSizes(const Layer &layer,
     if (bytes != expected)
       return invalidManifest(
           "{} has {} bytes by the manifest's values and {} by its layer "
-          "(hidden_size, intermediate_size_per_partition, local_experts, quant "
+          "(hidden_dim, intermediate_size_per_partition, local_experts, quant "
           "and what else sizes weights)",
           name, bytes, expected);
   }

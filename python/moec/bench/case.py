@@ -66,7 +66,7 @@ class Case:
             "biases": layer["has_bias"],
             "shared experts": layer["n_shared_experts"],
             "weights on the input": layer["apply_router_weight_on_input"],
-            f"{layer['input_type']} inputs": layer["input_type"] != "bf16",
+            f"{layer['in_dtype']} inputs": layer["in_dtype"] != "bf16",
             "experts that are not side by side": layer["local_experts"]["stride"] != 1,
         }
         if wrong := [what for what, found in others.items() if found]:
@@ -83,7 +83,7 @@ class Case:
             layer["local_experts"]["begin"],
             layer["local_experts"]["count"],
             layer["top_k"],
-            layer["hidden_size"],
+            layer["hidden_dim"],
             layer["intermediate_size_per_partition"],
             shares in SOFTMAX and all(routing[key] == value for key, value in plain.items()),
         )

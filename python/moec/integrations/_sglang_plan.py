@@ -115,7 +115,7 @@ def plan_of(layer: Any, method: Any, choice: Choice) -> Plan:
         "moec_layer": 1,
         "name": "sglang",
         "num_experts": layer.num_experts,
-        "experts_per_token": layer.top_k,
+        "top_k": layer.top_k,
         "hidden_dim": layer.hidden_size,
         "intermediate_size": intermediate_of(layer, scheme),
         "in_dtype": NAMES_OF_TYPES[layer.params_dtype],

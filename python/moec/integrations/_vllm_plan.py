@@ -211,7 +211,7 @@ def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
         "moec_layer": 1,
         "name": "vllm",
         "num_experts": layer.global_num_experts,
-        "experts_per_token": layer.top_k,
+        "top_k": layer.top_k,
         "hidden_dim": config.hidden_dim,
         "intermediate_size": -(-config.intermediate_size_per_partition // scheme.multiple) * scheme.multiple,
         "in_dtype": NAMES_OF_TYPES[config.in_dtype],

@@ -198,7 +198,7 @@ def source_of(
         "moec_layer": 1,
         "name": "experts",
         "num_experts": w13.shape[0],
-        "experts_per_token": top_k,
+        "top_k": top_k,
         "hidden_dim": w2.shape[1],
         "intermediate_size": w13.shape[1] // halves,
         "in_dtype": type_of_x,

@@ -116,7 +116,7 @@ TEST(Command, BesideTheRestOfTheLibrary) {
   // The function that was set before is still called.
   moec_package_files *files = nullptr;
   const char *layer = R"({
-    "moec_layer": 1, "name": "tiny", "num_experts": 4, "experts_per_token": 2,
+    "moec_layer": 1, "name": "tiny", "num_experts": 4, "top_k": 2,
     "hidden_dim": 32, "intermediate_size": 16, "in_dtype": "float32",
     "routing_method": "renormalize"})";
   ASSERT_EQ(moec_compile_config(layer, R"({"arch": "sm_80"})", &files),
@@ -195,7 +195,7 @@ TEST(Catalog, IsTheTables) {
 
 TEST(Wrapper, Compiler) {
   const std::string layer = R"({
-    "moec_layer": 1, "name": "tiny", "num_experts": 4, "experts_per_token": 2,
+    "moec_layer": 1, "name": "tiny", "num_experts": 4, "top_k": 2,
     "hidden_dim": 32, "intermediate_size": 16, "in_dtype": "float32",
     "routing_method": "renormalize"})";
   const std::string options = R"({"arch": "sm_80"})";

@@ -44,9 +44,9 @@ struct LayerText {
 
   std::string str() const {
     return fmt::format(
-        "moe.layer @tiny {{experts = {}, top_k = {}, hidden = {}, "
-        "intermediate = {}, input_type = {}, output_type = {}, "
-        "logits_type = {}, quant = #moe.quant<{}>, "
+        "moe.layer @tiny {{num_experts = {}, top_k = {}, hidden_dim = {}, "
+        "intermediate_size = {}, in_dtype = {}, out_dtype = {}, "
+        "router_logits_dtype = {}, quant = #moe.quant<{}>, "
         "routing = #moe.routing<{}>, activation = #moe.activation<{}>, "
         "parallel = #moe.parallel<>{}}}\n",
         experts, topK, hidden, intermediate, inputType(), inputType(),
@@ -279,7 +279,7 @@ TEST(TargetNames, ArchsAndGpusAreWordsForEachOther) {
 
 TEST(Compiler, ParseErrorsSayWhere) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  auto module = parse("moe.layer @x {experts = }", "bad.mlir", context);
+  auto module = parse("moe.layer @x {num_experts = }", "bad.mlir", context);
   ASSERT_FALSE(module);
   EXPECT_EQ(module.error().code, ErrorCode::InvalidArgument);
   EXPECT_EQ(module.error().message.substr(0, 11), "bad.mlir:1:");

@@ -17,24 +17,24 @@ import subprocess
 import sys
 
 MODEL, LAYER = "examples/models/mixtral-8x7b.json", "{work}/layer.json"
-LAYER_TEXT = """{"moec_layer": 1, "name": "small", "num_experts": 4, "experts_per_token": 2, "hidden_dim": 64,
+LAYER_TEXT = """{"moec_layer": 1, "name": "small", "num_experts": 4, "top_k": 2, "hidden_dim": 64,
 "intermediate_size": 32, "in_dtype": "bf16", "routing_method": "renormalize", "activation": "silu"}"""
 # One change of the layer JSON each: what is wrong, and texts of the message.
 FIELDS = (
     ({"num_experts": None, "num_expert": 4}, "$.num_experts", "got nothing", 'did you mean it by "num_expert"?'),
-    ({"experts_per_token": None, "top_k": 2}, "$.experts_per_token", 'did you mean it by "top_k"?'),
+    ({"top_k": None, "topk": 2}, "$.top_k", 'did you mean it by "topk"?'),
     ({"activation": "silo"}, "$.activation", 'did you mean "silu"?'),
     ({"activation": "swiglu"}, "$.activation", 'did you mean "silu"?'),
     ({"routing_method": "renormalise"}, "$.routing_method", 'did you mean "renormalize"?'),
     ({"in_dtype": "fp16"}, "$.in_dtype", "bf16, f16 or f32", '"fp16"'),
     ({"quant_config": "fp8"}, "$.quant_config", '"fp8_block"', "moec list schemes", 'got the string "fp8"'),
-    ({"experts_per_token": 32}, "$.experts_per_token", "from 1 to 4", "got the number 32", "num_experts is 4"),
-    ({"hidden_dim": 250}, "hidden is 250", "multiples of 8"),
+    ({"top_k": 32}, "$.top_k", "from 1 to 4", "got the number 32", "num_experts is 4"),
+    ({"hidden_dim": 250}, "hidden_dim is 250", "multiples of 8"),
     ({"hidden_dim": "64"}, "$.hidden_dim", "an integer", 'got the string "64"'),
     ({"hidden_dim": 64.5}, "$.hidden_dim", "an integer", "64.5"),
     ({"num_experts": True}, "$.num_experts", "an integer", "got true"),
     ({"intermediate_size": -32}, "$.intermediate_size", "from 1", "-32"),
-    ({"top_k": 2}, "$.top_k", "unknown field", 'did you mean "experts_per_token"?'),
+    ({"num_experts_per_tok": 2}, "$.num_experts_per_tok", "unknown field", 'did you mean "top_k"?'),
     ({"hidden_size": 64}, "$.hidden_size", 'did you mean "hidden_dim"?'),
     ({"has_bais": True}, "$.has_bais", 'did you mean "has_bias"?'),
     ({"has_bias": "yes"}, "$.has_bias", "true or false", '"yes"'),
@@ -216,7 +216,7 @@ MISTAKES = (
     ("moec run {work}/model --device=host", "manifest.json", "has a config.json, which moec compile takes"),
     ("moec run {work}/empty --device=host", "manifest.json", "a folder that moec compile has written"),
     ("moec run {work}/changed --device=host", "SHA-256", ".cu", "compile the package again"),
-    ("moec run {work}/older --device=host", "format version 6, got 5", "compile the package"),
+    ("moec run {work}/older --device=host", "format version 7, got 6", "compile the package"),
     ("moec run {work}/small --device=host --tokens=65", "at most 64 tokens, got 65", "max_tokens of 65 or more"),
     ("moec run {work}/small --device=host '--tokens=1;2'", "--tokens", "an integer", "'1;2'"),
     ("moec run {work}/small --device=host --variant=up_to_9", "'up_to_9'", "it has up_to_"),
@@ -344,7 +344,7 @@ def prepare(work, build):
     with next((work / "changed").rglob("*.cu")).open("a") as file:
         file.write("//\n")
     manifest = json.loads((work / "older/manifest.json").read_text())
-    (work / "older/manifest.json").write_text(json.dumps(manifest | {"moec_manifest": 5}))
+    (work / "older/manifest.json").write_text(json.dumps(manifest | {"moec_manifest": 6}))
 
 
 def run(row, source, build, work):

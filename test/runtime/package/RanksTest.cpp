@@ -98,7 +98,7 @@ TEST(Ranks, aManifestIsNarrowedToTheRankThatIsAskedFor) {
   EXPECT_EQ(problemOf(*one), "");
 
   Manifest withZero = manifest;
-  withZero.layer["routing"] = {{"zero_experts", 2}};
+  withZero.layer["routing"] = {{"num_zero_experts", 2}};
   EXPECT_EQ(ofRank(withZero, 0)->layer["routing"]["add_zero_experts"], true);
   EXPECT_EQ(ofRank(withZero, 1)->layer["routing"]["add_zero_experts"], false);
   // A shard of a shared MLP, where the layer has one.
@@ -349,8 +349,8 @@ TEST_F(ShareFolder, theIndexIsChecked) {
            {"\"share1/sm_90a/route.cu\"", "\"share2/sm_90a/route.cu\"",
             "files.share2/sm_90a/route.cu: expected a path inside the folder "
             "of a share"},
-           {"\"moec_manifest\": 6", "\"moec_manifest\": 5",
-            "expected format version 6, got 5"},
+           {"\"moec_manifest\": 7", "\"moec_manifest\": 6",
+            "expected format version 7, got 6"},
        }) {
     ASSERT_TRUE(removeAll(folder)); // a damaged index is not replaced
     write();
@@ -365,13 +365,13 @@ TEST_F(ShareFolder, theIndexIsChecked) {
   EXPECT_THAT(problemOfReading(0),
               HasSubstr("file 'share0/sm_90a/route.cu': expected that both "
                         "manifests list it with one SHA-256"));
-  EXPECT_EQ(manifestFileFromJson(R"({"moec_manifest": 6, "shares": []})")
+  EXPECT_EQ(manifestFileFromJson(R"({"moec_manifest": 7, "shares": []})")
                 .error()
                 .message,
             "field 'name' is missing");
   EXPECT_EQ(
       manifestFileFromJson(
-          R"({"moec_manifest": 6, "name": "l", "shares": [], "files": {}})")
+          R"({"moec_manifest": 7, "name": "l", "shares": [], "files": {}})")
           .error()
           .message,
       "shares: expected at least one share");

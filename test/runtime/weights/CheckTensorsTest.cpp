@@ -43,7 +43,7 @@ struct Model {
     const json weight = {{"group", json::array()}, {"element_type", element}};
     *manifest.layer = {{"name", "l"},
                        {"num_experts", kExperts},
-                       {"hidden_size", kHidden},
+                       {"hidden_dim", kHidden},
                        {"intermediate_size", kInner},
                        {"intermediate_size_per_partition", kInner},
                        {"local_experts", {{"begin", 0}, {"count", kExperts}}},
@@ -188,7 +188,7 @@ TEST(CheckTensors, Scales) {
                      "holds scales of the layer's experts",
                      "a layer with quant_config fp8_tensor, fp8_channel or "
                      "fp8_block"));
-  ofCodes.manifest.layer["weights_type"] = "bf16";
+  ofCodes.manifest.layer["weights_dtype"] = "bf16";
   EXPECT_EQ(ofCodes.said(),
             notTaken("0.gate_proj.weight_scale",
                      "holds scales of the layer's experts",
@@ -595,7 +595,7 @@ TEST(CheckTensors, OtherExperts) {
   EXPECT_EQ(model.said(), kWhere + "2.up_proj.weight': expected experts 0 to 1 "
                                    "of layer 'l', got expert 2");
   // Zero experts have no weights, whatever a checkpoint holds of them.
-  model.manifest.layer["routing"] = {{"zero_experts", 1}};
+  model.manifest.layer["routing"] = {{"num_zero_experts", 1}};
   EXPECT_EQ(model.said(), "taken");
   model.put(3, "up_proj.weight", filled("BF16", {kInner, kHidden}));
   EXPECT_EQ(model.said(), kWhere + "3.up_proj.weight': expected experts 0 to 1 "

@@ -29,7 +29,7 @@ namespace {
 
 json layer() {
   return json::parse(R"({
-    "name": "l", "num_experts": 4, "hidden_size": 64,
+    "name": "l", "num_experts": 4, "hidden_dim": 64,
     "intermediate_size": 32, "intermediate_size_per_partition": 16,
     "intermediate_begin": 16,
     "local_experts": {"begin": 1, "count": 2, "stride": 2},
@@ -56,9 +56,9 @@ TEST(LayerShape, Read) {
 
 TEST(LayerShape, Refused) {
   json described = layer();
-  described.erase("hidden_size");
+  described.erase("hidden_dim");
   EXPECT_EQ(errorOf(described),
-            "layer.hidden_size: expected an integer from 1 to 2147483647");
+            "layer.hidden_dim: expected an integer from 1 to 2147483647");
   for (const json &order : {json("ups"), json(1)}) {
     described = layer();
     described["gate_up_order"] = order;
@@ -95,7 +95,7 @@ TEST(LayerShape, Refused) {
                                   "extents of -1 or from 1 to 2147483647");
   }
   described = layer();
-  described["eplb"] = true;
+  described["enable_eplb"] = true;
   EXPECT_EQ(errorOf(described),
             "layer 'l' has replicas of experts, whose places the engine "
             "chooses at run time; accepted: a layer without enable_eplb and "
@@ -114,7 +114,7 @@ TEST(WeightLoader, FloatsAreQuantizedOnce) {
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;
   Manifest manifest;
   *manifest.layer = layer();
-  manifest.layer["weights_type"] = "bf16";
+  manifest.layer["weights_dtype"] = "bf16";
   LoadOptions options;
   options.quantize = true;
   Result<WeightLoader> made =
@@ -173,7 +173,8 @@ TEST(WeightLoader, StoredFormsOfEnginesAreRefused) {
             "layer 'l' has gate and up rows in runs (gate_up_order "
             "interleaved_8), which an engine makes and no checkpoint holds; "
             "accepted: gate_first, up_first, interleaved");
-  for (const std::string padded : {"stored_hidden", "stored_intermediate"}) {
+  for (const std::string padded :
+       {"stored_hidden_dim", "stored_intermediate_size_per_partition"}) {
     described = layer();
     described[padded] = 128;
     EXPECT_EQ(errorOf(described),

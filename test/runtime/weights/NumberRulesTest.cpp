@@ -44,7 +44,7 @@ TEST(NumberRules, OfValues) {
   for (const auto &[name, rule] : rows)
     EXPECT_EQ(ruleOf(layer, name), rule) << name;
   json floats = layer;
-  floats["weights_type"] = "bf16";
+  floats["weights_dtype"] = "bf16";
   EXPECT_EQ(ruleOf(floats, "w13"), NumberRule::Finite);
   EXPECT_EQ(ruleOf(floats, "shared_w2"), NumberRule::Finite);
   EXPECT_EQ(ruleOf(json::object(), "w2_scale"), NumberRule::Scale);
@@ -82,10 +82,10 @@ namespace {
 /// Sizes of 3 hidden and 2 inner numbers as used, 5 and 4 as stored.
 json paddedLayer() {
   const json rows = {{"group", {1, 1}}};
-  return {{"hidden_size", 3},
+  return {{"hidden_dim", 3},
           {"intermediate_size_per_partition", 2},
-          {"stored_hidden", 5},
-          {"stored_intermediate", 4},
+          {"stored_hidden_dim", 5},
+          {"stored_intermediate_size_per_partition", 4},
           {"activation", {{"gated", true}}},
           {"gate_up_order", "gate_first"},
           {"quant", {{"w1", rows}, {"w2", rows}}}};
@@ -152,8 +152,8 @@ TEST(NumberRules, PaddingMayHoldAnyNumber) {
 
 TEST(NumberRules, AtomsOfScalesArePadded) {
   json layer = paddedLayer();
-  layer.erase("stored_hidden");
-  layer.erase("stored_intermediate");
+  layer.erase("stored_hidden_dim");
+  layer.erase("stored_intermediate_size_per_partition");
   layer["stored_layout"] = {{"scales", {{"atoms", true}}}};
   // Rows 0 to 2 of 128, 32 of which follow each other; columns 0 and 1 of 4.
   std::string text = verified(layer, "w2_scale", {128, 4});

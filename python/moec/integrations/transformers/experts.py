@@ -134,7 +134,7 @@ def describe(label: str, module: Any, top_k: int, dtype: torch.dtype) -> Descrip
         "moec_layer": 1,
         "name": "experts",
         "num_experts": experts,
-        "experts_per_token": top_k,
+        "top_k": top_k,
         "hidden_dim": columns,
         "intermediate_size": rows // 2 if module.has_gate else rows,
         "in_dtype": NAMES_OF_TYPES[dtype],
