@@ -61,8 +61,16 @@ class Length(LintTest):
         self.red("length.py", {"runtime/A.h": self.header % "/* a\n b */ void a(); // c\n"},
                  "runtime/A.h:1: 3 lines of code, at least 4: declare it where its topic or its one user is")
 
+    few = header % "void a();\nvoid b();\n"
+
+    def test_header_of_two_functions_for_one_user(self):
+        self.red("length.py", {"runtime/A.h": self.few, "runtime/B.cpp": '#include "runtime/A.h"\n'},
+                 "runtime/A.h:1: 4 lines of code for one user; below 40 a header has a source of its name or two users")
+
     def test_header_of_two_functions(self):
-        self.green("length.py", {"runtime/A.h": self.header % "void a();\nvoid b();\n", "test/A.h": self.header % "void a();\n"})
+        user = '#include "runtime/A.h"\n'
+        self.green("length.py", {"runtime/A.h": self.few, "runtime/A.cpp": user, "test/A.h": self.header % "void a();\n"})
+        self.green("length.py", {"runtime/A.h": self.few, "runtime/B.cpp": user, "tools/C.cpp": user})
 
 
 class Functions(LintTest):
