@@ -22,7 +22,7 @@ using namespace moec::moe;
 /// Attributes of every layer, in the order of printing; the options follow by
 /// their names.
 static constexpr StringRef kLeading[] = {
-    "num_experts",         "top_k",    "hidden_dim",
+    "num_experts",         "top_k",    "hidden_size",
     "intermediate_size",   "in_dtype", "out_dtype",
     "router_logits_dtype", "quant",    "routing",
     "activation",          "parallel"};
@@ -156,7 +156,7 @@ static LogicalResult verifySizes(LayerOp op) {
   for (auto [name, size] :
        {std::pair<StringRef, int64_t>("num_experts", op.getNumExperts()),
         {"top_k", op.getTopK()},
-        {"hidden_dim", op.getHiddenDim()},
+        {"hidden_size", op.getHiddenSize()},
         {"intermediate_size", op.getIntermediateSize()}})
     if (size <= 0)
       return op.emitOpError()
@@ -172,13 +172,13 @@ static LogicalResult verifySizes(LayerOp op) {
         {"n_shared_experts", op.getNSharedExperts()},
         {"shared_intermediate_size", op.getSharedIntermediateSize()},
         {"num_redundant_experts", op.getNumRedundantExperts()},
-        {"latent_hidden_dim", op.getLatentHiddenDim()}})
+        {"latent_hidden_size", op.getLatentHiddenSize()}})
     if (size && *size < 0)
       return op.emitOpError()
              << "'" << name << "' must not be negative, got " << *size;
   for (auto [name, size, least] :
        {std::tuple<StringRef, std::optional<int64_t>, int64_t>(
-            "stored_hidden_dim", op.getStoredHiddenDim(), op.getWidth()),
+            "stored_hidden_size", op.getStoredHiddenSize(), op.getWidth()),
         {"stored_intermediate_size_per_partition",
          op.getStoredIntermediateSizePerPartition(),
          op.getIntermediateSizePerPartition().value_or(1)}})

@@ -21,14 +21,14 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
   let summary = "a Mixture-of-Experts layer, whole, as the user describes it";
   let description = [{
     `num_experts` routed experts, of which `top_k` are chosen for each token; an
-    expert is a matmul from `hidden_dim` to `intermediate_size` (twice that where
+    expert is a matmul from `hidden_size` to `intermediate_size` (twice that where
     the activation is gated), the activation, and a matmul back. All sizes are
     the whole layer's, whatever `parallel` says. The layer JSON and the manifest
     have the same names.
 
     ```mlir
     moe.layer @qwen3_30b_a3b {
-      num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768,
+      num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768,
       in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
       quant = #moe.quant<bf16>, routing = #moe.routing<renormalize_naive>,
       activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 4, tp_rank = 1>}
@@ -78,9 +78,9 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       which physical experts there are of a logical one (0, no);
     * `expert_map`: the caller says at each run which of the local experts an
       id means (no: those from `local_begin` on);
-    * `latent_hidden_dim`: the experts' width where the caller projects x to it
+    * `latent_hidden_size`: the experts' width where the caller projects x to it
       first, and the output back (0: none). x and the output are then as wide;
-    * `stored_hidden_dim`, `stored_intermediate_size_per_partition`: the sizes of
+    * `stored_hidden_size`, `stored_intermediate_size_per_partition`: the sizes of
       the weights of a rank as stored, with what pads them (as what the rank
       computes): that is never read;
     * `activation_format`: `standard` (default), or `batched`: rows come
@@ -124,7 +124,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     SymbolNameAttr:$sym_name,
     Moe_IntAttr:$num_experts,
     Moe_IntAttr:$top_k,
-    Moe_IntAttr:$hidden_dim,
+    Moe_IntAttr:$hidden_size,
     Moe_IntAttr:$intermediate_size,
     TypeAttr:$in_dtype,
     TypeAttr:$out_dtype,
@@ -154,8 +154,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     OptionalAttr<Moe_IntAttr>:$num_redundant_experts,
     UnitAttr:$enable_eplb,
     UnitAttr:$expert_map,
-    OptionalAttr<Moe_IntAttr>:$latent_hidden_dim,
-    OptionalAttr<Moe_IntAttr>:$stored_hidden_dim,
+    OptionalAttr<Moe_IntAttr>:$latent_hidden_size,
+    OptionalAttr<Moe_IntAttr>:$stored_hidden_size,
     OptionalAttr<Moe_IntAttr>:$stored_intermediate_size_per_partition,
     DefaultValuedStrAttr<StrAttr, "standard">:$activation_format,
     OptionalAttr<StrAttr>:$all_to_all,
@@ -189,13 +189,13 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
         "apply_router_weight_on_input", "batch_invariant", "defer_moe_finalize", "enable_eplb",
         "expert_map", "gate_up_order", "group_index?", "has_bias", "input_quantized",
         "is_lora_enabled", "part?", "post_expert_norm_eps?", "residual", "shared_expert_gate",
-        "stored_hidden_dim?", "stored_intermediate_size_per_partition?"};
+        "stored_hidden_size?", "stored_intermediate_size_per_partition?"};
       return words;
     }
     /// The options that have a default, with it.
     ::mlir::DictionaryAttr getDefaults();
     /// The width of x and of the experts' outputs.
-    int64_t getWidth() { return getLatentHiddenDim().value_or(0) > 0 ? *getLatentHiddenDim() : getHiddenDim(); }
+    int64_t getWidth() { return getLatentHiddenSize().value_or(0) > 0 ? *getLatentHiddenSize() : getHiddenSize(); }
     /// Experts that routing may end at, replicas counted.
     int64_t getPhysicalExperts() { return getNumExperts() + getNumRedundantExperts().value_or(0); }
     /// Whether shared experts are an MLP with weights of its own.
@@ -244,8 +244,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     /// Weights are stored as floats, and their codes and scales made of these.
     bool quantizesWeights() { return bool(getWeightsDtype()); }
     /// Padding of a rank's weights, whose sizes as stored are these.
-    bool padsWeights() { return getStoredHiddenDim() || getStoredIntermediateSizePerPartition(); }
-    int64_t getStoredWidth() { return getStoredHiddenDim().value_or(getWidth()); }
+    bool padsWeights() { return getStoredHiddenSize() || getStoredIntermediateSizePerPartition(); }
+    int64_t getStoredWidth() { return getStoredHiddenSize().value_or(getWidth()); }
     int64_t getStoredInner() { return getStoredIntermediateSizePerPartition().value_or(*getIntermediateSizePerPartition()); }
     /// The user's scheme.
     QuantAttr getUsersQuant() { return getStoredQuant().value_or(getQuant()); }

@@ -36,7 +36,7 @@ def Moe_ProgramOp : Moe_Op<"program", [
     backend nor report.
 
     ```mlir
-    moe.layer @tiny {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+    moe.layer @tiny {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32,
       in_dtype = f32, out_dtype = f32, router_logits_dtype = f32, quant = #moe.quant<f32>,
       routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>,
       intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
@@ -148,7 +148,7 @@ def Moe_KernelOp : Moe_Op<"kernel", [
     is what a launch takes. Several variants may launch one kernel.
 
     ```mlir
-    moe.layer @tiny {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+    moe.layer @tiny {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32,
       in_dtype = f32, out_dtype = f32, router_logits_dtype = f32, quant = #moe.quant<f32>,
       routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>}
     moe.program @tiny_sm_80 of @tiny for #moe.target<sm_80> max_tokens 64 inputs ["y", "positions", "weights"] {
@@ -230,7 +230,7 @@ def Moe_CollectiveOp : Moe_Op<"collective", [
     under the names that `results` gives them.
 
     ```mlir
-    moe.layer @tiny {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+    moe.layer @tiny {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32,
       in_dtype = f32, out_dtype = f32, router_logits_dtype = f32, quant = #moe.quant<f32>,
       routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>}
     moe.program @tiny_sm_80 of @tiny for #moe.target<sm_80> max_tokens 64 inputs ["y"] {

@@ -41,7 +41,7 @@ Result<Targets> Targets::parse(const std::string &text,
       targets.shapes.push_back(
           {row.at("shape").get<std::string>(),
            row.at("num_experts").get<int64_t>(), row.at("top_k").get<int64_t>(),
-           row.at("hidden_dim").get<int64_t>(),
+           row.at("hidden_size").get<int64_t>(),
            row.at("intermediate_size_per_partition").get<int64_t>(),
            row.at("local_experts").get<int64_t>(),
            row.at("tokens").get<std::vector<int64_t>>()});
@@ -74,7 +74,8 @@ const Shape *Targets::shapeOf(const json &layer) const {
       layer.value("local_experts", json::object()).value("count", int64_t(0));
   for (const Shape &shape : shapes)
     if (shape.experts == number("num_experts") &&
-        shape.topK == number("top_k") && shape.hidden == number("hidden_dim") &&
+        shape.topK == number("top_k") &&
+        shape.hidden == number("hidden_size") &&
         shape.intermediate == number("intermediate_size_per_partition") &&
         shape.local == local)
       return &shape;

@@ -109,7 +109,7 @@ Workload::load(const Device &device, const std::string &folder,
   const nlohmann::json &layer = work->manifestJson["layer"];
   int64_t intermediate =
       layer.value("intermediate_size_per_partition", int64_t(0));
-  int64_t hidden = layer.value("hidden_dim", int64_t(0));
+  int64_t hidden = layer.value("hidden_size", int64_t(0));
   bool gated = layer["activation"].value("gated", true);
   work->topK = layer.value("top_k", int64_t(0));
   work->numExperts = layer.value("num_experts", int64_t(0));

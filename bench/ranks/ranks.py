@@ -78,7 +78,7 @@ class Cell:
                                   rank=None if name in ("whole", "route", "quantize") else world.rank) for name in words}
         weights = self._weights(loaded)
         self.layers = {name: package.layer(self._share(package, weights), progress=False) for name, package in loaded.items()}
-        self.hidden = next(iter(loaded.values())).manifest["layer"]["hidden_dim"]
+        self.hidden = next(iter(loaded.values())).manifest["layer"]["hidden_size"]
         self.contexts = {}
         world.synchronize()
 

@@ -21,7 +21,7 @@ GPUS = {"NVIDIA H100 80GB HBM3": "h100_sxm", "NVIDIA H200": "h200_sxm"}  # by th
 RATES_OF_GPU = {"h100_sxm": RATES, "h200_sxm": RATES_H200}
 # Columns of K that share a scale, bytes of the scale.
 FOUR_BITS = {"int4_w4a16": (128, 2), "int4_w4afp8": (128, 2), "mxfp4_w4a16": (32, 1), "nvfp4_w4a16": (16, 1)}
-KEYS = ("num_experts", "top_k", "hidden_dim", "intermediate_size_per_partition", "local_experts")
+KEYS = ("num_experts", "top_k", "hidden_size", "intermediate_size_per_partition", "local_experts")
 
 
 def read(path):
@@ -35,7 +35,7 @@ def layer_of_cell(cell):
     ranks = parallel.get("tp_size", 1)
     spread = parallel.get("use_ep", False)
     experts, width = cell["num_experts"], cell["intermediate_size"]
-    return {"num_experts": experts, "top_k": cell["top_k"], "hidden_dim": cell["hidden_dim"],
+    return {"num_experts": experts, "top_k": cell["top_k"], "hidden_size": cell["hidden_size"],
             "intermediate_size_per_partition": width if spread else width // ranks,
             "local_experts": experts // ranks if spread else experts}
 
@@ -86,7 +86,7 @@ def baseline(gpu="h100_sxm"):
 
 def expert_bytes(shape, scheme):
     """Stored bytes of one expert: weights and scales; no biases, which are under 0.2 %."""
-    hidden, width = shape["hidden_dim"], shape["intermediate_size_per_partition"]
+    hidden, width = shape["hidden_size"], shape["intermediate_size_per_partition"]
     matrices = ((2 * width, hidden), (hidden, width))
     if scheme == "bf16":
         return sum(2 * n * k for n, k in matrices)
@@ -103,7 +103,7 @@ def expert_bytes(shape, scheme):
 def floor_us(shape, scheme, tokens, touched, pairs, rates=None):
     """max(bytes / bandwidth, flops / rate); bytes of the touched experts, x, out and the logits, all of those in bf16."""
     rates = rates or RATES
-    moved = touched * expert_bytes(shape, scheme) + 2 * tokens * (2 * shape["hidden_dim"] + shape["num_experts"])
-    flops = 6 * pairs * shape["hidden_dim"] * shape["intermediate_size_per_partition"]
+    moved = touched * expert_bytes(shape, scheme) + 2 * tokens * (2 * shape["hidden_size"] + shape["num_experts"])
+    flops = 6 * pairs * shape["hidden_size"] * shape["intermediate_size_per_partition"]
     rate = rates["fp8_tflops" if scheme.startswith("fp8") else "matmul_tflops"]
     return max(moved / (rates["bandwidth_gbs"] * 1e3), flops / (rate * 1e6))

@@ -158,11 +158,11 @@ def floor_bytes(stages, layer, tokens, touched, weight_bits):
             if attributes.get("gather") and "lhs_scale" not in stage["operands"]:
                 counted += tokens * attributes["k"] * input_bits // 8
         elif stage["op"] == "quantize" and is_of_x(stage):
-            counted += tokens * layer["hidden_dim"] * input_bits // 8
+            counted += tokens * layer["hidden_size"] * input_bits // 8
         elif stage["op"] == "route":
             counted += tokens * layer["num_experts"] * BITS.get(layer.get("router_logits_dtype"), 16) // 8
         elif stage["op"] in ("combine", "combine_normed", "combine_constants"):
-            counted += tokens * layer["hidden_dim"] * input_bits // 8
+            counted += tokens * layer["hidden_size"] * input_bits // 8
     return counted
 
 

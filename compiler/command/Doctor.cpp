@@ -306,7 +306,7 @@ Finding pythonFinding() {
 /// A layer that every arch serves.
 constexpr std::string_view kSmallLayer = R"({
   "moec_layer": 1, "name": "doctor", "num_experts": 2, "top_k": 1,
-  "hidden_dim": 64, "intermediate_size": 64, "in_dtype": "f16"
+  "hidden_size": 64, "intermediate_size": 64, "in_dtype": "f16"
 })";
 
 /// Compiles a small layer without the cache.

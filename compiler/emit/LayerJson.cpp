@@ -185,7 +185,7 @@ static json layerJson(moe::LayerOp layer) {
       {"name", wholeLayerOf(layer)},
       {"num_experts", int64_t(layer.getNumExperts())},
       {"top_k", int64_t(layer.getTopK())},
-      {"hidden_dim", layer.getWidth()},
+      {"hidden_size", layer.getWidth()},
       {"intermediate_size", int64_t(layer.getIntermediateSize())},
       {"intermediate_size_per_partition",
        int64_t(layer.getIntermediateSizePerPartition().value_or(

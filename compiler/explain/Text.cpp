@@ -383,7 +383,7 @@ static std::string layerText(const ordered_json &report) {
   std::string text = fmt::format(
       "layer {}: {} experts, {} a token, hidden {}, intermediate {}",
       textOf(report, "name"), number("num_experts"), number("top_k"),
-      number("hidden_dim"), number("intermediate_size"));
+      number("hidden_size"), number("intermediate_size"));
   if (number("intermediate_size") != number("intermediate_size_per_partition"))
     text += fmt::format(" ({} on {} rank)",
                         number("intermediate_size_per_partition"),

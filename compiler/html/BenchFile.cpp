@@ -28,7 +28,7 @@ nlohmann::json bare(nlohmann::json layer) {
   return layer;
 }
 
-/// "hidden_dim 4096 where the report has 2048", of the first fields that
+/// "hidden_size 4096 where the report has 2048", of the first fields that
 /// differ; "" of equal layers.
 std::string differences(const nlohmann::json &theirs,
                         const nlohmann::json &ours) {

@@ -143,7 +143,7 @@ std::string layerFacts(const Report &report) {
               fmt::format("{}, {} a token", experts, wordOf(layer, "top_k")));
   facts.add("rank", rankText(report, layer));
   facts.add("experts of the rank", heldText(layer));
-  facts.add("hidden", wordOf(layer, "hidden_dim"));
+  facts.add("hidden", wordOf(layer, "hidden_size"));
   const std::string whole = wordOf(layer, "intermediate_size"),
                     part = wordOf(layer, "intermediate_size_per_partition");
   facts.add("intermediate", part.empty() || part == whole

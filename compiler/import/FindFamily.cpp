@@ -26,7 +26,7 @@ namespace {
 constexpr std::string_view kDescribeDirectly =
     "for another model describe the layer itself in a layer JSON "
     "({\"moec_layer\": 1, \"num_experts\": ..., \"top_k\": ..., "
-    "\"hidden_dim\": ..., \"intermediate_size\": ..., \"in_dtype\": ...}, see "
+    "\"hidden_size\": ..., \"intermediate_size\": ..., \"in_dtype\": ...}, see "
     "docs/reference/layer-json.md)";
 
 /// Every word of one column of the table, sorted.

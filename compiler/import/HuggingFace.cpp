@@ -361,7 +361,8 @@ void ConfigReader::read(LayerDescription &layer) {
   using Row = std::pair<std::string_view, WordList>;
   for (const auto &[word, names] :
        {Row("num_experts", family.experts.names),
-        Row("top_k", family.topK.names), Row("hidden_dim", family.hidden.names),
+        Row("top_k", family.topK.names),
+        Row("hidden_size", family.hidden.names),
         Row("intermediate_size", intermediateKey().names),
         Row("groups", family.routing.groups.names),
         Row("top_groups", family.routing.topGroups.names),
@@ -370,7 +371,7 @@ void ConfigReader::read(LayerDescription &layer) {
         Row("n_shared_experts", family.shared.count.names),
         Row("num_zero_experts", family.routing.zeroExperts.names),
         Row("sinks", family.routing.sinks.names),
-        Row("latent_hidden_dim", family.latent.names),
+        Row("latent_hidden_size", family.latent.names),
         Row("quant", WordList(quantKey))})
     if (!names.empty())
       layer.origin.words.emplace(word, find(names).name);

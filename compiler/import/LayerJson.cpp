@@ -40,8 +40,8 @@ constexpr ForeignField kForeignLayerFields[] = {
     {"intermediate_pad",
      "say intermediate_size without padding, and of padded weights "
      "stored_intermediate_size_per_partition"},
-    {"hidden_dim_unpadded", "say it as hidden_dim, and of padded weights "
-                            "stored_hidden_dim"},
+    {"hidden_dim_unpadded", "say it as hidden_size, and of padded weights "
+                            "stored_hidden_size"},
     {"device", "the options --arch and --gpu say it"},
     {"moe_backend", "the option --backend says it"},
     {"max_num_tokens", "the option --max-tokens says it"},
@@ -56,7 +56,7 @@ constexpr ForeignField kForeignQuantFields[] = {
     {"gemm1_beta", "say swiglu_beta of the layer, or activation_per_expert"},
     {"gemm1_clamp_limit",
      "say swiglu_limit of the layer, or activation_per_expert"},
-    {"mx_alignment", "say stored_hidden_dim and "
+    {"mx_alignment", "say stored_hidden_size and "
                      "stored_intermediate_size_per_partition of the layer"},
 };
 
@@ -69,7 +69,6 @@ void refuseForeign(JsonReader &reader, std::span<const ForeignField> fields) {
 /// Keys of config.json files for fields of this format.
 constexpr JsonReader::Synonym kSynonyms[] = {
     {"num_experts_per_tok", "top_k"},
-    {"hidden_size", "hidden_dim"},
     {"moe_intermediate_size", "intermediate_size"},
     {"n_routed_experts", "num_experts"},
     {"hidden_act", "activation"},

@@ -63,7 +63,7 @@ LogicalResult checkStoredLayout(moe::LayerOp layer) {
   // Each of them counts rows of one weight and elements of rows of the other.
   constexpr int64_t kPerWord = 8;
   for (auto [size, extent] :
-       {std::pair<StringRef, int64_t>("hidden_dim", layer.getWidth()),
+       {std::pair<StringRef, int64_t>("hidden_size", layer.getWidth()),
         {"intermediate (of this rank)",
          layer.getIntermediateSizePerPartition().value_or(
              layer.getIntermediateSize())}})
@@ -169,7 +169,7 @@ LogicalResult checkPadding(moe::LayerOp layer) {
   constexpr int64_t kMultiple = 8;
   for (auto [name, size] :
        {std::pair<StringRef, std::optional<int64_t>>(
-            "stored_hidden_dim", layer.getStoredHiddenDim()),
+            "stored_hidden_size", layer.getStoredHiddenSize()),
         {"stored_intermediate_size_per_partition",
          layer.getStoredIntermediateSizePerPartition()}}) {
     if (!size)

@@ -125,7 +125,7 @@ void checkSharedMlp(moe::LayerOp layer, Refuse refuse) {
       {layer.getHasBias(), "has_bias: biases are those of the others"},
       {layer.getGroupIndex(), "group_index: orders are those of the others"},
       {layer.padsWeights(),
-       "stored_hidden_dim and stored_intermediate_size_per_partition: what "
+       "stored_hidden_size and stored_intermediate_size_per_partition: what "
        "pads weights is known of "
        "the others"},
       {layer.getActivation().getPerExpert(),
@@ -296,9 +296,9 @@ void checkTogether(moe::LayerOp layer, Refuse refuse) {
              "n_shared_experts");
     return;
   }
-  if (layer.getWidth() != layer.getHiddenDim())
+  if (layer.getWidth() != layer.getHiddenSize())
     cannot("n_shared_experts: they read the layer's hidden of " +
-           Twine(layer.getHiddenDim()) + ", the others a latent one of " +
+           Twine(layer.getHiddenSize()) + ", the others a latent one of " +
            Twine(layer.getWidth()) + "; accepted: " + kBesideLayer);
   if (isPositive(layer.getNumZeroExperts()) && !layer.hasSharedMlp())
     cannot("n_shared_experts: zero experts have the ids behind the others; "
@@ -463,7 +463,7 @@ void checkSizes(moe::LayerOp layer, Refuse refuse) {
     int64_t size, multiple, most;
   };
   const SizeRule rules[] = {
-      {"hidden_dim", layer.getWidth(), elements, compiler::kMaxColumns},
+      {"hidden_size", layer.getWidth(), elements, compiler::kMaxColumns},
       {"intermediate (of this rank)", intermediate,
        layer.isGated() ? std::max(elements, compiler::kGateUpRun) : elements,
        compiler::kMaxColumns},

@@ -30,11 +30,11 @@ static std::string scaledDown(const std::string &text) {
   nlohmann::json config = nlohmann::json::parse(text, nullptr, false);
   if (!config.is_object())
     return text; // moec says what is wrong with it
-  for (auto [key, most] : {std::pair{"hidden_dim", 256},
+  for (auto [key, most] : {std::pair{"hidden_size", 256},
                            {"intermediate_size", 128},
                            {"moe_intermediate_size", 128},
                            {"num_experts", 16},
-                           {"hidden_dim", 256}})
+                           {"hidden_size", 256}})
     if (config.contains(key) && config[key].is_number_integer())
       config[key] = std::min(config[key].get<int64_t>(), int64_t(most));
   return config.dump();

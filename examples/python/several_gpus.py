@@ -26,7 +26,7 @@ LAYER = {
     "name": "several_gpus",
     "num_experts": EXPERTS,
     "top_k": 4,
-    "hidden_dim": HIDDEN,
+    "hidden_size": HIDDEN,
     "intermediate_size": INTERMEDIATE,
     "in_dtype": "bf16",
     "routing_method": "renormalize",

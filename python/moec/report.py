@@ -93,7 +93,7 @@ class Report:
         lines = [] if self.served else ["not served: " + self.message]
         if layer := self.data.get("layer"):
             lines.append(
-                f"layer {self.name}: {layer['num_experts']} experts, {layer['top_k']} a token, hidden {layer['hidden_dim']}, "
+                f"layer {self.name}: {layer['num_experts']} experts, {layer['top_k']} a token, hidden {layer['hidden_size']}, "
                 f"intermediate {layer['intermediate_size']}, scheme {layer['quant']['name'] or 'of descriptors'}"
             )
         for target in self.targets:

@@ -25,7 +25,7 @@ SMALL: dict[str, Any] = {
     "name": "small",
     "num_experts": 8,
     "top_k": 2,
-    "hidden_dim": 128,
+    "hidden_size": 128,
     "intermediate_size": 96,
     "in_dtype": "bf16",
     "routing_method": "renormalize",

@@ -15,7 +15,7 @@ from support import random_value
 import moec
 
 EXPERTS, WIDTH, INNER = 4, 64, 32
-LAYER = {**SMALL, "num_experts": EXPERTS, "hidden_dim": WIDTH, "intermediate_size": INNER}
+LAYER = {**SMALL, "num_experts": EXPERTS, "hidden_size": WIDTH, "intermediate_size": INNER}
 
 
 def save(path: pathlib.Path, tensors: dict[str, Any]) -> None:

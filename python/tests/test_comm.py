@@ -442,7 +442,7 @@ def test_other_token_counts_of_peers(all_to_all: str, whole: Any) -> None:
     layer, weights = whole
     files = compile_ranks(dp=2, ep=True, all_to_all=all_to_all)
     ends = moec.Communicator.threads(2)
-    outs = [np.zeros((TOKENS + rank, LAYER["hidden_dim"]), np.float32) for rank in range(2)]
+    outs = [np.zeros((TOKENS + rank, LAYER["hidden_size"]), np.float32) for rank in range(2)]
 
     def work(rank: int) -> Any:
         mine = layer_of(files, rank, weights)

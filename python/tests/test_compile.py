@@ -207,7 +207,7 @@ def test_supports() -> None:
 def test_progress(tmp_path: pathlib.Path) -> None:
     heard: list[tuple[str, int, int]] = []
     moec.load(
-        moec.compile({**SMALL, "hidden_dim": 64}, arch="sm_80", max_tokens=4),
+        moec.compile({**SMALL, "hidden_size": 64}, arch="sm_80", max_tokens=4),
         prebuild=True,
         arch="sm_80",
         cache_dir=tmp_path,
@@ -226,7 +226,7 @@ def test_an_exception_of_progress_comes_out(tmp_path: pathlib.Path) -> None:
     def fail(step: str, done: int, total: int) -> None:
         raise LookupError(step)
 
-    files = moec.compile({**SMALL, "hidden_dim": 64}, arch="sm_80", max_tokens=4)
+    files = moec.compile({**SMALL, "hidden_size": 64}, arch="sm_80", max_tokens=4)
     with pytest.raises(LookupError, match="small: kernels for sm_80"):
         moec.load(files, prebuild=True, arch="sm_80", cache_dir=tmp_path, progress=fail)
     with pytest.raises(TypeError, match="progress: expected None, True, False or a function, got str"):
@@ -239,7 +239,7 @@ def prebuild(folder: pathlib.Path, progress: bool | None, **environment: str) ->
 import logging
 logging.basicConfig(format="%(levelname)s %(name)s %(message)s", level="INFO")
 import moec
-files = moec.compile({{**{SMALL!r}, "hidden_dim": 64}}, arch="sm_80", max_tokens=4)
+files = moec.compile({{**{SMALL!r}, "hidden_size": 64}}, arch="sm_80", max_tokens=4)
 moec.load(files, prebuild=True, arch="sm_80", cache_dir={str(folder)!r}, progress={progress})
 """
     done = run_python(code, **environment)

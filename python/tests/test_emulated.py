@@ -101,7 +101,7 @@ COMPILED = "never run on this GPU: its kernels were only compiled"
 )
 def test_what_a_gpu_is_given(arch: str, never_run: str, tmp_path: pathlib.Path) -> None:
     """The question that plug-ins of engines ask, without an arch: the driver's GPU decides."""
-    made = json.loads(run_on_gpu(CHOSEN.format(layer={**SMALL, "hidden_dim": 256, "intermediate_size": 128}), arch, tmp_path))
+    made = json.loads(run_on_gpu(CHOSEN.format(layer={**SMALL, "hidden_size": 256, "intermediate_size": 128}), arch, tmp_path))
     assert made["archs"] == [arch]
     multiplies = arch.startswith("sm_12")
     for scheme in ("nvfp4", "mxfp4", "mxfp8", "mxfp4_mxfp8"):

@@ -411,6 +411,6 @@ journal.pack("layer 0", 1.0)
 def test_what_the_log_of_an_engine_says(arch: str, tmp_path: pathlib.Path) -> None:
     """Plug-ins take 4-bit floats, and say that no such GPU has run the kernels."""
     pytest.importorskip("torch")
-    layer = {**SMALL, "hidden_dim": 256, "intermediate_size": 128, "quant_config": "nvfp4"}
+    layer = {**SMALL, "hidden_size": 256, "intermediate_size": 128, "quant_config": "nvfp4"}
     said = run_on_gpu(PLUG_IN.format(layer=layer), arch, tmp_path)
     assert said == f"moec serves 1 of 1 MoE layers: 1 x (nvfp4, native, routing by moec; {EMULATED}); 1.0 s\n"

@@ -9,7 +9,7 @@ import pytest
 from conftest import BUILD, SMALL, run_python
 
 DRIVER = BUILD / "lib" / "libmoec-fake-cuda.so"
-TINY = {**SMALL, "hidden_dim": 64}
+TINY = {**SMALL, "hidden_size": 64}
 ON_GPU = """
 import ctypes, numpy, moec
 from moec import _dlpack

@@ -189,7 +189,7 @@ def test_handles_dropped_in_a_callback_are_destroyed_later(tmp_path: pathlib.Pat
         gc.collect()
         waiting.append(len(_library._deferred))
 
-    files = moec.compile({**SMALL, "hidden_dim": 64}, arch="sm_80", max_tokens=4)
+    files = moec.compile({**SMALL, "hidden_size": 64}, arch="sm_80", max_tokens=4)
     moec.load(files, prebuild=True, arch="sm_80", cache_dir=tmp_path, progress=progress)
     assert waiting[0] == 1
     moec.compile(SMALL, arch=ARCH)

@@ -29,7 +29,7 @@ def test_compiling_needs_no_numpy() -> None:
 import sys
 sys.modules["numpy"] = sys.modules["torch"] = sys.modules["tqdm"] = None
 import moec
-layer = {"moec_layer": 1, "name": "n", "num_experts": 2, "top_k": 1, "hidden_dim": 64, "intermediate_size": 64,
+layer = {"moec_layer": 1, "name": "n", "num_experts": 2, "top_k": 1, "hidden_size": 64, "intermediate_size": 64,
          "in_dtype": "bf16"}
 package = moec.load(moec.compile(layer, arch="sm_80", progress=True), device="host")
 assert "libmoec" in open("/proc/self/maps").read()

@@ -17,7 +17,7 @@ import moec
 from moec import _abi
 from moec._library import library
 
-HIDDEN, EXPERTS, TOP_K, TOKENS = SMALL["hidden_dim"], SMALL["num_experts"], SMALL["top_k"], 7
+HIDDEN, EXPERTS, TOP_K, TOKENS = SMALL["hidden_size"], SMALL["num_experts"], SMALL["top_k"], 7
 
 
 class Given:

@@ -62,7 +62,7 @@ CASES = [
 @pytest.mark.parametrize(("changes", "name", "refused", "taken", "condition"), CASES)
 def test_numbers(changes: dict[str, Any], name: str, refused: tuple[Any, ...], taken: tuple[Any, ...], condition: str) -> None:
     if changes.get("quant_config") in ("fp8_block", "int4_w4a16"):
-        changes = {**changes, "hidden_dim": 256, "intermediate_size": 128}
+        changes = {**changes, "hidden_size": 256, "intermediate_size": 128}
     package = load(**changes)
     value = next(key for key in package.values if key == name or (name == "a1_scale" and key == "a1_second_scale"))
     weights = weights_of(package)
@@ -92,7 +92,7 @@ def test_other_experts_are_not_read() -> None:
 
 ONES = {"float32": 1.0, "uint16": 0x3F80, "uint8": 0x38}
 NANS = {"float32": NAN, "uint16": 0x7FC0, "uint8": 0xFF}
-PADDED = {"stored_hidden_dim": 384, "stored_intermediate_size_per_partition": 192}
+PADDED = {"stored_hidden_size": 384, "stored_intermediate_size_per_partition": 192}
 ATOMS = {"stored_layout": "scales_128x4", "intermediate_size": 96}
 
 
@@ -111,7 +111,7 @@ ATOMS = {"stored_layout": "scales_128x4", "intermediate_size": 96}
 )
 def test_padding_may_hold_anything(changes: dict[str, Any]) -> None:
     """A layer that is unpacked has zeros as padding, which says where padding is."""
-    package = load(**{"hidden_dim": 256, "intermediate_size": 128, **changes})
+    package = load(**{"hidden_size": 256, "intermediate_size": 128, **changes})
     weights = weights_of(package)
     names = [name for name in weights if name.startswith(("b", "w13_scale", "w2_scale"))]
     for name in names:
@@ -150,7 +150,7 @@ def test_shapes_are_those_of_the_layer() -> None:
 @pytest.mark.parametrize("scheme", ["bf16", "fp8_channel", "int4_w4a16", "mxfp4_w4a16"])
 def test_padded_weights_are_unpacked_in_place(scheme: str, tmp_path: pathlib.Path) -> None:
     """An expert is larger as stored than as packed, in the same memory. Large experts are packed a few at a time."""
-    source = {**SMALL, "quant_config": scheme, "hidden_dim": 256, "intermediate_size": 128, **PADDED}
+    source = {**SMALL, "quant_config": scheme, "hidden_size": 256, "intermediate_size": 128, **PADDED}
     folder = moec.compile(source, arch=ARCH, max_tokens=8).write(tmp_path / "package")
     manifest = json.loads((folder / "manifest.json").read_text())
     for pack in manifest["targets"][0]["pack"]:

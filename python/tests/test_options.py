@@ -247,6 +247,6 @@ def test_lines_of_reports() -> None:
     lines = str(made).splitlines()
     assert lines[0] == "layer small: 8 experts, 2 a token, hidden 128, intermediate 96, scheme bf16"
     assert [line for line in lines if line.startswith("target")] == [f"target {ARCH}", "target sm_80"]
-    refused = moec.explain(SMALL | {"hidden_dim": 100}, arch=ARCH, max_tokens=4)
+    refused = moec.explain(SMALL | {"hidden_size": 100}, arch=ARCH, max_tokens=4)
     assert repr(refused) == "<moec.Report: not served>"
     assert str(refused).startswith("not served: ")

@@ -12,7 +12,7 @@ from support import random_value
 import moec
 
 TOKENS = 13
-LAYER = {**SMALL, "hidden_dim": 256, "intermediate_size": 128}
+LAYER = {**SMALL, "hidden_size": 256, "intermediate_size": 128}
 # Schemes that quantize x on the device, with scales of blocks, tokens and all values, given and computed.
 QUANTIZED = (
     "fp8_block",

@@ -19,11 +19,11 @@ FAULTS = SOURCE / "test" / "gpu" / "rank_faults.py"
 MODES = ("gather_scatter", "one_sided")
 MODEL = SOURCE / "bench" / "ranks" / "ranks_model.py"
 LAYERS = {
-    "plain": {**SMALL, "name": "plain", "hidden_dim": 256, "intermediate_size": 128},
+    "plain": {**SMALL, "name": "plain", "hidden_size": 256, "intermediate_size": 128},
     "grouped": {
         **SMALL,
         "name": "grouped",
-        "hidden_dim": 128,
+        "hidden_size": 128,
         "intermediate_size": 128,
         "routing_method": "deepseek_v3",
         "num_expert_group": 4,

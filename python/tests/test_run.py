@@ -19,7 +19,7 @@ from moec.arrays import empty
 
 TOKENS = (1, 7, 33)
 # Two groups of 128 along each K.
-LAYER = {**SMALL, "hidden_dim": 256, "intermediate_size": 160}
+LAYER = {**SMALL, "hidden_size": 256, "intermediate_size": 160}
 
 
 def load(scheme: str, **more: Any) -> Any:
@@ -263,7 +263,7 @@ def test_a_reload_of_a_layer_that_has_fewer_weights() -> None:
 
 
 def test_some_experts_cannot_be_packed_in_place_of_larger_ones() -> None:
-    package = load("bf16", stored_hidden_dim=384, stored_intermediate_size_per_partition=192)
+    package = load("bf16", stored_hidden_size=384, stored_intermediate_size_per_partition=192)
     weights = {name: random_value(package, name) for name in ("w13", "w2")}
     arrays = {name: aligned(package, name, array) for name, array in weights.items()}
     layer = package.layer(arrays, in_place=True)

@@ -11,7 +11,7 @@ from moec.errors import InvalidArgument, NoDriver
 
 torch = import_torch()
 
-WIDE = {"num_experts": 16, "top_k": 4, "hidden_dim": 512, "intermediate_size": 256}
+WIDE = {"num_experts": 16, "top_k": 4, "hidden_size": 512, "intermediate_size": 256}
 
 
 def package_of(scheme: str, **options: object) -> moec.Package:

@@ -12,7 +12,7 @@ from conftest import SMALL, SOURCE
 import moec
 
 FAKE = SOURCE / "test/tune/Inputs/fake-measure.py"
-LAYER = {**SMALL, "hidden_dim": 1024, "intermediate_size": 512, "in_dtype": "bf16"}
+LAYER = {**SMALL, "hidden_size": 1024, "intermediate_size": 512, "in_dtype": "bf16"}
 OPTIONS: dict[str, Any] = {"arch": "sm_90a", "engine": "wgmma", "device": "host", "budget": 1000.0, "max_tokens": 1024}
 
 

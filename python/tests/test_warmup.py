@@ -20,7 +20,7 @@ from moec._warmup import distinct_layers, numbers
 from moec.cli import main
 
 ARCH = "sm_80"
-TINY = {**SMALL, "hidden_dim": 64, "intermediate_size": 64}
+TINY = {**SMALL, "hidden_size": 64, "intermediate_size": 64}
 MODEL = {
     "architectures": ["Qwen3MoeForCausalLM"],
     "model_type": "qwen3_moe",

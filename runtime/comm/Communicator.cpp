@@ -172,7 +172,7 @@ encode(const std::vector<std::pair<std::string, std::string>> &facts) {
   return record;
 }
 
-/// Line `index` of a record as "hidden_dim 128"; "" behind the last.
+/// Line `index` of a record as "hidden_size 128"; "" behind the last.
 static std::string lineOf(std::string_view record, size_t index) {
   constexpr size_t kHash = 64;
   std::string_view rest = record.substr(kHash);

@@ -152,7 +152,7 @@ Result<LayerShape> LayerShape::read(const json &layer) {
   made.localBegin = reader.integer("local_experts.begin", 0);
   made.localCount = reader.integer("local_experts.count", 0);
   made.localStride = reader.integerOr("local_experts.stride", 1);
-  made.hidden = reader.integer("hidden_dim", 1);
+  made.hidden = reader.integer("hidden_size", 1);
   made.intermediate = reader.integer("intermediate_size", 1);
   made.columnBegin = reader.integerOr("intermediate_begin", 0);
   made.columns = reader.integer("intermediate_size_per_partition", 1);
@@ -214,12 +214,12 @@ Result<LayerShape> LayerShape::read(const json &layer) {
                    "accepted: {}",
                    made.name, made.order.name, gateUpOrderNames(kMostRun));
   for (const char *padded :
-       {"stored_hidden_dim", "stored_intermediate_size_per_partition"})
+       {"stored_hidden_size", "stored_intermediate_size_per_partition"})
     if (reader.find(padded))
       return refused(
           "layer '{}' has padded weights ({}), which an engine makes "
           "and no checkpoint holds; accepted: a layer without "
-          "stored_hidden_dim and "
+          "stored_hidden_size and "
           "stored_intermediate_size_per_partition",
           made.name, padded);
   return made;

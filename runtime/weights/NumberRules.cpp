@@ -171,18 +171,18 @@ static std::optional<PaddedMatrix> paddedMatrix(const json &layer,
   PaddedMatrix made;
   made.atoms =
       isScale && !isSecond && isSet({"stored_layout", "scales", "atoms"});
-  const bool isPadded = integer("stored_hidden_dim") > 0 ||
+  const bool isPadded = integer("stored_hidden_size") > 0 ||
                         integer("stored_intermediate_size_per_partition") > 0;
   if (!WeightPlan::isOfExperts(value) || (!isScale && !isBias) ||
       (!isPadded && !made.atoms))
     return std::nullopt;
 
   const bool isFirst = value.find("13") != std::string_view::npos;
-  const int64_t hidden = integer("hidden_dim");
+  const int64_t hidden = integer("hidden_size");
   const int64_t inner = integer(WeightPlan::isOfSharedMlp(value)
                                     ? "shared_intermediate_size_per_partition"
                                     : "intermediate_size_per_partition");
-  const int64_t storedHidden = std::max(hidden, integer("stored_hidden_dim"));
+  const int64_t storedHidden = std::max(hidden, integer("stored_hidden_size"));
   const int64_t storedInner =
       std::max(inner, integer("stored_intermediate_size_per_partition"));
   const char *operand = isFirst ? "w1" : "w2";

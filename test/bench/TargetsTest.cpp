@@ -40,7 +40,7 @@ json layer(int64_t experts, int64_t topK, int64_t hidden, int64_t intermediate,
            int64_t local) {
   return {{"num_experts", experts},
           {"top_k", topK},
-          {"hidden_dim", hidden},
+          {"hidden_size", hidden},
           {"intermediate_size_per_partition", intermediate},
           {"local_experts", {{"begin", 0}, {"count", local}}}};
 }

@@ -45,7 +45,7 @@ class PlotTest(unittest.TestCase):
     def test_other_layers_and_other_gpus_have_our_lines_alone(self):
         other = copy.deepcopy(self.result)
         del other["bench"]["packages"][1]
-        other["bench"]["packages"][0]["layer"]["hidden_dim"] = 1024
+        other["bench"]["packages"][0]["layer"]["hidden_size"] = 1024
         path, = plot.plot(other, self.root)
         self.assertEqual(path.name, "qwen3_30b_a3b-bf16.svg")
         self.assertNotIn("best of today", path.read_text(encoding="utf-8"))

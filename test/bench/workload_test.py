@@ -15,7 +15,7 @@ import unittest
 
 MOEC, MOEC_BENCH = sys.argv[1:3]
 HIDDEN, INTERMEDIATE, EXPERTS = 128, 64, 8
-LAYER = {"moec_layer": 1, "name": "small", "num_experts": EXPERTS, "top_k": 2, "hidden_dim": HIDDEN,
+LAYER = {"moec_layer": 1, "name": "small", "num_experts": EXPERTS, "top_k": 2, "hidden_size": HIDDEN,
          "intermediate_size": INTERMEDIATE, "in_dtype": "bf16", "routing_method": "renormalize", "quant_config": "bf16"}
 
 

@@ -12,4 +12,4 @@
 // CHECK: parallel = #moe.parallel<tp = 2>,
 // CHECK-NEXT: has_bias
 // CHECK-NEXT: }
-moe.layer @biased_f32 {num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = f32, out_dtype = bf16, router_logits_dtype = f16, quant = #moe.quant<f32>, routing = #moe.routing<topk>, activation = #moe.activation<gelu_tanh_no_mul>, parallel = #moe.parallel<tp = 2>, has_bias}
+moe.layer @biased_f32 {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = f32, out_dtype = bf16, router_logits_dtype = f16, quant = #moe.quant<f32>, routing = #moe.routing<topk>, activation = #moe.activation<gelu_tanh_no_mul>, parallel = #moe.parallel<tp = 2>, has_bias}

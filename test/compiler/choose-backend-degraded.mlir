@@ -9,7 +9,7 @@
 // CHECK-SAME: backend = grouped, engine = mma_sync, realization = native, computed = w16a16, code = "feature_missing", reason = "engine 'mma_sync' needs mma_sync, which sm_75 lacks"
 // CHECK-SAME: degraded = "grouped with wgmma, since engine 'wgmma' needs wgmma, which sm_75 lacks"
 
-moe.layer @tiny {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+moe.layer @tiny {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32,
   in_dtype = f16, out_dtype = f16, router_logits_dtype = f16, quant = #moe.quant<f16>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = true}

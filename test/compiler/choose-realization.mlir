@@ -19,7 +19,7 @@
 // ALLOWED: stored_quant = #moe.quant<nvfp4>
 // NONE-LABEL: moe.layer @nvfp4
 // NONE: realization = "emulated"
-moe.layer @nvfp4 {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<nvfp4>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.layer @nvfp4 {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<nvfp4>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // CHECK-LABEL: moe.layer @codes
 // CHECK: realization = "native"
@@ -28,15 +28,15 @@ moe.layer @nvfp4 {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_siz
 // ALLOWED: realization = "native"
 // NONE-LABEL: moe.layer @codes
 // NONE: realization = "emulated"
-moe.layer @codes {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<mxfp4_fp8>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.layer @codes {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<mxfp4_fp8>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // The type of activations is the input's of 16 bits.
 
 // ALLOWED-LABEL: moe.layer @half
 // ALLOWED: quant = #moe.quant<a1 = <f16>, a2 = <f16>, w1 = <f4E2M1FN,
 // ALLOWED: realization = "weight_only"
-moe.layer @half {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 128, in_dtype = f16, out_dtype = f16, router_logits_dtype = f16, quant = #moe.quant<nvfp4>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.layer @half {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 128, in_dtype = f16, out_dtype = f16, router_logits_dtype = f16, quant = #moe.quant<nvfp4>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // CHECK-LABEL: moe.layer @bf16
 // CHECK-NOT: realization
-moe.layer @bf16 {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.layer @bf16 {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

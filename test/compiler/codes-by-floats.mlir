@@ -18,10 +18,10 @@
 // EMULATED: moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32> %x scale %a1_scale : {{.*}} -> tensor<?x256xbf16>
 // EMULATED: moe.grouped_matmul realization = emulated
 // EMULATED: moe.grouped_matmul realization = emulated
-moe.layer @l {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<mxfp4_fp8>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<mxfp4_fp8>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // Sizes that are no whole blocks leave no engine that does.
 
 // CHECK-LABEL: moe.program @tail_sm_90a
 // CHECK-SAME: realization = emulated
-moe.layer @tail {num_experts = 8, top_k = 2, hidden_dim = 320, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<mxfp4_fp8>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.layer @tail {num_experts = 8, top_k = 2, hidden_size = 320, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<mxfp4_fp8>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -22,7 +22,7 @@
 // CHECK-NEXT: %[[OUT:.*]] = moe.combine %[[Y]], %[[POS]], %[[W]] : (tensor<?x2048xf32>, tensor<?x8xi32>, tensor<?x8xf32>) -> tensor<?x2048xf16>
 // CHECK-NEXT: moe.return %[[OUT]] outputs ["out"] optional %[[I]], %[[W]], %[[COUNTS]] as ["ids", "weights", "counts"]
 moe.layer @gated {
-  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = f16, router_logits_dtype = bf16,
+  num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = f16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
 // Half of the rows without a gate; b2 is added by rank 0 alone, which is known
@@ -34,7 +34,7 @@ moe.layer @gated {
 // CHECK: moe.activate <gelu_no_mul>
 // CHECK: moe.grouped_matmul {{.*}} %[[W2]] bias %[[B2]] bias_of_rank : (tensor<?x32xf32>, tensor<?x4xi32>, tensor<3xi32>, tensor<8x64x32xf32>, tensor<8x64xf32>)
 moe.layer @second_rank {
-  num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 64, in_dtype = f32, out_dtype = f32, router_logits_dtype = f32, has_bias,
+  num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 64, in_dtype = f32, out_dtype = f32, router_logits_dtype = f32, has_bias,
   quant = #moe.quant<f32>, routing = #moe.routing<default>, activation = #moe.activation<gelu_no_mul>, parallel = #moe.parallel<tp = 2, tp_rank = 1>,
   intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = false}
 
@@ -44,7 +44,7 @@ moe.layer @second_rank {
 // CHECK: moe.count experts = 8
 // CHECK-NEXT: moe.permute experts = 8 {{.*}} local = 2 capacity = "tokens * 2" {{.*}} -> (tensor<?xi32>, tensor<?x2xi32>, tensor<3xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<2xi32>)
 moe.layer @third_of_experts {
-  num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 3, dp_rank = 2, ep>,
   intermediate_size_per_partition = 64, local_begin = 6, local_experts = 2, w2_bias = true}
 
@@ -60,7 +60,7 @@ moe.layer @third_of_experts {
 // CHECK-NEXT: %[[TQ:[a-z0-9_]+]], %[[TS:[a-z0-9_]+]] = moe.quantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %[[T]] offsets %[[OFF]] : (tensor<?x200xf32>, tensor<9xi32>) -> (tensor<?x200xf8E4M3FN>, tensor<?x2xf32>)
 // CHECK-NEXT: moe.grouped_matmul lhs_descriptor = <f8E4M3FN, group = [1, 128], scale = f32, dynamic> rhs_descriptor = <f8E4M3FN, group = [128, 128], scale = f32> %[[TQ]] tiles{{.*}}, %[[W2]] lhs_scale %[[TS]] rhs_scale %[[S2]] :
 moe.layer @blocks {
-  num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 200, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 200, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 200, local_begin = 0, local_experts = 8, w2_bias = true}
 
@@ -69,7 +69,7 @@ moe.layer @blocks {
 // CHECK: %[[S13:[a-z0-9_]+]]: tensor<8x200xf32>, %[[S2:[a-z0-9_]+]]: tensor<8x336xf32>):
 // CHECK: moe.quantize <f8E4M3FN, group = [1, -1], scale = f32, dynamic> {{.*}} -> (tensor<?x336xf8E4M3FN>, tensor<?x1xf32>)
 moe.layer @channels {
-  num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 200, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 200, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_channel>, routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 200, local_begin = 0, local_experts = 8, w2_bias = true}
 
@@ -80,7 +80,7 @@ moe.layer @channels {
 // CHECK: lhs_scale %[[QS]] rhs_scale %[[S13]]
 // CHECK: moe.quantize {{.*}} scale %[[A2]] offsets
 moe.layer @tensors {
-  num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 200, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 200, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_tensor>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 200, local_begin = 0, local_experts = 8, w2_bias = true}
 
@@ -92,7 +92,7 @@ moe.layer @tensors {
 // CHECK: %[[AT:[a-z0-9_]+]] = moe.amax block_rows = 32 %[[T:[a-z0-9_]+]] offsets %[[OFF:[a-z0-9_]+]] :
 // CHECK-NEXT: moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32, dynamic> %[[T]] block_rows = 32 amax %[[AT]] offsets %[[OFF]] :
 moe.layer @dynamic {
-  num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 200, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 200, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 200, local_begin = 0, local_experts = 8, w2_bias = true}
 
@@ -103,7 +103,7 @@ moe.layer @dynamic {
 // CHECK: %x: tensor<?x48xbf16>, {{.*}}, %residual: tensor<?x48xf32>, %w13: tensor<8x128x48xbf16>, %w2: tensor<8x48x64xbf16>):
 // CHECK: moe.combine {{.*}} residual %residual : (tensor<?x48xf32>, tensor<?x2xi32>, tensor<?x2xf32>, tensor<?x48xf32>) -> tensor<?x48xf32>
 moe.layer @residual {
-  num_experts = 8, top_k = 2, hidden_dim = 96, latent_hidden_dim = 48, intermediate_size = 64, in_dtype = bf16, out_dtype = f32, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 96, latent_hidden_size = 48, intermediate_size = 64, in_dtype = bf16, out_dtype = f32, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, residual,
   intermediate_size_per_partition = 64, local_begin = 0, local_experts = 8, w2_bias = true}
 
@@ -113,7 +113,7 @@ moe.layer @residual {
 // CHECK: %[[Y:.*]] = moe.grouped_matmul {{.*}} -> tensor<?x48xbf16>
 // CHECK-NEXT: moe.return %[[Y]], %[[POS]] outputs ["partials", "positions"] optional %{{.*}} as ["ids", "weights", "counts"]
 moe.layer @deferred {
-  num_experts = 8, top_k = 2, hidden_dim = 48, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 48, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, defer_moe_finalize,
   intermediate_size_per_partition = 64, local_begin = 0, local_experts = 8, w2_bias = true}
 
@@ -127,7 +127,7 @@ moe.layer @deferred {
 // CHECK-NEXT: moe.count experts = 11
 // CHECK-NEXT: moe.permute experts = 11 {{.*}} capacity = "tokens * 3"
 moe.layer @placed {
-  num_experts = 8, top_k = 2, hidden_dim = 48, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 48, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, enable_eplb, expert_map,
   num_redundant_experts = 2, n_shared_experts = 1, shared_expert_gate, intermediate_size_per_partition = 64, local_begin = 0, local_experts = 11, w2_bias = true}
 
@@ -138,7 +138,7 @@ moe.layer @placed {
 // CHECK: moe.permute
 // CHECK-NEXT: moe.grouped_matmul pairs = 2 {{.*}} %x gather {{.*}} lhs_scale %x_scale rhs_scale %w13_scale :
 moe.layer @quantized_x {
-  num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 208, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 208, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, input_quantized,
   intermediate_size_per_partition = 208, local_begin = 0, local_experts = 8, w2_bias = true}
 
@@ -149,7 +149,7 @@ moe.layer @quantized_x {
 // CHECK: moe.activate <silu> %{{[a-z0-9_]+}} offsets %{{[a-z0-9_]+}} addend(%gate_up_addend, %[[ROWS]]) :
 // CHECK: moe.combine {{.*}} addend %down_addend :
 moe.layer @adapters {
-  num_experts = 8, top_k = 2, hidden_dim = 48, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 48, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, is_lora_enabled,
   intermediate_size_per_partition = 64, local_begin = 0, local_experts = 8, w2_bias = true}
 
@@ -163,7 +163,7 @@ moe.layer @adapters {
 // CHECK: %[[OUT:[a-z0-9_]+]] = moe.combine %{{.*}}, %{{[a-z0-9_]+}} : (tensor<?x64xf32>, tensor<?x2xi32>) -> tensor<?x64xbf16>
 // CHECK-NEXT: moe.return %[[OUT]] outputs ["out"] optional %[[I]], %[[W]],
 moe.layer @weight_on_input {
-  num_experts = 8, top_k = 1, hidden_dim = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 1, hidden_size = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<llama4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   apply_router_weight_on_input, n_shared_experts = 1,
   intermediate_size_per_partition = 64, local_begin = 0, local_experts = 9, w2_bias = true}
@@ -174,7 +174,7 @@ moe.layer @weight_on_input {
 // CHECK: %[[A:[a-z0-9_]+]] = moe.amax block_rows = 32 %[[X:[a-z0-9_]+]] weights %[[W]] valid %[[V:[a-z0-9_]+]] :
 // CHECK-NEXT: moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32, dynamic> %[[X]] weights %[[W]] block_rows = 32 amax %[[A]] valid %[[V]] :
 moe.layer @weight_on_quantized {
-  num_experts = 8, top_k = 1, hidden_dim = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 1, hidden_size = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<llama4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   apply_router_weight_on_input, intermediate_size_per_partition = 64, local_begin = 0, local_experts = 8, w2_bias = true}
 
@@ -189,11 +189,11 @@ moe.layer @weight_on_quantized {
 // CHECK: moe.route {{.*}} zero = 4 :
 // CHECK: moe.combine {{.*}} identity_of_rank : (tensor
 moe.layer @zero {
-  num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, ep>,
   num_zero_experts = 4, intermediate_size_per_partition = 64, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.layer @zero_of_another_rank {
-  num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, tp_rank = 1, ep>,
   num_zero_experts = 4, intermediate_size_per_partition = 64, local_begin = 4, local_experts = 4, w2_bias = true}
 
@@ -211,6 +211,6 @@ moe.layer @zero_of_another_rank {
 // CHECK-NEXT: %[[Y:[a-z0-9_]+]] = moe.grouped_matmul {{.*}} %[[AQ]] tiles(%[[T]], %[[TC]]), %[[W2]] lhs_scale %[[AS]] {{.*}} -> tensor<?x256xbf16>
 // CHECK-NEXT: moe.return %[[Y]] outputs ["out"] : (tensor<?x256xbf16>) -> ()
 moe.layer @batched {
-  num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, dp_rank = 2, ep>,
   activation_format = "batched", intermediate_size_per_partition = 128, local_begin = 4, local_experts = 2, w2_bias = true}

@@ -20,7 +20,7 @@
 // KERNELS: moe.kernel @up_to_128_route kind = route fields
 // KERNELS: moe.yield %{{.*}}, %{{.*}} : tensor<?x2xi32>, tensor<?x2xf32>
 moe.layer @routes {
-  num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, part = "route",
+  num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, part = "route",
   quant = #moe.quant<fp8_channel>, routing = #moe.routing<deepseek_v3, groups = 4, top_groups = 2, bias>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 64, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // Places are an output where they may be other numbers than ids.
@@ -30,7 +30,7 @@ moe.layer @routes {
 // KERNELS-LABEL: moe.program @places_sm_90a
 // KERNELS: %places, %topk_weights = moe.launch @up_to_128_route
 moe.layer @places {
-  num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, part = "route", num_redundant_experts = 2, enable_eplb, n_shared_experts = 1,
+  num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, part = "route", num_redundant_experts = 2, enable_eplb, n_shared_experts = 1,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 64, local_begin = 0, local_experts = 11, w2_bias = true}
 
 // One range serves all tokens.
@@ -45,7 +45,7 @@ moe.layer @places {
 // RANGES-NOT: moe.variant
 // RANGES-LABEL: moe.program @weighs_sm_90a
 moe.layer @quantizes {
-  num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, part = "quantize", input_quantized,
+  num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, part = "quantize", input_quantized,
   quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 64, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // Weights that multiply x come of routing.
@@ -54,7 +54,7 @@ moe.layer @quantizes {
 // CHECK: %{{.*}}, %[[W:.*]] = moe.route <llama4>
 // CHECK: moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32> %x weights %[[W]] scale %a1_scale :
 moe.layer @weighs {
-  num_experts = 8, top_k = 1, hidden_dim = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, part = "quantize", apply_router_weight_on_input,
+  num_experts = 8, top_k = 1, hidden_size = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, part = "quantize", apply_router_weight_on_input,
   quant = #moe.quant<fp8_tensor>, routing = #moe.routing<llama4>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 64, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // Given ids mean what they mean in the layer; rows of other ranks' experts have
@@ -71,5 +71,5 @@ moe.layer @weighs {
 // KERNELS: moe.kernel @up_to_128_route kind = route_pairs fields
 // KERNELS: moe.kernel @up_to_128_combine kind = combine fields ["partials", "positions", "topk_weights", "residual"]
 moe.layer @sums {
-  num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = f16, router_logits_dtype = f32, part = "finalize", residual, routed_scaling_factor = 2.5, apply_routed_scale_to_output,
+  num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = f16, router_logits_dtype = f32, part = "finalize", residual, routed_scaling_factor = 2.5, apply_routed_scale_to_output,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, tp_rank = 1, ep>, intermediate_size_per_partition = 64, local_begin = 4, local_experts = 4, w2_bias = true}

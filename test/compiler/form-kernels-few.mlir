@@ -26,7 +26,7 @@
 // LATER: moe.kernel @up_to_4_down_combine kind = down_combine schedule #moe.gemv_schedule<stages = 12, block_tokens = 4, threads = 512, programmatic>
 // LATER: moe.variant @up_to_4 tokens[1, 4] engine "gemv" workspace "{{.*}}" regions [#moe.region<"t", offset = "0", bytes = "rows * 1536", first = 0, last = 1>] {
 moe.layer @many {
-  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
@@ -43,6 +43,6 @@ moe.layer @many {
 // CHECK: moe.combine
 // CHECK: moe.launch @up_to_1_route_gate_up({{.*}}) results ["ids", "weights", "counts", "t"] : {{.*}}tensor<?x208xf32>)
 moe.layer @dynamic {
-  num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 208, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 208, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 208, local_begin = 0, local_experts = 8, w2_bias = true}

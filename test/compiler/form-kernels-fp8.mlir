@@ -50,7 +50,7 @@
 // UNFUSED: moe.launch @all_activate(%h, %offsets) results ["t"] : {{.*}} -> tensor<?x208xf32>
 // UNFUSED: moe.launch @all_quantize_t(%t, %offsets) results ["t_q", "t_scale"]
 moe.layer @l {
-  num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 208, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 208, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 208, local_begin = 0, local_experts = 8, w2_bias = true}
 
@@ -59,7 +59,7 @@ moe.layer @l {
 // CHECK: moe.launch @all_amax_t(%t, %offsets) results ["t_amax"]
 // CHECK: moe.launch @all_quantize_t(%t, %t_amax, %offsets) results ["t_q", "t_scale"]
 moe.layer @dynamic {
-  num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 208, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 208, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 208, local_begin = 0, local_experts = 8, w2_bias = true}
 
@@ -79,6 +79,6 @@ moe.layer @dynamic {
 // APART-LABEL: moe.program @given_sm_90a
 // APART: moe.launch @all_quantize_t(%t, %a2_scale, %offsets)
 moe.layer @given {
-  num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 208, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 208, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_tensor>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 208, local_begin = 0, local_experts = 8, w2_bias = true}

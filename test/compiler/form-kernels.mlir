@@ -46,7 +46,7 @@
 // UNFUSED: moe.launch @decode_gate_up({{.*}}) results ["h"]
 // UNFUSED: moe.launch @decode_activate(%h, %offsets) results ["t"]
 
-moe.layer @tiny {num_experts = 8, top_k = 2, hidden_dim = 512, intermediate_size = 32,
+moe.layer @tiny {num_experts = 8, top_k = 2, hidden_size = 512, intermediate_size = 32,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = true}

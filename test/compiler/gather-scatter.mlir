@@ -35,7 +35,7 @@
 // CHECK-NEXT: moe.collective reduce_scatter ranks = 2 stride = 2(%partial) results ["scattered"]
 // CHECK-NEXT: moe.collective all_reduce ranks = 2(%scattered) results ["out"]
 // CHECK-NEXT: moe.return %out outputs ["out"]
-moe.layer @blocks {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, ep>, all_to_all = "gather_scatter"}
+moe.layer @blocks {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, ep>, all_to_all = "gather_scatter"}
 
 // A static scale covers all experts, so it is every rank's and does not move.
 // STAGES-LABEL: moe.program @static_sm_90a
@@ -44,20 +44,20 @@ moe.layer @blocks {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_si
 // STAGES: moe.dispatch ranks = 4 %[[Q]] ids
 // STAGES: moe.grouped_matmul {{.*}} lhs_scale %[[S]]
 // CHECK-LABEL: moe.program @static_sm_90a
-moe.layer @static {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_tensor>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, ep>, all_to_all = "gather_scatter"}
+moe.layer @static {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_tensor>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, ep>, all_to_all = "gather_scatter"}
 
 // x that comes quantized moves as it comes. Products of x and its weight are
 // made behind.
 // STAGES-LABEL: moe.program @given_sm_90a
 // STAGES: moe.dispatch ranks = 2 %x scales %x_scale ids
 // CHECK-LABEL: moe.program @given_sm_90a
-moe.layer @given {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>, all_to_all = "gather_scatter", input_quantized}
+moe.layer @given {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>, all_to_all = "gather_scatter", input_quantized}
 // STAGES-LABEL: moe.program @weighed_sm_90a
 // STAGES: %[[RX:.*]], %[[RI:.*]], %[[RW:.*]] = moe.dispatch ranks = 2 %x ids
 // STAGES: %{{.*}}, %[[W:.*]] = moe.route <custom>
 // STAGES: moe.quantize {{.*}} %[[RX]] weights %[[W]]
 // CHECK-LABEL: moe.program @weighed_sm_90a
-moe.layer @weighed {num_experts = 8, top_k = 1, hidden_dim = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>, all_to_all = "gather_scatter", apply_router_weight_on_input}
+moe.layer @weighed {num_experts = 8, top_k = 1, hidden_size = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>, all_to_all = "gather_scatter", apply_router_weight_on_input}
 
 // Ranks with the same tokens sum alone, and keep the path of a few tokens.
 // STAGES-LABEL: moe.program @shards_sm_90a
@@ -67,7 +67,7 @@ moe.layer @weighed {num_experts = 8, top_k = 1, hidden_dim = 256, intermediate_s
 // CHECK-LABEL: moe.program @shards_sm_90a
 // CHECK: moe.launch @{{.*}}_down_combine({{.*}}results ["partial"]
 // CHECK-NEXT: moe.collective all_reduce ranks = 2(%partial) results ["out"]
-moe.layer @shards {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2>, all_to_all = "gather_scatter"}
+moe.layer @shards {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2>, all_to_all = "gather_scatter"}
 
 // A few tokens of all ranks have two kernels behind the gather, which route what
 // came.
@@ -82,7 +82,7 @@ moe.layer @shards {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_si
 // CHECK-NEXT: moe.launch @up_to_4_route_gate_up(%received_ids, %received_weights, %received_x, %{{.*}}) results ["counts", "t"]
 // CHECK-NEXT: moe.launch @up_to_4_down_combine(%received_ids, %received_weights, %t, %{{.*}}) results ["partial"]
 // CHECK-NEXT: moe.collective reduce_scatter ranks = 4(%partial) results ["out"]
-moe.layer @few {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, ep>, all_to_all = "gather_scatter"}
+moe.layer @few {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, ep>, all_to_all = "gather_scatter"}
 
 // Each rank brings a token at least: more ranks than tokens, or tokens whose
 // rows fit shared memory.
@@ -90,15 +90,15 @@ moe.layer @few {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size 
 // STAGES: reason = "engine 'gemv' serves 4 tokens at most, and 8 ranks bring a token each"
 // CHECK-LABEL: moe.program @many_sm_90a
 // CHECK-NOT: engine "gemv"
-moe.layer @many {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 8, ep>, all_to_all = "gather_scatter"}
+moe.layer @many {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 8, ep>, all_to_all = "gather_scatter"}
 // STAGES-LABEL: moe.program @wide_sm_90a
 // STAGES: reason = "engine 'gemv' serves 2 tokens at most, and 4 ranks bring a token each"
 // CHECK-LABEL: moe.program @wide_sm_90a
 // CHECK-NOT: engine "gemv"
-moe.layer @wide {num_experts = 8, top_k = 2, hidden_dim = 4096, intermediate_size = 14336, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, ep>, all_to_all = "gather_scatter"}
+moe.layer @wide {num_experts = 8, top_k = 2, hidden_size = 4096, intermediate_size = 14336, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, ep>, all_to_all = "gather_scatter"}
 
 // x is converted before it moves.
 // STAGES-LABEL: moe.program @converted_sm_90a
 // STAGES: reason = "engine 'gemv' multiplies x as it comes, and does not convert f16 to bf16"
 // CHECK-LABEL: moe.program @converted_sm_90a
-moe.layer @converted {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 256, in_dtype = f16, out_dtype = f16, router_logits_dtype = f16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>, all_to_all = "gather_scatter"}
+moe.layer @converted {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 256, in_dtype = f16, out_dtype = f16, router_logits_dtype = f16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>, all_to_all = "gather_scatter"}

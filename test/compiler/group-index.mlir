@@ -31,7 +31,7 @@
 // KERNELS: moe.launch @up_to_128_order_t(
 // KERNELS-SAME: results ["t_ordered"]
 
-moe.layer @act {num_experts = 8, top_k = 2, hidden_dim = 128, intermediate_size = 96, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i4, group = [1, 32], scale = bf16>, w2 = <i4, group = [1, 32], scale = bf16>>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_layout = "gptq", group_index}
+moe.layer @act {num_experts = 8, top_k = 2, hidden_size = 128, intermediate_size = 96, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <bf16>, w1 = <i4, group = [1, 32], scale = bf16>, w2 = <i4, group = [1, 32], scale = bf16>>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, stored_layout = "gptq", group_index}
 
 // What stands as kernels read it is packed for its order's sake; weighed rows
 // are of pairs already.
@@ -41,4 +41,4 @@ moe.layer @act {num_experts = 8, top_k = 2, hidden_dim = 128, intermediate_size 
 // CHECK: moe.pack %w2 order({{.*}}) : tensor<8x128x96xf4E2M1FN> -> tensor<8x128x96xf4E2M1FN, #moe.layout<>>
 // CHECK: %[[Q:.*]] = moe.quantize
 // CHECK: moe.permute_columns pairs = 1 %[[Q]] gather
-moe.layer @rows {num_experts = 8, top_k = 1, hidden_dim = 128, intermediate_size = 96, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<mxfp4_w4a16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>, apply_router_weight_on_input, group_index}
+moe.layer @rows {num_experts = 8, top_k = 1, hidden_size = 128, intermediate_size = 96, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<mxfp4_w4a16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>, apply_router_weight_on_input, group_index}

@@ -9,7 +9,7 @@
 moe.layer @tiny {
   num_experts = 16,
   top_k = 2,
-  hidden_dim = 256,
+  hidden_size = 256,
   intermediate_size = 128,
   in_dtype = bf16,
   out_dtype = bf16,

@@ -38,7 +38,7 @@
 // SHORT: moe.variant @up_to_200 tokens[129, 200]
 // SHORT-NOT: moe.variant
 moe.layer @many {
-  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
 // A quarter goes to each; the range of 128-row tiles begins at 128 tokens, up to
@@ -57,7 +57,7 @@ moe.layer @many {
 // WGMMA: tile_rows = 256
 // SHORT-LABEL: moe.program @few_sm_90a
 moe.layer @few {
-  num_experts = 8, top_k = 2, hidden_dim = 4096, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 4096, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 768, local_begin = 0, local_experts = 8, w2_bias = true}
 
@@ -73,7 +73,7 @@ moe.layer @few {
 // WGMMA: moe.permute experts = 256 tile_rows = 128 {{.*}}tensor<9xi32>
 // WGMMA-NOT: moe.variant
 moe.layer @slices {
-  num_experts = 256, top_k = 8, hidden_dim = 7168, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 256, top_k = 8, hidden_size = 7168, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 256, local_begin = 0, local_experts = 256, w2_bias = true}
 
@@ -82,7 +82,7 @@ moe.layer @slices {
 // WGMMA-LABEL: moe.program @no_slices_sm_90a
 // WGMMA-NOT: multiprocessors
 moe.layer @no_slices {
-  num_experts = 256, top_k = 8, hidden_dim = 7168, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, residual,
+  num_experts = 256, top_k = 8, hidden_size = 7168, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, residual,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 256, local_begin = 0, local_experts = 256, w2_bias = true}
 
@@ -97,7 +97,7 @@ moe.layer @no_slices {
 // WGMMA: moe.permute experts = 128 tile_rows = 128 block_tokens = 0
 // WGMMA-NOT: moe.variant
 moe.layer @bytes {
-  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
@@ -106,7 +106,7 @@ moe.layer @bytes {
 // WGMMA-LABEL: moe.program @greedy_sm_90a
 // WGMMA: moe.variant @up_to_3 tokens[1, 3] engine "gemv"
 moe.layer @greedy {
-  num_experts = 64, top_k = 20, hidden_dim = 1024, intermediate_size = 512, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 64, top_k = 20, hidden_size = 1024, intermediate_size = 512, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 512, local_begin = 0, local_experts = 64, w2_bias = true}
 
@@ -116,7 +116,7 @@ moe.layer @greedy {
 // WGMMA-LABEL: moe.program @wide_sm_90a
 // WGMMA: moe.variant @up_to_2 tokens[1, 2] engine "gemv"
 moe.layer @wide {
-  num_experts = 8, top_k = 2, hidden_dim = 4096, intermediate_size = 14336, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 4096, intermediate_size = 14336, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 14336, local_begin = 0, local_experts = 8, w2_bias = true}
 
@@ -126,7 +126,7 @@ moe.layer @wide {
 // WGMMA-NOT: gemv
 // WGMMA: moe.variant @up_to_32 tokens[1, 32] {
 moe.layer @too_wide {
-  num_experts = 8, top_k = 2, hidden_dim = 4096, intermediate_size = 57344, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 8, top_k = 2, hidden_size = 4096, intermediate_size = 57344, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 57344, local_begin = 0, local_experts = 8, w2_bias = true}
 
@@ -141,7 +141,7 @@ moe.layer @too_wide {
 // WGMMA: tile_rows = 256
 // WGMMA-NOT: moe.variant
 moe.layer @alike {
-  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, batch_invariant,
+  num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, batch_invariant,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
 // The places of the weights of all experts do not fit 32 bits.
@@ -150,5 +150,5 @@ moe.layer @alike {
 // WGMMA-SAME: engine 'gemv' counts the 16-byte pieces of a weight in 32 bits: those of all experts are 137438953472 bytes, and below 68719476736 are possible
 // WGMMA-NOT: engine "gemv" {
 moe.layer @huge {
-  num_experts = 1024, top_k = 8, hidden_dim = 8192, intermediate_size = 4096, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 1024, top_k = 8, hidden_size = 8192, intermediate_size = 4096, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 4096, local_begin = 0, local_experts = 1024, w2_bias = true}

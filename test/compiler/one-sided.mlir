@@ -33,7 +33,7 @@
 // CHECK-NEXT: moe.launch @up_to_32_dispatch(%x_q, %x_scale, %own_ids, %own_weights) results ["received_x", "received_scale", "received_ids", "received_weights"]
 // CHECK: moe.launch @{{.*}}finalize(%back, %own_ids) results ["out"]
 // CHECK-NEXT: moe.return %out outputs ["out"]
-moe.layer @blocks {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, sp = 2, ep>, all_to_all = "one_sided"}
+moe.layer @blocks {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, sp = 2, ep>, all_to_all = "one_sided"}
 
 // Where ranks share each expert, all own each token.
 // STAGES-LABEL: moe.program @shards_sm_90a
@@ -41,4 +41,4 @@ moe.layer @blocks {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_si
 // STAGES: moe.send_back ranks = 2 %{{.*}} -> tensor<?x2x256xbf16>
 // STAGES: moe.finalize ranks = 2 one_sided %
 // CHECK-LABEL: moe.program @shards_sm_90a
-moe.layer @shards {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2>, all_to_all = "one_sided"}
+moe.layer @shards {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2>, all_to_all = "one_sided"}

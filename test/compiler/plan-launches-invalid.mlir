@@ -1,6 +1,6 @@
 // RUN: moec-opt --moe-plan-launches --split-input-file --verify-diagnostics %s
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
   // expected-error@+1 {{kernel has no schedule; run moe-select-schedule first}}
@@ -17,7 +17,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
   // expected-error@+1 {{the plan that stands is not one of this kernel: expected #moe.plan<grid = "tokens", column_blocks = 1, label = "1x64">, got #moe.plan<grid = "tokens * 2", column_blocks = 2, label = "1x32">; take 'plan' away to have it made again}}

@@ -35,7 +35,7 @@
 // SM75-NOT: cursor
 // SM75: moe.variant
 moe.layer @many {
-  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
@@ -45,7 +45,7 @@ moe.layer @many {
 // CHECK: kind = route_permute schedule
 // CHECK-NEXT: plan #moe.plan<grid = "8 + ceildiv(ceildiv(tokens, 4), 8) * 8", label = "16">
 moe.layer @rows {
-  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_channel>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
@@ -53,7 +53,7 @@ moe.layer @rows {
 // CHECK: kind = amax schedule
 // CHECK-NEXT: plan #moe.plan<grid = "ceildiv(tokens, 32)", label = "32">
 moe.layer @dynamic {
-  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}
 
@@ -63,6 +63,6 @@ moe.layer @dynamic {
 // CHECK-NOT: awaits
 // CHECK-NOT: counts = true
 moe.layer @static {
-  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_tensor>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}

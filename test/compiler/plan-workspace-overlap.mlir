@@ -21,6 +21,6 @@
 // CHECK-NEXT: moe.launch @up_to_724_permute(
 // CHECK-NEXT: moe.launch @up_to_724_gate_up(%x, %rows,
 moe.layer @many {
-  num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
+  num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}

@@ -1,6 +1,6 @@
 // RUN: moec-opt --moe-choose-backend --moe-form-kernels --moe-select-schedule --split-input-file --verify-diagnostics %s
 
-moe.layer @tiny {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+moe.layer @tiny {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = true}
@@ -31,7 +31,7 @@ moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a> max_tokens 64 inputs [
 moe.layer @tiny {
   num_experts = 8,
   top_k = 2,
-  hidden_dim = 64,
+  hidden_size = 64,
   intermediate_size = 32,
   in_dtype = bf16,
   out_dtype = bf16,
@@ -86,7 +86,7 @@ moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a> max_tokens 64 inputs [
 moe.layer @tiny {
   num_experts = 8,
   top_k = 2,
-  hidden_dim = 64,
+  hidden_size = 64,
   intermediate_size = 32,
   in_dtype = bf16,
   out_dtype = bf16,

@@ -24,7 +24,7 @@
 // TUNED: moe.kernel @decode_gate_up kind = grouped_matmul schedule #moe.mma_sync_schedule<tile = [16, 64, 64], stages = 5, warps = [1, 4], group = 4, {{.*}}source = tuned>
 // TUNED: moe.kernel @decode_down kind = grouped_matmul schedule {{.*}} group = 1,
 
-moe.layer @tiny {num_experts = 128, top_k = 8, hidden_dim = 2048, intermediate_size = 768,
+moe.layer @tiny {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 768, local_begin = 0, local_experts = 128, w2_bias = true}

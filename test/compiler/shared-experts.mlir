@@ -4,7 +4,7 @@
 // CHECK-LABEL: moe.program @rows_sm_90a
 // CHECK-NOT: moe.shared_rows
 // CHECK: moe.route {{.*}} shared = 2
-moe.layer @rows {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2>, n_shared_experts = 2}
+moe.layer @rows {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2>, n_shared_experts = 2}
 
 // -----
 
@@ -21,7 +21,7 @@ moe.layer @rows {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size
 // CHECK: %[[Y:[a-z_0-9]+]] = moe.grouped_matmul %[[T]] tiles(%[[TILES]], %[[COUNT]]), %shared_w2
 // CHECK: %[[OUT:[a-z_0-9]+]] = moe.combine %[[Y]], %[[POSITIONS]], %[[WEIGHTS]] residual %[[ROUTED]]
 // CHECK: moe.return %[[OUT]] outputs ["out"]
-moe.layer @wide {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2>, n_shared_experts = 2, shared_intermediate_size = 96, shared_expert_gate}
+moe.layer @wide {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2>, n_shared_experts = 2, shared_intermediate_size = 96, shared_expert_gate}
 
 // -----
 
@@ -34,7 +34,7 @@ moe.layer @wide {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size
 // CHECK: moe.shared_rows
 // CHECK: %[[PARTIAL:[a-z_0-9]+]] = moe.combine
 // CHECK: moe.finalize ranks = 1 reduce = 2 %[[PARTIAL]]
-moe.layer @spread {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, ep>, n_shared_experts = 1, all_to_all = "gather_scatter"}
+moe.layer @spread {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, ep>, n_shared_experts = 1, all_to_all = "gather_scatter"}
 
 // -----
 
@@ -49,7 +49,7 @@ moe.layer @spread {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_si
 // CHECK: moe.grouped_matmul {{.*}} %[[Q]] tiles
 // CHECK-SAME: lhs_scale %[[S]]
 // CHECK: moe.combine {{.*}} residual %[[SUM]]
-moe.layer @own {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>, n_shared_experts = 1, all_to_all = "gather_scatter"}
+moe.layer @own {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>, n_shared_experts = 1, all_to_all = "gather_scatter"}
 
 // -----
 
@@ -60,7 +60,7 @@ moe.layer @own {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size 
 // CHECK: moe.shared_rows
 // CHECK: %[[PARTIAL:[a-z_0-9]+]] = moe.combine {{.*}} residual %[[SUM]]
 // CHECK: moe.finalize ranks = 1 reduce = 2 %[[PARTIAL]]
-moe.layer @both {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, ep>, n_shared_experts = 1, all_to_all = "gather_scatter"}
+moe.layer @both {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, ep>, n_shared_experts = 1, all_to_all = "gather_scatter"}
 
 // -----
 
@@ -68,4 +68,4 @@ moe.layer @both {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size
 // CHECK-LABEL: moe.program @static_sm_90a
 // CHECK: moe.shared_rows
 // CHECK: moe.quantize {{.*}} offsets
-moe.layer @static {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_tensor>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, n_shared_experts = 1, shared_intermediate_size = 128}
+moe.layer @static {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 64, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_tensor>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, n_shared_experts = 1, shared_intermediate_size = 128}

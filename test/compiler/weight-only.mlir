@@ -19,7 +19,7 @@
 // CHECK-SAME: rhs_scale %w13_scale rhs_second_scale %w13_second_scale
 // CHECK: moe.grouped_matmul realization = dequantized rhs_descriptor = {{.*}} %t
 // CHECK-SAME: rhs_scale %w2_scale rhs_second_scale %w2_second_scale
-moe.layer @nvfp4 {num_experts = 8, top_k = 2, hidden_dim = 128, intermediate_size = 96, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<nvfp4_w4a16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.layer @nvfp4 {num_experts = 8, top_k = 2, hidden_size = 128, intermediate_size = 96, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<nvfp4_w4a16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // Other groups and types than those of the scheme, spelled out; rows of 96 end
 // within a group of 64.
@@ -31,4 +31,4 @@ moe.layer @nvfp4 {num_experts = 8, top_k = 2, hidden_dim = 128, intermediate_siz
 // CHECK-SAME: %w2_zero_point: tensor<8x128x2xi8>
 // CHECK-NOT: moe.pack
 // CHECK: rhs_scale %w13_scale rhs_zero_point %w13_zero_point
-moe.layer @int4 {num_experts = 8, top_k = 2, hidden_dim = 128, intermediate_size = 96, in_dtype = f16, out_dtype = f16, router_logits_dtype = f16, quant = #moe.quant<a1 = <f16>, a2 = <f16>, w1 = <i4, group = [1, 64], scale = f16, zero_point = i8>, w2 = <i4, group = [1, 64], scale = f16, zero_point = i8>>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>}
+moe.layer @int4 {num_experts = 8, top_k = 2, hidden_size = 128, intermediate_size = 96, in_dtype = f16, out_dtype = f16, router_logits_dtype = f16, quant = #moe.quant<a1 = <f16>, a2 = <f16>, w1 = <i4, group = [1, 64], scale = f16, zero_point = i8>, w2 = <i4, group = [1, 64], scale = f16, zero_point = i8>>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>}

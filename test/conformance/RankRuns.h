@@ -117,7 +117,7 @@ struct Bytes {
 inline Shares compileLayer(const Layout &layout, const std::string &parallel,
                            bool isBatched, const std::string &more) {
   std::string text = fmt::format(
-      "moe.layer @layer {{num_experts = {}, top_k = {}, hidden_dim = {}, "
+      "moe.layer @layer {{num_experts = {}, top_k = {}, hidden_size = {}, "
       "intermediate_size = {}, in_dtype = {}, out_dtype = f32, "
       "router_logits_dtype = f32, quant = #moe.quant<{}>, "
       "routing = #moe.routing<renormalize>, activation = #moe.activation<{}>, "

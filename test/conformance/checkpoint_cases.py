@@ -9,9 +9,9 @@ import struct
 import checkpoint_layers as layers
 import moec_testing as testing
 
-SHAPE = {"num_experts": 5, "top_k": 2, "hidden_dim": 256, "intermediate_size": 256}
-WIDE = {"num_experts": 2, "top_k": 1, "hidden_dim": 160, "intermediate_size": 64}
-SMALL = {"num_experts": 3, "top_k": 2, "hidden_dim": 96, "intermediate_size": 64}
+SHAPE = {"num_experts": 5, "top_k": 2, "hidden_size": 256, "intermediate_size": 256}
+WIDE = {"num_experts": 2, "top_k": 1, "hidden_size": 160, "intermediate_size": 64}
+SMALL = {"num_experts": 3, "top_k": 2, "hidden_size": 96, "intermediate_size": 64}
 
 PLAIN = {kind: {"name": kind, "w": kind, "in": kind} for kind in ("f32", "f16", "bf16")}
 SCHEMES = {
@@ -187,7 +187,7 @@ def input_scales(writer, layer):
 def shared_expert(writer, layer):
     for part, word in PROJECTIONS.items():
         writer.matrix(f"model.layers.0.mlp.shared_expert.{word}.weight", layer.of["weight"][part][0])
-    writer.put("model.layers.0.mlp.shared_expert_gate.weight", [1, SMALL["hidden_dim"]], bytes(2 * SMALL["hidden_dim"]), "bfloat16")
+    writer.put("model.layers.0.mlp.shared_expert_gate.weight", [1, SMALL["hidden_size"]], bytes(2 * SMALL["hidden_size"]), "bfloat16")
 
 
 SCALAR = {"shape": []}

@@ -109,7 +109,7 @@ class Layer:
         self.shape, self.scheme, self.gated, self.shared = shape, scheme, gated, shared
         self.experts = shape["num_experts"]
         self.stored = self.experts + shared
-        hidden, wide = shape["hidden_dim"], shape["intermediate_size"]
+        hidden, wide = shape["hidden_size"], shape["intermediate_size"]
         numbers = Numbers(seed)
         self.extents = {"gate": (wide, hidden), "up": (wide, hidden), "down": (hidden, wide)}
         self.parts = PARTS if gated else PARTS[1:]

@@ -31,7 +31,7 @@ class WordLayer:
         self.name, self.symmetric = layout, symmetric
         self.layout, self.shape, self.experts = LAYOUTS[layout], shape, shape["num_experts"]
         numbers = layers.Numbers(seed)
-        hidden, wide = shape["hidden_dim"], shape["intermediate_size"]
+        hidden, wide = shape["hidden_size"], shape["intermediate_size"]
         self.units = {"weight": self.layout["weight"], "scale": (1, GROUP)}
         if zero:
             self.units["zero"] = (8, GROUP)
@@ -67,7 +67,7 @@ class WordLayer:
                                    "int32")
 
     def write_symmetric(self, writer, name, part):
-        hidden, wide = self.shape["hidden_dim"], self.shape["intermediate_size"]
+        hidden, wide = self.shape["hidden_size"], self.shape["intermediate_size"]
         rows, columns = (hidden, wide) if part == "down" else (wide, hidden)
         extents = [rows // 8, columns // GROUP]
         # GPTQ's first format has them less by one.

@@ -45,8 +45,8 @@ import parts  # noqa: E402
 import protocol  # noqa: E402
 
 # No tile divides any of these; rows are whole multiples of 16 bytes.
-SHAPE = {"num_experts": 12, "top_k": 3, "hidden_dim": 328, "intermediate_size": 200}
-SHAPE_OF_BYTES = {"num_experts": 12, "top_k": 3, "hidden_dim": 336, "intermediate_size": 208}
+SHAPE = {"num_experts": 12, "top_k": 3, "hidden_size": 328, "intermediate_size": 200}
+SHAPE_OF_BYTES = {"num_experts": 12, "top_k": 3, "hidden_size": 336, "intermediate_size": 208}
 # One arch for each set of features that kernels can differ by, where no other table says so.
 REPRESENTATIVES = ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a"]
 # Operands as they come, of 32 and of 16 bits, and scaled ones of 8 bits in the form that asks most of registers.
@@ -72,8 +72,8 @@ QGMMA = {0x9f3, 0xdf3}
 UTMALDG = 0x5b4
 # Archs and layers of engines that multiply scales of blocks.
 BLOCK_ARCHS = ("sm_120f", "sm_121a")
-BLOCK_SHAPES = [{"num_experts": 8, "top_k": 2, "hidden_dim": 1024, "intermediate_size": 512},
-                {"num_experts": 8, "top_k": 2, "hidden_dim": 416, "intermediate_size": 160}]
+BLOCK_SHAPES = [{"num_experts": 8, "top_k": 2, "hidden_size": 1024, "intermediate_size": 512},
+                {"num_experts": 8, "top_k": 2, "hidden_size": 416, "intermediate_size": 160}]
 # On archs of compute capability 12.
 OMMA, QMMA, CALL = 0x47f, 0x47a, 0x944
 # The version of this file's rules; a kernel that passed an older version is judged again.

@@ -39,7 +39,7 @@ SHARES = [
 NO_METHOD = testing.NO_METHOD
 # Options of layers beside sizes, several at once; each way has one of these sets.
 OPTIONS = [
-    {"residual": True, "out_dtype": "float32", "latent_hidden_dim": 176},
+    {"residual": True, "out_dtype": "float32", "latent_hidden_size": 176},
     {"batch_invariant": True, "residual": True},
     {"defer_moe_finalize": True, "batch_invariant": True},
     {"n_shared_experts": 2, "shared_expert_gate": True, "num_redundant_experts": 3,
@@ -62,7 +62,7 @@ SHARED_SIZES = [176, 64, 304]
 # Options that the few-token engine serves.
 OPTIONS_OF_FEW = [
     {"residual": True, "out_dtype": "float32"},
-    {"residual": True, "latent_hidden_dim": 176, "expert_map": True},
+    {"residual": True, "latent_hidden_size": 176, "expert_map": True},
     {"n_shared_experts": 2, "shared_expert_gate": True, "num_redundant_experts": 3,
      "moe_parallel_config": {"enable_eplb": True}},
     {"activation": "swigluoai", "swiglu_limit": None, "activation_per_expert": True, "gate_up_order": "interleaved"},
@@ -72,7 +72,7 @@ OPTIONS_OF_FEW = [
 # Layers with a norm after each expert, or with constant experts, of some ways of SUMMED_SCHEMES.
 SUMS = [
     {**NO_METHOD, "routing_method": "minimax2", "router_output_multiplier": 0.5, "norm_topk_prob_eps": 0.25, "post_expert_norm_eps": 0.1,
-     "residual": True, "latent_hidden_dim": 176},
+     "residual": True, "latent_hidden_size": 176},
     {"post_expert_norm_eps": 0.1, "out_dtype": "float32", "num_redundant_experts": 3, "batch_invariant": True,
      "moe_parallel_config": {"tp_size": 3, "tp_rank": 2, "use_ep": True, "enable_eplb": True}},
     {**NO_METHOD, "routing_method": "sqrtsoftplus", "router_output_multiplier": 2.0, "post_expert_norm_eps": 1e-8, "router_logit_softcapping": 3.0},
@@ -162,7 +162,7 @@ def as_engines_hold(scheme, number, shape):
         layout = {"stored_layout": "scales_128x4"}
     elif scheme["w1"] not in ("i4", "f4E2M1FN"):
         layout = {"stored_layout": "columns_with_scales"}
-    return {"stored_hidden_dim": shape["hidden_dim"] + 8 * (number % 7),
+    return {"stored_hidden_size": shape["hidden_size"] + 8 * (number % 7),
             "stored_intermediate_size_per_partition": shape["intermediate_size"] + 8 * (1 + number % 23),
             "gate_up_order": ORDERS[number % 4], **layout}
 

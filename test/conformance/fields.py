@@ -17,7 +17,7 @@ import time
 import moec_testing as testing
 
 SCHEMA = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference" / "layer.schema.json"
-SIZES = {"moec_layer": 1, "name": "l", "num_experts": 16, "top_k": 4, "hidden_dim": 256, "intermediate_size": 256,
+SIZES = {"moec_layer": 1, "name": "l", "num_experts": 16, "top_k": 4, "hidden_size": 256, "intermediate_size": 256,
          "in_dtype": "bf16"}
 TOKEN = {"dtype": "f8E4M3FN", "shape": [1, -1], "scale": "f32", "dynamic": True}
 NIBBLES = {"dtype": "i4", "shape": [1, 128], "scale": "bf16"}

@@ -20,7 +20,7 @@ KINDS = {
     "static": ({**E4M3, "shape": [-1, -1]}, {**E4M3, "shape": [-1, -1]}),
     "tensor": ({**E4M3, "shape": [-1, -1], "dynamic": True}, {**E4M3, "shape": [-1, -1]}),
 }
-SHAPE = {"num_experts": 8, "top_k": 2, "hidden_dim": 1024, "intermediate_size": 1024, "in_dtype": "bf16"}
+SHAPE = {"num_experts": 8, "top_k": 2, "hidden_size": 1024, "intermediate_size": 1024, "in_dtype": "bf16"}
 # Variants up to 128 rows an expert, and of more.
 MOST_TOKENS = (512, 65536)
 

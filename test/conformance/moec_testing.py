@@ -23,22 +23,22 @@ import sys
 # Odd on purpose: no tile divides H or I, K does not divide E, one expert alone, more experts than tokens. H is 64 or more: the
 # error of a row of fewer numbers is not that of many.
 SHAPES = [
-    {"num_experts": 5, "top_k": 3, "hidden_dim": 72, "intermediate_size": 40},
-    {"num_experts": 1, "top_k": 1, "hidden_dim": 104, "intermediate_size": 24},
-    {"num_experts": 60, "top_k": 4, "hidden_dim": 88, "intermediate_size": 56},
-    {"num_experts": 8, "top_k": 8, "hidden_dim": 136, "intermediate_size": 72},
+    {"num_experts": 5, "top_k": 3, "hidden_size": 72, "intermediate_size": 40},
+    {"num_experts": 1, "top_k": 1, "hidden_size": 104, "intermediate_size": 24},
+    {"num_experts": 60, "top_k": 4, "hidden_size": 88, "intermediate_size": 56},
+    {"num_experts": 8, "top_k": 8, "hidden_size": 136, "intermediate_size": 72},
 ]
 
 
 # The same for operands of 8 bits, whose rows are multiples of 16: groups of 128 that end within H and I, gate and up rows
 # that begin blocks of their own, tiles that cross a block.
 SHAPES_OF_BYTES = [
-    {"num_experts": 5, "top_k": 3, "hidden_dim": 272, "intermediate_size": 144},
-    {"num_experts": 1, "top_k": 1, "hidden_dim": 112, "intermediate_size": 400},
-    {"num_experts": 60, "top_k": 4, "hidden_dim": 144, "intermediate_size": 48},
-    {"num_experts": 8, "top_k": 8, "hidden_dim": 400, "intermediate_size": 208},
+    {"num_experts": 5, "top_k": 3, "hidden_size": 272, "intermediate_size": 144},
+    {"num_experts": 1, "top_k": 1, "hidden_size": 112, "intermediate_size": 400},
+    {"num_experts": 60, "top_k": 4, "hidden_size": 144, "intermediate_size": 48},
+    {"num_experts": 8, "top_k": 8, "hidden_size": 400, "intermediate_size": 208},
 ]
-SIZES = ("hidden_dim", "latent_hidden_dim", "intermediate_size", "shared_intermediate_size", "stored_hidden_dim",
+SIZES = ("hidden_size", "latent_hidden_size", "intermediate_size", "shared_intermediate_size", "stored_hidden_size",
          "stored_intermediate_size_per_partition")
 # Fields of another method than a layer's.
 NO_METHOD = dict.fromkeys(("num_expert_group", "topk_group", "hash_vocabulary", "routed_scaling_factor", "apply_routed_scale_to_output",

@@ -16,7 +16,7 @@ PLACES = [
 # Sets of options of a sum: what is added beside the experts' outputs, and which of them are this rank's.
 SUMS = [
     {},
-    {"residual": True, "out_dtype": "float32", "latent_hidden_dim": 176},
+    {"residual": True, "out_dtype": "float32", "latent_hidden_size": 176},
     {"residual": True, "batch_invariant": True, "out_dtype": "float16"},
     {"is_lora_enabled": True, "n_shared_experts": 1, "residual": True},
     {"moe_parallel_config": {"tp_size": 3, "tp_rank": 1, "use_ep": True}, "residual": True},

@@ -4,7 +4,7 @@
 // CHECK-LABEL: moe.layer @plain {
 // CHECK-NEXT: num_experts = 8,
 // CHECK-NEXT: top_k = 2,
-// CHECK-NEXT: hidden_dim = 4096,
+// CHECK-NEXT: hidden_size = 4096,
 // CHECK-NEXT: intermediate_size = 14336,
 // CHECK-NEXT: in_dtype = bf16,
 // CHECK-NEXT: out_dtype = bf16,
@@ -15,7 +15,7 @@
 // CHECK-NEXT: parallel = #moe.parallel<>
 // CHECK-NEXT: }
 moe.layer @plain {
-  num_experts = 8, top_k = 2, hidden_dim = 4096, intermediate_size = 14336,
+  num_experts = 8, top_k = 2, hidden_size = 4096, intermediate_size = 14336,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>,
   activation = #moe.activation<silu>, parallel = #moe.parallel<>,
@@ -38,7 +38,7 @@ moe.layer @plain {
 // CHECK-NEXT: intermediate_size_per_partition = 2944,
 // CHECK-NEXT: is_lora_enabled,
 // CHECK-NEXT: is_scale_swizzled,
-// CHECK-NEXT: latent_hidden_dim = 1024,
+// CHECK-NEXT: latent_hidden_size = 1024,
 // CHECK-NEXT: local_begin = 1,
 // CHECK-NEXT: local_experts = 4,
 // CHECK-NEXT: local_stride = 2,
@@ -53,19 +53,19 @@ moe.layer @plain {
 // CHECK-NEXT: shared_expert_gate,
 // CHECK-NEXT: shared_intermediate_size = 512,
 // CHECK-NEXT: skip_final_all_reduce,
-// CHECK-NEXT: stored_hidden_dim = 3072,
+// CHECK-NEXT: stored_hidden_size = 3072,
 // CHECK-NEXT: stored_intermediate_size_per_partition = 3072,
 // CHECK-NEXT: stored_layout = "columns",
 // CHECK-NEXT: w2_bias = true
 // CHECK-NEXT: }
 moe.layer @everything {
-  num_experts = 8, top_k = 1, hidden_dim = 3072, intermediate_size = 2944,
+  num_experts = 8, top_k = 1, hidden_size = 3072, intermediate_size = 2944,
   in_dtype = bf16, out_dtype = f16, router_logits_dtype = bf16,
   quant = #moe.quant<fp8_block>, routing = #moe.routing<default>,
   activation = #moe.activation<gelu, limit = 7.0>, parallel = #moe.parallel<tp = 2, tp_rank = 1, ep, placement = round_robin>,
   w2_bias = true, local_stride = 2, local_experts = 4, local_begin = 1, intermediate_size_per_partition = 2944,
   is_lora_enabled, batch_invariant, defer_moe_finalize, skip_final_all_reduce, residual, all_to_all = "deepep_low_latency",
-  activation_format = "batched", stored_intermediate_size_per_partition = 3072, stored_hidden_dim = 3072, latent_hidden_dim = 1024,
+  activation_format = "batched", stored_intermediate_size_per_partition = 3072, stored_hidden_size = 3072, latent_hidden_size = 1024,
   enable_eplb, expert_map, num_redundant_experts = 2, shared_expert_gate, shared_intermediate_size = 512, n_shared_experts = 1,
   num_zero_experts = 4, hash_vocabulary = 100, per_expert_scale, apply_routed_scale_to_output, routed_scaling_factor = 2.5,
   apply_router_weight_on_input, is_scale_swizzled, input_quantized, stored_layout = "columns",

@@ -1,6 +1,6 @@
 // RUN: moec-opt %s -split-input-file -verify-diagnostics
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op 'max_tokens' must be positive, got 0}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 0 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
@@ -11,7 +11,7 @@ moe.variant @a tokens [1, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op 'inputs' has 2 names for 1 arguments}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x", "y"] {
 ^bb0(%x: tensor<?x64xbf16>):
@@ -22,7 +22,7 @@ moe.variant @a tokens [1, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op 'inputs' holds 'x' twice}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x", "x"] {
 ^bb0(%x: tensor<?x64xbf16>, %y: tensor<?x64xbf16>):
@@ -33,7 +33,7 @@ moe.variant @a tokens [1, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op there is no layer @m}}
 moe.program @p of @m for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
@@ -44,7 +44,7 @@ moe.variant @a tokens [1, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op input 'x' must be 'tensor<?x64xbf16>' as layer @l says (gated), got 'tensor<?x32xbf16>'}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x32xbf16>):
@@ -52,7 +52,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op input 'logits' must be 'tensor<?x4xf32>' as layer @l says (gated), got 'tensor<?x4xbf16>'}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["logits"] {
 ^bb0(%x: tensor<?x4xbf16>):
@@ -60,7 +60,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["logits"] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op input 'w13' must be 'tensor<4x64x64xbf16>' as layer @l says (gated), got 'tensor<4x32x64xbf16>'}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["w13"] {
 ^bb0(%x: tensor<4x32x64xbf16>):
@@ -68,7 +68,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["w13"] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op input 'w2' must be 'tensor<4x64x32xbf16>' as layer @l says (gated), got 'tensor<4x32x64xbf16>'}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["w2"] {
 ^bb0(%x: tensor<4x32x64xbf16>):
@@ -76,7 +76,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["w2"] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, has_bias, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, has_bias, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op input 'b13' must be 'tensor<4x64xbf16>' as layer @l says (gated), got 'tensor<4x32xbf16>'}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["b13"] {
 ^bb0(%x: tensor<4x32xbf16>):
@@ -84,7 +84,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["b13"] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, has_bias, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, has_bias, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op input 'b2' must be 'tensor<4x64xbf16>' as layer @l says (gated), got 'tensor<4x32xbf16>'}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["b2"] {
 ^bb0(%x: tensor<4x32xbf16>):
@@ -92,7 +92,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["b2"] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op input 'given_weights' must be 'tensor<?x2xf32>' as layer @l says (gated), got 'tensor<?x3xf32>'}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["given_weights"] {
 ^bb0(%x: tensor<?x3xf32>):
@@ -100,7 +100,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["given_weight
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op input 'valid_tokens' must be 'tensor<1xi32>' as layer @l says (gated), got 'tensor<?xi32>'}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["valid_tokens"] {
 ^bb0(%x: tensor<?xi32>):
@@ -108,7 +108,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["valid_tokens
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op input 'expert_owner' is no tensor of layer @l; it has x, logits, given_ids, given_weights, valid_tokens, w13, w2}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["expert_owner"] {
 ^bb0(%x: tensor<4xi32>):
@@ -116,7 +116,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["expert_owner
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op input 'b13' is no tensor of layer @l; it has x, logits, given_ids, given_weights, valid_tokens, w13, w2}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["b13"] {
 ^bb0(%x: tensor<4x64xbf16>):
@@ -124,7 +124,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["b13"] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op input 'out' is no tensor of layer @l; it has x, logits, given_ids, given_weights, valid_tokens, w13, w2}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["out"] {
 ^bb0(%x: tensor<?x64xbf16>):
@@ -132,7 +132,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["out"] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
 moe.variant @a tokens [1, 64] {
@@ -143,7 +143,7 @@ moe.variant @a tokens [1, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["given_weights"] {
 ^bb0(%x: tensor<?x2xf32>):
 moe.variant @a tokens [1, 64] {
@@ -154,7 +154,7 @@ moe.variant @a tokens [1, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
 // expected-error@+1 {{'moe.variant' op serves tokens from 2, but 1 is the first that no earlier variant serves}}
@@ -165,7 +165,7 @@ moe.variant @a tokens [2, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
 moe.variant @a tokens [1, 8] {
@@ -179,7 +179,7 @@ moe.variant @b tokens [10, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
 // expected-error@+1 {{'moe.variant' op serves tokens up to 65, but the program's max_tokens is 64}}
@@ -190,7 +190,7 @@ moe.variant @a tokens [1, 65] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 // expected-error@+1 {{'moe.program' op no variant serves tokens from 9 to max_tokens, 64}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
@@ -201,7 +201,7 @@ moe.variant @a tokens [1, 8] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
 // expected-error@+1 {{'moe.variant' op tokens must be [min, max] with 1 <= min <= max, got [0, 64]}}
@@ -212,7 +212,7 @@ moe.variant @a tokens [0, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
 // expected-error@+1 {{'moe.variant' op tokens must be [min, max] with 1 <= min <= max, got [9, 8]}}
@@ -223,7 +223,7 @@ moe.variant @a tokens [9, 8] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
 moe.variant @a tokens [1, 64] {
@@ -234,7 +234,7 @@ moe.variant @a tokens [1, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
 moe.variant @a tokens [1, 64] {
@@ -245,7 +245,7 @@ moe.variant @a tokens [1, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["w13"] {
 ^bb0(%w: tensor<4x64x64xbf16>):
 %p = moe.pack %w : tensor<4x64x64xbf16> -> tensor<4x64x64xbf16, #moe.layout<interleave = 8>>
@@ -255,7 +255,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["w13"] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["w13"] {
 ^bb0(%w: tensor<4x64x64xbf16>):
 %p = moe.pack %w : tensor<4x64x64xbf16> -> tensor<4x64x64xbf16, #moe.layout<interleave = 8>>
@@ -267,7 +267,7 @@ moe.variant @a tokens [1, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
 // expected-error@+1 {{'builtin.module' op does not belong into a program; it holds moe.pack, moe.pack_order, moe.quantize_weights, moe.kernel and moe.variant}}
@@ -276,7 +276,7 @@ builtin.module {}
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 // expected-error@+1 {{'moe.kernel' op unknown kind of kernel 'sum'; known: route, route_permute, route_pairs, permute, batch, shared_rows, grouped_matmul, activate, combine, combine_normed, combine_constants, dispatch, send_back, combine_send_back, finalize, permute_columns, amax, quantize, dequantize, route_gate_up, down_combine, down_slices, pack_copy, pack_interleave, pack_stored, pack_order, pack_scales, pack_codes}}
@@ -290,7 +290,7 @@ moe.kernel @k kind = sum fields ["y", "positions", "weights"] results ["out"] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 // expected-error@+1 {{'moe.kernel' op of kind 'activate' holds the stages 'activate', got 'combine'}}
@@ -304,7 +304,7 @@ moe.kernel @k kind = activate fields ["y", "positions", "weights"] results ["out
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 // expected-error@+1 {{'moe.kernel' op 'fields' has 2 names for 3 arguments}}
@@ -317,7 +317,7 @@ moe.kernel @k kind = combine fields ["y", "positions"] results ["out"] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 // expected-error@+1 {{'moe.kernel' op 'fields' holds 'y' twice}}
@@ -330,7 +330,7 @@ moe.kernel @k kind = combine fields ["y", "y", "weights"] results ["out"] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 // expected-error@+1 {{'moe.kernel' op 'results' has 2 names for 1 yielded values}}
@@ -343,7 +343,7 @@ moe.kernel @k kind = combine fields ["y", "positions", "weights"] results ["out"
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 moe.kernel @k kind = combine fields ["y", "positions", "weights"] results ["out"] {
@@ -360,7 +360,7 @@ moe.variant @a tokens [1, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 moe.kernel @k kind = combine fields ["y", "positions", "weights"] results ["out"] {
@@ -377,7 +377,7 @@ moe.variant @a tokens [1, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 moe.kernel @k kind = combine fields ["y", "positions", "weights"] results ["out"] {
@@ -394,7 +394,7 @@ moe.variant @a tokens [1, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 moe.kernel @k kind = combine fields ["y", "positions", "weights"] results ["out"] {
@@ -411,7 +411,7 @@ moe.variant @a tokens [1, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 moe.kernel @k kind = combine fields ["y", "positions", "weights"] results ["out"] {
@@ -428,7 +428,7 @@ moe.variant @a tokens [1, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 moe.kernel @k kind = combine fields ["y", "positions", "weights"] results ["out"] {
@@ -446,7 +446,7 @@ moe.variant @a tokens [1, 64] workspace "128" regions [#moe.region<"t", offset =
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 moe.kernel @k kind = combine fields ["y", "positions", "weights"] results ["out"] {
@@ -463,7 +463,7 @@ moe.variant @a tokens [1, 64] workspace "128" regions [#moe.region<"t", offset =
 
 // -----
 
-moe.layer @l {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = true}
+moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = true}
 // expected-error@+1 {{'moe.program' op input 'w13' must be 'tensor<8x32x64xbf16>' as layer @l says (not gated), got 'tensor<8x64x64xbf16>'}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["w13"] {
 ^bb0(%w13: tensor<8x64x64xbf16>):
@@ -471,7 +471,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["w13"] {
 
 // -----
 
-moe.layer @l {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = true}
+moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
   // expected-error@+1 {{'moe.variant' op must end in moe.return}}
@@ -482,7 +482,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 
 // -----
 
-moe.layer @l {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = true}
+moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 4 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
   // expected-error@+1 {{'moe.variant' op 'engine' must be one for few tokens (gemv), got 'simt'}}
@@ -493,7 +493,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 4 inputs ["x"] {
 
 // -----
 
-moe.layer @l {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = true}
+moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
   // expected-error@+1 {{'moe.variant' op engine 'gemv' serves at most 8 tokens, got 64}}
@@ -504,7 +504,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
 moe.variant @a tokens [1, 64] {
@@ -518,7 +518,7 @@ moe.variant @b tokens [9, 16] multiprocessors 132 {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
 // expected-error@+1 {{'moe.variant' op 'multiprocessors' must be positive, got 0}}
@@ -530,7 +530,7 @@ moe.variant @b tokens [9, 16] multiprocessors 0 {
 // -----
 
 // Names in a kernel and in a program are their own: nothing outside means them.
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
   // expected-error@+1 {{use of undeclared SSA value name}}
@@ -545,14 +545,14 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 
 // expected-error@+1 {{use of undeclared SSA value name}}
 %ids, %weights = moe.route <renormalize> top_k = 2 %logits : (tensor<?x4xbf16>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["logits"] {
 ^bb0(%logits: tensor<?x4xbf16>):
 }
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y"] {
 ^bb0(%y: tensor<?x64xbf16>):
 moe.variant @a tokens [1, 64] {
@@ -564,7 +564,7 @@ moe.variant @a tokens [1, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y"] {
 ^bb0(%y: tensor<?x64xbf16>):
 moe.variant @a tokens [1, 64] {
@@ -576,7 +576,7 @@ moe.variant @a tokens [1, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y"] {
 ^bb0(%y: tensor<?x64xbf16>):
 moe.variant @a tokens [1, 64] {
@@ -588,7 +588,7 @@ moe.variant @a tokens [1, 64] {
 
 // -----
 
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y"] {
 ^bb0(%y: tensor<?x64xbf16>):
 moe.variant @a tokens [1, 64] {

@@ -15,7 +15,7 @@
 // CHECK-NEXT: moe.launch @k(%y, %p, %w) results ["out"] :
 // CHECK-NEXT: moe.launch @k(%y, %p, %w) results ["again"] :
 // CHECK-NEXT: moe.return %{{.*}} outputs ["out"] optional %p, %w as ["ids", "weights"] :
-moe.layer @l {num_experts = 4, top_k = 2, hidden_dim = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] report #moe.report<backend = grouped, engine = simt> {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
 moe.kernel @k kind = combine schedule #moe.block_schedule<threads = 128> plan #moe.plan<label = "1x64", grid = "tokens", column_blocks = 1, early = true>

@@ -14,6 +14,6 @@
 // MANIFEST: "accumulate": "fast"
 // TWICE: expected no --accumulate with a .mlir input, whose moe.layer says it
 
-moe.layer @fast {num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 208,
+moe.layer @fast {num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 208,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_channel>, accumulate = "fast",
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -21,6 +21,6 @@
 // CHECK: moe::packInterleave
 // MANIFEST: "gate_up_order": "interleaved"
 // MANIFEST: "name": "activation_limit", "role": "stored_weight",
-moe.layer @numbers {num_experts = 8, top_k = 2, hidden_dim = 96, intermediate_size = 176,
+moe.layer @numbers {num_experts = 8, top_k = 2, hidden_size = 96, intermediate_size = 176,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, has_bias, gate_up_order = "interleaved",
   routing = #moe.routing<renormalize>, activation = #moe.activation<swigluoai, per_expert>, parallel = #moe.parallel<>}

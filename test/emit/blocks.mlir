@@ -38,6 +38,6 @@
 // MANIFEST: "compute_type": "f32"
 // MANIFEST: "realization": "native"
 
-moe.layer @codes {num_experts = 8, top_k = 2, hidden_dim = 256, intermediate_size = 128,
+moe.layer @codes {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 128,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<nvfp4>,
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -33,6 +33,6 @@
 // FLOATS: using Mma = moe::mma::MmaSync<moe::e4m3>;
 
 // MANIFEST-DAG: "realization": "native"
-moe.layer @codes {num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 208,
+moe.layer @codes {num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 208,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<int4_w4aint8>,
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -16,6 +16,6 @@
 // MANIFEST: "num_constant_experts": 5
 // EXPLAIN: grouped with gemv: refused [stage_not_supported]: engine 'gemv' has no kernel that does stage 'combine_constants'
 // STAGES: moe.combine_constants experts = 16 {{.*}} constants %constant_experts :
-moe.layer @novices {num_experts = 16, top_k = 6, hidden_dim = 64, intermediate_size = 32, num_constant_experts = 5,
+moe.layer @novices {num_experts = 16, top_k = 6, hidden_size = 64, intermediate_size = 32, num_constant_experts = 5,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

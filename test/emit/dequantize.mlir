@@ -34,6 +34,6 @@
 // MANIFEST: "name": "x_scale"
 // MANIFEST: "op": "dequantize"
 
-moe.layer @codes {num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 208,
+moe.layer @codes {num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 208,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<mxfp6_e2m3>, input_quantized,
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

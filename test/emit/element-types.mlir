@@ -51,6 +51,6 @@
 // BF16-NEXT: "role": "optional_input",
 // BF16-NEXT: "element_types": ["f32", "f16", "bf16"],
 
-moe.layer @types {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+moe.layer @types {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, n_shared_experts = 1, shared_expert_gate,
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -60,6 +60,6 @@
 // APART-NEXT: quantize: ceildiv(rows, {{[0-9]+}}) CTAs{{$}}
 // APART-NEXT: a launch of its own: a scale follows from more values than a CTA has
 
-moe.layer @codes {num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 208,
+moe.layer @codes {num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 208,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<mxfp4>,
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

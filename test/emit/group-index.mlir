@@ -30,6 +30,6 @@
 // MANIFEST-DAG: "from": [{{[[:space:]]*}}"w13",{{[[:space:]]*}}"w13_group_index_packed"{{[[:space:]]*}}],{{[[:space:]]*}}"in_place": true
 // MANIFEST-DAG: "from": [{{[[:space:]]*}}"w2_group_index"{{[[:space:]]*}}],{{[[:space:]]*}}"in_place": false
 
-moe.layer @order {num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 208,
+moe.layer @order {num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 208,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<mxfp4_w4a16>, group_index,
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -27,6 +27,6 @@
 // MANIFEST-DAG: "realization": "native"
 // MANIFEST-DAG: engine 'wgmma' multiplies f16, bf16, f8E4M3FN, not i8
 // MANIFEST-DAG: engine 'gemv' does not multiply i8
-moe.layer @integers {num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 208,
+moe.layer @integers {num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 208,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<int8_channel>,
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -32,6 +32,6 @@
 // DEFERRED-NOT: "min_tokens"
 // DEFERRED: engine 'gemv' does not do option 'batch_invariant'
 
-moe.layer @options {num_experts = 8, top_k = 2, hidden_dim = 96, intermediate_size = 176,
+moe.layer @options {num_experts = 8, top_k = 2, hidden_size = 96, intermediate_size = 176,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, residual,
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

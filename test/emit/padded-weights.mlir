@@ -23,14 +23,14 @@
 // CHECK-NEXT: static constexpr int kStoredColumns = 16;
 // CHECK-NEXT: static constexpr bool kAtoms = true;
 
-// MANIFEST: "stored_hidden_dim": 384,
+// MANIFEST: "stored_hidden_size": 384,
 // MANIFEST: "stored_intermediate_size_per_partition": 256,
 // MANIFEST: {"name": "w13", "role": "stored_weight", "element_types": ["f4E2M1FN"], "shape": [8, 512, 384],
 // MANIFEST: "name": "w13_scale",
 // MANIFEST: "shape": [8, 512, 24],
 // MANIFEST: {"name": "b13", "role": "stored_weight", "element_types": ["bf16"], "shape": [8, 512],
 
-moe.layer @padded {num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 208,
+moe.layer @padded {num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 208,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<nvfp4_w4a16>, stored_layout = "scales_128x4",
-  stored_hidden_dim = 384, stored_intermediate_size_per_partition = 256, has_bias,
+  stored_hidden_size = 384, stored_intermediate_size_per_partition = 256, has_bias,
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

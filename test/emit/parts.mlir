@@ -34,6 +34,6 @@
 // MANIFEST: {"name": "partials", "role": "input", "element_types": ["bf16"], "shape": ["tokens", 2, 64],
 // MANIFEST: "op": "pair_rows",
 
-moe.layer @tiny {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32, part = "finalize",
+moe.layer @tiny {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32, part = "finalize",
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, ep>}

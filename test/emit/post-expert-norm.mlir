@@ -30,6 +30,6 @@
 // MANIFEST: "logit_scale": 0.5
 // EXPLAIN: grouped with gemv: refused [stage_not_supported]: engine 'gemv' has no kernel that does stage 'combine_normed'
 // STAGES: moe.combine_normed epsilon = 1.250000e-01 {{.*}} norm %post_expert_norm residual %residual
-moe.layer @spark {num_experts = 16, top_k = 6, hidden_dim = 64, intermediate_size = 32, post_expert_norm_eps = 0.125, residual,
+moe.layer @spark {num_experts = 16, top_k = 6, hidden_size = 64, intermediate_size = 32, post_expert_norm_eps = 0.125, residual,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>,
   routing = #moe.routing<deepseek_v3, scale = 2.5, bias, softcap = 2.0, logit_scale = 0.5, epsilon = 0.25>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

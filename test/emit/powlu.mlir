@@ -9,6 +9,6 @@
 // CHECK: static constexpr float kAlpha = 0x1.4p+1f;
 // CHECK: static constexpr float kLimit = 0x1.cp+2f;
 // CHECK: using Activation = moe::activation::PowLu<moe::activation::OfLayer<Numbers>>;
-moe.layer @powlu {num_experts = 8, top_k = 2, hidden_dim = 96, intermediate_size = 176,
+moe.layer @powlu {num_experts = 8, top_k = 2, hidden_size = 96, intermediate_size = 176,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<powlu, limit = 7.0>, parallel = #moe.parallel<>}

@@ -22,6 +22,6 @@
 
 // MANIFEST: "cluster": [8, 1, 1],
 
-moe.layer @tiny {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+moe.layer @tiny {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -22,7 +22,7 @@
 // MANIFEST-DAG: "expert_scale": true
 // MANIFEST-DAG: "output_scale": 2.5
 
-moe.layer @v3 {num_experts = 64, top_k = 8, hidden_dim = 64, intermediate_size = 32,
+moe.layer @v3 {num_experts = 64, top_k = 8, hidden_size = 64, intermediate_size = 32,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>,
   routing = #moe.routing<deepseek_v3, groups = 8, top_groups = 4>, activation = #moe.activation<silu>,
   parallel = #moe.parallel<>, per_expert_scale, routed_scaling_factor = 2.5, apply_routed_scale_to_output}

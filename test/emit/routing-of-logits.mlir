@@ -8,6 +8,6 @@
 // CHECK-NEXT: using Select = moe::routing::TopK;
 // CHECK-NEXT: using Normalize = moe::routing::SigmoidSelected;
 // CHECK-NEXT: static constexpr bool kRoutingBias = true;
-moe.layer @kolibri {num_experts = 64, top_k = 6, hidden_dim = 64, intermediate_size = 32,
+moe.layer @kolibri {num_experts = 64, top_k = 6, hidden_size = 64, intermediate_size = 32,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>,
   routing = #moe.routing<topk_sigmoid_bias>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -7,6 +7,6 @@
 // CHECK-NOT: kCpAsync = true
 // CHECK-NOT: kProgrammatic = true
 
-moe.layer @tiny {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+moe.layer @tiny {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>,
   routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

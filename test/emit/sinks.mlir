@@ -11,6 +11,6 @@
 // CHECK-NEXT: using Select = moe::routing::WithSinks<moe::routing::TopK, 2>;
 // CHECK-NEXT: using Normalize = moe::routing::SoftmaxSelected;
 // MANIFEST: "sinks": 2
-moe.layer @inkling {num_experts = 66, top_k = 8, hidden_dim = 64, intermediate_size = 32,
+moe.layer @inkling {num_experts = 66, top_k = 8, hidden_size = 64, intermediate_size = 32,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, per_expert_scale,
   routing = #moe.routing<sigmoid_sinks, scale = 8.0, bias, sinks = 2>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -37,6 +37,6 @@
 // EXPLAIN: variant up_to_8192: 257 to 8192 tokens, workspace
 // ANOTHER-NOT: slices
 
-moe.layer @deepseek {num_experts = 256, top_k = 8, hidden_dim = 7168, intermediate_size = 256,
+moe.layer @deepseek {num_experts = 256, top_k = 8, hidden_size = 7168, intermediate_size = 256,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<fp8_block>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

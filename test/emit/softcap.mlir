@@ -9,6 +9,6 @@
 // CHECK-NEXT: static constexpr float kSoftcap = 0x1p+1f;
 // CHECK: using Score = moe::routing::Softcapped<moe::routing::Sigmoid, Cap>;
 // MANIFEST: "softcap": 2.0
-moe.layer @laguna {num_experts = 64, top_k = 6, hidden_dim = 64, intermediate_size = 32,
+moe.layer @laguna {num_experts = 64, top_k = 6, hidden_size = 64, intermediate_size = 32,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>,
   routing = #moe.routing<deepseek_v3, scale = 2.5, bias, softcap = 2.0>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -26,6 +26,6 @@
 // Sums of two halves have other last bits than those of a whole.
 // WHOLE-NOT: kSplit
 
-moe.layer @narrow {num_experts = 256, top_k = 8, hidden_dim = 7168, intermediate_size = 256,
+moe.layer @narrow {num_experts = 256, top_k = 8, hidden_size = 7168, intermediate_size = 256,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_block>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

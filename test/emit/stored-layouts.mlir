@@ -22,6 +22,6 @@
 
 // MANIFEST-DAG: "slots": "0 4 1 5 2 6 3 7"
 
-moe.layer @awq {num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 208,
+moe.layer @awq {num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 208,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<int4_zp_w4a16>, stored_layout = "awq",
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

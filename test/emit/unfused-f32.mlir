@@ -12,6 +12,6 @@
 // CHECK-DAG: moe::permute<Config>(args);
 // CHECK-NOT: kProgrammatic = true
 
-moe.layer @tiny {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+moe.layer @tiny {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32,
   in_dtype = f32, out_dtype = f32, router_logits_dtype = f32, quant = #moe.quant<f32>,
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<gelu>, parallel = #moe.parallel<>}

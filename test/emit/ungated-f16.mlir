@@ -11,6 +11,6 @@
 // CHECK-NOT: pack.cuh
 // MANIFEST: "pack": []
 
-moe.layer @tiny {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+moe.layer @tiny {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32,
   in_dtype = f16, out_dtype = f16, router_logits_dtype = f16, quant = #moe.quant<f16>,
   routing = #moe.routing<topk>, activation = #moe.activation<gelu_tanh_no_mul>, parallel = #moe.parallel<>}

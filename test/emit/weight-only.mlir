@@ -33,6 +33,6 @@
 // MANIFEST-DAG: "rhs_group_columns": 16
 // MANIFEST-DAG: "realization": "dequantized"
 
-moe.layer @codes {num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 208,
+moe.layer @codes {num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 208,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<nvfp4_w4a16>,
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -69,6 +69,6 @@
 // MIXED: moe::mma::Wgmma<moe::bf16>
 // MIXED: static constexpr int kTileM = 64;
 
-moe.layer @tiny {num_experts = 8, top_k = 2, hidden_dim = 64, intermediate_size = 32,
+moe.layer @tiny {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -65,6 +65,6 @@
 // REPORT-DAG: "engine": "wgmma"
 // REPORT-DAG: "realization": "native"
 
-moe.layer @blocks {num_experts = 8, top_k = 2, hidden_dim = 336, intermediate_size = 208,
+moe.layer @blocks {num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 208,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_block>,
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -2,13 +2,13 @@
 // RUN: moec compile %s --arch=sm_90a --engine=wgmma_rs --max-tokens=64 --emit=cuda | FileCheck %s
 // RUN: rm -rf %t && moec compile %s --arch=sm_90a --engine=wgmma_rs --max-tokens=64 --no-cubin -o %t && FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
 // RUN: not moec compile %s --arch=sm_80 --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=ARCH
-// RUN: sed 's/hidden_dim = 320/hidden_dim = 336/' %s | not moec compile - --arch=sm_90a --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=SIZE
+// RUN: sed 's/hidden_size = 320/hidden_size = 336/' %s | not moec compile - --arch=sm_90a --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=SIZE
 // RUN: sed 's/int4_zp_w4a16/bf16/' %s | not moec compile - --arch=sm_90a --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=PLAIN
 // RUN: sed 's/int4_zp_w4a16/nvfp4/' %s | moec compile - --arch=sm_90a --engine=wgmma_rs --max-tokens=64 --emit=scheduled | FileCheck %s --check-prefix=EMULATED
-// RUN: sed 's/int4_zp_w4a16/int4_w4afp8/; s/hidden_dim = 320/hidden_dim = 384/' %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=scheduled | FileCheck %s --check-prefix=BYTES
+// RUN: sed 's/int4_zp_w4a16/int4_w4afp8/; s/hidden_size = 320/hidden_size = 384/' %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=scheduled | FileCheck %s --check-prefix=BYTES
 // RUN: sed 's/int4_zp_w4a16/int4_w4afp8/' %s | not moec compile - --arch=sm_90a --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=BYTESIZE
 // RUN: sed 's/int4_zp_w4a16/int4_w4aint8/' %s | not moec compile - --arch=sm_90a --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=INTEGERS
-// RUN: sed 's/<int4_zp_w4a16>/<a1 = <f8E4M3FN, group = [1, -1], scale = f32, dynamic>, a2 = <f8E4M3FN, group = [1, -1], scale = f32, dynamic>, w1 = <i4, group = [1, 64], scale = bf16>, w2 = <i4, group = [1, 64], scale = bf16>>/; s/hidden_dim = 320/hidden_dim = 384/' %s | not moec compile - --arch=sm_90a --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=GROUPS
+// RUN: sed 's/<int4_zp_w4a16>/<a1 = <f8E4M3FN, group = [1, -1], scale = f32, dynamic>, a2 = <f8E4M3FN, group = [1, -1], scale = f32, dynamic>, w1 = <i4, group = [1, 64], scale = bf16>, w2 = <i4, group = [1, 64], scale = bf16>>/; s/hidden_size = 320/hidden_size = 384/' %s | not moec compile - --arch=sm_90a --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=GROUPS
 // RUN: sed 's/<silu>/<gelu_no_mul>/' %s | not moec compile - --arch=sm_90a --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=GELU
 // RUN: sed 's/<int4_zp_w4a16>/<int4_zp_w4a16>, weights_dtype = bf16/' %s | not moec compile - --arch=sm_90a --engine=wgmma_rs --emit=scheduled 2>&1 | FileCheck %s --check-prefix=FLOATS
 // RUN: sed 's/<int4_zp_w4a16>/<a1 = <bf16>, a2 = <bf16>, w1 = <f8E4M3FN, group = [128, 128], scale = f32>, w2 = <f8E4M3FN, group = [-1, -1], scale = f32>>/' %s | moec compile - --arch=sm_90a --engine=wgmma_rs --max-tokens=64 --emit=scheduled | FileCheck %s --check-prefix=BLOCKS
@@ -58,6 +58,6 @@
 // GELU: engine 'wgmma_rs' does not serve gelu without gates
 // FLOATS: engine 'wgmma_rs' does not read weights that are quantized when the layer is loaded
 
-moe.layer @codes {num_experts = 8, top_k = 2, hidden_dim = 320, intermediate_size = 256,
+moe.layer @codes {num_experts = 8, top_k = 2, hidden_size = 320, intermediate_size = 256,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<int4_zp_w4a16>,
   routing = #moe.routing<renormalize_naive>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

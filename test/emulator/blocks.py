@@ -28,7 +28,7 @@ from moec.card.numbers import LARGEST, inputs_of, read_npy, write_npy  # noqa: E
 ARCHS = {"mma_sync_scaled": "sm_120f", "tcgen05": "sm_100f"}
 TIMINGS = ["at_once", "late", "random"]
 # Tiles of 16, 64 and 128 rows; hidden sizes with whole words of scales, and without.
-SHAPES = [{**exact.SHAPE, "hidden_dim": 256}, {**exact.SHAPE, "hidden_dim": 416, "intermediate_size": 96}]
+SHAPES = [{**exact.SHAPE, "hidden_size": 256}, {**exact.SHAPE, "hidden_size": 416, "intermediate_size": 96}]
 TOKENS = (1, 33, 150)
 # Ids by token count.
 IDS = {0: "none", 34: "strange", 35: "nobody", 97: "every second expert"}
@@ -63,7 +63,7 @@ def rewritten(path, dtype, shape, data):
 def exact_seconds(manifest, weights, inputs, tokens):
     """Numbers by which the second scale of a token is a power of two, of x and of the intermediate: 448 * 6 / 21 is one, and 21 times one
     is the largest number of each row. That of the intermediate comes of its first column, whose gate is one of 1.5 + 0.5."""
-    hidden, rows = manifest["layer"]["hidden_dim"], next(v["shape"] for v in manifest["values"] if v["name"] == "w13")[1]
+    hidden, rows = manifest["layer"]["hidden_size"], next(v["shape"] for v in manifest["values"] if v["name"] == "w13")[1]
     x, largest, one, half = bytearray(read_npy(inputs["x"])), struct.pack("<f", 21.0)[2:], LARGEST + 64, LARGEST + 65
     for at in range(0, len(x), 2):
         column = at // 2 % hidden
@@ -121,7 +121,7 @@ def output_of(tools, folder, package, arch, numbers, tokens, device, environment
     if status or "emulator:" in errors:
         return f"moec-run exited with {status}: {errors.strip()[-600:]}"
     rows = read_npy(out)
-    sound = is_sound(rows, tokens, manifest["layer"]["hidden_dim"])
+    sound = is_sound(rows, tokens, manifest["layer"]["hidden_size"])
     return hashlib.sha256(rows).hexdigest() if sound else f"an output of {len(rows)} bytes, {len(set(rows))} of them different"
 
 

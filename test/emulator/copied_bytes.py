@@ -22,7 +22,7 @@ import moec_testing as testing  # noqa: E402
 import nvrtc  # noqa: E402
 
 ENGINE, ARCH, GPU = "mma_sync_scaled", "sm_120f", "rtx_5090"
-SHAPE = {"num_experts": 6, "top_k": 3, "hidden_dim": 1024, "intermediate_size": 512}
+SHAPE = {"num_experts": 6, "top_k": 3, "hidden_size": 1024, "intermediate_size": 512}
 TOLERANCE = 0.05
 IN_FLIGHT = 8192
 MODELS = ("qwen3-30b-a3b", "gpt-oss-20b", "deepseek-v3")

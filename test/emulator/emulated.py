@@ -36,19 +36,19 @@ STEP = 2
 TIMINGS = ["late", "random"]
 # Archs of cards that an arch of ARCHS has the kernels of: a layer for each engine.
 TWINS = ["sm_100a", "sm_103a", "sm_120a", "sm_121a"]
-SHAPE = {"num_experts": 8, "top_k": 2, "hidden_dim": 128, "intermediate_size": 128}
+SHAPE = {"num_experts": 8, "top_k": 2, "hidden_size": 128, "intermediate_size": 128}
 # So many weight rows that the first kernel of a few tokens takes 64 at a time.
-WIDE_SHAPE = {"num_experts": 5, "top_k": 4, "hidden_dim": 256, "intermediate_size": 1152}
+WIDE_SHAPE = {"num_experts": 5, "top_k": 4, "hidden_size": 256, "intermediate_size": 1152}
 TOKENS = "1,21"
 # The layer for engines that multiply scales of blocks, with tiles of 16, 64 and 128 rows.
 BLOCK_ARCH = "sm_120f"
-BLOCK_SHAPE = {"num_experts": 3, "top_k": 2, "hidden_dim": 416, "intermediate_size": 160}
+BLOCK_SHAPE = {"num_experts": 3, "top_k": 2, "hidden_size": 416, "intermediate_size": 160}
 BLOCK_TOKENS = 160
 # The layer for engines that serve only a caller who names them: sizes end in the middle of a tile and of a stage, and tiles have 64 and
 # 128 rows.
 ASKED_ARCH = "sm_100f"
-ASKED_SHAPE = {"num_experts": 5, "top_k": 2, "hidden_dim": 328, "intermediate_size": 200}
-ASKED_SHAPE_OF_BYTES = {"num_experts": 5, "top_k": 2, "hidden_dim": 336, "intermediate_size": 208}
+ASKED_SHAPE = {"num_experts": 5, "top_k": 2, "hidden_size": 328, "intermediate_size": 200}
+ASKED_SHAPE_OF_BYTES = {"num_experts": 5, "top_k": 2, "hidden_size": 336, "intermediate_size": 208}
 ASKED_TOKENS = 160
 WIDE_TOKENS = "1,3,8"
 MAX_TOKENS = 32
@@ -102,7 +102,7 @@ def block_packages(rows, every):
     gated = [row for row in rows["activations"] if row["gated"]]
     for number, (scheme, backend, engine) in enumerate(testing.block_ways(rows)):
         batched = backend["format"] == "batched"
-        shape = {**BLOCK_SHAPE, "hidden_dim": 384} if batched else BLOCK_SHAPE
+        shape = {**BLOCK_SHAPE, "hidden_size": 384} if batched else BLOCK_SHAPE
         timing = TIMINGS[number % len(TIMINGS)]
         activation = gated[number % len(gated)]
         layer = testing.layer_json("emulated", shape, scheme, activation, rows["routing"][0], number % 2 == 0)
@@ -153,7 +153,7 @@ def asked_packages(rows):
         batched = backend["format"] == "batched"
         shape = ASKED_SHAPE if testing.is_plain(scheme) else ASKED_SHAPE_OF_BYTES
         if testing.scales_blocks(scheme, engine):
-            shape = {**BLOCK_SHAPE, "hidden_dim": 384 if batched else BLOCK_SHAPE["hidden_dim"]}
+            shape = {**BLOCK_SHAPE, "hidden_size": 384 if batched else BLOCK_SHAPE["hidden_size"]}
         timing = TIMINGS[number // 2 % len(TIMINGS)]
         activation, routing = (rows[table][number % len(rows[table])] for table in ("activations", "routing"))
         if batched:
@@ -179,11 +179,11 @@ OPTIONS = [
     ("sm_90a", "sigmoid_sinks", {"num_experts": 33, "top_k": 4, "num_sink_experts": 2, "e_score_correction_bias": False}),
     ("sm_90a", "minimax2", {"post_expert_norm_eps": 0.1, "router_output_multiplier": 0.5, "norm_topk_prob_eps": 0.25}),
     # More pairs than a thread keeps rows of, and columns that are no whole vectors of the output.
-    ("sm_80", "minimax2", {"post_expert_norm_eps": 0.1, "top_k": 11, "num_experts": 16, "hidden_dim": 136}),
+    ("sm_80", "minimax2", {"post_expert_norm_eps": 0.1, "top_k": 11, "num_experts": 16, "hidden_size": 136}),
     # More columns than threads have vectors; and ranks that have no row of some tokens.
-    ("sm_90a", "renormalize", {"post_expert_norm_eps": 0.1, "hidden_dim": 4352, "intermediate_size": 16, "residual": True,
+    ("sm_90a", "renormalize", {"post_expert_norm_eps": 0.1, "hidden_size": 4352, "intermediate_size": 16, "residual": True,
                                "moe_parallel_config": {"tp_size": 4, "tp_rank": 1, "use_ep": True}}),
-    ("sm_90a", "minimax2", {"num_constant_experts": 5, "top_k": 3, "hidden_dim": 136, "residual": True}),
+    ("sm_90a", "minimax2", {"num_constant_experts": 5, "top_k": 3, "hidden_size": 136, "residual": True}),
     ("sm_80", "sigmoid", {"num_constant_experts": 9, "top_k": 11, "num_experts": 16, "num_expert_group": 0, "topk_group": 0}),
 ]
 

@@ -29,10 +29,10 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "conformance"), str(HERE.parent.parent / "python")]
 from moec.card.numbers import inputs_of, read_npy  # noqa: E402
 
-SHAPE = {"num_experts": 6, "top_k": 3, "hidden_dim": 256, "intermediate_size": 128}
+SHAPE = {"num_experts": 6, "top_k": 3, "hidden_size": 256, "intermediate_size": 128}
 # Few rows of many columns: the second matmul's k is split. As many rows as its slices need.
-SPLIT = {"num_experts": 8, "top_k": 2, "hidden_dim": 1536, "intermediate_size": 256}
-SLICES = {"num_experts": 32, "top_k": 32, "hidden_dim": 2048, "intermediate_size": 16}
+SPLIT = {"num_experts": 8, "top_k": 2, "hidden_size": 1536, "intermediate_size": 256}
+SLICES = {"num_experts": 32, "top_k": 32, "hidden_size": 2048, "intermediate_size": 16}
 TOKENS = (1, 2, 5, 33, 150)
 MOST_TOKENS = 256
 # Engines of a scheme beside what is taken where none is named; and layers of other shapes, with their words and tokens.

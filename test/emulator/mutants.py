@@ -35,7 +35,7 @@ FEW_TOKENS = 8
 MANY_SMS = {"split": 132, "slices": 114}
 # Layers that are smaller here: their changes, and the most tokens. Packages for the card of slices have wide tiles for smaller weights.
 SMALLER = {"slices": ({**cases.conformance.NO_METHOD, "routing_method": "renormalize", **cases.SANITIZED_SLICES, "has_bias": False}, 576)}
-SMALLER |= {f"wide_large_{kind}": ({"num_experts": 4, "top_k": 2, "hidden_dim": 656, "intermediate_size": 400, "has_bias": False}, 600)
+SMALLER |= {f"wide_large_{kind}": ({"num_experts": 4, "top_k": 2, "hidden_size": 656, "intermediate_size": 400, "has_bias": False}, 600)
             for kind in ("block", "channel")}
 # Seconds that a run may take before it counts as hanging.
 LIMIT = 1500

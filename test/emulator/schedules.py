@@ -28,7 +28,7 @@ SCHEMES = {"bf16": "bf16", "fp8_channel": "f8E4M3FN", "fp8_block": "f8E4M3FN", "
            "int4_w4a16": "bf16 i4", "mxfp4_w4a16": "bf16 f4E2M1FN", "nvfp4_w4a16": "bf16 f4E2M1FN", "fp8_w8a16": "bf16 f8E4M3FN",
            "nvfp4": "bf16 f4E2M1FN"}
 ENGINE = "mma_sync"
-SHAPE = {"num_experts": 3, "top_k": 2, "hidden_dim": 384, "intermediate_size": 512}
+SHAPE = {"num_experts": 3, "top_k": 2, "hidden_size": 384, "intermediate_size": 512}
 MORE_TOKENS = 5
 STEP = 12
 LIMIT = 600
@@ -61,7 +61,7 @@ def fault_of(tools, work, real, case):
     folder.mkdir(parents=True, exist_ok=True)
     layer = {"moec_layer": 1, "name": "schedules", **SHAPE, "in_dtype": "bf16", "routing_method": "renormalize", "activation": "silu",
              "quant_config": scheme}
-    hidden, intermediate = SHAPE["hidden_dim"], SHAPE["intermediate_size"]
+    hidden, intermediate = SHAPE["hidden_size"], SHAPE["intermediate_size"]
     rows = [{"gpu": ARCHS[arch], "tokens": [1, tokens],
              "problem": {"n": n, "k": k, "experts": SHAPE["num_experts"], "pairs": SHAPE["top_k"],
                          "element_type": SCHEMES[scheme], "gated": first, "gather": first, "scheme": scheme},

@@ -11,9 +11,9 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Small, so that a manifest is some ten kilobytes and runs in a moment.
-LAYER = {"moec_layer": 1, "name": "seed", "num_experts": 2, "top_k": 1, "hidden_dim": 64, "intermediate_size": 32,
+LAYER = {"moec_layer": 1, "name": "seed", "num_experts": 2, "top_k": 1, "hidden_size": 64, "intermediate_size": 32,
          "in_dtype": "bf16", "routing_method": "renormalize", "activation": "silu", "quant_config": "bf16"}
-WIDE = {"hidden_dim": 128, "intermediate_size": 128}
+WIDE = {"hidden_size": 128, "intermediate_size": 128}
 LAYERS = {
     "bf16": {},
     "f32-bias": {"in_dtype": "float32", "quant_config": "f32", "has_bias": True},
@@ -22,7 +22,7 @@ LAYERS = {
     "int8": {"quant_config": "int8_w8a16"},
     "int4": {"quant_config": "int4_w4a16", "stored_layout": "gptq", **WIDE},
     "mxfp4": {"quant_config": "mxfp4_w4a16"},
-    "held": {"quant_config": "nvfp4_w4a16", "stored_layout": "scales_128x4", "gate_up_order": "interleaved_8", **WIDE, "stored_hidden_dim": 192,
+    "held": {"quant_config": "nvfp4_w4a16", "stored_layout": "scales_128x4", "gate_up_order": "interleaved_8", **WIDE, "stored_hidden_size": 192,
              "stored_intermediate_size_per_partition": 136},
     "float-weights": {"quant_config": "fp8_channel", "weights_dtype": "bf16"},
     "groups": {"num_experts": 8, "top_k": 2, "routing_method": "deepseek_v3", "num_expert_group": 2, "topk_group": 1},
@@ -89,7 +89,7 @@ def header(tensors):
 
 def checkpoint(layer):
     """Names and types of a layer's tensors, as checkpoints of its scheme have them."""
-    hidden, inner, scheme = layer["hidden_dim"], layer["intermediate_size"], layer["quant_config"]
+    hidden, inner, scheme = layer["hidden_size"], layer["intermediate_size"], layer["quant_config"]
     for expert, projection in itertools.product(range(layer["num_experts"]), PROJECTIONS):
         base = f"model.layers.0.mlp.experts.{expert}.{projection}"
         rows, columns = (hidden, inner) if projection == "down_proj" else (inner, hidden)

@@ -26,7 +26,7 @@ HEADER = """\
 # What the compiler does with each scheme on each arch, by backend/engine: native, dequantized, emulated, or the code of
 # the refusal. Checked by legal.py, and written by it: `test/golden/legal.py --bin=build/bin --work=/tmp/legal --update`.
 """
-SHAPE = {"num_experts": 16, "top_k": 4, "hidden_dim": 512, "intermediate_size": 384}
+SHAPE = {"num_experts": 16, "top_k": 4, "hidden_size": 512, "intermediate_size": 384}
 # Reports that one process makes.
 CHUNK = 200
 

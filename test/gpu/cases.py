@@ -7,10 +7,10 @@ import conformance
 TOKENS = "0,1,2,7,8,32,33,128,500,2048,8192"
 LARGE = "2048,8192"
 # Experts whose tiles are nearly full, of any height up to 144 rows, with more steps of k than a ring has stages.
-TALL_SHAPE = {"num_experts": 4, "top_k": 2, "hidden_dim": 640, "intermediate_size": 384}
+TALL_SHAPE = {"num_experts": 4, "top_k": 2, "hidden_size": 640, "intermediate_size": 384}
 TALL_TOKENS = "66,130,190,258,266,274,284,310,500,2048"
 # The last group of 128 columns of the intermediate is half of one.
-BIASED_SHAPE = {"num_experts": 4, "top_k": 2, "hidden_dim": 384, "intermediate_size": 192}
+BIASED_SHAPE = {"num_experts": 4, "top_k": 2, "hidden_size": 384, "intermediate_size": 192}
 BIASED_TOKENS = "1,7,33,66,130,190,500"
 # The first matmul has scales of rows, the second one of groups: no named scheme has both.
 MIXED = {
@@ -48,10 +48,10 @@ SANITIZED_REAL = [
 ]
 # Kernels that convert codes: of few tokens, of mma_sync and of wgmma_rs.
 SANITIZED_CODES = ["int4_w4a16", "int4_zp_w4a16", "mxfp4_w4a16", "nvfp4_w4a16", "int8_w8a16"]
-SANITIZED_CODES_SHAPE = {"num_experts": 16, "top_k": 4, "hidden_dim": 1024, "intermediate_size": 512}
+SANITIZED_CODES_SHAPE = {"num_experts": 16, "top_k": 4, "hidden_size": 1024, "intermediate_size": 512}
 SANITIZED_CODES_TOKENS = ["1,33", "300"]
 # The fewest rows whose second matmul goes in slices, and as little work as they can have.
-SANITIZED_SLICES = {"num_experts": 32, "top_k": 32, "hidden_dim": 2048, "intermediate_size": 16}
+SANITIZED_SLICES = {"num_experts": 32, "top_k": 32, "hidden_size": 2048, "intermediate_size": 16}
 # How many layers drawn from the language run under each tool but initcheck.
 SANITIZED_LAYERS = 8
 # Faults that a tool must flag: else its silence says nothing.
@@ -64,17 +64,17 @@ PLANTED = [
 ]
 # tokens * K * H and E * 2I * H beyond 2^31 and 2^32; blocks of tokens that grow, and have more pairs than 16 bits count.
 LIMITS = [
-    ("many-tokens", {"num_experts": 64, "top_k": 8, "hidden_dim": 7168, "intermediate_size": 256},
+    ("many-tokens", {"num_experts": 64, "top_k": 8, "hidden_size": 7168, "intermediate_size": 256},
      ["--tokens=40960", "--sample=64"], []),
-    ("large-weights", {"num_experts": 152, "top_k": 8, "hidden_dim": 7168, "intermediate_size": 2048},
+    ("large-weights", {"num_experts": 152, "top_k": 8, "hidden_size": 7168, "intermediate_size": 2048},
      ["--tokens=33,500", "--sample=16"], []),
-    ("very-many-tokens", {"num_experts": 16, "top_k": 4, "hidden_dim": 64, "intermediate_size": 64},
+    ("very-many-tokens", {"num_experts": 16, "top_k": 4, "hidden_size": 64, "intermediate_size": 64},
      ["--tokens=16384,16385,65536,262144,1048576", "--sample=4"], ["--max-tokens=1048576"]),
-    ("very-many-pairs", {"num_experts": 64, "top_k": 32, "hidden_dim": 64, "intermediate_size": 64},
+    ("very-many-pairs", {"num_experts": 64, "top_k": 32, "hidden_size": 64, "intermediate_size": 64},
      ["--tokens=600000", "--sample=4"], ["--max-tokens=1048576"]),
 ]
 # Layers that read logits in different ways: few tokens in two launches, more of them in clusters and in blocks.
-TYPED_SHAPE = {"num_experts": 96, "top_k": 4, "hidden_dim": 256, "intermediate_size": 128}
+TYPED_SHAPE = {"num_experts": 96, "top_k": 4, "hidden_size": 256, "intermediate_size": 128}
 TYPED = {
     "renormalize": {},
     "default": {"num_experts": 320, "routed_scaling_factor": 2.5},
@@ -95,21 +95,21 @@ TYPED_TOKENS = "1,2,7,64,500"
 NORMED = {"routing_method": "minimax2", "router_output_multiplier": 0.5, "norm_topk_prob_eps": 0.25, "post_expert_norm_eps": 0.1}
 OPTIONED = {
     # As Muse Spark's, with fewer experts: a thread keeps its columns of all rows.
-    "norm-muse-spark": ("bf16", {**NORMED, "num_experts": 32, "top_k": 8, "hidden_dim": 4096, "intermediate_size": 1024,
+    "norm-muse-spark": ("bf16", {**NORMED, "num_experts": 32, "top_k": 8, "hidden_size": 4096, "intermediate_size": 1024,
                                  "post_expert_norm_eps": 1e-8, "router_output_multiplier": 0.1767766952966369, "norm_topk_prob_eps": 1e-15}),
-    "norm-many-pairs": ("bf16", {**NORMED, "num_experts": 24, "top_k": 11, "hidden_dim": 136, "intermediate_size": 96}),
-    "norm-wide": ("fp8_block", {**NORMED, "num_experts": 8, "top_k": 2, "hidden_dim": 7168, "intermediate_size": 256,
+    "norm-many-pairs": ("bf16", {**NORMED, "num_experts": 24, "top_k": 11, "hidden_size": 136, "intermediate_size": 96}),
+    "norm-wide": ("fp8_block", {**NORMED, "num_experts": 8, "top_k": 2, "hidden_size": 7168, "intermediate_size": 256,
                                 "residual": True}),
-    "constants": ("bf16", {"routing_method": "deepseek_v3", "num_experts": 24, "top_k": 6, "hidden_dim": 328, "intermediate_size": 200,
+    "constants": ("bf16", {"routing_method": "deepseek_v3", "num_experts": 24, "top_k": 6, "hidden_size": 328, "intermediate_size": 200,
                            "num_constant_experts": 9, "residual": True}),
-    "constants-many": ("fp8_block", {"routing_method": "renormalize", "num_experts": 16, "top_k": 11, "hidden_dim": 2048,
+    "constants-many": ("fp8_block", {"routing_method": "renormalize", "num_experts": 16, "top_k": 11, "hidden_size": 2048,
                                      "intermediate_size": 256, "num_constant_experts": 48}),
-    "norm-nvfp4": ("nvfp4_w4a16", {**NORMED, "num_experts": 16, "top_k": 8, "hidden_dim": 512, "intermediate_size": 256}),
-    "norm-rank": ("int4_w4a16", {**NORMED, "num_experts": 16, "top_k": 4, "hidden_dim": 384, "intermediate_size": 256,
+    "norm-nvfp4": ("nvfp4_w4a16", {**NORMED, "num_experts": 16, "top_k": 8, "hidden_size": 512, "intermediate_size": 256}),
+    "norm-rank": ("int4_w4a16", {**NORMED, "num_experts": 16, "top_k": 4, "hidden_size": 384, "intermediate_size": 256,
                                  "out_dtype": "float32", "moe_parallel_config": {"tp_size": 4, "tp_rank": 1, "use_ep": True}}),
 }
 # Packages of all ranks: what adds b2, the first expert, parts of several sizes, a map of experts, what zero experts hand on.
-RANKS_SHAPE = {"num_experts": 60, "top_k": 4, "hidden_dim": 512, "intermediate_size": 1024, "has_bias": True}
+RANKS_SHAPE = {"num_experts": 60, "top_k": 4, "hidden_size": 512, "intermediate_size": 1024, "has_bias": True}
 RANKED = {
     "tp2": ["--tp=2"],
     "tp3-uneven": ["--tp=3"],
@@ -120,10 +120,10 @@ RANKED = {
 RANKED_SCHEMES = ["bf16", "fp8_block", "fp8_channel", "int4_w4a16", "mxfp4_w4a16"]
 RANKED_TOKENS = "1,2,7,33,500,2048"
 # The layer that template mutants are made of: every tail that a fault could hide in.
-MUTANT_SHAPE = {"num_experts": 12, "top_k": 3, "hidden_dim": 328, "intermediate_size": 200}
+MUTANT_SHAPE = {"num_experts": 12, "top_k": 3, "hidden_size": 328, "intermediate_size": 200}
 # Scales of blocks are whole words along K in the first matmul, and bytes in the second.
-MUTANT_SHAPE_OF_BLOCKS = {"num_experts": 12, "top_k": 3, "hidden_dim": 384, "intermediate_size": 224}
-MUTANT_SHAPE_OF_BYTES = {"num_experts": 12, "top_k": 3, "hidden_dim": 336, "intermediate_size": 208}
+MUTANT_SHAPE_OF_BLOCKS = {"num_experts": 12, "top_k": 3, "hidden_size": 384, "intermediate_size": 224}
+MUTANT_SHAPE_OF_BYTES = {"num_experts": 12, "top_k": 3, "hidden_size": 336, "intermediate_size": 208}
 # Experts for engine wgmma: more tiles than CTAs, so that each CTA takes some in turn.
 MUTANT_EXPERTS = {"wgmma": 60}
 # Seeded faults run with these arguments, if they name none.
@@ -153,35 +153,35 @@ MUTANT_LAYERS = {
     "floats": ("fp8_block", "mma_sync", {"weights_dtype": "bf16"}, 2048),
     "quantized_x": ("nvfp4", "mma_sync", {"input_quantized": True}, 2048),
     "awq": ("int4_zp_w4a16", "mma_sync", {"stored_layout": "awq"}, 2048),
-    "atoms": ("nvfp4_w4a16", "mma_sync", {"stored_layout": "scales_128x4", "gate_up_order": "up_first", "stored_hidden_dim": 384,
+    "atoms": ("nvfp4_w4a16", "mma_sync", {"stored_layout": "scales_128x4", "gate_up_order": "up_first", "stored_hidden_size": 384,
                                           "stored_intermediate_size_per_partition": 256}, 2048),
     "rank_of_columns": ("bf16", "mma_sync", {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1}}, 2048),
     "rank_of_experts": ("bf16", "mma_sync", {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, 2048),
     "rank_of_zero_experts": ("bf16", "mma_sync", {**conformance.NO_METHOD, "routing_method": "longcat", "num_zero_experts": 9,
                                                   "moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, 2048),
     "finalize": ("bf16", "part", {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, 2048),
-    "slices": ("fp8_block", "wgmma", {"num_experts": 16, "top_k": 8, "hidden_dim": 2048, "intermediate_size": 144}, 4096),
-    "wide_block": ("fp8_block", "wgmma", {"num_experts": 6, "top_k": 3, "hidden_dim": 656, "intermediate_size": 400}, 2048),
-    "wide_channel": ("fp8_channel", "wgmma", {"num_experts": 6, "top_k": 3, "hidden_dim": 656, "intermediate_size": 400,
+    "slices": ("fp8_block", "wgmma", {"num_experts": 16, "top_k": 8, "hidden_size": 2048, "intermediate_size": 144}, 4096),
+    "wide_block": ("fp8_block", "wgmma", {"num_experts": 6, "top_k": 3, "hidden_size": 656, "intermediate_size": 400}, 2048),
+    "wide_channel": ("fp8_channel", "wgmma", {"num_experts": 6, "top_k": 3, "hidden_size": 656, "intermediate_size": 400,
                                                 "has_bias": False}, 2048),
     # Second matmuls of smaller weights have other tiles.
-    "wide_large_block": ("fp8_block", "wgmma", {"num_experts": 4, "top_k": 2, "hidden_dim": 4112, "intermediate_size": 2064,
+    "wide_large_block": ("fp8_block", "wgmma", {"num_experts": 4, "top_k": 2, "hidden_size": 4112, "intermediate_size": 2064,
                                                         "has_bias": False}, 600),
-    "wide_large_channel": ("fp8_channel", "wgmma", {"num_experts": 4, "top_k": 2, "hidden_dim": 4112, "intermediate_size": 2064,
+    "wide_large_channel": ("fp8_channel", "wgmma", {"num_experts": 4, "top_k": 2, "hidden_size": 4112, "intermediate_size": 2064,
                                                         "has_bias": False}, 600),
-    "slabs_int4": ("int4_zp_w4a16", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
-    "slabs_sync_int4": ("int4_zp_w4a16", "mma_sync", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
-    "slabs_sync_pairs": ("int4_zp_w4a16", "mma_sync", {"hidden_dim": 1024, "intermediate_size": 512}, 2048),
-    "slabs_int8": ("int8_zp_w8a16", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256, "stored_layout": "gptq"}, 2048),
-    "slabs_mxfp4": ("mxfp4_w4a16", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
-    "slabs_w4afp8": ("int4_w4afp8", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
-    "slabs_nvfp4": ("nvfp4_w4a16", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
-    "slabs_mxfp6": ("mxfp6_e3m2", "wgmma_rs", {"hidden_dim": 320, "intermediate_size": 192}, 2048),
-    "slabs_mxfp4_fp8": ("mxfp4_fp8", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256}, 2048),
-    "second_of_rows": ("int4_w4afp8", "wgmma_rs", {"hidden_dim": 384, "intermediate_size": 256, "stored_layout": "rows",
+    "slabs_int4": ("int4_zp_w4a16", "wgmma_rs", {"hidden_size": 384, "intermediate_size": 256}, 2048),
+    "slabs_sync_int4": ("int4_zp_w4a16", "mma_sync", {"hidden_size": 384, "intermediate_size": 256}, 2048),
+    "slabs_sync_pairs": ("int4_zp_w4a16", "mma_sync", {"hidden_size": 1024, "intermediate_size": 512}, 2048),
+    "slabs_int8": ("int8_zp_w8a16", "wgmma_rs", {"hidden_size": 384, "intermediate_size": 256, "stored_layout": "gptq"}, 2048),
+    "slabs_mxfp4": ("mxfp4_w4a16", "wgmma_rs", {"hidden_size": 320, "intermediate_size": 192}, 2048),
+    "slabs_w4afp8": ("int4_w4afp8", "wgmma_rs", {"hidden_size": 384, "intermediate_size": 256}, 2048),
+    "slabs_nvfp4": ("nvfp4_w4a16", "wgmma_rs", {"hidden_size": 320, "intermediate_size": 192}, 2048),
+    "slabs_mxfp6": ("mxfp6_e3m2", "wgmma_rs", {"hidden_size": 320, "intermediate_size": 192}, 2048),
+    "slabs_mxfp4_fp8": ("mxfp4_fp8", "wgmma_rs", {"hidden_size": 384, "intermediate_size": 256}, 2048),
+    "second_of_rows": ("int4_w4afp8", "wgmma_rs", {"hidden_size": 384, "intermediate_size": 256, "stored_layout": "rows",
                                                    "quant_config": SECOND_OF_ROWS}, 2048),
-    "second_of_rows_sync": ("int4_w4afp8", "mma_sync", {"hidden_dim": 384, "intermediate_size": 256, "stored_layout": "rows",
+    "second_of_rows_sync": ("int4_w4afp8", "mma_sync", {"hidden_size": 384, "intermediate_size": 256, "stored_layout": "rows",
                                                         "quant_config": SECOND_OF_ROWS}, 2048),
-    "many_tokens": ("bf16", "mma_sync", {"num_experts": 16, "top_k": 4, "hidden_dim": 64, "intermediate_size": 64}, 1 << 20),
-    "split": ("fp8_block", "wgmma", {"num_experts": 16, "top_k": 2, "hidden_dim": 1536, "intermediate_size": 256}, 512),
+    "many_tokens": ("bf16", "mma_sync", {"num_experts": 16, "top_k": 4, "hidden_size": 64, "intermediate_size": 64}, 1 << 20),
+    "split": ("fp8_block", "wgmma", {"num_experts": 16, "top_k": 2, "hidden_size": 1536, "intermediate_size": 256}, 512),
 }

@@ -32,7 +32,7 @@ import numpy as np
 import moec
 
 RANKS, TOKENS = 2, 16
-LAYER = {"moec_layer": 1, "name": "faults", "num_experts": 16, "top_k": 4, "hidden_dim": 256, "intermediate_size": 256,
+LAYER = {"moec_layer": 1, "name": "faults", "num_experts": 16, "top_k": 4, "hidden_size": 256, "intermediate_size": 256,
          "in_dtype": "bf16", "routing_method": "renormalize", "activation": "silu"}
 # How long ranks wait to start together: one of them may load much later.
 MEETING_S = 40
@@ -82,7 +82,7 @@ class Rank:
 
     def _numbers(self, tokens):
         random = np.random.default_rng(self.rank)
-        return (moec.to_bfloat16(random.standard_normal((tokens, LAYER["hidden_dim"]), np.float32)),
+        return (moec.to_bfloat16(random.standard_normal((tokens, LAYER["hidden_size"]), np.float32)),
                 random.standard_normal((tokens, LAYER["num_experts"]), np.float32))
 
     def _place(self, array):
@@ -164,7 +164,7 @@ class Rank:
     def begin(self, tokens=TOKENS):
         """Queues a run, and returns what tells whether it has ended, and its output. On the host a thread runs it."""
         inputs = self.inputs if tokens == TOKENS else [self._place(array) for array in self._numbers(tokens)]
-        out = self._place(moec.to_bfloat16(np.zeros((tokens, LAYER["hidden_dim"]), np.float32)))
+        out = self._place(moec.to_bfloat16(np.zeros((tokens, LAYER["hidden_size"]), np.float32)))
         layer, caught = self.layers["ranks"], []
 
         def run():

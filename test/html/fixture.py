@@ -35,7 +35,7 @@ def with_times(report):
             for tokens in (t for t in TOKENS if variant["tokens"][0] <= t <= variant["tokens"][1]):
                 pairs = tokens * layer["top_k"]
                 share = min(pairs, layer["num_experts"]) / layer["num_experts"]
-                values = pairs * layer["hidden_dim"]
+                values = pairs * layer["hidden_size"]
                 kernels = []
                 for kernel in variant["kernels"]:
                     matmul, first = "grouped_matmul" in kernel["stages"], "activate" in kernel["stages"]

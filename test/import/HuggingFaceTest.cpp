@@ -32,7 +32,7 @@ LayerDescription accepted(const std::string &text,
 constexpr char kDirect[] =
     "for another model describe the layer itself in a layer JSON "
     "({\"moec_layer\": 1, \"num_experts\": ..., \"top_k\": ..., "
-    "\"hidden_dim\": ..., \"intermediate_size\": ..., \"in_dtype\": ...}, see "
+    "\"hidden_size\": ..., \"intermediate_size\": ..., \"in_dtype\": ...}, see "
     "docs/reference/layer-json.md)";
 
 /// A refusal that lists all that is known, without the list.

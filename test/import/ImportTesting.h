@@ -36,7 +36,7 @@ inline std::string layerText(const nlohmann::json &changes = {}) {
   nlohmann::json layer = {
       {"moec_layer", 1},        {"name", "small"},
       {"num_experts", 8},       {"top_k", 2},
-      {"hidden_dim", 64},       {"intermediate_size", 32},
+      {"hidden_size", 64},      {"intermediate_size", 32},
       {"in_dtype", "bfloat16"}, {"routing_method", "renormalize"},
   };
   if (!changes.is_null()) // {} is null to nlohmann

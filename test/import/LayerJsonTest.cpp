@@ -67,7 +67,7 @@ TEST(LayerJson, EveryField) {
       {"input_quantized", true},
       {"residual", true},
       {"batch_invariant", true},
-      {"latent_hidden_dim", 64},
+      {"latent_hidden_size", 64},
   });
   EXPECT_EQ(layer.inputType, "f16");
   EXPECT_EQ(layer.outputType, "f32");
@@ -227,11 +227,11 @@ TEST(LayerJson, UnknownFields) {
       "batch_invariant, "
       "defer_moe_finalize, disable_inplace, "
       "e_score_correction_bias, expert_map, "
-      "gate_up_order, group_index, has_bias, hash_vocabulary, hidden_dim, "
+      "gate_up_order, group_index, has_bias, hash_vocabulary, hidden_size, "
       "in_dtype, "
       "input_quantized, "
       "intermediate_size, "
-      "is_act_and_mul, is_lora_enabled, latent_hidden_dim, "
+      "is_act_and_mul, is_lora_enabled, latent_hidden_size, "
       "moe_parallel_config, moec_layer, n_shared_experts, name, "
       "norm_topk_prob_eps, num_constant_experts, num_expert_group, "
       "num_experts, num_redundant_experts, num_sink_experts, "
@@ -242,7 +242,7 @@ TEST(LayerJson, UnknownFields) {
       "router_output_multiplier, "
       "routing_method, scoring_func, shared_expert_gate, "
       "shared_intermediate_size, "
-      "skip_final_all_reduce, stored_hidden_dim, "
+      "skip_final_all_reduce, stored_hidden_size, "
       "stored_intermediate_size_per_partition, stored_layout, "
       "swiglu_alpha, swiglu_beta, swiglu_limit, top_k, "
       "topk_group "
@@ -266,7 +266,11 @@ TEST(LayerJson, UnknownFields) {
       "second_per_row, shape and zp");
 }
 
-TEST(LayerJson, AnotherNameOfTopK) {
+TEST(LayerJson, OtherNamesOfFields) {
+  EXPECT_EQ(accepted({{"hidden_size", nullptr}, {"hidden_dim", 96}}).hidden,
+            96);
+  EXPECT_EQ(accepted({{"stored_hidden_dim", 128}}).storedHidden, 128);
+  EXPECT_EQ(accepted({{"latent_hidden_dim", 32}}).latentHidden, 32);
   EXPECT_EQ(accepted({{"top_k", nullptr}, {"experts_per_token", 3}}).topK, 3);
   EXPECT_EQ(accepted({{"top_k", 3}, {"experts_per_token", nullptr}}).topK, 3);
   EXPECT_EQ(refused({{"experts_per_token", 2}}),
@@ -286,7 +290,7 @@ TEST(LayerJson, FieldsThatVllmHasAndThisFormatHasNot) {
             "--backend says it");
   EXPECT_EQ(refused({{"hidden_dim_unpadded", 2880}}),
             "in.json: $.hidden_dim_unpadded: no field of this format: say it "
-            "as hidden_dim, and of padded weights stored_hidden_dim");
+            "as hidden_size, and of padded weights stored_hidden_size");
   EXPECT_EQ(refused({{"intermediate_size_per_partition_unpadded", 360}}),
             "in.json: $.intermediate_size_per_partition_unpadded: no field of "
             "this format: moec computes it; say the whole layer's "

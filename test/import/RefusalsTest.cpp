@@ -51,7 +51,7 @@ TEST(Refusals, FieldsThatThisFormatHasNot) {
       {"gemm1_beta", "say swiglu_beta of the layer, or activation_per_expert"},
       {"gemm1_clamp_limit",
        "say swiglu_limit of the layer, or activation_per_expert"},
-      {"mx_alignment", "say stored_hidden_dim and "
+      {"mx_alignment", "say stored_hidden_size and "
                        "stored_intermediate_size_per_partition of the "
                        "layer"}};
   for (auto [field, reason] : ofQuantization)
@@ -103,14 +103,14 @@ TEST(Refusals, AllMistakesOfALayerJson) {
   EXPECT_EQ(
       refused({{"num_experts", -1},
                {"top_k", 9},
-               {"hidden_dim", nullptr},
+               {"hidden_size", nullptr},
                {"hiden_dim", 64},
                {"has_bias", "yes"},
                {"colour", 1},
                {"moe_parallel_config", {{"tp_size", 0}, {"tp_rank", 1}}}}),
       "in.json: $.num_experts: expected an integer from 1 to 65536, got "
       "the number -1\n"
-      "in.json: $.hidden_dim: expected an integer from 1 to 1048576, got "
+      "in.json: $.hidden_size: expected an integer from 1 to 1048576, got "
       "nothing; did you mean it by \"hiden_dim\"?\n"
       "in.json: $.has_bias: expected true or false, got the string "
       "\"yes\"\n"

@@ -19,7 +19,7 @@ import unittest
 CONSUMER = pathlib.Path(__file__).resolve().parent / "consumer"
 VERSION = 100  # 0.1.0
 CMAKE_TARGETS = {"moec": "moec::moec", "moec-runtime": "moec::runtime"}
-SMALL = {"moec_layer": 1, "name": "small", "num_experts": 16, "top_k": 4, "hidden_dim": 256, "intermediate_size": 96,
+SMALL = {"moec_layer": 1, "name": "small", "num_experts": 16, "top_k": 4, "hidden_size": 256, "intermediate_size": 96,
          "in_dtype": "bf16", "routing_method": "renormalize", "activation": "silu", "quant_config": "bf16"}
 PROGRAMS = {"moec": ["moec", "moec-opt"], "moec-runtime": ["moec-run"]}
 

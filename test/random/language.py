@@ -21,7 +21,7 @@ import moec_testing as testing  # noqa: E402
 
 SCHEMA = ROOT / "docs" / "reference" / "layer.schema.json"
 # The required fields of a layer, in the order of drawing; all other fields of the schema are options.
-REQUIRED = ("moec_layer", "name", "num_experts", "top_k", "hidden_dim", "intermediate_size", "in_dtype", "quant_config",
+REQUIRED = ("moec_layer", "name", "num_experts", "top_k", "hidden_size", "intermediate_size", "in_dtype", "quant_config",
             "activation", "routing_method")
 TOKENS = (0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 160)
 PATTERNS = ("uniform", "skewed", "one_expert", "empty_expert", "ties", "negative", "nan_inf")
@@ -38,7 +38,7 @@ SLICED, ZERO_EXPERTS, WEIGHT_ON_INPUT, TABLE, OTHER_INPUT, OTHER_GROUPS, ORDERED
 PADDED, ATOMS = 0.1, 0.3
 NORM, CONSTANTS, OF_SCORE = 0.06, 0.05, 0.35
 # Fields that say how a layer pads its weights.
-PADDING = ("stored_hidden_dim", "stored_intermediate_size_per_partition")
+PADDING = ("stored_hidden_size", "stored_intermediate_size_per_partition")
 # Numbers worth drawing for a field of which the schema says only that it is one.
 NUMBERS = (0.5, 1.0, 1.702, 2.5, 7.0)
 # A refusal's words: a code, what it got and what it takes, or what does not go together.
@@ -62,7 +62,7 @@ class Drawn:
 
     def align_rows(self):
         """Gives ROW_STRIDE the number that makes rows of whole 16 bytes, of elements of 4, 6 and 8 bits too."""
-        width = self.layer.get("latent_hidden_dim", self.layer["hidden_dim"])
+        width = self.layer.get("latent_hidden_size", self.layer["hidden_size"])
         stride = f"--row-stride={64 + -width % 64}"
         self.runs = [[stride if word == ROW_STRIDE else word for word in run] for run in self.runs]
 
@@ -116,7 +116,7 @@ class Language:
         routing = draw.choice([row for row in self.rows["routing"] if "weight_on_input" not in row["needs"]])
         topk = draw.choice((8, 16, 32))
         shape = {"num_experts": draw.choice((topk, topk + 2, 2 * topk)), "top_k": topk,
-                 "hidden_dim": 128 * draw.randint(16, 18), "intermediate_size": 16}
+                 "hidden_size": 128 * draw.randint(16, 18), "intermediate_size": 16}
         layer = testing.layer_json(f"random_{index}", shape, scheme, activation, routing, draw.random() < 0.5)
         layer["in_dtype"] = draw.choice(("bf16", "f16"))
         tokens = draw.randint(SLICED_ROWS[0] // topk + 1, SLICED_ROWS[1] // topk)
@@ -129,9 +129,9 @@ class Language:
         step = 8 if plain else 16
         experts = draw.choice(MANY_EXPERTS if draw.random() < 0.1 else EXPERTS)
         shape = {"num_experts": experts, "top_k": draw.randint(1, min(experts, draw.choice((1, 2, 4, 8, 8, 32)))),
-                 "hidden_dim": max(LEAST_HIDDEN, self.size(draw, step, 320)), "intermediate_size": self.size(draw, step, 280)}
+                 "hidden_size": max(LEAST_HIDDEN, self.size(draw, step, 320)), "intermediate_size": self.size(draw, step, 280)}
         if experts >= MANY_EXPERTS[0]:  # their weights would be most of the work
-            shape |= {"hidden_dim": draw.choice((64, 80)), "intermediate_size": draw.choice((16, 32))}
+            shape |= {"hidden_size": draw.choice((64, 80)), "intermediate_size": draw.choice((16, 32))}
         weight_on_input = "weight_on_input" not in routing["needs"] and draw.random() < WEIGHT_ON_INPUT
         if weight_on_input or "weight_on_input" in routing["needs"]:
             shape["top_k"] = 1
@@ -169,7 +169,7 @@ class Language:
             layer["moe_parallel_config"] = self.parallel(draw, layer)
         if draw.random() < PADDED:
             shards = 1 if (parallel := layer.get("moe_parallel_config", {})).get("use_ep") else parallel.get("tp_size", 1)
-            sizes = layer.get("latent_hidden_dim") or layer["hidden_dim"], layer["intermediate_size"] // shards
+            sizes = layer.get("latent_hidden_size") or layer["hidden_size"], layer["intermediate_size"] // shards
             layer |= {field: -(-size // 8) * 8 + 8 * draw.randint(0, 20) for field, size in zip(PADDING, sizes, strict=True)}
         if 0 < scheme["w1_columns"] <= 32 and scheme["w1"].startswith("f") and draw.random() < ATOMS:
             layer["stored_layout"] = "scales_128x4"
@@ -180,7 +180,7 @@ class Language:
         return layer, scheme
 
     def runs(self, draw, layer, max_tokens, most_work):
-        work = layer["top_k"] * layer["hidden_dim"] * layer["intermediate_size"] * 3
+        work = layer["top_k"] * layer["hidden_size"] * layer["intermediate_size"] * 3
         allowed = [count for count in TOKENS if count <= max_tokens and count * work <= most_work] or [0, 1]
         counts = ",".join(map(str, sorted(draw.sample(allowed, min(len(allowed), 4)))))
         first = [f"--tokens={counts}", "--routing=" + ",".join(draw.sample(PATTERNS, 2)), f"--seed={draw.randrange(1000)}"]
@@ -232,8 +232,8 @@ def settle(attempt, drawn, draw):
             drawn.options.pop()
         elif optional:
             del drawn.layer[draw.choice(optional)]
-        elif any(drawn.layer[size] % 16 for size in ("hidden_dim", "intermediate_size")):
-            for size in ("hidden_dim", "intermediate_size"):
+        elif any(drawn.layer[size] % 16 for size in ("hidden_size", "intermediate_size")):
+            for size in ("hidden_size", "intermediate_size"):
                 drawn.layer[size] = -(-drawn.layer[size] // 16) * 16
         else:
             return None, errors

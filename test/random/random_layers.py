@@ -90,7 +90,7 @@ def smaller(drawn):
                 less = drawn.copy()
                 less.runs[i][j] = f"{name}={value}"
                 yield less
-    for field, least in (("num_experts", 1), ("top_k", 1), ("hidden_dim", LEAST_HIDDEN), ("intermediate_size", 16)):
+    for field, least in (("num_experts", 1), ("top_k", 1), ("hidden_size", LEAST_HIDDEN), ("intermediate_size", 16)):
         for value in (least, drawn.layer[field] // 2 // least * least):
             if least <= value < drawn.layer[field]:
                 less = drawn.copy()

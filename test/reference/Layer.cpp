@@ -420,8 +420,8 @@ static void readStoredLayout(Reader &reader, const nlohmann::json &json,
     layer.storedScales = readStored(reader, json, "scales");
     layer.storedZeroPoints = readStored(reader, json, "zero_points");
   }
-  if (json.contains("stored_hidden_dim"))
-    layer.storedHidden = reader.integer("stored_hidden_dim", layer.hidden);
+  if (json.contains("stored_hidden_size"))
+    layer.storedHidden = reader.integer("stored_hidden_size", layer.hidden);
   if (json.contains("stored_intermediate_size_per_partition"))
     layer.storedIntermediate = reader.integer(
         "stored_intermediate_size_per_partition", layer.intermediate);
@@ -494,7 +494,7 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   layer.name = reader.word("name", {});
   layer.experts = reader.integer("num_experts", 1, kMostExperts);
   layer.topK = reader.integer("top_k", 1, kMostExperts);
-  layer.hidden = reader.integer("hidden_dim", 1);
+  layer.hidden = reader.integer("hidden_size", 1);
   layer.intermediate = reader.integer("intermediate_size_per_partition", 1);
   layer.localBegin = reader.integer("local_experts.begin", 0, kMostExperts);
   layer.localExperts = reader.integer("local_experts.count", 1, kMostExperts);

@@ -40,7 +40,7 @@ nlohmann::json layerJson() {
       {"name", "tiny"},
       {"num_experts", 2},
       {"top_k", 1},
-      {"hidden_dim", 2},
+      {"hidden_size", 2},
       {"intermediate_size", 1},
       {"intermediate_size_per_partition", 1},
       {"local_experts", {{"begin", 0}, {"count", 2}}},
@@ -677,7 +677,7 @@ TEST(Compute, ThreadsAndListsChangeNothing) {
   json["num_experts"] = 5;
   json["local_experts"]["count"] = 5;
   json["top_k"] = 3;
-  json["hidden_dim"] = 72;
+  json["hidden_size"] = 72;
   json["intermediate_size_per_partition"] = 40;
   json["has_bias"] = true;
   const Layer layer = parse(json);

@@ -351,7 +351,7 @@ Manifest test::tinyManifest(const TinyShape &s) {
   *m.layer = {{"name", "tiny"},
               {"num_experts", s.experts},
               {"top_k", s.topK},
-              {"hidden_dim", s.hidden},
+              {"hidden_size", s.hidden},
               {"intermediate_size", s.intermediate}};
   m.values = {
       value("x", Input, {"bf16"}, {tokens, s.hidden}),

@@ -85,7 +85,7 @@ TEST_F(MoecRun, TheLayerAgreesWithTheValues) {
   EXPECT_EQ(problemOf(good), "");
   constexpr int64_t kHuge = int64_t(1) << 61;
   for (const char *path :
-       {"/num_experts", "/top_k", "/hidden_dim",
+       {"/num_experts", "/top_k", "/hidden_size",
         "/intermediate_size_per_partition", "/local_experts/count"}) {
     std::string field = path + 1;
     std::ranges::replace(field, '/', '.');
@@ -127,16 +127,16 @@ TEST_F(MoecRun, TheLayerAgreesWithTheValues) {
   EXPECT_EQ(change("ids", [](Value &v) { v.elementTypes = {"i8"}; }),
             "value ids has elements of i8, expected i32");
   EXPECT_EQ(change("out", [](Value &v) { v.shape.clear(); }),
-            "value out has no extents, expected 16 as layer.hidden_dim says");
+            "value out has no extents, expected 16 as layer.hidden_size says");
   EXPECT_EQ(change("weights", [](Value &v) { v.shape.back() = 1; }),
             "layer.top_k of the manifest makes the last extent of value "
             "weights 2, but its shape says 1");
 
   for (const int64_t hidden : {kHuge, 2 * kHuge, int64_t(15), int64_t(32)}) {
-    (*package.manifest.layer)["hidden_dim"] = hidden;
+    (*package.manifest.layer)["hidden_size"] = hidden;
     ASSERT_TRUE(writePackage(package, root + "/package"));
     EXPECT_EQ(run("--device=host --tokens=9 --check"), 1) << hidden;
-    EXPECT_THAT(errors, HasSubstr("layer.hidden_dim")) << hidden;
+    EXPECT_THAT(errors, HasSubstr("layer.hidden_size")) << hidden;
   }
 }
 

@@ -30,7 +30,7 @@ inline nlohmann::json tinyLayer(const TinyShape &s) {
       {"name", "tiny"},
       {"num_experts", s.experts},
       {"top_k", s.topK},
-      {"hidden_dim", s.hidden},
+      {"hidden_size", s.hidden},
       {"intermediate_size", s.intermediate},
       {"intermediate_size_per_partition", s.intermediate},
       {"local_experts", {{"begin", 0}, {"count", s.experts}}},

@@ -68,7 +68,7 @@ static Result<void> checkProducts(const Layer &layer) {
     return {};
   return invalidManifest(
       "the layer of the manifest has {} experts with {} x {} weights, expected "
-      "at most 2^48 weights in all (local_experts.count, hidden_dim, "
+      "at most 2^48 weights in all (local_experts.count, hidden_size, "
       "intermediate_size_per_partition)",
       layer.localExperts, int64_t(inner), columns);
 }
@@ -82,12 +82,12 @@ Result<void> moec::run::checkSizes(const Layer &layer,
   };
   const int64_t pairs = layer.pairsOfToken();
   const Row rows[] = {
-      {"x", true, "hidden_dim", layer.hidden},
-      {"x_q", true, "hidden_dim", layer.hidden},
-      {"out", true, "hidden_dim", layer.hidden},
-      {"partials", true, "hidden_dim", layer.hidden},
-      {"residual", true, "hidden_dim", layer.hidden},
-      {"down_addend", true, "hidden_dim", layer.hidden},
+      {"x", true, "hidden_size", layer.hidden},
+      {"x_q", true, "hidden_size", layer.hidden},
+      {"out", true, "hidden_size", layer.hidden},
+      {"partials", true, "hidden_size", layer.hidden},
+      {"residual", true, "hidden_size", layer.hidden},
+      {"down_addend", true, "hidden_size", layer.hidden},
       {"gate_up_addend", true, "intermediate_size_per_partition",
        layer.gateUpRows()},
       {"logits", true, "num_experts", layer.routedExperts()},
@@ -135,7 +135,7 @@ Result<void> moec::run::checkSizes(const Layer &layer,
     if (bytes != expected)
       return invalidManifest(
           "{} has {} bytes by the manifest's values and {} by its layer "
-          "(hidden_dim, intermediate_size_per_partition, local_experts, quant "
+          "(hidden_size, intermediate_size_per_partition, local_experts, quant "
           "and what else sizes weights)",
           name, bytes, expected);
   }

@@ -83,7 +83,7 @@ class Case:
             layer["local_experts"]["begin"],
             layer["local_experts"]["count"],
             layer["top_k"],
-            layer["hidden_dim"],
+            layer["hidden_size"],
             layer["intermediate_size_per_partition"],
             shares in SOFTMAX and all(routing[key] == value for key, value in plain.items()),
         )

@@ -8,7 +8,7 @@ from typing import Any
 TOKENS = (1, 7, 33, 300)
 # outputs.txt has the outputs of these token counts.
 EXACT_TOKENS = (1, 33, 150)
-EXACT_SHAPE = {"num_experts": 6, "top_k": 3, "hidden_dim": 256, "intermediate_size": 128}
+EXACT_SHAPE = {"num_experts": 6, "top_k": 3, "hidden_size": 256, "intermediate_size": 128}
 TIMED_TOKENS = (1, 32, 512)
 
 
@@ -18,7 +18,7 @@ def in_dtype(scheme: str) -> str:
 
 def small_layer(scheme: str) -> dict[str, Any]:
     """A layer with a gate, whose tiles do not divide its sizes."""
-    shape = {"num_experts": 8, "top_k": 2, "hidden_dim": 384, "intermediate_size": 256}
+    shape = {"num_experts": 8, "top_k": 2, "hidden_size": 384, "intermediate_size": 256}
     words = {"routing_method": "renormalize", "activation": "silu", "quant_config": scheme}
     return {"moec_layer": 1, "name": "small", **shape, "in_dtype": in_dtype(scheme), **words}
 
@@ -30,7 +30,7 @@ def exact_layer(scheme: str) -> dict[str, Any]:
 
 
 def model(scheme: str, experts: int, topk: int, hidden: int, intermediate: int) -> dict[str, Any]:
-    shape = {"num_experts": experts, "top_k": topk, "hidden_dim": hidden, "intermediate_size": intermediate}
+    shape = {"num_experts": experts, "top_k": topk, "hidden_size": hidden, "intermediate_size": intermediate}
     words = {"in_dtype": "bf16", "routing_method": "renormalize", "activation": "silu", "quant_config": scheme}
     return {"moec_layer": 1, "name": "model", **shape, **words}
 

@@ -153,7 +153,7 @@ def inputs_of(
     """Files of a package's numbers, {value: path} of weights and of inputs; they are in the folder."""
     files: tuple[dict[str, pathlib.Path], dict[str, pathlib.Path]] = {}, {}
     layer = manifest["layer"]
-    experts, topk, hidden = layer["num_experts"], layer["top_k"], layer["hidden_dim"]
+    experts, topk, hidden = layer["num_experts"], layer["top_k"], layer["hidden_size"]
     weights = {value["name"]: value for value in manifest["values"] if value["role"] == "stored_weight"}
 
     def give(value: str, dtype: str, shape: Sequence[int], data: bytes) -> None:

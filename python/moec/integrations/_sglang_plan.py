@@ -116,7 +116,7 @@ def plan_of(layer: Any, method: Any, choice: Choice) -> Plan:
         "name": "sglang",
         "num_experts": layer.num_experts,
         "top_k": layer.top_k,
-        "hidden_dim": layer.hidden_size,
+        "hidden_size": layer.hidden_size,
         "intermediate_size": intermediate_of(layer, scheme),
         "in_dtype": NAMES_OF_TYPES[layer.params_dtype],
         "has_bias": layer.with_bias,

@@ -212,7 +212,7 @@ def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
         "name": "vllm",
         "num_experts": layer.global_num_experts,
         "top_k": layer.top_k,
-        "hidden_dim": config.hidden_dim,
+        "hidden_size": config.hidden_dim,
         "intermediate_size": -(-config.intermediate_size_per_partition // scheme.multiple) * scheme.multiple,
         "in_dtype": NAMES_OF_TYPES[config.in_dtype],
         "has_bias": config.has_bias,

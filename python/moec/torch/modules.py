@@ -199,7 +199,7 @@ def source_of(
         "name": "experts",
         "num_experts": w13.shape[0],
         "top_k": top_k,
-        "hidden_dim": w2.shape[1],
+        "hidden_size": w2.shape[1],
         "intermediate_size": w13.shape[1] // halves,
         "in_dtype": type_of_x,
         "routing_method": "custom",

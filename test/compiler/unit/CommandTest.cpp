@@ -117,7 +117,7 @@ TEST(Command, BesideTheRestOfTheLibrary) {
   moec_package_files *files = nullptr;
   const char *layer = R"({
     "moec_layer": 1, "name": "tiny", "num_experts": 4, "top_k": 2,
-    "hidden_dim": 32, "intermediate_size": 16, "in_dtype": "float32",
+    "hidden_size": 32, "intermediate_size": 16, "in_dtype": "float32",
     "routing_method": "renormalize"})";
   ASSERT_EQ(moec_compile_config(layer, R"({"arch": "sm_80"})", &files),
             MOEC_OK);
@@ -196,7 +196,7 @@ TEST(Catalog, IsTheTables) {
 TEST(Wrapper, Compiler) {
   const std::string layer = R"({
     "moec_layer": 1, "name": "tiny", "num_experts": 4, "top_k": 2,
-    "hidden_dim": 32, "intermediate_size": 16, "in_dtype": "float32",
+    "hidden_size": 32, "intermediate_size": 16, "in_dtype": "float32",
     "routing_method": "renormalize"})";
   const std::string options = R"({"arch": "sm_80"})";
   auto files = moec::api::compileConfig(layer, options);

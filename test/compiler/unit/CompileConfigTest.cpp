@@ -28,7 +28,7 @@
 
 static const char *const kTiny = R"({
   "moec_layer": 1, "name": "tiny", "num_experts": 4, "top_k": 2,
-  "hidden_dim": 32, "intermediate_size": 16, "in_dtype": "float32",
+  "hidden_size": 32, "intermediate_size": 16, "in_dtype": "float32",
   "routing_method": "renormalize"})";
 
 static std::string errorOf(const char *config, const char *options) {
@@ -69,7 +69,7 @@ static std::string ranksOfLoad(const moec_package_files *files,
 TEST(CompileConfig, AFamilyThatTheCallerNames) {
   const char *config = R"({
     "architectures": ["MineForCausalLM"], "model_type": "mine",
-    "dtype": "bfloat16", "num_hidden_layers": 2, "hidden_dim": 64,
+    "dtype": "bfloat16", "num_hidden_layers": 2, "hidden_size": 64,
     "num_local_experts": 4, "num_experts_per_tok": 2,
     "intermediate_size": 48, "hidden_act": "silu"})";
   const auto with = [&](const char *options) {
@@ -375,7 +375,7 @@ using Made = std::map<std::string, std::string>;
 
 const char *const kBlocks = R"({
   "moec_layer": 1, "name": "blocks", "num_experts": 2, "top_k": 1,
-  "hidden_dim": 256, "intermediate_size": 128, "in_dtype": "bf16",
+  "hidden_size": 256, "intermediate_size": 128, "in_dtype": "bf16",
   "routing_method": "renormalize", "quant_config": "fp8_block"})";
 constexpr int64_t kExperts = 2, kHidden = 256, kInner = 128, kTokens = 3;
 

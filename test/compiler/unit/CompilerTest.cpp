@@ -44,7 +44,7 @@ struct LayerText {
 
   std::string str() const {
     return fmt::format(
-        "moe.layer @tiny {{num_experts = {}, top_k = {}, hidden_dim = {}, "
+        "moe.layer @tiny {{num_experts = {}, top_k = {}, hidden_size = {}, "
         "intermediate_size = {}, in_dtype = {}, out_dtype = {}, "
         "router_logits_dtype = {}, quant = #moe.quant<{}>, "
         "routing = #moe.routing<{}>, activation = #moe.activation<{}>, "

@@ -26,7 +26,7 @@ namespace {
 
 constexpr const char *kLayer = R"({
   "moec_layer": 1, "name": "emulated", "num_experts": 4,
-  "top_k": 2, "hidden_dim": 64, "intermediate_size": 32,
+  "top_k": 2, "hidden_size": 64, "intermediate_size": 32,
   "in_dtype": "float32", "routing_method": "renormalize",
   "activation": "silu"})";
 constexpr int64_t kTokens = 3, kExperts = 4, kHidden = 64, kInner = 32;

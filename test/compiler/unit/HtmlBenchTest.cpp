@@ -86,10 +86,10 @@ TEST(HtmlBench, AnotherLayerOrArchIsAnError) {
   package["layer"]["name"] = "another name";
   package["layer"].erase("origin");
   EXPECT_THAT(pageOf(smallReport(), bench), HasSubstr("measured at 8 tokens"));
-  package["layer"]["hidden_dim"] = 4096;
+  package["layer"]["hidden_size"] = 4096;
   package["layer"]["extra"] = true;
   EXPECT_EQ(pageOf(smallReport(), bench),
-            "b.json: expected times of layer small, got small (hidden_dim "
+            "b.json: expected times of layer small, got small (hidden_size "
             "4096 where the report has 2048, extra true where the report has "
             "nothing)");
   bench = smallBench();
@@ -147,11 +147,11 @@ TEST(HtmlBench, EveryCellOfEveryPackageIsShown) {
         "measured at 64 tokens: 30.0 µs"})
     EXPECT_THAT(pageOf(smallReport(), bench), HasSubstr(words));
   // A field that the bench's layer lacks is a difference, too.
-  bench["packages"][0]["layer"].erase("hidden_dim");
-  bench["packages"][1]["layer"]["hidden_dim"] = 1;
+  bench["packages"][0]["layer"].erase("hidden_size");
+  bench["packages"][1]["layer"]["hidden_size"] = 1;
   EXPECT_EQ(pageOf(smallReport(), bench),
-            "b.json: expected times of layer small, got small (hidden_dim "
-            "nothing where the report has 2048); small (hidden_dim 1 where "
+            "b.json: expected times of layer small, got small (hidden_size "
+            "nothing where the report has 2048); small (hidden_size 1 where "
             "the report has 2048)");
 }
 

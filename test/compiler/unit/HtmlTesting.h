@@ -20,7 +20,7 @@ inline nlohmann::json smallReport() {
     "moec_explain": 1, "served": true, "name": "small", "max_tokens": 64,
     "scheme": "fp8_block",
     "layer": {"name": "small", "num_experts": 8, "top_k": 2,
-      "hidden_dim": 2048, "intermediate_size": 96,
+      "hidden_size": 2048, "intermediate_size": 96,
       "intermediate_size_per_partition": 48, "in_dtype": "bf16",
       "out_dtype": "bf16", "routing": {"name": "renormalize"},
       "activation": {"name": "silu"},

@@ -22,7 +22,7 @@
 namespace {
 constexpr const char *kTiny = R"({
   "moec_layer": 1, "name": "tiny", "num_experts": 4, "top_k": 2,
-  "hidden_dim": 32, "intermediate_size": 16, "in_dtype": "float32",
+  "hidden_size": 32, "intermediate_size": 16, "in_dtype": "float32",
   "routing_method": "renormalize"})";
 constexpr int64_t kTokens = 3, kTopK = 2, kExperts = 4, kHidden = 32;
 

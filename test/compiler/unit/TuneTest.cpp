@@ -100,7 +100,7 @@ TEST(Tune, RowsOfEachSchemeServeTheirLayer) {
   Folder folder;
   TuneSource source;
   source.text = R"({"moec_layer": 1, "name": "mine", "num_experts": 8,
-      "top_k": 2, "hidden_dim": 1024, "intermediate_size": 1024,
+      "top_k": 2, "hidden_size": 1024, "intermediate_size": 1024,
       "in_dtype": "bf16", "routing_method": "renormalize",
       "activation": "silu", "quant_config": null})";
   CompileOptions options;
@@ -142,7 +142,7 @@ TEST(Tune, RowsOfEachSchemeServeTheirLayer) {
 TEST(Tune, TheDigestIsOfEveryOption) {
   TuneSource source;
   source.text = R"({"moec_layer": 1, "name": "mine", "num_experts": 8,
-      "top_k": 2, "hidden_dim": 256, "intermediate_size": 256,
+      "top_k": 2, "hidden_size": 256, "intermediate_size": 256,
       "in_dtype": "bf16", "routing_method": "renormalize",
       "activation": "silu", "quant_config": null})";
   CompileOptions plain;

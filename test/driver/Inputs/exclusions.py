@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-LAYER = {"moec_layer": 1, "name": "l", "num_experts": 8, "top_k": 2, "hidden_dim": 256, "intermediate_size": 128,
+LAYER = {"moec_layer": 1, "name": "l", "num_experts": 8, "top_k": 2, "hidden_size": 256, "intermediate_size": 128,
          "in_dtype": "bf16", "routing_method": "renormalize"}
 SLICES = json.loads((pathlib.Path(__file__).parent / "slices.json").read_text(encoding="utf-8"))
 BATCHED = json.loads((pathlib.Path(__file__).parent / "batched.json").read_text(encoding="utf-8"))

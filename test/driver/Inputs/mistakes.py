@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 MODEL, LAYER = "examples/models/mixtral-8x7b.json", "{work}/layer.json"
-LAYER_TEXT = """{"moec_layer": 1, "name": "small", "num_experts": 4, "top_k": 2, "hidden_dim": 64,
+LAYER_TEXT = """{"moec_layer": 1, "name": "small", "num_experts": 4, "top_k": 2, "hidden_size": 64,
 "intermediate_size": 32, "in_dtype": "bf16", "routing_method": "renormalize", "activation": "silu"}"""
 # One change of the layer JSON each: what is wrong, and texts of the message.
 FIELDS = (
@@ -29,13 +29,13 @@ FIELDS = (
     ({"in_dtype": "fp16"}, "$.in_dtype", "bf16, f16 or f32", '"fp16"'),
     ({"quant_config": "fp8"}, "$.quant_config", '"fp8_block"', "moec list schemes", 'got the string "fp8"'),
     ({"top_k": 32}, "$.top_k", "from 1 to 4", "got the number 32", "num_experts is 4"),
-    ({"hidden_dim": 250}, "hidden_dim is 250", "multiples of 8"),
-    ({"hidden_dim": "64"}, "$.hidden_dim", "an integer", 'got the string "64"'),
-    ({"hidden_dim": 64.5}, "$.hidden_dim", "an integer", "64.5"),
+    ({"hidden_size": 250}, "hidden_size is 250", "multiples of 8"),
+    ({"hidden_size": "64"}, "$.hidden_size", "an integer", 'got the string "64"'),
+    ({"hidden_size": 64.5}, "$.hidden_size", "an integer", "64.5"),
     ({"num_experts": True}, "$.num_experts", "an integer", "got true"),
     ({"intermediate_size": -32}, "$.intermediate_size", "from 1", "-32"),
     ({"num_experts_per_tok": 2}, "$.num_experts_per_tok", "unknown field", 'did you mean "top_k"?'),
-    ({"hidden_size": 64}, "$.hidden_size", 'did you mean "hidden_dim"?'),
+    ({"hidden_sise": 64}, "$.hidden_sise", 'did you mean "hidden_size"?'),
     ({"has_bais": True}, "$.has_bais", 'did you mean "has_bias"?'),
     ({"has_bias": "yes"}, "$.has_bias", "true or false", '"yes"'),
     ({"swiglu_limit": "7"}, "$.swiglu_limit", "a number", '"7"'),

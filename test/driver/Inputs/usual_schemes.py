@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-LAYER = {"moec_layer": 1, "num_experts": 4, "top_k": 2, "hidden_dim": 256, "intermediate_size": 128, "in_dtype": "bf16",
+LAYER = {"moec_layer": 1, "num_experts": 4, "top_k": 2, "hidden_size": 256, "intermediate_size": 128, "in_dtype": "bf16",
          "routing_method": "renormalize"}
 
 

@@ -23,9 +23,9 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
         text = found and re.sub(r"^#moe\.\w+<|>$", "", found.group(1))
         return text and re.sub(r"\d\.\d+e[-+]\d+", lambda number: f"{float(number.group(0)):g}", text)
 
-    words = [f"{field('top_k')}/{field('num_experts')}", f"{field('hidden_dim')}x{field('intermediate_size')}", f"{field('routing')};",
+    words = [f"{field('top_k')}/{field('num_experts')}", f"{field('hidden_size')}x{field('intermediate_size')}", f"{field('routing')};",
              f"{field('activation')};"]
-    words += [f"{name}={field(name)}" for name in ("latent_hidden_dim", "n_shared_experts", "shared_intermediate_size",
+    words += [f"{name}={field(name)}" for name in ("latent_hidden_size", "n_shared_experts", "shared_intermediate_size",
                                                      "num_zero_experts", "hash_vocabulary") if field(name)]
     words += [name for name in ("has_bias", "apply_router_weight_on_input", "per_expert_scale", "shared_expert_gate") if re.search(rf"\b{name}\b", done.stdout)]
     print(f"{path.stem}: {' '.join(words)}" + (" (without shared experts)" if extra else ""))

@@ -43,7 +43,7 @@ struct Model {
     const json weight = {{"group", json::array()}, {"element_type", element}};
     *manifest.layer = {{"name", "l"},
                        {"num_experts", kExperts},
-                       {"hidden_dim", kHidden},
+                       {"hidden_size", kHidden},
                        {"intermediate_size", kInner},
                        {"intermediate_size_per_partition", kInner},
                        {"local_experts", {{"begin", 0}, {"count", kExperts}}},

@@ -29,7 +29,7 @@ namespace {
 
 json layer() {
   return json::parse(R"({
-    "name": "l", "num_experts": 4, "hidden_dim": 64,
+    "name": "l", "num_experts": 4, "hidden_size": 64,
     "intermediate_size": 32, "intermediate_size_per_partition": 16,
     "intermediate_begin": 16,
     "local_experts": {"begin": 1, "count": 2, "stride": 2},
@@ -56,9 +56,9 @@ TEST(LayerShape, Read) {
 
 TEST(LayerShape, Refused) {
   json described = layer();
-  described.erase("hidden_dim");
+  described.erase("hidden_size");
   EXPECT_EQ(errorOf(described),
-            "layer.hidden_dim: expected an integer from 1 to 2147483647");
+            "layer.hidden_size: expected an integer from 1 to 2147483647");
   for (const json &order : {json("ups"), json(1)}) {
     described = layer();
     described["gate_up_order"] = order;
@@ -174,13 +174,13 @@ TEST(WeightLoader, StoredFormsOfEnginesAreRefused) {
             "interleaved_8), which an engine makes and no checkpoint holds; "
             "accepted: gate_first, up_first, interleaved");
   for (const std::string padded :
-       {"stored_hidden_dim", "stored_intermediate_size_per_partition"}) {
+       {"stored_hidden_size", "stored_intermediate_size_per_partition"}) {
     described = layer();
     described[padded] = 128;
     EXPECT_EQ(errorOf(described),
               "layer 'l' has padded weights (" + padded +
                   "), which an engine makes and no checkpoint holds; "
-                  "accepted: a layer without stored_hidden_dim and "
+                  "accepted: a layer without stored_hidden_size and "
                   "stored_intermediate_size_per_partition");
   }
   Manifest manifest;

@@ -82,9 +82,9 @@ namespace {
 /// Sizes of 3 hidden and 2 inner numbers as used, 5 and 4 as stored.
 json paddedLayer() {
   const json rows = {{"group", {1, 1}}};
-  return {{"hidden_dim", 3},
+  return {{"hidden_size", 3},
           {"intermediate_size_per_partition", 2},
-          {"stored_hidden_dim", 5},
+          {"stored_hidden_size", 5},
           {"stored_intermediate_size_per_partition", 4},
           {"activation", {{"gated", true}}},
           {"gate_up_order", "gate_first"},
@@ -152,7 +152,7 @@ TEST(NumberRules, PaddingMayHoldAnyNumber) {
 
 TEST(NumberRules, AtomsOfScalesArePadded) {
   json layer = paddedLayer();
-  layer.erase("stored_hidden_dim");
+  layer.erase("stored_hidden_size");
   layer.erase("stored_intermediate_size_per_partition");
   layer["stored_layout"] = {{"scales", {{"atoms", true}}}};
   // Rows 0 to 2 of 128, 32 of which follow each other; columns 0 and 1 of 4.

@@ -81,7 +81,7 @@ def row_of(module: Any, made: Prepared, source: dict[str, Any], scheme: str, act
         type(module).__name__,
         source["num_experts"],
         made.top_k,
-        source["hidden_dim"],
+        source["hidden_size"],
         source["intermediate_size"],
         scheme,
         str(activation),

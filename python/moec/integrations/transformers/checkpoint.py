@@ -69,7 +69,7 @@ def source_of(layer: dict[str, Any], activation: Activation, top_k: int) -> dict
         "name": "experts",
         "num_experts": layer["num_experts"],
         "top_k": top_k,
-        "hidden_dim": layer["hidden_dim"],
+        "hidden_size": layer["hidden_size"],
         "intermediate_size": layer["intermediate_size"],
         "in_dtype": layer["in_dtype"],
         "routing_method": "custom",
@@ -100,7 +100,7 @@ def compare(label: str, module: Any, layer: dict[str, Any], made: dict[str, Any]
     tensors = {name: module._parameters[name].data for name in (first, "down_proj")}
     experts, rows, columns = extents(label, module, tensors, first)
     inner = rows // 2 if module.has_gate else rows
-    mine: dict[str, Any] = {"num_experts": experts, "hidden_dim": columns, "intermediate_size": inner, "top_k": top_k}
+    mine: dict[str, Any] = {"num_experts": experts, "hidden_size": columns, "intermediate_size": inner, "top_k": top_k}
     mine |= {"has_bias": bool(module.has_bias), "activation": _numbers(made["activation"])}
     files = {name: layer[name] for name in mine} | {"activation": _numbers(layer["activation"])}
     for name, value in mine.items():
@@ -171,7 +171,7 @@ def load_experts(
         found, package = plan.found, plan.package
         expected = None
         if check:
-            dtype, hidden = TYPES[plan.source["in_dtype"]], plan.source["hidden_dim"]
+            dtype, hidden = TYPES[plan.source["in_dtype"]], plan.source["hidden_size"]
             place = place_of(model, found, device)
             expected = checks.sample(found.name, found.module, hidden=hidden, top_k=plan.top_k, dtype=dtype, device=place)
         loaded = checkpoint.load(

@@ -135,7 +135,7 @@ def describe(label: str, module: Any, top_k: int, dtype: torch.dtype) -> Descrip
         "name": "experts",
         "num_experts": experts,
         "top_k": top_k,
-        "hidden_dim": columns,
+        "hidden_size": columns,
         "intermediate_size": rows // 2 if module.has_gate else rows,
         "in_dtype": NAMES_OF_TYPES[dtype],
         "routing_method": "custom",

@@ -158,7 +158,7 @@ def prepare(
     device = tensors["w13"].device
     expected = None
     if checked:
-        hidden = description.source["hidden_dim"]
+        hidden = description.source["hidden_size"]
         expected = check.sample(label, module, hidden=hidden, top_k=top_k, dtype=dtype, device=device)
     w13, w2 = tensors.pop("w13"), tensors.pop("w2")
     fields, more = (routing.fields, routing.tensors) if routing else ({}, {})
