@@ -104,14 +104,14 @@ TEST(Refusals, AllMistakesOfALayerJson) {
       refused({{"num_experts", -1},
                {"top_k", 9},
                {"hidden_size", nullptr},
-               {"hiden_dim", 64},
+               {"hiden_size", 64},
                {"has_bias", "yes"},
                {"colour", 1},
                {"moe_parallel_config", {{"tp_size", 0}, {"tp_rank", 1}}}}),
       "in.json: $.num_experts: expected an integer from 1 to 65536, got "
       "the number -1\n"
       "in.json: $.hidden_size: expected an integer from 1 to 1048576, got "
-      "nothing; did you mean it by \"hiden_dim\"?\n"
+      "nothing; did you mean it by \"hiden_size\"?\n"
       "in.json: $.has_bias: expected true or false, got the string "
       "\"yes\"\n"
       "in.json: $.moe_parallel_config.tp_size: expected an integer from "
