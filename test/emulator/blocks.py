@@ -6,7 +6,8 @@
 Inputs and weights are those of exact.py: no sum rounds, whatever its order. Each scheme of an engine that multiplies scales of blocks runs
 natively, on the emulated GPU with all checkers and on the host device, and once more without that engine. So do SPELLED. Each token count
 runs another variant. Those of IDS have ids of their own: some name no expert, all name none, or every second expert has no row. Runs with
-ids that name no expert are compared with the reference, too. --timing: of the emulator; --all: all timings.
+ids that name no expert are compared with the reference, too. --timing: of the emulator. The
+schemes take turns with the two shapes; --all: each scheme has both, in all timings.
 """
 
 import concurrent.futures
@@ -159,11 +160,12 @@ def main():
         print("no NVRTC on this machine; set MOEC_NVRTC_PATH", file=sys.stderr)
         return 77
     started, tools, work = time.monotonic(), testing.Tools(options.bin), Path(options.work)
-    timings = TIMINGS if options.all or testing.runs_all() else [options.timing]
+    whole = options.all or testing.runs_all()
+    timings = TIMINGS if whole else [options.timing]
     schemes = {row["name"]: row["block_engines"] for row in tools.rows()["schemes"]}
     schemes |= dict.fromkeys(SPELLED, ["mma_sync_scaled"])
-    cases = [(scheme, engine, number) for scheme, engines in schemes.items() for engine in engines for number in range(len(SHAPES))
-             if options.only in f"{scheme}-{engine}"]
+    cases = [(scheme, engine, number) for place, (scheme, engines) in enumerate(schemes.items()) for engine in engines
+             for number in range(len(SHAPES)) if (whole or place % len(SHAPES) == number) and options.only in f"{scheme}-{engine}"]
     failures = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for case, faults in zip(cases, pool.map(lambda case: faults_of(tools, work, real, *case, timings), cases)):
