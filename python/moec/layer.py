@@ -65,6 +65,12 @@ class Context:
         return f"<moec.Context of {self.package.name}, {state}>"
 
 
+def _target_of(package: Any) -> dict[str, Any]:
+    """The part of the manifest for the arch of a loaded package."""
+    found: dict[str, Any] = next(each for each in package.manifest["targets"] if each["arch"] == package.arch)
+    return found
+
+
 class Layer:
     """The packed weights of one layer: a function of arrays. Package.layer() makes it."""
 
@@ -147,7 +153,7 @@ class Layer:
         to other memory are free, if torch's streams order their memory."""
         if self.package.gpu is None:
             return set(given)
-        target = self._target()
+        target = _target_of(self.package)
         read = {map_["value"] for map_ in target["tensor_maps"]}
         # A collective has no kernel.
         launched = {launch.get("kernel") for variant in target["variants"] for launch in variant["launches"]}
@@ -212,7 +218,7 @@ class Layer:
         handle, package = self.handle, self.package
         queue = _memory.stream_handle(stream, package.gpu)
         self._check_names(weights)
-        packed_from = {name for pack in self._target()["pack"] for name in pack["from"]}
+        packed_from = {name for pack in _target_of(self.package)["pack"] for name in pack["from"]}
         wanted = self._stored | packed_from
         for found, what in ((wanted - set(weights), "are missing"), (set(weights) - wanted, "are none of them")):
             if found:
@@ -226,7 +232,7 @@ class Layer:
             count_of_scratch = package.pack_scratch_bytes
             scratch, owner = _memory.device_memory(package, count_of_scratch, "pack_scratch")
             buffer, count = packed(rows)
-            experts = max((pack["total_experts"] for pack in self._target()["pack"]), default=0)
+            experts = max((pack["total_experts"] for pack in _target_of(self.package)["pack"]), default=0)
             # The host checks all numbers first; a GPU, while it packs.
             self._incomplete = "its weights were reloaded in part" if package.gpu is not None else ""
             library().check(
@@ -242,10 +248,6 @@ class Layer:
                     _copy_on_gpu(weights[name], self.weights[name], name)
             self._incomplete = ""
         del owner, views
-
-    def _target(self) -> dict[str, Any]:
-        found: dict[str, Any] = next(each for each in self.package.manifest["targets"] if each["arch"] == self.package.arch)
-        return found
 
     def _kept(self, name: str, given: arrays.View) -> arrays.View:
         """The memory of a weight that runs read as it is stored. Raises InvalidArgument where another array does not fit it."""

@@ -124,7 +124,7 @@ CALLS: tuple[tuple[Callable[[Given], Any], tuple[str, ...]], ...] = (
         ("/nowhere/config.json", "a config.json, a layer JSON or a folder"),
     ),
     (lambda g: other(routed_scaling_factor=float("nan")), ("source.routed_scaling_factor", "a finite number", "nan")),
-    (lambda g: other(top_k=4), ("$.top_k", "did you mean", "top_k")),
+    (lambda g: other(num_experts_per_tok=4), ("$.num_experts_per_tok", "did you mean", "top_k")),
     (lambda g: moec.compile(SMALL, arch="hopper"), ("'hopper'", "did you mean sm_90a?")),
     (lambda g: moec.compile(SMALL, arch=90), ("arch", "such as 'sm_90a'", "got int")),  # type: ignore[arg-type]
     (lambda g: moec.compile(json.dumps(SMALL), arch=ARCH), ("json.loads()", "a config.json")),
