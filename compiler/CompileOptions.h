@@ -31,8 +31,8 @@ struct PipelineOptions : Choices {
   std::string gpu;
   int64_t maxTokens = 65536;
   std::vector<std::string> tunedFiles; ///< of measured schedules
-  /// Token ranges to tune, each FIRST-LAST-ROWS-STEP. They replace the ranges
-  /// of the files.
+  /// Token ranges to tune, each FIRST-LAST-ROWS-STEP. Ranges of tuned files are
+  /// ignored if there are any.
   std::vector<std::string> tunedRanges;
   /// Compares the programs of the input with its layers.
   bool checkPrograms = false;
@@ -44,10 +44,10 @@ struct CompileOptions : PipelineOptions {
   bool asksMaxTokens = false; ///< the caller says maxTokens
   /// A JSON file of measured schedules, read before those built in; "" none.
   std::string tunedFile;
-  /// Behind it those of the user's store come (plan/TunedStore.h).
+  /// Reads the user's store after tunedFile (plan/TunedStore.h).
   bool tunedStore = false;
-  /// Watching the passes, on standard error: the IR behind each, and the time
-  /// that each takes.
+  /// Print the IR after each pass, and the time of each pass, to standard
+  /// error.
   bool printIrAfterAll = false, timePasses = false;
   /// A pass that fails or crashes leaves this file, with which moec-opt repeats
   /// it; "" leaves none.

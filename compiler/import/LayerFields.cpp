@@ -49,19 +49,19 @@ static constexpr LayerField text(std::string_view name,
   return {.name = name, .slot = slot, .names = names, .isRequired = isRequired};
 }
 
-/// The field is a member of an attribute of moe.layer, by the name `member`.
+/// Marks a field as a member of an attribute of moe.layer.
 static constexpr LayerField as(std::string_view member, LayerField field) {
   field.member = member;
   return field;
 }
 
-/// A layer JSON may also say the field by the name `alias`.
+/// Gives a field a former name that a layer JSON may use.
 static constexpr LayerField alias(std::string_view alias, LayerField field) {
   field.alias = alias;
   return field;
 }
 
-/// The field stands in an inner object of the layer JSON.
+/// Marks a field that an inner object of the layer JSON has.
 static constexpr LayerField inner(LayerField field) {
   field.isInner = true;
   return field;

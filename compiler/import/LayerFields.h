@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One row for each field of a LayerDescription. moe.layer, the layer JSON and
-// the manifest call it alike. The reader of layer JSONs and the builder of
-// moe.layer go through this table.
+// The table has one row for each field of a LayerDescription. The field has the
+// same name in moe.layer, in a layer JSON and in the manifest. The reader of
+// layer JSONs and the builder of moe.layer use this table.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +28,7 @@ inline constexpr int64_t kOfExperts = -1;
 struct LayerField {
   template <typename T> using Slot = T &(*)(LayerDescription &);
 
-  std::string_view name; ///< in moe.layer and in a layer JSON
+  std::string_view name; ///< The name in moe.layer and in a layer JSON.
   /// The member of a description.
   std::variant<Slot<int64_t>, Slot<bool>, Slot<std::optional<double>>,
                Slot<std::string>>
@@ -36,11 +36,13 @@ struct LayerField {
   int64_t min = 0, max = 0; ///< of an integer
   /// The words that a string may be; null: a float type.
   std::vector<std::string_view> (*names)() = nullptr;
-  bool isRequired = false; ///< in a layer JSON
-  bool isInner = false;    ///< an inner object of the layer JSON has it
-  /// Its name in an attribute of moe.layer; "": it is one of its own.
+  bool isRequired = false; ///< True if a layer JSON must have the field.
+  bool isInner = false; ///< True if an inner object of the layer JSON has it.
+  /// The member of #moe.routing or #moe.activation that holds the field. Empty
+  /// if the field is an attribute of moe.layer.
   std::string_view member = {};
-  std::string_view alias = {}; ///< an older name in a layer JSON; "": none
+  /// A former name that a layer JSON may use. Empty if there is none.
+  std::string_view alias = {};
 };
 
 std::span<const LayerField> layerFields();

@@ -83,8 +83,8 @@ int64_t mostExperts(const LayerDescription &layer) {
   return layer.experts ? layer.experts : kMaxDescribedExperts;
 }
 
-/// The name by which the object has a field. An alias that it has not is no
-/// field that a message lists.
+/// Returns the name under which the object has the field. An absent alias is
+/// not looked up, so that messages do not list it as an accepted field.
 std::string_view nameIn(JsonReader &reader, const LayerField &row) {
   if (row.alias.empty() || !reader.value().contains(std::string(row.alias)) ||
       !reader.has(row.alias))

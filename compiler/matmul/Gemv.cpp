@@ -40,9 +40,9 @@ struct GemvRule {
     std::optional<bool> first = std::nullopt; ///< the layer's first matmul
     int64_t tokensUpTo = 0;
     int64_t firstUpTo = 0; ///< bytes of the layer's first weight
-    /// The units of all pairs are at least as many as the SMs.
+    /// True if all pairs together have at least one unit for each SM.
     bool unitsFillGpu = false;
-    /// The units of one expert are at most as many as the SMs.
+    /// True if one expert has at most one unit for each SM.
     bool unitsFitGpu = false;
   } when;
   struct Then {
@@ -53,10 +53,11 @@ struct GemvRule {
   Measured measured = {};
 };
 
-/// Best first. Weights in rows: `stages` is that of gate_up, which reads two
-/// weight rows for a result; down reads one and has twice as many. With fewer
-/// bytes in flight the kernels for more tokens are faster, unless the second
-/// kernel routes and prefetches its weights while the first one runs.
+/// The first rule that applies is taken. `stages` is the number of stages of
+/// gate_up, which reads two weight rows for a result. down reads one weight row
+/// and has twice as many stages. With fewer bytes in flight other kernels are
+/// faster, unless the second kernel routes and prefetches its weights while the
+/// first one runs.
 // clang-format off
 constexpr GemvRule kGemvRules[] = {
     {{.elementBytes = 1, .tokensUpTo = 1, .firstUpTo = 8 << 20}, {.warps = 16, .stages = 4, .besideNext = true}, kBeside},

@@ -23,22 +23,24 @@
 
 namespace moec::compiler {
 
-/// Pairs of a token and an expert that a CTA keeps (routing/few.cuh).
+/// The number of pairs of a token and an expert that a CTA keeps
+/// (routing/few.cuh).
 inline constexpr int64_t kFewPairs = 64;
-/// Rows of an expert that are multiplied at a time, of a kernel for so many
-/// tokens or more (routing/few.cuh).
+/// The number of rows of an expert that a kernel for at least as many tokens
+/// multiplies at a time (routing/few.cuh).
 inline constexpr int64_t kFewTileRows = 4;
 
 /// The most tokens that these kernels serve. Above them other engines are
 /// faster: these kernels convert weights anew for each row of x.
 struct FewTokensRule {
   struct When {
-    int64_t elementBytes; ///< of operands
-    /// Element types of weights that are converted to operands; empty: weights
-    /// are operands.
+    int64_t elementBytes; ///< Bytes of an operand's element.
+    /// Types of stored weights that are converted to operands. Empty if stored
+    /// weights are operands.
     WordList weights = {};
-    int64_t groupK = 0;        ///< columns that share a scale; 0: any
-    int64_t leastElements = 0; ///< of the first weight of an expert
+    int64_t groupK = 0; ///< Columns that share a scale; 0 takes any number.
+    /// The minimum number of elements of an expert's first weight.
+    int64_t leastElements = 0;
   } when;
   struct Then {
     int64_t tokens;

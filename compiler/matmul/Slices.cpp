@@ -26,9 +26,10 @@ static constexpr int64_t kLeastSlices = 16;
 namespace {
 constexpr Measured kMeasured = {"bench/notes/slices-h100.md", "2026-11-21"};
 
-/// Three buffers let CTAs drift apart, but do not stay in the L2 with many
-/// rows; then more warps add sums. Two warpgroups multiply. No rule serves
-/// 16-bit operands: they lose more at the ends of the kernel than they gain.
+/// Three buffers let CTAs run at different speeds. Above 32,768 rows three
+/// buffers exceed the L2 cache, so there are two, and more warps add sums. Two
+/// warpgroups multiply. No rule serves 16-bit operands: they lose more at the
+/// ends of the kernel than they gain.
 // clang-format off
 constexpr struct {
   struct { int64_t elementBytes, rowsUpTo; } when;

@@ -19,7 +19,7 @@ using namespace mlir;
 using namespace moec;
 using compiler::Refuse;
 
-/// Kernels convert so many codes at a time
+/// The number of codes that a kernel converts at a time
 /// (templates/moe/quant/dequantize.cuh).
 static constexpr int64_t kCodesOfChunk = 8;
 
@@ -116,12 +116,13 @@ static void checkActivation(Refuse refuse, StringRef name,
     because("scales of f8E4M3FN have second scales of f32, others have none");
 }
 
-/// Checks activations without scales beside weights that become 16-bit numbers.
+/// Refuses types of unscaled activations that kernels cannot multiply with
+/// weights dequantized to 16 bits.
 static void checkPlainActivations(Refuse refuse, moe::QuantAttr quant) {
   const auto nameOf = [](moe::DescriptorAttr operand) {
     return compiler::elementTypeName(operand.getElement());
   };
-  // The engines refuse f32 where they do not serve it.
+  // An engine that does not serve f32 refuses it itself.
   const bool isOneType = quant.getA1() == quant.getA2();
   for (auto [name, activation] :
        {std::pair<StringRef, moe::DescriptorAttr>("a1", quant.getA1()),

@@ -60,8 +60,8 @@ using Refuse =
 /// Refuses element types and descriptors that no kernel takes.
 void checkTypes(moe::LayerOp layer, Refuse refuse);
 
-/// Refuses what no kernel packs: stored_layout, group_index and weights_dtype
-/// of a layer.
+/// Refuses values of stored_layout, group_index and weights_dtype that no
+/// kernel packs.
 mlir::LogicalResult checkStoredWeights(moe::LayerOp layer);
 
 // Part of moe-make-variants.

@@ -12,7 +12,7 @@ torch = import_torch(files=vllm_files.prepare)
 
 import vllm_cases as cases  # noqa: E402
 import vllm_layers as layers  # noqa: E402
-from engine_layers import random_weights, rows_in_turn  # noqa: E402
+from engine_layers import random_weights  # noqa: E402
 
 import moec  # noqa: E402
 
@@ -50,15 +50,10 @@ def load_again(engine: Any, runner: Any, case: Any, *, seed: int, without: tuple
         layerwise.initialize_layerwise_reload(runner)
         # As load_weights() of vLLM's models does.
         parameters = dict(layer.named_parameters())
-        for expert, tensors in enumerate(made.tensors):
-            if case.method == "GptOssMxfp4MoEMethod":
-                tensors = {f"gpt_oss_{matrix}": named for matrix, named in rows_in_turn(tensors).items()}  # noqa: PLW2901
-            for shard, named in tensors.items():
-                for ending, tensor in named.items():
-                    name = f"{'w2' if shard.endswith('w2') else 'w13'}_{ending}"
-                    if without not in ((name, expert), (shard,)):
-                        parameter = parameters[name]
-                        parameter.weight_loader(parameter, tensor, f"{layer.layer_name}.{name}", shard_id=shard, expert_id=expert)
+        for expert, shard, name, tensor in layers.of_parameters(case, made):
+            if without not in ((name, expert), (shard,)):
+                parameter = parameters[name]
+                parameter.weight_loader(parameter, tensor, f"{layer.layer_name}.{name}", shard_id=shard, expert_id=expert)
         layerwise.finalize_layerwise_reload(runner, engine.model_config)
     return layers.Built(runner, *made[1:])
 

@@ -113,6 +113,16 @@ def given(hidden_states: Tensor, gating_output: Tensor, topk: int, renormalize: 
 _built = 0
 
 
+def of_parameters(case: Case, made: Any) -> Iterator[tuple[int, str, str, Tensor]]:
+    """The tensors of a checkpoint: the expert, the shard, the name of the parameter and the tensor."""
+    for expert, tensors in enumerate(made.tensors):
+        if case.method == "GptOssMxfp4MoEMethod":
+            tensors = {f"gpt_oss_{matrix}": named for matrix, named in rows_in_turn(tensors).items()}  # noqa: PLW2901
+        for shard, named in tensors.items():
+            for ending, tensor in named.items():
+                yield expert, shard, f"{'w2' if shard.endswith('w2') else 'w13'}_{ending}", tensor
+
+
 def build(engine: Any, case: Case, device: str, *, has_bias: bool = False, packs: bool = True, **options: Any) -> Built:
     """Makes the layer by vLLM's factory, fills it by vLLM's weight_loader, and packs it. options: the factory's."""
     from vllm.config import set_current_vllm_config
@@ -134,14 +144,9 @@ def build(engine: Any, case: Case, device: str, *, has_bias: bool = False, packs
     experts, hidden, width = (arguments[name] for name in ("num_experts", "hidden_size", "intermediate_size"))
     layer = runner.routed_experts
     made = random_weights(case, experts=experts, hidden=hidden, width=width, has_bias=has_bias)
-    for expert, tensors in enumerate(made.tensors):
-        if case.method == "GptOssMxfp4MoEMethod":
-            tensors = {f"gpt_oss_{matrix}": named for matrix, named in rows_in_turn(tensors).items()}  # noqa: PLW2901
-        for shard, named in tensors.items():
-            for ending, tensor in named.items():
-                name = f"{'w2' if shard.endswith('w2') else 'w13'}_{ending}"
-                parameter = getattr(layer, name)
-                parameter.weight_loader(parameter, tensor.to(device), f"{layer.layer_name}.{name}", shard, expert)
+    for expert, shard, name, tensor in of_parameters(case, made):
+        parameter = getattr(layer, name)
+        parameter.weight_loader(parameter, tensor.to(device), f"{layer.layer_name}.{name}", shard, expert)
     if packs:
         layer.quant_method.process_weights_after_loading(layer)
 

@@ -143,6 +143,12 @@ protected:
     options.ranks = 2, options.rank = rank;
     return options;
   }
+  /// The same, of ranks that meet.
+  static moec_comm_options optionsOf(int32_t rank, Meeting::End &end) {
+    moec_comm_options options = optionsOf(rank);
+    options.all_gather = Meeting::gather, options.user = &end;
+    return options;
+  }
   /// The status, and the message of another one than MOEC_OK.
   static std::pair<moec_status, std::string> said(moec_status status) {
     return {status, status == MOEC_OK ? "" : moec_last_error()};
@@ -349,8 +355,7 @@ TEST_F(Windows, ProcessesShareByIpc) {
         its[row.byte] ^= 1;
         its[40] ^= row.byte != 40;
       };
-      moec_comm_options options = optionsOf(rank);
-      options.all_gather = Meeting::gather, options.user = &end;
+      moec_comm_options options = optionsOf(rank, end);
       moec_comm *comm = nullptr;
       ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK)
           << moec_last_error();
@@ -391,8 +396,7 @@ TEST_F(Windows, MemoryStaysWhileOthersMapIt) {
       if (bytes >= 600 && bytes < 4096)
         its[40] ^= 1;
     };
-    moec_comm_options options = optionsOf(rank);
-    options.all_gather = Meeting::gather, options.user = &end;
+    moec_comm_options options = optionsOf(rank, end);
     options.ordinal_plus_one = rank + 1;
     moec_comm *comm = nullptr;
     ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
@@ -427,8 +431,7 @@ TEST_F(Windows, ACallersMemoryAndGather) {
   Buffer memory[] = {Buffer(4096), Buffer(4096)};
   onRanks([&](int32_t rank) {
     Meeting::End end = {&meeting, rank, {}, false, {}};
-    moec_comm_options options = optionsOf(rank);
-    options.all_gather = Meeting::gather, options.user = &end;
+    moec_comm_options options = optionsOf(rank, end);
     options.window = Meeting::window;
     moec_comm *comm = nullptr;
     ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
@@ -462,8 +465,7 @@ TEST_F(Windows, AGatherThatFailsIsNamed) {
   Meeting meeting;
   onRanks([&](int32_t rank) {
     Meeting::End end = {&meeting, rank, {}, false, {}};
-    moec_comm_options options = optionsOf(rank);
-    options.all_gather = Meeting::gather, options.user = &end;
+    moec_comm_options options = optionsOf(rank, end);
     moec_comm *comm = nullptr;
     // Both say that they are rank 0.
     options.rank = 0;
@@ -485,8 +487,7 @@ TEST_F(Windows, TheFirstReasonStays) {
   Meeting meeting;
   onRanks([&](int32_t rank) {
     Meeting::End end = {&meeting, rank, {}, false, {}};
-    moec_comm_options options = optionsOf(rank);
-    options.all_gather = Meeting::gather, options.user = &end;
+    moec_comm_options options = optionsOf(rank, end);
     moec_comm *comm = nullptr;
     ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
     end.fails = true;
@@ -562,8 +563,7 @@ TEST_F(Windows, CollectivesNeedNccl) {
   Meeting meeting;
   onRanks([&](int32_t rank) {
     Meeting::End end = {&meeting, rank, {}, false, {}};
-    moec_comm_options options = optionsOf(rank);
-    options.all_gather = Meeting::gather, options.user = &end;
+    moec_comm_options options = optionsOf(rank, end);
     moec_comm *comm = nullptr;
     ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
     for (const Result<void> &done :
