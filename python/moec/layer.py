@@ -207,18 +207,19 @@ class Layer:
         del owner, views
 
     def reload(self, weights: Mapping[str, Any], *, stream: Any = None) -> None:
-        """Takes all weights again, into the layer's own memory: the addresses that captured graphs hold stay, with new numbers.
+        """Replaces all weights in the layer's own memory. Addresses stay valid, also in captured graphs.
 
-        weights: every stored weight that the layer was made of. Those that runs read as they are stored are copied, the others
-            are packed. They may go when the stream has reached the end. The caller orders it against runs.
+        weights: every stored weight that the layer was made of. Weights that runs read as stored are copied, the others are
+            packed. They may be freed after the stream has done this work. The caller orders the reload against runs.
 
         Raises InvalidArgument for a weight that is missing, unknown, or of another shape or type, before anything is written.
-        Where it fails later, runs are refused until a reload has succeeded.
+        If it fails later, runs are refused until a reload has succeeded.
         """
         handle, package = self.handle, self.package
         queue = _memory.stream_handle(stream, package.gpu)
         self._check_names(weights)
-        packed_from = {name for pack in _target_of(self.package)["pack"] for name in pack["from"]}
+        packs = _target_of(package)["pack"]
+        packed_from = {name for pack in packs for name in pack["from"]}
         wanted = self._stored | packed_from
         for found, what in ((wanted - set(weights), "are missing"), (set(weights) - wanted, "are none of them")):
             if found:
@@ -232,7 +233,7 @@ class Layer:
             count_of_scratch = package.pack_scratch_bytes
             scratch, owner = _memory.device_memory(package, count_of_scratch, "pack_scratch")
             buffer, count = packed(rows)
-            experts = max((pack["total_experts"] for pack in _target_of(self.package)["pack"]), default=0)
+            experts = max((pack["total_experts"] for pack in packs), default=0)
             # The host checks all numbers first; a GPU, while it packs.
             self._incomplete = "its weights were reloaded in part" if package.gpu is not None else ""
             library().check(
