@@ -83,7 +83,7 @@ def steps() -> list[str]:
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The folder /work of the Dockerfile, whose steps but those of apt-get and pip have run."""
+    """The folder of the Dockerfile's WORKDIR, whose steps but those of apt-get and pip have run."""
     folder: pathlib.Path = tmp_path_factory.mktemp("task")
     (folder / "config.json").write_text(json.dumps(CONFIG))
     shutil.copy(SOURCE / "examples" / "engine" / "main.cpp", folder)
@@ -99,11 +99,12 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 def copy_image(task: pathlib.Path, root: pathlib.Path) -> None:
     """The last stage of the Dockerfile: its copies, and of the base image the libraries that the engine needs."""
+    (built,) = [line.removeprefix("WORKDIR ") for line in steps() if line.startswith("WORKDIR ")]
     for line in steps():
         if line.startswith("COPY --from=build "):
             *sources, target = line.split()[2:]
             for source in sources:
-                path = task / pathlib.Path(source).relative_to("/work")
+                path = task / pathlib.Path(source).relative_to(built)
                 to = root / target.lstrip("/")
                 if path.is_dir():
                     shutil.copytree(path, to)
