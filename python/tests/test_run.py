@@ -15,6 +15,7 @@ from schemes import SCHEMES
 from support import random_value
 
 import moec
+from moec import arrays
 from moec.arrays import empty
 
 TOKENS = (1, 7, 33)
@@ -228,6 +229,68 @@ def test_reload(scheme: str, in_place: bool) -> None:
         array.view("uint8")[...] = 0
     assert (layer(x, logits) == wanted).all()
     assert {name: array.ctypes.data for name, array in layer.weights.items()} == memory
+
+
+def test_a_reload_replaces_the_weights_of_shared_experts() -> None:
+    """A pack step of the shared experts' MLP has one expert, those of the others have eight."""
+    package = load("bf16", n_shared_experts=1, shared_intermediate_size=192)
+    x, logits = (random_value(package, name, 33) for name in ("x", "logits"))
+    names = [name for name in package.values if stored(package, name)]
+    first, second = ({name: random_value(package, name, seed=seed) for name in names} for seed in (1, 2))
+    layer, wanted = package.layer(first), package.layer(second)(x, logits)
+    for name in names:
+        before = layer(x, logits)
+        first = {**first, name: second[name]}
+        layer.reload(first)
+        assert (layer(x, logits) != before).any(), name
+    assert (layer(x, logits) == wanted).all()
+
+
+@pytest.mark.parametrize("scheme", ["bf16", "fp8_block"])
+def test_a_reload_does_not_write_to_a_read_only_array(scheme: str) -> None:
+    package = load(scheme, has_bias=True)
+    x, logits = (random_value(package, name, 5) for name in ("x", "logits"))
+    names = [name for name in package.values if stored(package, name)]
+    second = {name: random_value(package, name, seed=2) for name in names}
+    arrays_of = {name: aligned(package, name, random_value(package, name, seed=1)) for name in names}
+    layer = package.layer(arrays_of)
+    (target,) = package.manifest["targets"]
+    read = arrays_of.keys() - {name for pack in target["pack"] for name in pack["from"]}
+    assert read
+    before = layer(x, logits)
+    for name in read:
+        copy = arrays_of[name].copy()
+        arrays_of[name].flags.writeable = False
+        with pytest.raises(moec.InvalidArgument, match=f"value '{name}': the layer was made of a read-only array"):
+            layer.reload(second)
+        assert (arrays_of[name] == copy).all()
+        assert (layer(x, logits) == before).all()
+        arrays_of[name].flags.writeable = True
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("scheme", RELOADED)
+def test_a_gpu_keeps_the_weights_that_runs_read(scheme: str, in_place: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers on a GPU let go of torch's tensors that packing read and runs do not. Zeros in these change no bit of a run."""
+    package = load(scheme, has_bias=True)
+    x, logits = (random_value(package, name, 33) for name in ("x", "logits"))
+    names = [name for name in package.values if stored(package, name)]
+    given = {name: aligned(package, name, random_value(package, name)) for name in names}
+    layer = package.layer(given, in_place=in_place)
+    wanted, weights = layer(x, logits), dict(layer.weights)
+    with monkeypatch.context() as patch:
+        patch.setattr(package, "gpu", 0)
+        patch.setattr(arrays, "is_torch", lambda array: True)
+        kept = layer._read_by_runs(weights)
+    assert (set(weights) == kept) == (in_place or scheme in ("fp8_tensor_dynamic",)) or set(weights) > kept
+    for name in set(weights) - kept:
+        weights[name].view(np.uint8)[...] = 0
+    assert (layer(x, logits) == wanted).all()
+    for name in kept:
+        saved = weights[name].copy()
+        weights[name].view(np.uint8)[...] = 0
+        assert (layer(x, logits) != wanted).any(), name
+        weights[name][...] = saved
 
 
 @pytest.mark.parametrize("name", ["w13", "w2", "w13_scale", "w2_scale", "b13", "b2"])

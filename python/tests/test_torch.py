@@ -369,6 +369,31 @@ def test_fused_experts_keeps_layers_apart(functional: Any, option: dict[str, Any
     assert torch.equal(plain, other) == (option.keys() <= {"max_tokens", "global_num_experts"})
 
 
+def test_fused_experts_knows_weights_by_all_that_they_are(functional: Any) -> None:
+    """Other numbers in the same memory: rows as columns, experts in another order."""
+    x, ids, shares = inputs(7)
+    w1 = random(EXPERTS, HIDDEN, HIDDEN, seed=1, scale=0.1)
+    w2 = random(EXPERTS, HIDDEN, HIDDEN // 2, seed=2, scale=0.1)
+    functional.fused_experts(x, w1, w2, shares, ids, max_tokens=8)
+    for other in (w1.transpose(1, 2), w1[:1].expand(EXPERTS, -1, -1)):
+        assert other.data_ptr() == w1.data_ptr()
+        assert other.shape == w1.shape
+        with pytest.raises(moec.InvalidArgument, match="value 'w13': expected strides"):
+            functional.fused_experts(x, other, w2, shares, ids, max_tokens=8)
+
+
+def test_fused_experts_forgets_what_was_used_longest_ago(functional: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functional, "MOST_LAYERS", 2)
+    x, ids, shares = inputs(7)
+    w2 = weights()[1]
+    all_of_w1 = [random(EXPERTS, 2 * INNER, HIDDEN, seed=seed, scale=0.1) for seed in range(4)]
+    for used, left in ((0, [0]), (1, [0, 1]), (0, [1, 0]), (2, [0, 2]), (0, [2, 0]), (3, [0, 3])):
+        functional.fused_experts(x, all_of_w1[used], w2, shares, ids, max_tokens=8)
+        kept = [w1 for _, w1, _ in functional._kept.values()]
+        assert len(kept) == len(left)
+        assert all(have is all_of_w1[index] for have, index in zip(kept, left, strict=True)), used
+
+
 def test_fused_experts_keeps_addresses(functional: Any) -> None:
     """Other weights never get the memory of weights whose copy is kept."""
     x, ids, shares = inputs(7)

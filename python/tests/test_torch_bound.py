@@ -72,6 +72,32 @@ def test_the_second_run_is_bound(experts: Any, slow_runs: list[int]) -> None:
     assert len(slow_runs) == 8
 
 
+def test_a_run_has_its_tensors_alone(experts: Any, slow_runs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread runs as many tokens while the library is being called, and its tensors are elsewhere."""
+    from types import SimpleNamespace
+
+    from moec.torch import bound
+
+    both = [inputs(7, seed) for seed in (1, 2)]
+    wanted = [run(experts, *given) for given in both]
+    assert not torch.equal(*wanted)
+    assert len(slow_runs) == 1
+    whole, results = bound.library(), []
+
+    def interrupted(*arguments: Any) -> Any:
+        monkeypatch.setattr(bound, "library", lambda: whole)
+        thread = threading.Thread(target=lambda: results.append(run(experts, *both[1])))
+        thread.start()
+        thread.join()
+        return whole.run(*arguments)
+
+    for _ in range(3):
+        monkeypatch.setattr(bound, "library", lambda: SimpleNamespace(run=interrupted, check=whole.check))
+        assert torch.equal(run(experts, *both[0]), wanted[0])
+        assert torch.equal(results.pop(), wanted[1])
+    assert len(slow_runs) == 1
+
+
 def test_other_tensors_are_seen(experts: Any, slow_runs: list[int]) -> None:
     x, ids, shares = inputs(7, 5)
     wanted = run(experts, x, ids, shares)
