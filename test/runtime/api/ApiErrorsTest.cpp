@@ -197,6 +197,14 @@ TEST_F(ApiErrors, OneGroupOfInputs) {
   tensors.push_back(tensor("given_weights", routed.data(), {9, 2}));
   EXPECT_EQ(runWith(tensors, 9), MOEC_INVALID_ARGUMENT);
   EXPECT_EQ(message, either + "more than one of these was given");
+  // A whole group, and a part of the other one.
+  for (const char *name : {"given_ids", "given_weights"}) {
+    tensors = data.tensors();
+    tensors.push_back(tensor(name, ids.data(), {9, 2}));
+    EXPECT_EQ(runWith(tensors, 9), MOEC_INVALID_ARGUMENT) << name;
+    EXPECT_EQ(message, either + "one of these is incomplete or mixed with "
+                                "another");
+  }
 }
 
 TEST_F(ApiErrors, WrongElementType) {
@@ -312,6 +320,37 @@ TEST_F(ApiErrors, Weights) {
   options.scratch_bytes = 3072;
   EXPECT_EQ(create(weights.tensors(), &options), MOEC_MISALIGNED);
   EXPECT_THAT(message, HasSubstr("is not a multiple of 256"));
+}
+
+/// A pack step that is not in place reads what it would have overwritten.
+TEST(ApiPack, NotInPlace) {
+  moec_package_files files{{tinyPackage()}};
+  files.shares[0].manifest.targets[0].pack[0].inPlace = false;
+  moec_load_options host = {};
+  host.struct_size = sizeof(host);
+  host.device = MOEC_DEVICE_HOST;
+  moec_package *package = nullptr;
+  ASSERT_EQ(moec_package_load_files(&files, &host, &package), MOEC_OK)
+      << moec_last_error();
+  const Weights weights({}, 1), before({}, 1);
+  auto tensors = weights.tensors();
+  const auto create = [&] {
+    return LayerHandle(package, tensors, nullptr).status;
+  };
+  EXPECT_EQ(create(), MOEC_INVALID_ARGUMENT);
+  EXPECT_STREQ(moec_last_error(), "w13 cannot be packed in place: give memory "
+                                  "under the name 'w13_packed'");
+  tensors.push_back(tensor("w13_packed", weights.w13.data(), weights.w13Shape));
+  EXPECT_EQ(create(), MOEC_INVALID_ARGUMENT);
+  EXPECT_STREQ(moec_last_error(),
+               "w13_packed and w13 have the same address, but w13_packed "
+               "cannot be packed in place");
+  EXPECT_TRUE(weights.w13 == before.w13);
+  const Buffer packed(weights.w13.bytes());
+  tensors.back().data = packed.data();
+  EXPECT_EQ(create(), MOEC_OK) << moec_last_error();
+  EXPECT_TRUE(weights.w13 == before.w13);
+  moec_package_destroy(package);
 }
 
 /// "Handles: set to NULL first", also if another argument is missing.

@@ -134,12 +134,21 @@ CUresult cuCtxGetDevResource(CUcontext context, CUdevResource *resource,
   return kSuccess;
 }
 
-CUresult cuStreamIsCapturing(CUstream, int *status) {
+/// Ranks are threads, whose streams may be noted at once.
+static void note(std::set<void *> &streams, CUstream stream) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  streams.insert(stream);
+}
+
+CUresult cuStreamIsCapturing(CUstream stream, int *status) {
+  note(fakeGpu()->asked, stream);
   *status = fakeGpu()->capturing ? 1 : kCaptureNone;
   return kSuccess;
 }
 
-CUresult cuStreamSynchronize(CUstream) {
+CUresult cuStreamSynchronize(CUstream stream) {
+  note(fakeGpu()->waited, stream);
   ++std::atomic_ref<int>(fakeGpu()->synchronizations);
   return fakeGpu()->synchronizationsFail ? kNotSupported : kSuccess;
 }
@@ -176,7 +185,10 @@ CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) {
   return kSuccess;
 }
 
-CUresult cuCtxSynchronize() { return kSuccess; }
+CUresult cuCtxSynchronize() {
+  ++std::atomic_ref<int>(fakeGpu()->contextSynchronizations);
+  return kSuccess;
+}
 
 CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) {
   *pointer = std::malloc(bytes);
@@ -251,7 +263,8 @@ CUresult cuEventQuery(CUevent event) {
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
-                         CUstream) {
+                         CUstream stream) {
+  note(fakeGpu()->worked, stream);
   std::memset(reinterpret_cast<void *>(to), value, count);
   return kSuccess;
 }
@@ -273,7 +286,8 @@ CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes) {
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
-                              CUstream) {
+                              CUstream stream) {
+  note(fakeGpu()->worked, stream);
   return copy(reinterpret_cast<void *>(to),
               reinterpret_cast<const void *>(from), bytes);
 }
@@ -304,6 +318,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
                           void **parameters, void **) {
+  note(fakeGpu()->worked, config->stream);
   if (fakeGpu()->onBlock)
     fakeGpu()->onBlock(entryOf(function).c_str(),
                        static_cast<const char *>(parameters[0]));

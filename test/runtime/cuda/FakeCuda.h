@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 namespace moec::test {
@@ -37,7 +38,11 @@ struct FakeGpu {
   int functionsLoaded = 0;
   bool capturing = false;
   int copies = 0, synchronizations = 0; ///< that were asked for
-  int failAt = 0;                       ///< the copy that fails, counted from 1
+  int contextSynchronizations = 0;
+  /// Streams that got launches, copies or fills, that were waited for, and that
+  /// were asked whether they are captured.
+  std::set<void *> worked, waited, asked;
+  int failAt = 0; ///< the copy that fails, counted from 1
   bool allocationsFail = false;
   bool synchronizationsFail = false;
   bool streamsWait = false; ///< none comes to its end

@@ -13,6 +13,7 @@
 #include "test/runtime/cuda/CudaTesting.h"
 
 #include <cstring>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 using namespace moec;
@@ -44,6 +45,33 @@ PackageFiles mappedPackage() {
   block.pointer("result", "t");
   for (Kernel &each : target.kernels)
     if (each.name == "gate_up")
+      each.arguments = block.build();
+  return package;
+}
+
+/// The tiny package with a kernel that reads w2 by a tensor map alone.
+PackageFiles mappedWeightPackage() {
+  PackageFiles package = loadablePackage();
+  Target &target = package.manifest.targets[0];
+  TensorMap map;
+  map.name = "w2_map";
+  map.value = "w2";
+  map.elementType = "bf16";
+  map.extents = {Expression(16), Expression(64)};
+  map.strides = {Expression(32)};
+  map.box = {16, 8};
+  map.elementStrides = {1, 1};
+  map.interleave = "none";
+  map.swizzle = "32b";
+  map.l2Promotion = "none";
+  map.outOfBoundsFill = "zeros";
+  target.tensorMaps = {map};
+  BlockBuilder block;
+  block.add("rhs", ArgumentField::Kind::TensorMap).tensorMap = map.name;
+  block.pointer("lhs", "t").rowStride("lhs_row_stride", "t").pointer("tiles");
+  block.pointer("tile_count").pointer("result", "y_f32");
+  for (Kernel &each : target.kernels)
+    if (each.name == "down")
       each.arguments = block.build();
   return package;
 }
@@ -95,6 +123,41 @@ TEST(Runs, TensorMapsAreOfTheRun) {
     runWith(first, 64);
     runWith(first, 5);
     EXPECT_EQ(fakeGpu()->mapsEncoded, 5);
+  }
+  moec_layer_destroy(layer);
+  moec_package_destroy(package);
+}
+
+/// A weight that a tensor map alone reads is needed, and no output may lie in
+/// it.
+TEST(Runs, ATensorMapReadsItsWeight) {
+  *fakeGpu() = {};
+  moec_package *package = nullptr;
+  moec_layer *layer = nullptr;
+  const TinyShape shape;
+  Weights weights(shape, 1);
+  const std::vector<moec_tensor> list = weights.tensors();
+  loadPacked(mappedWeightPackage(), list, package, layer);
+  ASSERT_TRUE(package && layer);
+  moec_layer_options options = {};
+  options.struct_size = sizeof(options);
+  moec_layer *lacking = nullptr;
+  EXPECT_EQ(
+      moec_layer_create(package, list.data(), 1, &options, nullptr, &lacking),
+      MOEC_INVALID_ARGUMENT);
+  EXPECT_STREQ(moec_last_error(),
+               "weight 'w2' is missing; the weights of package tiny are w13, "
+               "w2, w13_packed");
+  {
+    const OwnContext context(package, 64);
+    ASSERT_EQ(context.status, MOEC_OK) << moec_last_error();
+    RunData data(shape, 64);
+    std::vector<moec_tensor> tensors = data.tensors();
+    tensors[2].data = weights.w2.data();
+    EXPECT_EQ(moec_run(layer, context.handle, nullptr, tensors.data(),
+                       tensors.size(), 64, nullptr),
+              MOEC_INVALID_ARGUMENT);
+    EXPECT_THAT(moec_last_error(), testing::HasSubstr("overlaps weight 'w2'"));
   }
   moec_layer_destroy(layer);
   moec_package_destroy(package);

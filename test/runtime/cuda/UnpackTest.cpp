@@ -102,3 +102,22 @@ TEST_F(UnpackOnCuda, CopiesThatFail) {
   fakeGpu()->failAt = 0;
   EXPECT_EQ(unpack(first.data(), second.data()), MOEC_INVALID_ARGUMENT);
 }
+
+/// A repack that fails has packed some experts at best.
+TEST_F(UnpackOnCuda, UntilAllArePackedAgain) {
+  ASSERT_EQ(unpack(weights.w13.data(), weights.w2.data()), MOEC_OK)
+      << moec_last_error();
+  const std::vector<moec_tensor> list = weights.tensors();
+  const auto repack = [&](int64_t first, int64_t count) {
+    return moec_layer_repack(layer, list.data(), 1, first, count, nullptr, 0,
+                             nullptr);
+  };
+  EXPECT_EQ(repack(0, 3), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(repack(1, 3), MOEC_INVALID_ARGUMENT);
+  EXPECT_EQ(repack(0, 4), MOEC_DRIVER_FAILED) << "no launch succeeds";
+  EXPECT_EQ(unpack(first.data(), second.data()), MOEC_INVALID_ARGUMENT);
+  EXPECT_THAT(moec_last_error(), HasSubstr("unpacked in place already"));
+  fakeGpu()->onLaunch = [](const char *, bool) {};
+  EXPECT_EQ(repack(0, 4), MOEC_OK) << moec_last_error();
+  EXPECT_EQ(unpack(first.data(), second.data()), MOEC_OK) << moec_last_error();
+}

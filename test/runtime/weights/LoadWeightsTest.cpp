@@ -217,6 +217,30 @@ TEST(CopyMatrix, BetweenRowsAndColumns) {
                 from[size_t(row * kColumns + column)]);
 }
 
+TEST(CopyMatrix, Integers) {
+  const auto copied = [](int64_t number) {
+    int32_t made = 7;
+    SourceMatrix source;
+    source.data = reinterpret_cast<const std::byte *>(&number);
+    source.bits = 64, source.storage = host::Storage::I64;
+    source.rows = source.columns = 1;
+    TargetMatrix target;
+    target.data = reinterpret_cast<std::byte *>(&made);
+    target.bits = 32, target.storage = host::Storage::I32;
+    target.rows = target.columns = 1;
+    const Result<void> ok =
+        copyMatrix(source, target, Conversion::Integers, /*inverse=*/false);
+    return ok ? std::to_string(made) : ok.error().message;
+  };
+  for (const int64_t number : {int64_t(INT32_MIN), int64_t(-1), int64_t(0),
+                               int64_t(3), int64_t(INT32_MAX)})
+    EXPECT_EQ(copied(number), std::to_string(number));
+  for (const int64_t beyond :
+       {INT64_MIN, int64_t(INT32_MIN) - 1, int64_t(INT32_MAX) + 1, INT64_MAX})
+    EXPECT_EQ(copied(beyond),
+              fmt::format("holds {}, which is none of 32 bits", beyond));
+}
+
 TEST(CopyMatrix, Types) {
   EXPECT_EQ(conversionOf("BF16", "bf16", false), Conversion::Copy);
   EXPECT_EQ(conversionOf("BF16", "f32", false), Conversion::Round);
