@@ -231,6 +231,17 @@ def test_reload(scheme: str, in_place: bool) -> None:
     assert {name: array.ctypes.data for name, array in layer.weights.items()} == memory
 
 
+@pytest.mark.parametrize("scheme", [*RELOADED, "shared"])
+def test_each_weight_is_needed(scheme: str) -> None:
+    """Whichever pack step or kernel reads it."""
+    shared = {"n_shared_experts": 1, "shared_intermediate_size": 192}
+    package = load("bf16", **shared) if scheme == "shared" else load(scheme, has_bias=True)
+    weights = {name: random_value(package, name) for name in package.values if stored(package, name)}
+    for lacking in weights:
+        with pytest.raises(moec.InvalidArgument, match=f"weight '{lacking}' is missing; the weights of package small are"):
+            package.layer({name: array for name, array in weights.items() if name != lacking})
+
+
 def test_a_reload_replaces_the_weights_of_shared_experts() -> None:
     """A pack step of the shared experts' MLP has one expert, those of the others have eight."""
     package = load("bf16", n_shared_experts=1, shared_intermediate_size=192)

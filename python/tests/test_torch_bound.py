@@ -76,13 +76,14 @@ def test_a_run_has_its_tensors_alone(experts: Any, slow_runs: list[int], monkeyp
     """Another thread runs as many tokens while the library is being called, and its tensors are elsewhere."""
     from types import SimpleNamespace
 
+    from moec._library import library
     from moec.torch import bound
 
     both = [inputs(7, seed) for seed in (1, 2)]
     wanted = [run(experts, *given) for given in both]
     assert not torch.equal(*wanted)
     assert len(slow_runs) == 1
-    whole, results = bound.library(), []
+    whole, results = library(), []
 
     def interrupted(*arguments: Any) -> Any:
         monkeypatch.setattr(bound, "library", lambda: whole)

@@ -96,6 +96,20 @@ def test_refused_models(model: Any) -> None:
     integration.attach(model, in_place=False, max_tokens=64)
 
 
+def test_a_view_with_gaps_shares_memory(model: Any) -> None:
+    """Its second element is inside of weights that packing would overwrite."""
+    experts = model.model.layers[1].mlp.experts
+    shape, count = experts.down_proj.shape, experts.down_proj.numel()
+    memory = torch.zeros(256 + count, dtype=experts.down_proj.dtype)
+    memory[256:] = experts.down_proj.data.flatten()
+    experts.down_proj = torch.nn.Parameter(memory[256:].view(shape), requires_grad=False)
+    model.model.norm.register_buffer("far", memory[:: 256 + count // 2][:2])
+    with pytest.raises(moec.InvalidArgument, match="share memory, which packing in place would overwrite"):
+        integration.attach(model)
+    model.model.norm.far = memory[:2]
+    integration.attach(model, max_tokens=64)
+
+
 def lonely(experts: Any) -> Any:
     experts.config = transformers.PreTrainedConfig()
     return experts
@@ -142,6 +156,12 @@ def test_a_failure_leaves_the_model(model: Any) -> None:
     with pytest.raises(moec.InvalidArgument, match=r"layers.2.mlp.experts: its own forward gives numbers that are not finite"):
         integration.attach(model, max_tokens=64)
     assert all(same_bytes(tensor, before[name]) for name, tensor in model.state_dict().items())
+    # The model's own parameters have them, and its own code computes.
+    assert {name for name, _ in model.named_parameters()} == before.keys()
+    assert all(same_bytes(tensor.data, before[name]) for name, tensor in model.named_parameters())
+    assert model.config._experts_implementation == "eager"
+    last.down_proj[5, 0, 0] = 0.0
+    assert len(integration.attach(model, max_tokens=64).rows) == 3
 
 
 def test_gradients_are_refused(model: Any) -> None:

@@ -346,6 +346,16 @@ def test_weights_are_packed_in_place(vllm_engine: Any) -> None:
     assert [name for name, parameter in layer.named_parameters() if parameter.numel()] == []
 
 
+def test_the_routers_bias_stays_with_the_layer(vllm_engine: Any) -> None:
+    """It is no weight of experts: others read it, and a checkpoint that comes again may write it."""
+    bias = torch.nn.Parameter(BIAS.clone(), requires_grad=False)
+    options = {"scoring_func": "sigmoid", "e_score_correction_bias": bias, "routed_scaling_factor": 2.5}
+    layer = layers.build(vllm_engine, BF16, "cpu", **options).runner.routed_experts
+    assert layer.quant_method.moec_plan.routes
+    assert torch.equal(layer.e_score_correction_bias.data, BIAS)
+    assert torch.equal(bias.data, BIAS)
+
+
 def test_packed_weights_are_not_loaded_or_saved(vllm_engine: Any) -> None:
     layer = layers.build(vllm_engine, BF16, "cpu").runner.routed_experts
     parameter = layer.w2_weight
