@@ -519,6 +519,27 @@ def test_experts_of_several_ranks(experts: Any) -> None:
     assert error(torch.cat(outs).float().numpy(), experts(x, ids, shares).float().numpy()) < 0.01
 
 
+def test_layers_of_several_packages_share_the_ranks() -> None:
+    """Contexts that a communicator keeps are each of one package."""
+    from moec.torch import MoE
+
+    w13, w2 = weights()
+    x, logits = random(10, HIDDEN, seed=3), random(10, EXPERTS, seed=4, dtype=torch.float32)
+
+    def work(comm: Any) -> Any:
+        mine, rows = slice(4 * comm.rank, 4 * comm.rank + 4), slice(5 * comm.rank, 5 * comm.rank + 5)
+        given = {"w13": w13[mine], "w2": w2[mine]}
+        both = [
+            MoE.from_config({**SMALL, "activation": act}, device="cpu", comm=comm, max_tokens=64).load_weights(given)
+            for act in ("silu", "gelu")
+        ]
+        first, second = ([module(x[rows], logits[rows]) for module in both] for _ in range(2))
+        assert not torch.equal(*first)
+        return all(map(torch.equal, first, second))
+
+    assert on_ranks(2, work) == [True, True]
+
+
 def test_ranks_that_share_columns(block: Any) -> None:
     """The layout comes from the options."""
     from moec.torch import MoE
