@@ -181,6 +181,29 @@ TEST(Tune, RangesAreHalfAnOctaveAndDoNotMeet) {
   EXPECT_EQ(of({1, 2}, 65536), "1-1-1 2-2-2 ");
   EXPECT_EQ(of({128, 129}, 65536), "91-128-128 129-129-182 ");
   EXPECT_EQ(of({100}, 110), "71-100-110 ");
+  // Neither is a range's part beyond the border.
+  EXPECT_EQ(of({150}, 65536), "129-150-212 ");
+  for (int64_t first = 1; first <= 300; first += 7)
+    for (int64_t second = first + 1; second <= 600; second += 13) {
+      constexpr int64_t kBorder = 128, kMost = 580;
+      const auto ranges =
+          rangesAround({second, first}, std::max(kMost, second), kBorder);
+      ASSERT_EQ(ranges.size(), 2u);
+      int64_t before = 0;
+      for (const TokenRange &range : ranges) {
+        const int64_t tokens = before == 0 ? first : second;
+        EXPECT_EQ(range.tokens, tokens);
+        EXPECT_LT(before, range.first);
+        EXPECT_LE(range.first, tokens);
+        EXPECT_LE(tokens, range.last);
+        EXPECT_LE(range.last, std::max(kMost, second));
+        EXPECT_GE(2 * range.first * range.first, tokens * tokens);
+        EXPECT_LE(range.last * range.last, 2 * tokens * tokens);
+        EXPECT_TRUE(range.last <= kBorder || kBorder < range.first)
+            << range.first << " to " << range.last;
+        before = range.last;
+      }
+    }
 }
 
 /// A row must gain more than the minimum and more than twice the noise.
@@ -476,15 +499,29 @@ TEST(Tune, TransientErrors) {
       Error(ErrorCode::CompileFailed, "the worker ended (signal 9, Killed)")));
 }
 
-TEST(Tune, RowsOfAnySchemeStayBesideNewOnes) {
-  Folder folder;
-  const std::string path = folder.path + "/rows.json";
-  const TunedRow any = rowFor(8, 20, 1);
-  TunedRow named = any;
-  named.scheme = "bf16";
-  ASSERT_TRUE(addToTuned(path, std::vector{any}));
-  ASSERT_TRUE(addToTuned(path, std::vector{named}));
-  EXPECT_EQ(*readFile(path), printTuned(std::vector{any, named}));
+/// New rows take token counts only from rows of the same matmul and scheme.
+TEST(Tune, RowsOfOtherProblemsStayBesideNewOnes) {
+  using Change = void (*)(TunedRow &);
+  for (const Change change : std::initializer_list<Change>{
+           [](TunedRow &row) { row.scheme = "bf16"; },
+           [](TunedRow &row) { row.gpu = "h200_sxm"; },
+           [](TunedRow &row) { row.n *= 2; }, [](TunedRow &row) { row.k *= 2; },
+           [](TunedRow &row) { row.experts = 64; },
+           [](TunedRow &row) { row.pairs = 4; },
+           [](TunedRow &row) { row.elementType = "f16"; },
+           [](TunedRow &row) { row.gated = !row.gated; },
+           [](TunedRow &row) { row.gather = !row.gather; }}) {
+    Folder folder;
+    const std::string path = folder.path + "/rows.json";
+    const TunedRow any = rowFor(8, 20, 1);
+    TunedRow other = any;
+    change(other);
+    ASSERT_TRUE(addToTuned(path, std::vector{any}));
+    ASSERT_TRUE(addToTuned(path, std::vector{other}));
+    EXPECT_EQ(*readFile(path), printTuned(std::vector{any, other}));
+    ASSERT_TRUE(takeFromTuned(path, std::vector{other}, 1, 64));
+    EXPECT_EQ(*readFile(path), printTuned(std::vector{any}));
+  }
 }
 
 TEST(Tune, MeasuredRangesCutThoseOfTheRules) {

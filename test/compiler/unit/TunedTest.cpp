@@ -15,6 +15,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 using namespace moec;
 using namespace moec::compiler;
 using namespace moec::test;
@@ -292,6 +295,94 @@ TEST(Tuned, AVariantTakesTheRowsThatMadeItsRange) {
       ASSERT_TRUE(row);
       EXPECT_EQ(row->tokens, range.first == 17 ? 24 : 8) << range.first;
     }
+}
+
+/// A pair is of one file, and neighbours whose schedules differ in either
+/// matmul, or with a gap between them, are two ranges.
+TEST(Tuned, ARangeIsOfOneFileAndOfOneScheduleOfEachMatmul) {
+  using Ranges = std::vector<TunedRange>;
+  const Engines engines = {&compiler::engines::mma_sync()};
+  const auto of = [&](const std::vector<TunedRow> &rows) {
+    return joined(
+        servedRanges(rows, problem(), engines, down(), engines, h100(), 4096));
+  };
+  std::vector<TunedRow> files = pairOf(8, 16, 12, 16);
+  EXPECT_EQ(of(files), (Ranges{{8, 16, 16}}));
+  files[1].order = 1;
+  EXPECT_TRUE(of(files).empty());
+  const auto neighbours = [&](int64_t from) {
+    std::vector<TunedRow> rows = pairOf(8, 16, 12, 16);
+    for (const TunedRow &row : pairOf(from, 32, 24, 16))
+      rows.push_back(row);
+    return rows;
+  };
+  EXPECT_EQ(of(neighbours(17)), (Ranges{{8, 32, 16}}));
+  for (const size_t matmul : {2, 3}) {
+    std::vector<TunedRow> rows = neighbours(17);
+    rows[matmul].schedule.stages = 3;
+    EXPECT_EQ(of(rows), (Ranges{{8, 16, 16}, {17, 32, 16}})) << matmul;
+  }
+  const std::vector<TunedRow> apart = neighbours(18);
+  EXPECT_EQ(of(apart), (Ranges{{8, 16, 16}, {18, 32, 16}}));
+  EXPECT_EQ(lastWithSchedule(apart, apart[0], problem(), "h100_sxm"), 16);
+  EXPECT_EQ(lastWithSchedule(neighbours(17), apart[0], problem(), "h100_sxm"),
+            32);
+}
+
+/// Computes the pair of each token count from the rule alone: of pairs by rank,
+/// each whose measured count no earlier one has, the first that was measured
+/// for the count.
+TEST(Tuned, EachTokenCountIsServedByTheFirstPairThatHasIt) {
+  const Engines engines = {&compiler::engines::mma_sync()};
+  constexpr int64_t kMost = 40, kMaxTokens = 32;
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    std::mt19937 random(seed);
+    const auto draw = [&](int64_t least, int64_t most) {
+      return least + int64_t(random() % uint64_t(most - least + 1));
+    };
+    std::vector<TunedRow> rows;
+    for (int pair = 0; pair < 6; ++pair) {
+      const int64_t first = draw(1, kMost), last = draw(first, kMost);
+      for (TunedRow row : pairOf(first, last, draw(first, last),
+                                 draw(0, 1) ? 16 : 64, int(draw(0, 1)))) {
+        row.microseconds = 1 + pair;
+        rows.push_back(row);
+      }
+    }
+    std::vector<const TunedRow *> order, accepted;
+    for (size_t i = 0; i < rows.size(); i += 2)
+      order.push_back(&rows[i]);
+    std::ranges::sort(order, [](const auto *a, const auto *b) {
+      if (a->order != b->order)
+        return a->order < b->order;
+      if (a->last - a->first != b->last - b->first)
+        return a->last - a->first < b->last - b->first;
+      return a->tokens != b->tokens ? a->tokens > b->tokens
+                                    : a->microseconds < b->microseconds;
+    });
+    const auto ownerOf = [&](int64_t tokens) -> const TunedRow * {
+      const auto found = std::ranges::find_if(accepted, [&](const auto *row) {
+        return row->first <= tokens && tokens <= row->last;
+      });
+      return found == accepted.end() ? nullptr : *found;
+    };
+    for (const TunedRow *row : order)
+      if (const TunedRow *other = ownerOf(row->tokens);
+          !other || row->tokens > kMaxTokens)
+        accepted.push_back(row);
+    const auto served = servedRanges(rows, problem(), engines, down(), engines,
+                                     h100(), kMaxTokens);
+    for (int64_t tokens = 1; tokens <= kMost; ++tokens) {
+      std::vector<const TunedRow *> serving;
+      for (const ServedRange &one : served)
+        if (one.range.first <= tokens && tokens <= one.range.last)
+          serving.push_back(one.rows.first);
+      const TunedRow *wanted = tokens <= kMaxTokens ? ownerOf(tokens) : nullptr;
+      EXPECT_EQ(serving,
+                wanted ? std::vector{wanted} : std::vector<const TunedRow *>())
+          << "seed " << seed << ", " << tokens << " tokens";
+    }
+  }
 }
 
 TEST(Tuned, RowsThatNameTheSchemeComeBeforeThoseOfAny) {

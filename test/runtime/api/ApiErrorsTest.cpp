@@ -585,6 +585,29 @@ TEST(ApiState, TheCallersMemoryIsTakenAndZeroed) {
   for (int i = 0; i < 300; ++i)
     ASSERT_EQ(state.as<unsigned char>()[i], 0) << i;
   EXPECT_EQ(state.as<unsigned char>()[300], 0xFF);
+
+  // No tensor of a run lies in it.
+  ASSERT_EQ(create(state.data(), 300), MOEC_OK) << moec_last_error();
+  const Buffer workspace(1 << 16);
+  ASSERT_EQ(
+      moec_context_set_workspace(context, workspace.data(), workspace.bytes()),
+      MOEC_OK);
+  const Weights weights(TinyShape(), 1);
+  const LayerHandle layer(package, weights.tensors());
+  const RunData data(TinyShape(), 3);
+  const auto runWith = [&](size_t index, void *address) {
+    auto list = data.tensors();
+    if (address)
+      list[index].data = address;
+    return moec_run(layer.handle, context, nullptr, list.data(), list.size(), 3,
+                    nullptr);
+  };
+  for (const size_t index : {0, 1, 2}) {
+    EXPECT_EQ(runWith(index, state.data()), MOEC_INVALID_ARGUMENT) << index;
+    EXPECT_THAT(moec_last_error(), HasSubstr(" overlaps the context's state "));
+  }
+  EXPECT_EQ(runWith(0, nullptr), MOEC_OK) << moec_last_error();
+  moec_context_destroy(context);
   moec_package_destroy(package);
 }
 

@@ -107,6 +107,28 @@ TEST(Api, WorkspaceServesAllSmallerCounts) {
   EXPECT_GT(before, 0u);
 }
 
+/// A workspace for some tokens serves every smaller count, although the variant
+/// of a smaller count may need more.
+TEST(Api, WorkspaceIsTheMostOfAllVariantsUpToTheTokens) {
+  PackageFiles files = tinyPackage();
+  Variant &small = files.manifest.targets[0].variants[0];
+  Region &last = small.regions.back();
+  last.offset = last.offset + (1 << 20);
+  small.workspaceBytes = small.workspaceBytes + (1 << 20);
+  const TinyLayer tiny(files);
+  ASSERT_EQ(tiny.status, MOEC_OK) << moec_last_error();
+  const Weights weights(tiny.shape, 1);
+  const LayerHandle layer(tiny.package, weights.tensors());
+  for (const int64_t tokens : {9, 64}) {
+    const OwnContext context(tiny.package, tokens);
+    for (const int64_t fewer : {1, 8, 9}) {
+      const RunData data(tiny.shape, fewer);
+      EXPECT_EQ(run(layer, context, data.tensors(), fewer), MOEC_OK)
+          << fewer << " of " << tokens << " tokens: " << moec_last_error();
+    }
+  }
+}
+
 /// The output of so many tokens with weights of this seed.
 static Buffer expectedOutput(const TinyLayer &tiny, uint32_t seed,
                              int64_t tokens) {

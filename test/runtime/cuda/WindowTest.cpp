@@ -456,6 +456,16 @@ TEST_F(Windows, ACallersMemoryAndGather) {
     const RunData data(TinyShape(), 6);
     EXPECT_EQ(run(ranks[rank], context, data), MOEC_OK) << moec_last_error();
     EXPECT_EQ(field<uint64_t>(ranks[rank], "words"), end.memory[size_t(rank)]);
+    // The other ranks write there while the run reads and writes its tensors.
+    for (const size_t index : {0, 1, 2}) {
+      auto list = data.tensors();
+      list[index].data = memory[rank].as<char>() + 2048;
+      EXPECT_EQ(moec_run(ranks[rank].layer, context, nullptr, list.data(),
+                         list.size(), 3, nullptr),
+                MOEC_INVALID_ARGUMENT);
+      EXPECT_THAT(moec_last_error(),
+                  HasSubstr(" overlaps the context's window at "));
+    }
     moec_context_destroy(context);
     moec_comm_destroy(comm);
   });
