@@ -574,24 +574,41 @@ TEST_F(Comm, RanksOfOnePackageMakeContexts) {
   });
 }
 
+/// Ranks that take another number of tokens would wait for each other.
 TEST_F(Comm, ContextsOfDifferentPackagesAreTold) {
-  const std::vector<char> id = newId();
-  onRanks([&](int32_t rank) {
-    RankOfSum mine(rank, [&](Manifest &manifest) {
-      manifest.layer["hidden"] = rank == 0 ? 128 : 256;
+  struct Row {
+    const char *name;
+    int64_t first, second;
+    void (*set)(Manifest &, int64_t);
+  };
+  for (const Row &row :
+       {Row{"hidden", 128, 256,
+            [](Manifest &manifest, int64_t size) {
+              manifest.layer["hidden"] = size;
+            }},
+        Row{"max_tokens", 64, 63, [](Manifest &manifest, int64_t tokens) {
+              manifest.maxTokens = tokens;
+              for (Variant &variant : manifest.targets[0].variants)
+                variant.maxTokens = std::min(variant.maxTokens, tokens);
+            }}}) {
+    const std::vector<char> id = newId();
+    onRanks([&](int32_t rank) {
+      const int64_t mine = rank == 0 ? row.first : row.second;
+      RankOfSum its(rank, [&](Manifest &manifest) { row.set(manifest, mine); });
+      const moec_comm_options options = optionsOf(rank, id.data());
+      moec_comm *comm = nullptr;
+      ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK)
+          << moec_last_error();
+      Buffer workspace(1 << 20);
+      moec_context *context = nullptr;
+      EXPECT_EQ(its.createContext(comm, workspace, &context),
+                MOEC_PEER_MISMATCH);
+      EXPECT_EQ(moec_last_error(),
+                fmt::format("ranks of one context have different packages: "
+                            "rank {} has {} {}, and rank {} has {} {}",
+                            rank, row.name, mine, 1 - rank, row.name,
+                            rank == 0 ? row.second : row.first));
+      moec_comm_destroy(comm);
     });
-    const moec_comm_options options = optionsOf(rank, id.data());
-    moec_comm *comm = nullptr;
-    ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
-    Buffer workspace(1 << 20);
-    moec_context *context = nullptr;
-    EXPECT_EQ(mine.createContext(comm, workspace, &context),
-              MOEC_PEER_MISMATCH);
-    EXPECT_EQ(moec_last_error(),
-              fmt::format("ranks of one context have different packages: rank "
-                          "{} has hidden {}, and rank {} has hidden {}",
-                          rank, rank == 0 ? 128 : 256, 1 - rank,
-                          rank == 0 ? 256 : 128));
-    moec_comm_destroy(comm);
-  });
+  }
 }

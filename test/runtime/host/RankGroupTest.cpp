@@ -12,6 +12,7 @@
 
 #include "runtime/host/RankGroup.h"
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <gmock/gmock.h>
@@ -106,6 +107,44 @@ TEST(RankGroup, SumsInTheOrderOfRanks) {
     for (const Result<void> &result : results)
       EXPECT_TRUE(result) << result.error().message;
   }
+}
+
+/// Groups are those of ranks that are `stride` apart, and each rank is in one.
+TEST(RankGroup, GroupsShareTheRanksOut) {
+  for (const int64_t ranks : {1, 2, 3, 4})
+    for (const int64_t stride : {1, 2, 3, 5})
+      for (int64_t rank = 0; rank < 2 * ranks * stride; ++rank) {
+        const std::vector<int64_t> group = comm::groupOf(rank, ranks, stride);
+        ASSERT_EQ(group.size(), size_t(ranks));
+        EXPECT_EQ(std::ranges::count(group, rank), 1);
+        EXPECT_EQ(group[size_t(rank / stride % ranks)], rank);
+        for (const int64_t member : group) {
+          EXPECT_EQ(comm::groupOf(member, ranks, stride), group);
+          EXPECT_EQ(member % stride, rank % stride);
+          EXPECT_EQ(member / (ranks * stride), rank / (ranks * stride));
+        }
+      }
+}
+
+/// The ranks that a communicator has to connect: all that a collective of any
+/// variant reaches, and those that have windows.
+TEST(RankGroup, ATargetNamesItsRanks) {
+  Target target;
+  EXPECT_EQ(comm::ranksOf(target), 1);
+  const auto add = [&](int64_t ranks, int64_t stride) {
+    target.variants.emplace_back().launches.resize(2);
+    Collective &made =
+        target.variants.back().launches.back().collective.emplace();
+    made.ranks = ranks, made.stride = stride;
+  };
+  add(3, 1);
+  EXPECT_EQ(comm::ranksOf(target), 3);
+  add(2, 4);
+  EXPECT_EQ(comm::ranksOf(target), 8);
+  add(4, 1);
+  EXPECT_EQ(comm::ranksOf(target), 8);
+  target.windowRanks = 12;
+  EXPECT_EQ(comm::ranksOf(target), 12);
 }
 
 /// Each member of a call is compared: any other one would mix runs.

@@ -120,6 +120,29 @@ TEST_F(CacheEntries, ABoundKeepsWhatWasUsedLast) {
   EXPECT_THAT(kernels(), IsEmpty());
 }
 
+/// An entry that another process writes or owns stays, and its size counts.
+TEST_F(CacheEntries, ABoundRemovesWholeEntriesOfThisUser) {
+  const auto entry = [](const char *name, bool isOwn, bool isWhole) {
+    CacheEntry made = {"sm_90a", name};
+    made.bytes = 10, made.isOwn = isOwn, made.isWhole = isWhole;
+    return made;
+  };
+  const std::vector<CacheEntry> all = {
+      entry("written", true, false), entry("foreign", false, true),
+      entry("old", true, true), entry("new", true, true)};
+  const auto removed = [&](uint64_t bytes) {
+    std::string names;
+    for (const CacheEntry &each : entriesAbove(all, bytes))
+      names += each.name + " ";
+    return names;
+  };
+  EXPECT_EQ(removed(40), "");
+  EXPECT_EQ(removed(39), "old ");
+  EXPECT_EQ(removed(30), "old ");
+  EXPECT_EQ(removed(29), "old new ");
+  EXPECT_EQ(removed(0), "old new ");
+}
+
 TEST_F(CacheEntries, AnEntryIsRemovedOnce) {
   store("a", 1);
   const std::vector<CacheEntry> listed = entries();
