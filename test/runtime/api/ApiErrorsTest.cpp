@@ -222,6 +222,8 @@ TEST_F(ApiErrors, Variants) {
   options.variant = "small";
   EXPECT_EQ(runWith(data.tensors(), 9, &options), MOEC_INVALID_ARGUMENT);
   EXPECT_EQ(message, "variant small serves 1 to 8 tokens, and 9 were given");
+  EXPECT_EQ(runWith(RunData(tiny.shape, 8).tensors(), 8, &options), MOEC_OK)
+      << message;
   options.variant = "tiny";
   EXPECT_EQ(runWith(data.tensors(), 9, &options), MOEC_INVALID_ARGUMENT);
   EXPECT_EQ(message,
@@ -320,6 +322,29 @@ TEST_F(ApiErrors, Weights) {
   options.scratch_bytes = 3072;
   EXPECT_EQ(create(weights.tensors(), &options), MOEC_MISALIGNED);
   EXPECT_THAT(message, HasSubstr("is not a multiple of 256"));
+}
+
+/// Numbers between the rows of a weight are not its own.
+TEST(ApiPack, NumbersOfWeightsWithGaps) {
+  PackageFiles files = tinyPackage();
+  files.manifest.values.push_back(
+      value("b2", ValueRole::StoredWeight, {"f32"}, {4, 16}));
+  files.manifest.values.back().strides = {Expression(32), Expression(1)};
+  const TinyLayer tiny(files);
+  ASSERT_EQ(tiny.status, MOEC_OK) << moec_last_error();
+  Buffer bias(4 * 32 * sizeof(float)); // all NaN
+  for (int64_t row = 0; row < 4; ++row)
+    std::fill_n(bias.as<float>() + 32 * row, 16, 1.0f);
+  const auto create = [&] {
+    const Weights weights({}, 1);
+    auto tensors = weights.tensors();
+    tensors.push_back(withStrides(tensor("b2", bias.data(), {4, 16}), {32, 1}));
+    return LayerHandle(tiny.package, tensors).status;
+  };
+  EXPECT_EQ(create(), MOEC_OK) << moec_last_error();
+  std::memset(bias.as<float>() + 32 * 3 + 15, 0xFF, sizeof(float));
+  EXPECT_EQ(create(), MOEC_INVALID_ARGUMENT);
+  EXPECT_THAT(moec_last_error(), HasSubstr("b2"));
 }
 
 /// A pack step that is not in place reads what it would have overwritten.

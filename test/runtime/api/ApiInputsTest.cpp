@@ -222,6 +222,41 @@ TEST_F(ApiInputs, TheOutputHasTheRowsOfX) {
   EXPECT_THAT(message, HasSubstr(" overlaps 'out' at "));
 }
 
+/// Whoever writes an element of another type has not read what lies there.
+TEST_F(ApiInputs, TheOutputHasTheTypeOfX) {
+  PackageFiles files = tinyPackage();
+  for (Value &value : files.manifest.values)
+    if (value.name == "x")
+      value.elementTypes = {"bf16", "f16"};
+  for (Kernel &kernel : files.manifest.targets[0].kernels)
+    if (kernel.name == "gate_up")
+      kernel.arguments = BlockBuilder()
+                             .chosen("x")
+                             .rowStride("x_row_stride", "x")
+                             .pointer("rows")
+                             .pointer("tiles")
+                             .pointer("tile_count")
+                             .pointer("rhs", "w13_packed")
+                             .pointer("result", "t")
+                             .build();
+  for (Kernel &kernel : files.manifest.targets[0].kernels)
+    for (Stage &stage : kernel.stages)
+      if (kernel.name == "gate_up" && stage.operands.contains("lhs"))
+        stage.operands["lhs"] = "x";
+  const TinyLayer typed(files);
+  ASSERT_EQ(typed.status, MOEC_OK) << moec_last_error();
+  const Weights own(typed.shape, 1);
+  const LayerHandle made(typed.package, own.tensors());
+  const OwnContext place(typed.package, kTokens);
+  auto list = data.tensors();
+  list[2].data = data.x.data();
+  list[0].element_type = "bf16";
+  EXPECT_EQ(run(made, place, list, kTokens), MOEC_OK) << moec_last_error();
+  list[0].element_type = "f16";
+  EXPECT_EQ(run(made, place, list, kTokens), MOEC_INVALID_ARGUMENT);
+  EXPECT_THAT(moec_last_error(), HasSubstr(" overlaps 'out' at "));
+}
+
 TEST_F(ApiInputs, OtherOverlapsAreRefused) {
   const std::string rule =
       ", which the run writes; only x and residual may share memory with out, "
@@ -278,6 +313,20 @@ TEST_F(ApiInputs, TensorsLieNeitherInTheWorkspaceNorInWeights) {
     EXPECT_THAT(message, HasSubstr(" overlaps the context's workspace at "));
   }
   EXPECT_EQ(runWith(at(2, workspace - 32)), MOEC_INVALID_ARGUMENT);
+  // Directly before it and directly behind it is beside it.
+  const uint64_t before = (data.out.bytes() + 255) / 256 * 256,
+                 bytes = context.workspace.bytes();
+  const Buffer shared(before + bytes + data.out.bytes());
+  const OwnMemory beside(tiny.package, shared.as<char>() + before, bytes);
+  ASSERT_EQ(beside.status, MOEC_OK) << moec_last_error();
+  for (char *out : {shared.as<char>() + before - data.out.bytes(),
+                    shared.as<char>() + before + bytes}) {
+    const auto list = at(2, out);
+    EXPECT_EQ(moec_run(layer.handle, beside.handle, nullptr, list.data(),
+                       list.size(), kTokens, nullptr),
+              MOEC_OK)
+        << moec_last_error();
+  }
   char *const w13 = weights.w13.as<char>(), *const w2 = weights.w2.as<char>();
   for (auto [address, name] : {std::pair(w13, "'w13_packed'"),
                                {w13 + weights.w13.bytes() - 32, "'w13_packed'"},

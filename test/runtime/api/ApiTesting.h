@@ -164,6 +164,18 @@ private:
   }
 };
 
+/// A context with a workspace of the caller.
+struct OwnMemory {
+  moec_context *handle = nullptr;
+  moec_status status;
+  OwnMemory(const moec_package *package, void *workspace, uint64_t bytes)
+      : status(
+            moec_context_create(package, workspace, bytes, nullptr, &handle)) {}
+  ~OwnMemory() { moec_context_destroy(handle); }
+  OwnMemory(const OwnMemory &) = delete;
+  OwnMemory &operator=(const OwnMemory &) = delete;
+};
+
 struct LayerHandle {
   moec_layer *handle = nullptr;
   moec_status status = MOEC_OK;

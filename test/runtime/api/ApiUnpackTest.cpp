@@ -100,6 +100,54 @@ TEST_F(ApiUnpack, OfPackedMemoryAlone) {
   EXPECT_TRUE(first == given.w13);
 }
 
+/// Several packs may read a weight; the first says what it was.
+TEST_F(ApiUnpack, OfTheFirstPack) {
+  PackageFiles files = tinyPackage();
+  Target &target = files.manifest.targets[0];
+  Value other = *std::ranges::find(target.values, "w13_packed", &Value::name);
+  other.name = "w13_other", other.mayAlias.clear();
+  target.values.push_back(other);
+  Kernel copy = *findKernel(target, "pack_copy");
+  copy.name = "pack_other", copy.entry = "moec_pack_other_90a";
+  for (ArgumentField &field : copy.arguments.fields)
+    if (field.value == "pack_scratch")
+      field.value = other.name;
+  target.kernels.push_back(copy);
+  Pack pack = target.pack.front();
+  pack.result = other.name, pack.inPlace = false;
+  pack.scratch.clear(), pack.scratchBytes = 0;
+  pack.launches.resize(1);
+  pack.launches[0].kernel = copy.name;
+  target.pack.push_back(pack);
+  const TinyLayer twice(files);
+  ASSERT_EQ(twice.status, MOEC_OK) << moec_last_error();
+  const Buffer unrelated(given.w13.bytes());
+  moec_layer_options options = {};
+  options.struct_size = sizeof(options);
+  options.already_packed = 1;
+  auto list = weights.tensors();
+  list.push_back(tensor("w13_other", unrelated.data(), given.w13Shape));
+  const LayerHandle made(twice.package, list, &options);
+  ASSERT_EQ(made.status, MOEC_OK) << moec_last_error();
+  ASSERT_EQ(unpack(made, {w13(first.data())}), MOEC_OK) << moec_last_error();
+  EXPECT_TRUE(first == given.w13);
+}
+
+/// What is unpacked in place overwrites no other weight that lies there.
+TEST_F(ApiUnpack, InPlaceOverAnotherWeight) {
+  moec_layer_options options = {};
+  options.struct_size = sizeof(options);
+  options.already_packed = 1;
+  const LayerHandle made(
+      tiny.package, {w13(weights.w13.data()), w2(weights.w13.as<char>() + 256)},
+      &options);
+  ASSERT_EQ(made.status, MOEC_OK) << moec_last_error();
+  EXPECT_EQ(unpack(made, {w13(weights.w13.data())}), MOEC_INVALID_ARGUMENT);
+  EXPECT_THAT(
+      moec_last_error(),
+      HasSubstr("the memory given for 'w13' overlaps 'w2' of the layer"));
+}
+
 TEST_F(ApiUnpack, Misuse) {
   const auto said = [&](const std::vector<moec_tensor> &to) {
     EXPECT_EQ(unpack(layer, to), MOEC_INVALID_ARGUMENT);

@@ -12,6 +12,7 @@
 
 #include "runtime/api/Tensor.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 using namespace moec;
@@ -72,6 +73,11 @@ TEST(Tensor, BytesOfSmallElements) {
   EXPECT_EQ(bound(valueOf("i4", {2, 3}), tensorOf({2, 1}, {}, "u8")),
             "value 'v': expected element type i4, got 'u8', of which no row is "
             "whole bytes");
+  // Rows of whole bytes that begin within one.
+  Value apart = valueOf("i4", {2, 4});
+  apart.strides = {Expression(5), Expression(1)};
+  EXPECT_THAT(bound(apart, tensorOf({2, 2}, {}, "u8")),
+              testing::HasSubstr("of which no row is whole bytes"));
   EXPECT_EQ(bound(valueOf("f8E8M0FNU", {2, 3}), tensorOf({2, 3}, {}, "u8")),
             "3");
   // Other types have a name of their own.

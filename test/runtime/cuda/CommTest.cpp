@@ -365,6 +365,7 @@ TEST_F(Comm, OutputsOfAFailedRunAreNan) {
     moec_comm_destroy(comm);
     if (rank == 0) {
       const RunData data(TinyShape(), 3);
+      std::memset(data.out.data(), 0, data.out.bytes());
       const auto tensors = data.tensors();
       fakeNccl()->asyncStatus = 6;
       EXPECT_EQ(moec_run(ranks[0].layer, context, nullptr, tensors.data(),
@@ -510,6 +511,7 @@ TEST_F(Comm, ARunThatWaitsInItsStreamHasADeadline) {
       EXPECT_THAT(moec_last_error(),
                   HasSubstr(" ms for the other ranks to do the same"));
     }
+    std::memset(data.out.data(), 0, data.out.bytes());
     EXPECT_EQ(run(), MOEC_PEER_LOST);
     EXPECT_TRUE(std::isnan(host::fromBf16(data.out.as<uint16_t>()[0])));
     EXPECT_EQ(moec_comm_status(comm), MOEC_PEER_LOST);
@@ -525,23 +527,31 @@ TEST_F(Comm, WhatACaptureQueuesIsNotWatched) {
   const RankOfSum ranks[] = {RankOfSum(0), RankOfSum(1)};
   std::barrier<> both(2);
   onRanks([&](int32_t rank) {
-    moec_comm_options options = optionsOf(rank, id.data());
-    options.timeout_ms = 100;
+    const moec_comm_options options = optionsOf(rank, id.data());
     moec_comm *comm = nullptr;
     ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK) << moec_last_error();
     Buffer workspace(1 << 20);
     moec_context *context = nullptr;
     ASSERT_EQ(ranks[rank].createContext(comm, workspace, &context), MOEC_OK)
         << moec_last_error();
-    both.arrive_and_wait();
-    fakeGpu()->capturing = fakeGpu()->streamsWait = true;
     const RunData data(TinyShape(), 3);
     const auto tensors = data.tensors();
-    EXPECT_EQ(moec_run(ranks[rank].layer, context, nullptr, tensors.data(),
-                       tensors.size(), 3, nullptr),
-              MOEC_OK)
-        << moec_last_error();
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    // How many events the runs of both ranks record.
+    const auto recorded = [&](bool capturing) {
+      both.arrive_and_wait();
+      if (rank == 0)
+        fakeGpu()->capturing = capturing;
+      const int before = fakeGpu()->eventsRecorded;
+      both.arrive_and_wait();
+      EXPECT_EQ(moec_run(ranks[rank].layer, context, nullptr, tensors.data(),
+                         tensors.size(), 3, nullptr),
+                MOEC_OK)
+          << moec_last_error();
+      both.arrive_and_wait();
+      return fakeGpu()->eventsRecorded - before;
+    };
+    EXPECT_EQ(recorded(/*capturing=*/true), 0);
+    EXPECT_EQ(recorded(/*capturing=*/false), 2) << "one of each rank";
     EXPECT_EQ(moec_comm_status(comm), MOEC_OK) << moec_last_error();
     moec_context_destroy(context);
     moec_comm_destroy(comm);

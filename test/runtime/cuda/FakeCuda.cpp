@@ -168,8 +168,10 @@ CUresult cuStreamDestroy_v2(CUstream) { return kSuccess; }
 CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
   if (fakeGpu()->allocationsFail)
     return kNotSupported;
-  *pointer = reinterpret_cast<CUdeviceptr>(
-      std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  void *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (memory) // what was there before
+    std::memset(memory, 0xA5, bytes);
+  *pointer = reinterpret_cast<CUdeviceptr>(memory);
   ++std::atomic_ref<int>(fakeGpu()->allocated);
   return kSuccess;
 }

@@ -44,6 +44,53 @@ protected:
 };
 } // namespace
 
+/// Variants that no run takes on this GPU need no workspace.
+TEST_F(LoadTest, TheWorkspaceIsOfVariantsOfTheGpu) {
+  for (Variant &variant : package.manifest.targets[0].variants)
+    if (variant.name == "of_some") {
+      variant.minSms = 100;
+      Region &last = variant.regions.back();
+      last.offset = last.offset + 4096;
+      variant.workspaceBytes = variant.workspaceBytes + 4096;
+    }
+  hashFiles(package);
+  const auto bytes = [&](int sms) {
+    fakeGpu()->sms = sms;
+    auto loaded = load();
+    EXPECT_TRUE(loaded) << loaded.error().message;
+    return *(*loaded)->workspaceBytes(64);
+  };
+  EXPECT_EQ(bytes(100), bytes(99) + 4096);
+}
+
+/// The scratch serves the largest pack step, whichever comes last.
+TEST_F(LoadTest, TheScratchIsOfTheLargestPackStep) {
+  Target &target = package.manifest.targets[0];
+  auto loaded = load();
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const int64_t bytes = *(*loaded)->packScratchBytes();
+  EXPECT_GT(bytes, 0);
+  Value other = *std::ranges::find(target.values, "w13_packed", &Value::name);
+  other.name = "w13_other", other.mayAlias.clear();
+  target.values.push_back(other);
+  Kernel copy = *findKernel(target, "pack_copy");
+  copy.name = "pack_other", copy.entry = "moec_pack_other_90a";
+  for (ArgumentField &field : copy.arguments.fields)
+    if (field.value == "pack_scratch")
+      field.value = other.name;
+  target.kernels.push_back(copy);
+  Pack pack = target.pack.front();
+  pack.result = other.name, pack.inPlace = false;
+  pack.scratch.clear(), pack.scratchBytes = 0;
+  pack.launches.resize(1);
+  pack.launches[0].kernel = copy.name;
+  target.pack.push_back(pack);
+  hashFiles(package);
+  loaded = load();
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(*(*loaded)->packScratchBytes(), bytes);
+}
+
 TEST_F(LoadTest, AsTheDriverSays) {
   auto loaded = load(/*strict=*/true);
   ASSERT_TRUE(loaded) << loaded.error().message;

@@ -162,3 +162,51 @@ TEST(Runs, ATensorMapReadsItsWeight) {
   moec_layer_destroy(layer);
   moec_package_destroy(package);
 }
+
+/// A router that reads a bias that was not given adds zeros.
+TEST(Runs, AnAbsentRoutingBiasIsZero) {
+  *fakeGpu() = {};
+  PackageFiles package = loadablePackage();
+  package.manifest.values.push_back(
+      value("routing_bias", ValueRole::StoredWeight, {"f32"}, {4}));
+  BlockBuilder block;
+  block.pointer("rhs", "routing_bias").pointer("lhs", "t");
+  block.rowStride("lhs_row_stride", "t").pointer("tiles");
+  block.pointer("tile_count").pointer("result", "y_f32");
+  for (Kernel &each : package.manifest.targets[0].kernels)
+    if (each.name == "down")
+      each.arguments = block.build();
+  hashFiles(package);
+  moec_package *loaded = nullptr;
+  moec_layer *layer = nullptr;
+  const TinyShape shape;
+  const Weights weights(shape, 1);
+  loadPacked(package, weights.tensors(), loaded, layer);
+  ASSERT_TRUE(loaded && layer);
+  static std::vector<float> seen;
+  fakeGpu()->onLaunch = [](const char *, bool) {};
+  fakeGpu()->onBlock = [](const char *entry, const char *bytes) {
+    if (std::strncmp(entry, "moec_down", 9) != 0)
+      return;
+    const float *bias = nullptr;
+    std::memcpy(&bias, bytes, sizeof(bias));
+    seen.assign(bias, bias + 4);
+  };
+  {
+    const OwnContext context(loaded, 3);
+    ASSERT_EQ(context.status, MOEC_OK) << moec_last_error();
+    const RunData data(shape, 3);
+    std::vector<moec_tensor> tensors = data.tensors();
+    const Buffer ids(3 * 2 * 4), given(3 * 2 * 4);
+    tensors[1] = tensor("given_ids", ids.data(), {3, 2});
+    tensors.push_back(tensor("given_weights", given.data(), {3, 2}));
+    EXPECT_EQ(moec_run(layer, context.handle, nullptr, tensors.data(),
+                       tensors.size(), 3, nullptr),
+              MOEC_OK)
+        << moec_last_error();
+  }
+  EXPECT_THAT(seen, testing::ElementsAre(0, 0, 0, 0));
+  fakeGpu()->onBlock = nullptr;
+  moec_layer_destroy(layer);
+  moec_package_destroy(loaded);
+}

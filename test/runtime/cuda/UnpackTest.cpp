@@ -81,6 +81,15 @@ TEST_F(UnpackOnCuda, InPlace) {
   EXPECT_THAT(moec_last_error(), HasSubstr("unpacked in place already"));
 }
 
+/// Host memory is no memory of the layer, whatever its address.
+TEST_F(UnpackOnCuda, ToHostIsNeverInPlace) {
+  ASSERT_EQ(unpack(weights.w13.data(), second.data(), /*toHost=*/true), MOEC_OK)
+      << moec_last_error();
+  EXPECT_TRUE(weights.w13 == given.w13);
+  EXPECT_EQ(unpack(first.data(), second.data(), /*toHost=*/true), MOEC_OK)
+      << moec_last_error();
+}
+
 TEST_F(UnpackOnCuda, NotInACapture) {
   fakeGpu()->capturing = true;
   EXPECT_EQ(unpack(first.data(), second.data()), MOEC_CAPTURING);

@@ -266,6 +266,10 @@ TEST_F(Windows, AbortEndsWaits) {
       EXPECT_EQ(moec_comm_abort(comm), MOEC_OK);
       EXPECT_EQ(field<moe::ExchangeBlock *>(ranks[0], "status")->abort, 1U);
       EXPECT_EQ(moec_comm_status(comm), MOEC_PEER_LOST);
+      std::memset(data.out.data(), 0, data.out.bytes());
+      EXPECT_EQ(run(ranks[rank], context, data), MOEC_PEER_LOST);
+      for (uint64_t i = 0; i < data.out.bytes() / 2; ++i)
+        ASSERT_TRUE(std::isnan(host::fromBf16(data.out.as<uint16_t>()[i])));
     }
     moec_context_destroy(context);
     moec_comm_destroy(comm);
