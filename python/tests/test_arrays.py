@@ -242,6 +242,20 @@ def test_memory_of_a_gpu_is_refused_on_the_host(layer: Any, inputs: tuple[Any, A
         layer(*inputs)
 
 
+def test_rows_of_strides() -> None:
+    def rows(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> tuple[int, int, int]:
+        return arrays.contiguous_rows(arrays.View(0, shape, strides, "f32", None, True, None), 4)
+
+    assert rows((3, 2, 5), None) == (1, 120, 0)
+    assert rows((3, 2, 5), (10, 5, 1)) == (3, 40, 40)
+    assert rows((3, 2, 5), (16, 5, 1)) == (3, 40, 64)
+    assert rows((3, 2, 5), (16, 8, 1)) == (-1, 0, 0)
+    assert rows((3, 2, 5), (20, 10, 2)) == (-1, 0, 0)
+    # Strides of extents of 1 say nothing.
+    assert rows((3, 1, 5), (16, 99, 1)) == (3, 20, 64)
+    assert rows((3, 5, 1), (16, 1, 99)) == (3, 20, 64)
+
+
 def test_dlpack_structs_are_numpys() -> None:
     assert ctypes.sizeof(_dlpack.DLTensor) == 48
     array = np.arange(6, dtype=np.int64).reshape(2, 3)[:, 1:]

@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Ranks that are threads of the host device give the bits of the whole layer's tokens; ranks on GPUs connect by a fake NCCL."""
 
+import ctypes
+import gc
 import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +20,7 @@ from reference import error
 from support import random_value
 
 import moec
+from moec.comm import _Calls
 from moec.layer import Layer
 
 LAYER = {**SMALL, "in_dtype": "f32", "quant_config": "f32"}
@@ -157,6 +161,54 @@ def test_what_a_run_refuses(whole: Any) -> None:
     assert repr(ends[1]) == "<moec.Communicator rank 1 of 2>"
     with pytest.raises(moec.InvalidArgument, match="the communicator was closed"):
         layer(x, logits, comm=ends[0])
+
+
+def test_each_rank_connects_on_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    connected: dict[int, int] = {}
+    monkeypatch.setattr(
+        moec.Communicator, "_connect", lambda _, rank, size, *, ordinal_plus_one, **o: connected.update({rank: ordinal_plus_one})
+    )
+    moec.Communicator.threads(3, devices=["cuda:0", "cuda:2", "cuda:1"])
+    assert connected == {0: 1, 1: 3, 2: 2}
+
+
+def test_a_closed_communicator_keeps_no_contexts(whole: Any) -> None:
+    layer, _ = whole
+    (mine,) = moec.Communicator.threads(1)
+    mine.contexts[layer.package, 0] = [layer.package.context(1)]
+    context = weakref.ref(mine.contexts[layer.package, 0][0])
+    mine.close()
+    gc.collect()
+    assert context() is None
+    with pytest.raises(moec.InvalidArgument, match="the communicator was closed"):
+        mine.check()
+
+
+def test_the_cause_is_of_the_call_that_failed() -> None:
+    def fails(_: bytes) -> list[bytes]:
+        raise ZeroDivisionError
+
+    calls = _Calls(fails, None, 2)
+    mine = ctypes.create_string_buffer(8)
+    with pytest.raises(KeyError) as first, calls:
+        assert calls.gather(None, ctypes.addressof(mine), 8, 0) == 1
+        raise KeyError
+    assert isinstance(first.value.__cause__, ZeroDivisionError)
+    with pytest.raises(KeyError) as second, calls:
+        raise KeyError
+    assert second.value.__cause__ is None
+
+
+def test_contexts_of_ranks_stay(whole: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Smaller contexts go when a larger one is made, but those whose windows other ranks reach for."""
+    package = whole[0].package
+    monkeypatch.setattr(type(package), "context", lambda _, most, comm=None: SimpleNamespace(max_tokens=most))
+    comm: Any
+    for comm, left in ((None, []), (SimpleNamespace(contexts={}), [1, 2])):
+        for tokens in (1, 2):
+            package.give_context(-7, SimpleNamespace(max_tokens=tokens), comm)
+        assert package.take_context(-7, 3, comm).max_tokens == 4
+        assert [each.max_tokens for each in package._free_contexts(-7, comm)] == left
 
 
 def test_what_a_communicator_refuses() -> None:

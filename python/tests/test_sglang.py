@@ -160,6 +160,8 @@ def test_expert_parallel(name: str) -> None:
     for rank in range(2):
         with layers.rank(moe_ep_size=2, moe_ep_rank=rank):
             built = layers.build(case, has_bias=name == "gpt-oss")
+            known = built.runner.quant_method.moec_plan.expert_map.tolist()
+            assert known == [*range(EXPERTS // 2), *[-1] * (EXPERTS // 2)]
             got = layers.forward(built.runner, x, ids, weights)
         local = list(range(EXPERTS // 2 * rank, EXPERTS // 2 * (rank + 1)))
         assert error(got, computed(built, case, x, ids, weights, local)) < case.bound

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """vLLM's Python layer with moec's plug-in, on the processor. It runs where torch and vLLM's files are (vllm_files.py)."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -100,6 +101,16 @@ def test_an_activation(
     x, logits = inputs(7)
     wanted = layers.computed(built, case, x, *layers.softmax_top_k(logits, layers.TOP_K, True))
     assert layers.error(forward(vllm_engine, built.runner, x, logits), wanted) < case.bound
+
+
+def test_whose_numbers_an_activation_has() -> None:
+    from moec.integrations._vllm_plan import _number
+
+    def number(layer: float | None, config: float | None) -> float | None:
+        return _number("swiglu_limit", SimpleNamespace(swiglu_limit=layer), SimpleNamespace(swiglu_limit=config))
+
+    assert [number(0.5, 7.0), number(None, 7.0), number(0.5, None), number(0.0, 7.0)] == [0.5, 7.0, 0.5, 0.0]
+    assert number(None, None) is None
 
 
 @pytest.mark.parametrize("act", ["relu2_no_mul", "silu_no_mul"])

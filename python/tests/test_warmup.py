@@ -10,13 +10,14 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from conftest import SMALL, SOURCE, run_python
 
 import moec
-from moec._warmup import distinct_layers, numbers
+from moec._warmup import _distinct, _same, distinct_layers, numbers
 from moec.cli import main
 
 ARCH = "sm_80"
@@ -84,6 +85,23 @@ def test_distinct_layers() -> None:
     assert [each.options["layer"] for each in found] == [0, 3]
     with pytest.raises(moec.MoecError, match="^layer 43: .*swiglu_limits_shared.*no-shared-experts"):
         distinct_layers(models / "step-3.5-flash.json", options, [42, 43])
+
+
+def test_what_makes_a_layer_distinct() -> None:
+    """All that explain() says of a layer but its name and where it was read."""
+    report: Any = moec.explain(TINY, arch=ARCH)
+    known = _same(report)
+    assert {"quant", "parallel", "activation", "num_experts"} <= set(report.data["layer"])
+    for name in [*report.data["layer"], "origin"]:
+        other: Any = SimpleNamespace(data={"layer": {**report.data["layer"], name: "other"}})
+        assert (_same(other) == known) == (name in ("name", "origin")), name
+
+
+def test_all_ranks_of_a_layer() -> None:
+    report: Any = SimpleNamespace(data={"layer": {"parallel": {"tp_size": 2, "pcp_size": 3, "dp_size": 5}}}, targets=[])
+    assert _distinct((), report, {}).ranks == 30
+    report.data["layer"]["parallel"] = {"ep_size": 4}
+    assert _distinct((), report, {}).ranks == 1
 
 
 def test_ranks(tmp_path: pathlib.Path) -> None:
