@@ -190,9 +190,13 @@ def test_the_cause_is_of_the_call_that_failed() -> None:
 
     calls = _Calls(fails, None, 2)
     mine = ctypes.create_string_buffer(8)
-    with pytest.raises(KeyError) as first, calls:
+
+    def gathers() -> None:
         assert calls.gather(None, ctypes.addressof(mine), 8, 0) == 1
         raise KeyError
+
+    with pytest.raises(KeyError) as first, calls:
+        gathers()
     assert isinstance(first.value.__cause__, ZeroDivisionError)
     with pytest.raises(KeyError) as second, calls:
         raise KeyError
