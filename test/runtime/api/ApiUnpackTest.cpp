@@ -133,7 +133,7 @@ TEST_F(ApiUnpack, OfTheFirstPack) {
   EXPECT_TRUE(first == given.w13);
 }
 
-/// What is unpacked in place overwrites no other weight that lies there.
+/// An unpacking in place overwrites no other weight that lies there.
 TEST_F(ApiUnpack, InPlaceOverAnotherWeight) {
   moec_layer_options options = {};
   options.struct_size = sizeof(options);
