@@ -75,6 +75,7 @@ std::optional<json> readDynamic(JsonReader &quant,
     return std::nullopt;
   }
   std::optional<json> merged;
+  bool isKept = false; // by a rule that repeats the numbers of all modules
   for (const auto &[rule, changes] : rules->value().items()) {
     std::string_view pattern = rule;
     const bool isMinus = pattern.starts_with("-:");
@@ -94,9 +95,11 @@ std::optional<json> readDynamic(JsonReader &quant,
     if (changes.is_object())
       own.update(changes);
     // The first rule that a name fits counts, and JSON has no order here.
-    const bool isFirst = !merged && !result.plain;
-    if (!isMinus && own == quant.value() && isFirst)
+    const bool isFirst = !merged && !result.plain && !isKept;
+    if (!isMinus && own == quant.value() && isFirst) {
+      isKept = true;
       continue;
+    }
     if (!meaning.routed.all() || !isFirst)
       rules->refuse(rule,
                     "quantizes some routed experts of layer {} in another way "

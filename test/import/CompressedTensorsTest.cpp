@@ -445,6 +445,14 @@ TEST(Quantization, GroupsOfCompressedTensors) {
   EXPECT_EQ(targets({"Linear"}, {"re:.*experts.*(gate|up|down)_proj$"}),
             "int4_w4a16 32 pack_quantized");
   EXPECT_EQ(targets({"Linear"}, {"re:.*self_attn.*"}), "fp8_channel");
+  EXPECT_EQ(targets({"re:.*mlp\\.experts.*"}, {"Linear"}), "fp8_channel");
+  EXPECT_EQ(targets({"re:.*self_attn.*"}, {"Linear"}),
+            "int4_w4a16 32 pack_quantized");
+  EXPECT_EQ(targets({"re:.*experts.*"}, {"re:.*mlp.*"}),
+            kPath +
+                "config_groups: expected one group whose targets are the "
+                "experts (\"Linear\", or their names), got 2 of 2 groups; " +
+                schemes());
   EXPECT_EQ(targets({"re:.*self_attn.*"}),
             kPath +
                 "config_groups: expected one group whose targets are the "

@@ -217,9 +217,10 @@ TEST(Quantization, GptqRules) {
   EXPECT_EQ(ruled(some, third), "int8_w8a16 64 gptq");
   EXPECT_EQ(ruled({{R"(.*\.layers\.[0-9]\..*)", eight}}), "int8_w8a16 64 gptq");
   EXPECT_EQ(ruled({{R"(.*experts.*)", {{"bits", 4}}}}), read(kGptq));
-  EXPECT_EQ(ruled({{R"(-:.*\.experts\..*)", json::object()}}),
-            "in.json: $.quantization_config: leaves all experts of layer 0 as "
-            "they are; accepted: --scheme=bf16, or --layer of another layer");
+  const std::string plain =
+      "in.json: $.quantization_config: leaves all experts of layer 0 as they "
+      "are; accepted: --scheme=bf16, or --layer of another layer";
+  EXPECT_EQ(ruled({{R"(-:.*\.experts\..*)", json::object()}}), plain);
   EXPECT_EQ(ruled({{R"(+:.*experts.*)", {{"bits", 3}}}}),
             kPath + "bits: expected 4 or 8, got the number 3");
   EXPECT_EQ(ruled({{R"(+:.*experts.*)", {{"bits", 8}, {"rotation", "x"}}}}),
@@ -232,6 +233,31 @@ TEST(Quantization, GptqRules) {
     EXPECT_EQ(ruled({{rule, eight}}), kPath + "dynamic." + rule + others);
   EXPECT_EQ(ruled({{".*mlp.*", eight}, {".*experts.*", {{"bits", 8}}}}),
             kPath + "dynamic..*mlp.*" + others);
+  // The one that keeps the experts as they are counts, too.
+  EXPECT_EQ(ruled({{"-:.*experts.*", json::object()}, {".*experts.*", eight}}),
+            kPath + "dynamic..*experts.*" + others + "\n" + plain);
+  EXPECT_EQ(
+      ruled({{"+:.*experts.*", eight}, {"-:.*experts.*", json::object()}}),
+      kPath + "dynamic.-:.*experts.*" + others);
+  // So does one that repeats the numbers of all modules.
+  const json four = {{"bits", 4}};
+  EXPECT_EQ(ruled({{"+:.*experts.*", four}, {".*mlp.*", eight}}),
+            kPath + "dynamic..*mlp.*" + others);
+  EXPECT_EQ(ruled({{".*experts.*", eight}, {".*mlp.*", four}}),
+            kPath + "dynamic..*mlp.*" + others);
+  EXPECT_EQ(ruled({{"+:.*down_proj.*", four}, {".*experts.*", eight}}),
+            kPath + "dynamic..*experts.*" + others);
+  EXPECT_EQ(ruled({{"+:.*experts.*", four}, {"-:.*mlp.*", json::object()}}),
+            kPath + "dynamic.-:.*mlp.*" + others);
+  // Rules for other modules are no rules for the experts, wherever they are.
+  for (const char *rule : {"+:.*self_attn.*", ".*self_attn.*"}) {
+    EXPECT_EQ(ruled({{rule, four}, {"+:.*experts.*", eight}}),
+              "int8_w8a16 64 gptq");
+    EXPECT_EQ(ruled({{rule, eight}}), read(kGptq));
+  }
+  EXPECT_EQ(
+      ruled({{"-:.*self_attn.*", json::object()}, {".*experts.*", eight}}),
+      "int8_w8a16 64 gptq");
   EXPECT_EQ(ruled({{".*(?=x).*", eight}}),
             kPath + "dynamic..*(?=x).*: cannot be compared with names of "
                     "experts; if it names no routed experts of layer 0, pass "

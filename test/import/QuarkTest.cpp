@@ -154,6 +154,28 @@ TEST(Quark, WhatIsNoSchemeIsRefused) {
                 "layer_quant_config.model.layers.0.mlp.experts.3.*: quantizes "
                 "some experts in another way than others; " +
                 schemes);
+  // Two patterns for one expert, whichever comes first.
+  const nlohmann::json all = {{"weight", tensor}, {"input_tensors", tensor}},
+                       other = {{"weight", mxfp4}};
+  for (const auto &[first, second] :
+       {std::pair(all, other), std::pair(other, all)}) {
+    some = quark(tensor, tensor);
+    some["layer_quant_config"] = {{"*experts.3.*", first},
+                                  {"model.layers.0.mlp.experts.*", second}};
+    const std::string pattern =
+        first == all ? "model.layers.0.mlp.experts.*" : "*experts.3.*";
+    EXPECT_EQ(refused(some),
+              path + "layer_quant_config." + pattern +
+                  ": quantizes some experts in another way than others; " +
+                  schemes);
+    some["layer_quant_config"] = {{"*experts*", first},
+                                  {"model.layers.0.mlp.experts.*", second}};
+    EXPECT_EQ(refused(some),
+              path +
+                  "layer_quant_config.model.layers.0.mlp.experts.*: quantizes "
+                  "some experts in another way than others; " +
+                  schemes);
+  }
   some = quark(tensor, tensor);
   some["layer_quant_config"]["*.experts.x*.up_proj"] = {{"weight", mxfp4}};
   EXPECT_EQ(refused(some),
