@@ -33,3 +33,9 @@ moe.layer @l {num_experts = 7, top_k = 2, hidden_size = 64, intermediate_size = 
 
 // expected-error@+1 {{layer @shard refused [size_not_supported]: stored_intermediate_size_per_partition is 376, and rank 1 computes 384 columns of the intermediate; accepted: at least as many, those that pad the rank's weights counted}}
 moe.layer @shard {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, tp_rank = 1>, stored_intermediate_size_per_partition = 376}
+
+// -----
+
+// 384 columns in groups of 128: ranks 0 and 1 have 64, ranks 2 and 3 have 128.
+// expected-error@+1 {{layer @wider refused [size_not_supported]: stored_intermediate_size_per_partition is 64, and rank 2 computes 128 columns of the intermediate; accepted: at least as many, those that pad the rank's weights counted}}
+moe.layer @wider {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 384, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 4>, ranks = array<i64: 0, 1, 2, 3>, stored_intermediate_size_per_partition = 64}

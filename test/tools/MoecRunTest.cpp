@@ -132,6 +132,16 @@ TEST_F(MoecRun, TheLayerAgreesWithTheValues) {
             "layer.top_k of the manifest makes the last extent of value "
             "weights 2, but its shape says 1");
 
+  // A rank counts the tokens of the experts that it holds.
+  layer = good;
+  layer["num_experts"] = 2 * good["num_experts"].get<int64_t>();
+  Manifest manifest = package.manifest;
+  std::ranges::find(manifest.values, "logits", &Value::name)->shape.back() =
+      layer["num_experts"].get<int64_t>();
+  const Result<void> same =
+      run::checkSizes(*reference::parseLayer(layer), manifest);
+  EXPECT_TRUE(same) << same.error().message;
+
   for (const int64_t hidden : {kHuge, 2 * kHuge, int64_t(15), int64_t(32)}) {
     (*package.manifest.layer)["hidden_size"] = hidden;
     ASSERT_TRUE(writePackage(package, root + "/package"));

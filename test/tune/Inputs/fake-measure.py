@@ -8,10 +8,12 @@
 """Times follow from the schedules of a package, so that a test knows the best one.
 
 FAKE_BAD names what the schedules of some pipeline stages of the first matmul do, "3:hang 4:wrong 5:crash 6:garbage" say. "memory" and
-"killed" are a lack of memory, which "once" shows one time for each schedule. "remove" takes the tuner's folder away.
+"killed" are a lack of memory, which "once" shows one time for each schedule. "unready" fails to load the compiler's choice, one time for
+each schedule. "remove" takes the tuner's folder away.
 FAKE_TOKENS: "300:baseline" cannot measure the compiler's choice for so many tokens, and "300:kill" kills the tuner.
 FAKE_RATIO: of all candidates to the compiler's choice. FAKE_LUCKY: "6+5:0.95 9+8:0.94/1.01" is that of stages of both matmuls in groups
-of one tile of 64 x 128 by 8 warps, and what a final of more rounds says. FAKE_SECONDS: of each job. FAKE_GREETING: what it says first. FAKE_JOBS: a file that gets a line for each job.
+of one tile of 64 x 128 by 8 warps, and what a final of more rounds says: a ratio, or "wrong". FAKE_ENDS: "12:1.02/0.03" is the ratio and
+its noise with so many tokens. FAKE_SECONDS: of each job. FAKE_GREETING: what it says first. FAKE_JOBS: a file that gets a line for each job.
 """
 
 import ctypes
@@ -66,6 +68,8 @@ def answer(job, bad):
         os.kill(os.getpid(), signal.SIGSEGV)
     if what in ("memory", "once") and (what == "memory" or first_time(job["package"])):
         return json.dumps({"ok": False, "kind": "transient", "text": "CUDA_ERROR_OUT_OF_MEMORY"})
+    if what == "unready" and first_time(job["package"]):
+        return json.dumps({"ok": False, "kind": "baseline", "text": "a fault"})
     if what == "remove":
         folder = pathlib.Path(job["package"]).parent
         folder.rename(f"{folder}.away")
@@ -85,8 +89,16 @@ def answer(job, bad):
     for word in os.environ.get("FAKE_LUCKY", "").split():
         if word.startswith(f"{stages}:"):
             ratios = word.partition(":")[2].split("/")
-            us = its * float(ratios[-1 if job["rounds"] > 5 else 0])
-    return json.dumps({"ok": True, "us": us, "baseline_us": its, "noise": 0.001, "rounds": job["rounds"], "check": "passed"})
+            ratio = ratios[-1 if job["rounds"] > 5 else 0]
+            if ratio == "wrong":
+                return json.dumps({"ok": False, "kind": "wrong", "text": "element 3 of row 0 is nan, expected 1.5"})
+            us = its * float(ratio)
+    noise = 0.001
+    for word in os.environ.get("FAKE_ENDS", "").split():
+        if word.startswith(f"{job['tokens']}:"):
+            us, noise = (float(number) for number in word.partition(":")[2].split("/"))
+            us *= its
+    return json.dumps({"ok": True, "us": us, "baseline_us": its, "noise": noise, "rounds": job["rounds"], "check": "passed"})
 
 
 def main():
