@@ -217,6 +217,19 @@ def test_a_transport_that_stays_with_vllm(
         layers.build(vllm_engine, BF16, "cpu", **{"dp_size": 2} | options)
 
 
+@pytest.mark.parametrize(("tokens", "sent"), [(32, 16), (33, 17)])
+def test_tokens_of_sequence_parallel_ranks(vllm_engine: Any, tokens: int, sent: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each rank sends its share of the tokens, rounded up."""
+    vllm_transports.install()
+    _transport(vllm_engine, monkeypatch, "deepep_high_throughput")
+    monkeypatch.setattr(vllm_engine.scheduler_config, "max_num_batched_tokens", tokens)
+    # One process has no transport.
+    monkeypatch.setattr("moec.integrations._vllm_layer._kernel", lambda *a: None)
+    options: dict[str, Any] = {"tp_size": 2, "is_sequence_parallel": True, "hidden_size": 256}
+    method = layers.build(vllm_engine, BF16, "cpu", **options).runner.routed_experts.quant_method
+    assert method.moec_plan.max_tokens == 2 * sent
+
+
 @pytest.mark.parametrize("name", SOME)
 def test_rows_by_expert(vllm_engine: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of two ranks, by vLLM's prepare and finalize that sorts rows by expert in one process."""
