@@ -12,9 +12,10 @@
 
 #include "compiler/emit/CudaBackend.h"
 
-#include "compiler/emit/Emitters.h"
 #include "compiler/emit/ManifestWriter.h"
 #include "compiler/emit/TemplateLibrary.h"
+#include "compiler/kernels/Emission.h"
+#include "compiler/kernels/Pack.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Window.h"
 #include "runtime/package/KernelText.h"

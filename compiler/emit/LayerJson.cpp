@@ -11,10 +11,11 @@
 
 #include "compiler/emit/ManifestWriter.h"
 
-#include "compiler/emit/StoredWeights.h"
 #include "compiler/plan/Communication.h"
+#include "compiler/plan/KernelFacts.h"
 #include "compiler/plan/ProgramValues.h"
 #include "compiler/plan/Shares.h"
+#include "compiler/plan/StoredWeights.h"
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/RoutingMethods.h"
 

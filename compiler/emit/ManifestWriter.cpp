@@ -12,7 +12,6 @@
 
 #include "compiler/emit/ManifestWriter.h"
 
-#include "compiler/emit/StoredWeights.h"
 #include "compiler/plan/Liveness.h"
 #include "compiler/plan/MatmulProblems.h"
 #include "compiler/plan/ProgramValues.h"
@@ -204,22 +203,4 @@ Target compiler::beginTarget(moe::ProgramOp program) {
   target.computeMajor = arch.major;
   target.computeMinor = arch.minor;
   return target;
-}
-
-json compiler::attributeJson(mlir::Attribute attribute) {
-  if (auto fields = mlir::dyn_cast<mlir::DictionaryAttr>(attribute)) {
-    json made = json::object();
-    for (mlir::NamedAttribute field : fields)
-      made[field.getName().str()] = attributeJson(field.getValue());
-    return made;
-  }
-  if (auto flag = mlir::dyn_cast<mlir::BoolAttr>(attribute))
-    return flag.getValue();
-  if (auto number = mlir::dyn_cast<mlir::IntegerAttr>(attribute))
-    return number.getType().isInteger(64) ? json(number.getInt()) : json();
-  if (auto number = mlir::dyn_cast<mlir::FloatAttr>(attribute))
-    return number.getValueAsDouble();
-  if (auto text = mlir::dyn_cast<mlir::StringAttr>(attribute))
-    return text.str();
-  return nullptr;
 }

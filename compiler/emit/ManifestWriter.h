@@ -41,10 +41,6 @@ Target beginTarget(moe::ProgramOp program);
 /// moe-decompose-layer reads the layer. It must be resolved.
 void describeLayer(moe::ProgramOp program, Manifest &manifest);
 
-/// Returns a bool, number, string or dictionary as JSON, and null for a unit
-/// and for all that JSON does not have.
-nlohmann::json attributeJson(mlir::Attribute attribute);
-
 } // namespace moec::compiler
 
 #endif // MOEC_COMPILER_EMIT_MANIFESTWRITER_H

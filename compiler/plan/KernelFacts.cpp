@@ -15,6 +15,8 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <nlohmann/json.hpp>
+
 using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
@@ -66,6 +68,25 @@ Attribute compiler::factOf(moe::KernelOp kernel, StringRef name) {
   return name.getAsInteger(10, number)
              ? Attribute()
              : Attribute(builder.getI64IntegerAttr(number));
+}
+
+nlohmann::json compiler::attributeJson(Attribute attribute) {
+  if (auto fields = dyn_cast<DictionaryAttr>(attribute)) {
+    nlohmann::json made = nlohmann::json::object();
+    for (NamedAttribute field : fields)
+      made[field.getName().str()] = attributeJson(field.getValue());
+    return made;
+  }
+  if (auto flag = dyn_cast<BoolAttr>(attribute))
+    return flag.getValue();
+  if (auto number = dyn_cast<IntegerAttr>(attribute))
+    return number.getType().isInteger(64) ? nlohmann::json(number.getInt())
+                                          : nlohmann::json();
+  if (auto number = dyn_cast<FloatAttr>(attribute))
+    return number.getValueAsDouble();
+  if (auto text = dyn_cast<StringAttr>(attribute))
+    return text.str();
+  return nullptr;
 }
 
 std::string compiler::withFacts(moe::KernelOp kernel, StringRef text) {

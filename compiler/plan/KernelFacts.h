@@ -18,6 +18,8 @@
 
 #include "dialect/Moe.h"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstdint>
 #include <string>
 
@@ -25,6 +27,10 @@ namespace moec::compiler {
 
 /// The fact of that name, an integer or a flag, or null.
 mlir::Attribute factOf(moe::KernelOp kernel, llvm::StringRef name);
+
+/// A bool, number, string or dictionary as JSON; null for a unit and for all
+/// that JSON does not have.
+nlohmann::json attributeJson(mlir::Attribute attribute);
 
 /// The text with numbers in place of `{fact}`.
 std::string withFacts(moe::KernelOp kernel, llvm::StringRef text);

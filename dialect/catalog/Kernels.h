@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // A kind is a template and the stages that it does. moe.kernel names its row;
-// passes and emitters ask the row. A kind whose row has arguments, members and
-// a grid needs no other line of the compiler.
+// passes and emitters ask the row. What a row cannot say of arguments, members,
+// grid and schedule is in compiler/kernels.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,14 +32,14 @@ struct KernelKind {
   /// The argument block: operands and results by name, `x.stride` for the
   /// stride of the rows of x, `tokens` for their number, and what a rank has of
   /// its own (runtime/package/Stages.h). An operand that a stage lacks has no
-  /// field. Empty: the emitter knows the block.
+  /// field. Empty: compiler/kernels has the block.
   WordList arguments = {};
   /// Members of Config: `Type:operand` is the element type of an operand,
   /// `number` a fact of the kernel (compiler/plan/KernelFacts.h) as kNumber,
   /// `number=other` takes another fact, a number or a flag where that is
   /// absent.
   WordList members = {};
-  /// CTAs, with facts in braces. Empty: moe-plan-launches knows them.
+  /// CTAs, with facts in braces. Empty: compiler/kernels has them.
   std::string_view grid = "";
   /// The sizes in the name of the entry, likewise.
   std::string_view label = "";
@@ -108,8 +108,7 @@ inline constexpr KernelKind kKernelKinds[] = {
      .arguments = "partials positions topk_weights tokens out residual addend "
                   "identity identity.stride topk_ids add_identity",
      .members = "Input:identity Partial:partials Output:out pairs hidden "
-                "column_blocks places_early=early",
-     .grid = "tokens * {column_blocks}"},
+                "column_blocks places_early=early"},
     {.name = "combine_normed",
      .header = "combine_normed.cuh",
      .function = "combineNormed",
@@ -128,8 +127,7 @@ inline constexpr KernelKind kKernelKinds[] = {
      .arguments = "partials positions topk_weights topk_ids constants tokens "
                   "out residual",
      .members = "Partial:partials Output:out pairs hidden experts "
-                "column_blocks places_early=early",
-     .grid = "tokens * {column_blocks}"},
+                "column_blocks places_early=early"},
     // Between ranks: a kernel that writes into other windows ends when those
     // of all ranks have written.
     {.name = "dispatch",

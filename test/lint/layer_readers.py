@@ -9,7 +9,7 @@ import sys
 from lintlib import HOST, Finding, main, read_lines
 
 READS = re.compile(r"\b(LayerOp|getLayerOp)\b")
-ROOMS = ("compiler/passes/", "compiler/matmul/", "compiler/plan/", "compiler/emit/")
+ROOMS = ("compiler/passes/", "compiler/matmul/", "compiler/plan/", "compiler/kernels/", "compiler/emit/")
 # Passes up to moe-decompose-layer with what they share, those that judge how a layer may be computed, the pass that compares a program
 # with its layer, and the manifest's layer.
 READERS = {
@@ -34,8 +34,8 @@ READERS = {
     "compiler/passes/Passes.h",
     "compiler/emit/CudaBackend.cpp",  # copies it into the package
     "compiler/emit/LayerJson.cpp",
-    "compiler/emit/StoredWeights.cpp",
-    "compiler/emit/StoredWeights.h",
+    "compiler/plan/StoredWeights.cpp",
+    "compiler/plan/StoredWeights.h",
 }
 
 

@@ -32,7 +32,12 @@ RULES = [
     # Engines and plans know nothing of passes and emitters; emitters print what passes decided.
     ("compiler/matmul/", ("compiler/matmul/", "dialect/catalog/", "dialect/Schedules.h", "runtime/package/", "runtime/support/"), LLVM),
     ("compiler/plan/", ("compiler/matmul/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
-    ("compiler/emit/", ("compiler/emit/", "compiler/matmul/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
+    ("compiler/kernels/", ("compiler/kernels/", "compiler/matmul/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
+    (
+        "compiler/emit/",
+        ("compiler/emit/", "compiler/kernels/", "compiler/matmul/", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM,
+        (),
+    ),
     # A report says what passes decided.
     ("compiler/explain/", ("compiler/CompileOptions.h", "compiler/matmul/", "compiler/explain/", "compiler/html/Numbers.h", "compiler/plan/", "dialect/", "runtime/package/", "runtime/support/") + LLVM, ()),
     # A page is a function of the report's text.

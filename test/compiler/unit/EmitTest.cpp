@@ -9,8 +9,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/EmittedKernel.h"
 #include "compiler/emit/TemplateLibrary.h"
+#include "compiler/kernels/EmittedKernel.h"
 #include "compiler/plan/Embedded.h"
 
 #include <gmock/gmock.h>

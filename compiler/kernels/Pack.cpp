@@ -1,4 +1,4 @@
-//===- PackEmitter.cpp - the text of weight preparation -------------------===//
+//===- Pack.cpp - the text of weight preparation --------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -9,10 +9,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/Emitters.h"
+#include "compiler/kernels/Pack.h"
 
-#include "compiler/emit/StoredWeights.h"
 #include "compiler/plan/ProgramValues.h"
+#include "compiler/plan/StoredWeights.h"
 
 #include <nlohmann/json.hpp>
 

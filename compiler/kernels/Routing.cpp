@@ -1,11 +1,11 @@
-//===- RoutingEmitter.cpp - how a kernel routes ---------------------------===//
+//===- Routing.cpp - how a kernel routes ----------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/Emitters.h"
+#include "compiler/kernels/Parts.h"
 
 #include "compiler/plan/KernelFacts.h"
 #include "compiler/plan/ProgramValues.h"
@@ -22,22 +22,20 @@ using namespace moec::compiler;
 static constexpr WordList kChosen =
     "logits given_ids given_weights token_ids shared_gate";
 
-void compiler::addRoutingFields(
-    moe::StageOpInterface stage,
-    llvm::function_ref<std::string(StringRef)> boundTo,
-    ArgumentLayout &arguments) {
+void compiler::addRoutingFields(moe::StageOpInterface stage,
+                                Emission &emission) {
+  ArgumentLayout &args = emission.args();
   for (mlir::OpOperand &operand : stage->getOpOperands()) {
     const StringRef name = stage.getOperandName(operand.getOperandNumber());
     const bool isChosen = kChosen.contains(name);
-    arguments.pointer(name, isChosen ? "void" : cppType(operand.get()),
-                      boundTo(name));
+    emission.pointer(name, isChosen ? "void" : cppType(operand.get()));
     if (isChosen)
-      arguments.elementType((name + "_type").str(), boundTo(name));
+      args.elementType((name + "_type").str(), emission.boundTo(name));
     if (name == "valid_tokens")
-      arguments.size("tokens", Expression::symbol("tokens"));
+      args.size("tokens", Expression::symbol("tokens"));
   }
-  if (!arguments.has("tokens"))
-    arguments.size("tokens", Expression::symbol("tokens"));
+  if (!args.has("tokens"))
+    args.size("tokens", Expression::symbol("tokens"));
 }
 
 /// The policy of the row's selection, with the groups or sinks if there are
@@ -114,10 +112,10 @@ void compiler::addRoutingConfig(moe::RouteOp route, KernelText &text) {
   factor("kOutputScale", route.getOutputScaleAttr());
 }
 
-void compiler::addPlacement(moe::KernelOp kernel, moe::RouteOp route,
-                            ArgumentLayout &arguments, ConfigPrinter &config) {
-  if (takesOfRank(kernel, "local_begin"))
-    arguments.ofRank("local_begin");
+void compiler::addPlacement(moe::RouteOp route, Emission &emission) {
+  if (takesOfRank(emission.kernel, "local_begin"))
+    emission.args().ofRank("local_begin");
+  ConfigPrinter &config = emission.config();
   if (route.getLogicalToPhysical())
     config.number("kReplicaSlots", route.getReplicaSlots());
   if (route.getPhysicalExperts())

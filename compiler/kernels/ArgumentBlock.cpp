@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/ArgumentBlock.h"
+#include "compiler/kernels/ArgumentBlock.h"
 
 #include "runtime/package/ElementTypes.h"
 #include "runtime/package/Stages.h"

@@ -9,10 +9,10 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_EMIT_EMITTEDKERNEL_H
-#define MOEC_COMPILER_EMIT_EMITTEDKERNEL_H
+#ifndef MOEC_COMPILER_KERNELS_EMITTEDKERNEL_H
+#define MOEC_COMPILER_KERNELS_EMITTEDKERNEL_H
 
-#include "compiler/emit/ArgumentBlock.h"
+#include "compiler/kernels/ArgumentBlock.h"
 #include "compiler/matmul/ConfigPrinter.h"
 #include "dialect/Moe.h"
 
@@ -55,6 +55,11 @@ struct EmittedKernel {
   std::array<int64_t, 3> cluster = {1, 1, 1};
 };
 
+/// The stages in a kernel that `launch` runs, as its argument block calls what
+/// they read and write.
+std::vector<Stage> stagesOf(moe::KernelOp kernel, moe::LaunchOp launch,
+                            const ArgumentLayout &arguments);
+
 /// Fills what all kernels of a kind have.
 void beginKernel(moe::ProgramOp program, llvm::StringRef kind, int64_t threads,
                  bool programmatic, EmittedKernel &out);
@@ -96,4 +101,4 @@ void addRowMap(moe::GroupedMatmulOp matmul, moe::ScheduleAttr schedule,
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_EMIT_EMITTEDKERNEL_H
+#endif // MOEC_COMPILER_KERNELS_EMITTEDKERNEL_H

@@ -10,8 +10,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_EMIT_ARGUMENTBLOCK_H
-#define MOEC_COMPILER_EMIT_ARGUMENTBLOCK_H
+#ifndef MOEC_COMPILER_KERNELS_ARGUMENTBLOCK_H
+#define MOEC_COMPILER_KERNELS_ARGUMENTBLOCK_H
 
 #include "runtime/package/Manifest.h"
 
@@ -66,4 +66,4 @@ private:
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_EMIT_ARGUMENTBLOCK_H
+#endif // MOEC_COMPILER_KERNELS_ARGUMENTBLOCK_H

@@ -11,8 +11,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef MOEC_COMPILER_EMIT_STOREDWEIGHTS_H
-#define MOEC_COMPILER_EMIT_STOREDWEIGHTS_H
+#ifndef MOEC_COMPILER_PLAN_STOREDWEIGHTS_H
+#define MOEC_COMPILER_PLAN_STOREDWEIGHTS_H
 
 #include "dialect/Moe.h"
 
@@ -67,4 +67,4 @@ nlohmann::json storedLayoutJson(moe::LayerOp layer);
 
 } // namespace moec::compiler
 
-#endif // MOEC_COMPILER_EMIT_STOREDWEIGHTS_H
+#endif // MOEC_COMPILER_PLAN_STOREDWEIGHTS_H

@@ -1,4 +1,4 @@
-//===- QuantizeEmitter.cpp - text and stages of quantization --------------===//
+//===- quantize.cpp - values to codes -------------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -10,11 +10,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/Emitters.h"
+#include "compiler/kernels/Kind.h"
+#include "compiler/kernels/Parts.h"
 
 #include "compiler/plan/ProgramValues.h"
 
+#include "llvm/Support/MathExtras.h"
+
 #include <fmt/core.h>
+
+#include <algorithm>
 
 using mlir::cast;
 using mlir::RankedTensorType;
@@ -72,24 +77,24 @@ int64_t compiler::scalesOf(mlir::Value scale) {
   return scale ? cast<RankedTensorType>(scale.getType()).getDimSize(0) : 1;
 }
 
-void compiler::emitQuantizedResult(
-    moe::KernelOp kernel, llvm::function_ref<std::string(StringRef)> boundTo,
-    EmittedKernel &out) {
-  auto quantize = findStage<moe::QuantizeOp>(kernel);
-  ArgumentLayout &args = out.text.arguments;
+void compiler::addQuantizedResult(Emission &emission) {
+  auto quantize = findStage<moe::QuantizeOp>(emission.kernel);
   if (mlir::Value scale = quantize.getStaticScale())
-    args.pointer("static_scale", cppType(scale), boundTo("static_scale"));
-  args.pointer("data", cppType(quantize.getData()), boundTo("data"), true);
+    emission.pointer("static_scale", cppType(scale));
+  emission.pointer("data", cppType(quantize.getData()), true);
   if (quantize.getScale())
-    args.pointer("scale", cppType(quantize.getScale()), boundTo("scale"), true);
-  ConfigPrinter &config = out.text.config;
+    emission.pointer("scale", cppType(quantize.getScale()), true);
+  ConfigPrinter &config = emission.config();
   config.type("Scaling", scalingPolicy(quantize));
   config.number("kScales", scalesOf(quantize.getStaticScale()));
 }
 
-void compiler::emitQuantization(
-    moe::KernelOp kernel, llvm::function_ref<std::string(StringRef)> boundTo,
-    EmittedKernel &out) {
+static int64_t columnsOf(mlir::Value value) {
+  return cast<RankedTensorType>(value.getType()).getDimSize(1);
+}
+
+void compiler::addQuantization(Emission &emission) {
+  moe::KernelOp kernel = emission.kernel;
   // Beside routing, whose fields and members are there already.
   const bool joins = bool(findStage<moe::RouteOp>(kernel));
   auto amax = findStage<moe::AmaxOp>(kernel);
@@ -98,11 +103,10 @@ void compiler::emitQuantization(
   mlir::Value weights = amax ? amax.getRowWeights() : quantize.getRowWeights();
   mlir::Value offsets = amax ? amax.getOffsets() : quantize.getOffsets();
   mlir::Value staticScale = amax ? mlir::Value() : quantize.getStaticScale();
-  int64_t blockRows =
+  const int64_t blockRows =
       amax ? int64_t(amax.getBlockRows()) : int64_t(*quantize.getBlockRows());
-  int64_t columns = cast<RankedTensorType>(input.getType()).getDimSize(1);
 
-  ArgumentLayout &args = out.text.arguments;
+  ArgumentLayout &args = emission.args();
   moe::StageOpInterface stage =
       amax ? moe::StageOpInterface(amax) : moe::StageOpInterface(quantize);
   // Rows are of tokens, unless offsets say them.
@@ -114,28 +118,25 @@ void compiler::emitQuantization(
     const StringRef name = stage.getOperandName(operand.getOperandNumber());
     if (name == "valid_tokens")
       addTokens();
-    args.pointer(name, cppType(operand.get()), boundTo(name));
+    emission.pointer(name, cppType(operand.get()));
     if (name == "input")
-      args.rowStride("input_row_stride", boundTo(name));
+      args.rowStride("input_row_stride", emission.boundTo(name));
   }
   addTokens();
-  for (mlir::OpResult result : stage->getResults()) {
-    const StringRef name = stage.getResultName(result.getResultNumber());
-    args.pointer(name, cppType(result), boundTo(name), /*written=*/true);
-  }
-  const int64_t pairs =
-      weights ? cast<RankedTensorType>(weights.getType()).getDimSize(1) : 1;
+  for (mlir::OpResult result : stage->getResults())
+    emission.pointer(stage.getResultName(result.getResultNumber()),
+                     cppType(result), /*written=*/true);
   const bool secondScale = quantize && quantize.getStaticSecondScale();
 
-  ConfigPrinter &config = out.text.config;
+  ConfigPrinter &config = emission.config();
   config.type("Input", cppType(input));
   config.type("Scaling", !amax ? scalingPolicy(quantize)
                          : amax.getPropagatesNan()
                              ? "moe::quant::DynamicTensorOfBytes"
                              : "moe::quant::DynamicTensor");
-  config.number("kColumns", columns);
+  config.number("kColumns", columnsOf(input));
   if (weights)
-    config.number("kPairs", pairs);
+    config.number("kPairs", columnsOf(weights));
   if (!joins) {
     config.flag("kByOffsets", bool(offsets));
     config.number("kExperts",
@@ -148,3 +149,57 @@ void compiler::emitQuantization(
       scalesOf(secondScale ? quantize.getStaticSecondScale() : staticScale));
   config.number("kBlockRows", blockRows);
 }
+
+Expression compiler::ctasToQuantize(moe::KernelOp kernel, std::string &label) {
+  // Columns of a thread whose data are emulated, and threads that share a group
+  // of 128.
+  constexpr int64_t kWidth = 8, kLanesOfGroup = 16;
+  auto quantize = findStage<moe::QuantizeOp>(kernel);
+  const int64_t threads = kernel.getScheduleAttr().getThreads();
+  const moe::DescriptorAttr descriptor = quantize.getDescriptor();
+  const int64_t columns = columnsOf(quantize.getInput());
+  const Expression rows = Expression::symbol(
+      quantize.getOffsets() || quantize.getExpertNumTokens() ||
+              quantize.getRowWeights()
+          ? "rows"
+          : "tokens");
+  const bool ofTensor = descriptor.isOfTensor();
+  int64_t group = descriptor.isPlain() ? 0 : descriptor.getGroup()[1];
+  const bool wholeRows =
+      descriptor.getSecondPerRow() || (!ofTensor && group == -1);
+  if (descriptor.isPlain() || (ofTensor && !quantize.isEmulated())) {
+    label = std::to_string(*quantize.getBlockRows());
+    return ceilDiv(rows, Expression(int64_t(*quantize.getBlockRows())));
+  }
+  if (wholeRows) {
+    // A row's threads have 16 columns each at most, up to 256 threads.
+    const int64_t threadsOfRow = std::clamp<int64_t>(
+        llvm::PowerOf2Ceil(llvm::divideCeil(columns, 16)), 32, 256);
+    const int64_t rowsOfCta = std::max<int64_t>(threads / threadsOfRow, 1);
+    label = fmt::format("{}x{}", rowsOfCta, columns);
+    return ceilDiv(rows, Expression(rowsOfCta));
+  }
+  // Groups end with the row.
+  const bool emulated = quantize.isEmulated() || quantize.scalesBlocks();
+  group = emulated ? std::max(group, kWidth) : group;
+  const int64_t lanes = emulated ? group / kWidth : kLanesOfGroup;
+  label = fmt::format("1x{}", group);
+  return ceilDiv(rows * Expression(int64_t(llvm::divideCeil(columns, group))),
+                 Expression(threads / lanes));
+}
+
+static void planQuantize(moe::KernelOp kernel, LaunchPlan &plan) {
+  auto amax = findStage<moe::AmaxOp>(kernel);
+  if (!amax) {
+    plan.grid = ctasToQuantize(kernel, plan.label);
+    return;
+  }
+  const bool ofRows =
+      amax.getOffsets() || amax.getExpertNumTokens() || amax.getRowWeights();
+  plan.label = std::to_string(amax.getBlockRows());
+  plan.grid = ceilDiv(Expression::symbol(ofRows ? "rows" : "tokens"),
+                      Expression(int64_t(amax.getBlockRows())));
+}
+
+constexpr Kind compiler::kernels::quantize = {
+    .names = "amax quantize", .plan = planQuantize, .emit = addQuantization};

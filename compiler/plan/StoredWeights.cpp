@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/StoredWeights.h"
+#include "compiler/plan/StoredWeights.h"
 
 #include "compiler/plan/ProgramValues.h"
 

@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/EmittedKernel.h"
+#include "compiler/kernels/EmittedKernel.h"
 
 #include "compiler/matmul/Engine.h"
 #include "compiler/plan/ProgramValues.h"

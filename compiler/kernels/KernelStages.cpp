@@ -11,9 +11,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "compiler/emit/Emitters.h"
-
-#include "compiler/emit/ManifestWriter.h"
+#include "compiler/kernels/EmittedKernel.h"
 #include "compiler/plan/KernelFacts.h"
 #include "compiler/plan/ProgramValues.h"
 #include "runtime/package/Stages.h"

@@ -1,0 +1,46 @@
+//===- combine_normed.cpp - sums of normed experts ------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/kernels/Emission.h"
+#include "compiler/kernels/Kind.h"
+#include "compiler/plan/ProgramValues.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+
+using namespace mlir;
+using namespace moec;
+using namespace moec::compiler;
+
+/// One CTA a token, which reads whole rows: each thread keeps its columns of
+/// all of them where these are one vector.
+static FailureOr<moe::ScheduleAttr> selectCombineNormed(moe::KernelOp kernel,
+                                                        MeasuredSchedules &) {
+  auto combine = findStage<moe::CombineNormedOp>(kernel);
+  const int64_t hidden = combine.getWidth();
+  const int64_t width =
+      16 / std::min(elementBytes(elementTypeOf(combine.getOut())),
+                    elementBytes(elementTypeOf(combine.getPartials())));
+  const int64_t vectors = llvm::divideCeil(hidden, width);
+  return scheduleAttr<moe::CombineScheduleAttr>(
+      kernel->getParentOfType<moe::ProgramOp>(),
+      {{}, hidden, std::clamp<int64_t>(llvm::alignTo(vectors, 32), 32, 512)});
+}
+
+static void emitCombineNormed(Emission &emission) {
+  auto combine = findStage<moe::CombineNormedOp>(emission.kernel);
+  emission.config().real("kEpsilon", combine.getEpsilon().convertToDouble());
+  // Rows of 16 bits leave registers for a second CTA, which loads meanwhile.
+  if (elementBytes(elementTypeOf(combine.getPartials())) == 2)
+    emission.out.text.minCtasPerSm = 2;
+}
+
+constexpr Kind compiler::kernels::combine_normed = {.names = "combine_normed",
+                                                    .schedule =
+                                                        selectCombineNormed,
+                                                    .emit = emitCombineNormed};

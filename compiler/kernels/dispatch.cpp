@@ -1,0 +1,20 @@
+//===- dispatch.cpp - rows to other ranks and back ------------------------===//
+//
+// Part of moec, under the Apache License v2.0 with LLVM Exceptions.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "compiler/kernels/Kind.h"
+
+using namespace moec;
+using namespace moec::compiler;
+
+/// Every warp has rows on their way to other ranks.
+static llvm::FailureOr<moe::ScheduleAttr> selectDispatch(moe::KernelOp kernel,
+                                                         MeasuredSchedules &) {
+  return blockSchedule(kernel, 512);
+}
+
+constexpr Kind compiler::kernels::dispatch = {.names = "dispatch send_back",
+                                              .schedule = selectDispatch};
