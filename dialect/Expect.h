@@ -49,15 +49,6 @@ inline mlir::ParseResult expectRank(mlir::Operation *op, mlir::StringRef name,
                            << " dimensions, got " << tensor(value);
 }
 
-/// `value` must have `rank` dimensions, of any size, and this element type.
-inline mlir::ParseResult expectOf(mlir::Operation *op, mlir::StringRef name,
-                                  mlir::Value value, int64_t rank,
-                                  mlir::Type element) {
-  return mlir::failure(
-      expectRank(op, name, value, rank) ||
-      (value && expect(op, name, value, tensor(value).getShape(), element)));
-}
-
 /// Symbols are names in the manifest and parts of kernels' names.
 inline mlir::ParseResult expectSymbol(mlir::Operation *op,
                                       mlir::StringRef name) {
@@ -81,9 +72,6 @@ inline mlir::ParseResult expectPositive(mlir::Operation *op,
                            << value;
 }
 
-inline mlir::Type i32(mlir::Operation *op) {
-  return mlir::IntegerType::get(op->getContext(), 32);
-}
 inline mlir::Type f32(mlir::Operation *op) {
   return mlir::Float32Type::get(op->getContext());
 }
@@ -93,10 +81,8 @@ inline mlir::Type f32(mlir::Operation *op) {
 inline mlir::ParseResult verifyTileCount(mlir::Operation *op,
                                          mlir::Value value) {
   constexpr int64_t kLeast = 3;
-  return mlir::failure(expectRank(op, "tile_count", value, 1) ||
-                       expect(op, "tile_count", value,
-                              {std::max(tensor(value).getDimSize(0), kLeast)},
-                              i32(op)));
+  return expect(op, "tile_count", value,
+                {std::max(tensor(value).getDimSize(0), kLeast)});
 }
 
 } // namespace moec::moe::detail

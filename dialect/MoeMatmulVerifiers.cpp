@@ -91,13 +91,10 @@ static ParseResult lhsSecondScaleIsOdd(GroupedMatmulOp op) {
   const SmallVector<int64_t, 2> shape =
       ofRows ? SmallVector<int64_t, 2>{kAny, 1}
              : SmallVector<int64_t, 2>(tensor(scale).getShape());
-  return expect(op, "lhs_second_scale", scale, shape,
-                Float32Type::get(op.getContext()));
+  return expect(op, "lhs_second_scale", scale, shape);
 }
 
 LogicalResult GroupedMatmulOp::verify() {
-  if (expectRank(*this, "rhs", getRhs(), 3))
-    return failure();
   if (!tensor(getRhs()).hasStaticShape())
     return emitOpError() << "'rhs' must have static sizes, got "
                          << tensor(getRhs());
@@ -106,10 +103,9 @@ LogicalResult GroupedMatmulOp::verify() {
                             "alone";
   if (getPairs() && expectPositive(*this, "pairs", *getPairs()))
     return failure();
-  const Type integer = i32(*this);
   if (expect(*this, "lhs", getLhs(), {kAny, getK()}) ||
-      expect(*this, "rows", getRows(), {kAny}, integer) ||
-      expect(*this, "tiles", getTiles(), {kAny, 4}, integer) ||
+      expect(*this, "rows", getRows(), {kAny}) ||
+      expect(*this, "tiles", getTiles(), {kAny, 4}) ||
       verifyTileCount(*this, getTileCount()) ||
       expect(*this, "bias", getBias(), {getNumExperts(), getN()}) ||
       lhsSecondScaleIsOdd(*this))
@@ -135,8 +131,5 @@ LogicalResult GroupedMatmulOp::verify() {
     return emitOpError() << "'rhs_scale' must begin with the "
                          << getNumExperts() << " experts, got "
                          << tensor(getRhsScale());
-  if (!isa<FloatType>(tensor(getResult()).getElementType()))
-    return emitOpError() << "'result' must be floats, got "
-                         << tensor(getResult());
   return expect(*this, "result", getResult(), {kAny, getN()});
 }

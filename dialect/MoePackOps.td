@@ -40,9 +40,9 @@ def Moe_PackOp : Moe_ValueOp<"pack", [Pure]> {
     }
     ```
   }];
-  let arguments = (ins AnyRankedTensor:$source, Optional<AnyRankedTensor>:$order,
+  let arguments = (ins Moe_Stored:$source, Optional<Moe_Int32Rows>:$order,
     OptionalAttr<DenseI64ArrayAttr>:$repeat, OptionalAttr<Moe_IntAttr>:$alternate);
-  let results = (outs AnyRankedTensor:$result);
+  let results = (outs Moe_Stored:$result);
   let assemblyFormat = "$source (`order` `(` $order^ `:` type($order) `)`)? (`repeat` `=` $repeat^)? (`alternate` `=` $alternate^)? attr-dict `:` type($source) `->` type($result)";
 }
 
@@ -60,8 +60,8 @@ def Moe_PackOrderOp : Moe_ValueOp<"pack_order", [Pure, AllTypesMatch<["index", "
     }
     ```
   }];
-  let arguments = (ins Moe_IntAttr:$group, AnyRankedTensor:$index);
-  let results = (outs AnyRankedTensor:$order);
+  let arguments = (ins Moe_IntAttr:$group, Moe_Int32Rows:$index);
+  let results = (outs Moe_Int32Rows:$order);
   let assemblyFormat = "`group` `=` $group $index attr-dict `:` type($index)";
 }
 
@@ -85,9 +85,9 @@ def Moe_QuantizeWeightsOp : Moe_ValueOp<"quantize_weights", [Pure]> {
   let arguments = (ins
     Moe_DescriptorAttr:$descriptor,
     Moe_IntAttr:$parts,
-    AnyRankedTensor:$source
+    Moe_Matrices:$source
   );
-  let results = (outs AnyRankedTensor:$codes, Variadic<AnyRankedTensor>:$scales);
+  let results = (outs Moe_CodeMatrices:$codes, Variadic<Moe_Stored>:$scales);
   let assemblyFormat = [{
     $descriptor `parts` `=` $parts $source attr-dict `:` functional-type(operands, results)
   }];

@@ -75,9 +75,7 @@ static SmallVector<int64_t> shapeOfSums(int64_t ranks, bool spreadsExperts,
 }
 
 LogicalResult SendBackOp::verify() {
-  if (verifyOwners(*this, getRanks(), getExperts()) ||
-      expectRank(*this, "partials", getPartials(), 2) ||
-      expectOf(*this, "topk_ids", getTopkIds(), 2, i32(*this)))
+  if (verifyOwners(*this, getRanks(), getExperts()))
     return failure();
   return expect(*this, "back", getBack(),
                 shapeOfSums(getRanks(), getExperts().has_value(), getTopkIds(),
@@ -105,7 +103,6 @@ LogicalResult FinalizeOp::verify() {
                          << int64_t(getStride()) << " and "
                          << int64_t(getReduce());
   if (verifyOwners(*this, getRanks(), getExperts()) ||
-      expectOf(*this, "topk_ids", getTopkIds(), 2, i32(*this)) ||
       expectRank(*this, "out", getOut(), 2))
     return failure();
   return expect(*this, "partials", getPartials(),

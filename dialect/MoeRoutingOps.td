@@ -52,23 +52,23 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments], ["addSt
     Moe_IntAttr:$top_k,
     OptionalAttr<Moe_IntAttr>:$experts,
     OptionalAttr<F64Attr>:$output_scale,
-    Optional<AnyRankedTensor>:$logits,
-    Optional<AnyRankedTensor>:$given_ids,
-    Optional<AnyRankedTensor>:$given_weights,
-    Optional<AnyRankedTensor>:$valid_tokens,
-    Optional<AnyRankedTensor>:$routing_bias,
-    Optional<AnyRankedTensor>:$expert_scale,
-    Optional<AnyRankedTensor>:$token_ids,
-    Optional<AnyRankedTensor>:$hash_table,
-    Optional<AnyRankedTensor>:$logical_to_physical,
-    Optional<AnyRankedTensor>:$replica_count,
-    Optional<AnyRankedTensor>:$expert_map,
+    Optional<Moe_Matrix>:$logits,
+    Optional<Moe_CallersIdRows>:$given_ids,
+    Optional<Moe_Float32Rows>:$given_weights,
+    Optional<Moe_Int32s>:$valid_tokens,
+    Optional<Moe_Float32s>:$routing_bias,
+    Optional<Moe_Float32s>:$expert_scale,
+    Optional<Moe_CallersIds>:$token_ids,
+    Optional<Moe_Int32Rows>:$hash_table,
+    Optional<Moe_Int32Rows>:$logical_to_physical,
+    Optional<Moe_Int32s>:$replica_count,
+    Optional<Moe_Int32s>:$expert_map,
     OptionalAttr<Moe_IntAttr>:$physical_experts,
     OptionalAttr<Moe_IntAttr>:$zero,
     OptionalAttr<Moe_IntAttr>:$shared,
-    Optional<AnyRankedTensor>:$shared_gate
+    Optional<Moe_Matrix>:$shared_gate
   );
-  let results = (outs AnyRankedTensor:$topk_ids, AnyRankedTensor:$topk_weights);
+  let results = (outs Moe_Int32Rows:$topk_ids, Moe_Float32Rows:$topk_weights);
   let assemblyFormat = [{
     $routing `top_k` `=` $top_k (`experts` `=` $experts^)? (`output_scale` `=` $output_scale^)? ($logits^)?
     (`given` `(` $given_ids^ `,` $given_weights `)`)? (`valid` $valid_tokens^)?
@@ -112,9 +112,9 @@ def Moe_CountOp : Moe_StageOp<"count", [Pure], ["addStageAttributes"]> {
     Moe_IntAttr:$block_tokens,
     OptionalAttr<Moe_IntAttr>:$most_blocks,
     OptionalAttr<Moe_IntAttr>:$local_experts,
-    AnyRankedTensor:$topk_ids
+    Moe_Int32Rows:$topk_ids
   );
-  let results = (outs AnyRankedTensor:$block_counts);
+  let results = (outs Moe_Int32Rows:$block_counts);
   let assemblyFormat = [{
     `experts` `=` $experts `block_tokens` `=` $block_tokens
     (`most_blocks` `=` $most_blocks^)? (`local` `=` $local_experts^)? $topk_ids
@@ -168,12 +168,12 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure], ["addStageAttributes"]> {
     OptionalAttr<Moe_IntAttr>:$most_blocks,
     OptionalAttr<Moe_IntAttr>:$local_experts,
     OptionalAttr<StrAttr>:$capacity,
-    AnyRankedTensor:$topk_ids,
-    AnyRankedTensor:$block_counts
+    Moe_Int32Rows:$topk_ids,
+    Moe_Int32Rows:$block_counts
   );
-  let results = (outs AnyRankedTensor:$rows, AnyRankedTensor:$positions,
-    AnyRankedTensor:$offsets, AnyRankedTensor:$tiles,
-    AnyRankedTensor:$tile_count, AnyRankedTensor:$counts);
+  let results = (outs Moe_Int32s:$rows, Moe_Int32Rows:$positions,
+    Moe_Int32s:$offsets, Moe_Int32Rows:$tiles,
+    Moe_Int32s:$tile_count, Moe_Int32s:$counts);
   let assemblyFormat = [{
     `experts` `=` $experts `tile_rows` `=` $tile_rows (`row_step` `=` $row_step^)?
     `block_tokens` `=` $block_tokens (`most_blocks` `=` $most_blocks^)? (`local` `=` $local_experts^)?
@@ -211,9 +211,9 @@ def Moe_PairRowsOp : Moe_StageOp<"pair_rows", [Pure], ["addStageAttributes"]> {
   let arguments = (ins
     Moe_IntAttr:$experts,
     OptionalAttr<Moe_IntAttr>:$local_experts,
-    AnyRankedTensor:$topk_ids
+    Moe_Int32Rows:$topk_ids
   );
-  let results = (outs AnyRankedTensor:$positions);
+  let results = (outs Moe_Int32Rows:$positions);
   let assemblyFormat = [{
     `experts` `=` $experts (`local` `=` $local_experts^)? $topk_ids
     attr-dict `:` functional-type(operands, results)
@@ -248,9 +248,9 @@ def Moe_BatchOp : Moe_StageOp<"batch", [Pure], ["addStageAttributes"]> {
   let arguments = (ins
     Moe_IntAttr:$tile_rows,
     OptionalAttr<Moe_IntAttr>:$row_step,
-    AnyRankedTensor:$expert_num_tokens
+    Moe_Int32s:$expert_num_tokens
   );
-  let results = (outs AnyRankedTensor:$tiles, AnyRankedTensor:$tile_count);
+  let results = (outs Moe_Int32Rows:$tiles, Moe_Int32s:$tile_count);
   let assemblyFormat = [{
     `tile_rows` `=` $tile_rows (`row_step` `=` $row_step^)? $expert_num_tokens
     attr-dict `:` functional-type(operands, results)
@@ -288,12 +288,12 @@ def Moe_SharedRowsOp : Moe_StageOp<"shared_rows", [Pure, AttrSizedOperandSegment
   let arguments = (ins
     Moe_IntAttr:$tile_rows,
     OptionalAttr<Moe_IntAttr>:$row_step,
-    Optional<AnyRankedTensor>:$valid_tokens,
-    Optional<AnyRankedTensor>:$shared_gate
+    Optional<Moe_Int32s>:$valid_tokens,
+    Optional<Moe_Matrix>:$shared_gate
   );
-  let results = (outs AnyRankedTensor:$tiles, AnyRankedTensor:$tile_count,
-    AnyRankedTensor:$offsets, AnyRankedTensor:$positions,
-    AnyRankedTensor:$topk_weights);
+  let results = (outs Moe_Int32Rows:$tiles, Moe_Int32s:$tile_count,
+    Moe_Int32s:$offsets, Moe_Int32Rows:$positions,
+    Moe_Float32Rows:$topk_weights);
   let assemblyFormat = [{
     `tile_rows` `=` $tile_rows (`row_step` `=` $row_step^)?
     (`valid` $valid_tokens^)? (`gate` $shared_gate^)?

@@ -19,6 +19,31 @@ include "dialect/MoeInterfaces.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
+// Types of operands and results. Verifiers hold their extents.
+//
+// Numbers of tokens, rows, pairs and experts, and their lists.
+def Moe_Int32s : 1DTensorOf<[I32]>;
+def Moe_Int32Rows : 2DTensorOf<[I32]>;
+def Moe_Float32s : 1DTensorOf<[F32]>;
+def Moe_Float32Rows : 2DTensorOf<[F32]>;
+// Ids of the caller, who has them in 32 or 64 bits.
+def Moe_CallersIds : 1DTensorOf<[I32, I64]>;
+def Moe_CallersIdRows : 2DTensorOf<[I32, I64]>;
+// Activations: [rows, columns], or [tokens, pairs, columns].
+def Moe_Matrix : 2DTensorOf<[AnyFloat]>;
+def Moe_Values16 : 2DTensorOf<[F16, BF16]>;
+def Moe_Sums : TensorRankOf<[AnyFloat], [2, 3]>;
+def Moe_Matrices : 3DTensorOf<[AnyFloat]>;
+// Values or codes of rows, and of the weights of experts.
+def Moe_CodeMatrix : 2DTensorOf<[AnyFloat, AnyInteger]>;
+def Moe_CodeMatrices : 3DTensorOf<[AnyFloat, AnyInteger]>;
+// Scales of tensors, rows, groups and blocks, each with those of experts.
+def Moe_Scales : TensorRankOf<[AnyFloat], [1, 2, 3]>;
+def Moe_SecondScales : TensorRankOf<[F32], [1, 2]>;
+def Moe_ZeroPoints : TensorRankOf<[AnyFloat, AnyInteger], [2, 3]>;
+// What packing reads and makes.
+def Moe_Stored : TensorRankOf<[AnyFloat, AnyInteger], [1, 2, 3]>;
+
 // A stage of any kind.
 class Moe_ValueOp<string mnemonic, list<Trait> traits = []>
     : Moe_Op<mnemonic, !listconcat(traits, [

@@ -36,13 +36,13 @@ def Moe_AmaxOp : Moe_StageOp<"amax", [Pure, AttrSizedOperandSegments], ["addStag
   let arguments = (ins
     Moe_IntAttr:$block_rows,
     UnitAttr:$propagates_nan,
-    AnyRankedTensor:$input,
-    Optional<AnyRankedTensor>:$row_weights,
-    Optional<AnyRankedTensor>:$valid_tokens,
-    Optional<AnyRankedTensor>:$offsets,
-    Optional<AnyRankedTensor>:$expert_num_tokens
+    Moe_Matrix:$input,
+    Optional<Moe_Float32Rows>:$row_weights,
+    Optional<Moe_Int32s>:$valid_tokens,
+    Optional<Moe_Int32s>:$offsets,
+    Optional<Moe_Int32s>:$expert_num_tokens
   );
-  let results = (outs AnyRankedTensor:$block_amax);
+  let results = (outs Moe_Float32s:$block_amax);
   let assemblyFormat = [{
     `block_rows` `=` $block_rows (`propagates_nan` $propagates_nan^)? $input (`weights` $row_weights^)? (`valid` $valid_tokens^)?
     (`offsets` $offsets^)? (`counts` $expert_num_tokens^)?
@@ -86,19 +86,19 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments], [
   }];
   let arguments = (ins
     Moe_DescriptorAttr:$descriptor,
-    AnyRankedTensor:$input,
-    Optional<AnyRankedTensor>:$row_weights,
-    Optional<AnyRankedTensor>:$static_scale,
-    Optional<AnyRankedTensor>:$static_second_scale,
+    Moe_Matrix:$input,
+    Optional<Moe_Float32Rows>:$row_weights,
+    Optional<Moe_Scales>:$static_scale,
+    Optional<Moe_Float32s>:$static_second_scale,
     OptionalAttr<Moe_IntAttr>:$block_rows,
-    Optional<AnyRankedTensor>:$block_amax,
-    Optional<AnyRankedTensor>:$valid_tokens,
-    Optional<AnyRankedTensor>:$offsets,
-    Optional<AnyRankedTensor>:$expert_num_tokens,
-    Optional<AnyRankedTensor>:$tiles,
-    Optional<AnyRankedTensor>:$tile_count
+    Optional<Moe_Float32s>:$block_amax,
+    Optional<Moe_Int32s>:$valid_tokens,
+    Optional<Moe_Int32s>:$offsets,
+    Optional<Moe_Int32s>:$expert_num_tokens,
+    Optional<Moe_Int32Rows>:$tiles,
+    Optional<Moe_Int32s>:$tile_count
   );
-  let results = (outs AnyRankedTensor:$data, Variadic<AnyRankedTensor>:$scales);
+  let results = (outs Moe_CodeMatrix:$data, Variadic<Moe_Scales>:$scales);
   let assemblyFormat = [{
     $descriptor $input (`weights` $row_weights^)? (`scale` $static_scale^)? (`second_scale` $static_second_scale^)?
     (`block_rows` `=` $block_rows^)? (`amax` $block_amax^)?
@@ -139,12 +139,12 @@ def Moe_DequantizeOp : Moe_StageOp<"dequantize", [Pure, AttrSizedOperandSegments
   }];
   let arguments = (ins
     Moe_DescriptorAttr:$descriptor,
-    AnyRankedTensor:$input,
-    AnyRankedTensor:$scale,
-    Optional<AnyRankedTensor>:$second_scale,
-    Optional<AnyRankedTensor>:$expert_num_tokens
+    Moe_CodeMatrix:$input,
+    Moe_Scales:$scale,
+    Optional<Moe_Scales>:$second_scale,
+    Optional<Moe_Int32s>:$expert_num_tokens
   );
-  let results = (outs AnyRankedTensor:$data);
+  let results = (outs Moe_Values16:$data);
   let assemblyFormat = [{
     $descriptor $input `scale` $scale (`second_scale` $second_scale^)?
     (`counts` $expert_num_tokens^)? attr-dict `:` functional-type(operands, results)
@@ -172,9 +172,9 @@ def Moe_PermuteColumnsOp : Moe_StageOp<"permute_columns", [Pure], ["addStageAttr
     }
     ```
   }];
-  let arguments = (ins OptionalAttr<Moe_IntAttr>:$pairs, AnyRankedTensor:$input,
-    Optional<AnyRankedTensor>:$rows, AnyRankedTensor:$offsets, AnyRankedTensor:$order);
-  let results = (outs AnyRankedTensor:$result);
+  let arguments = (ins OptionalAttr<Moe_IntAttr>:$pairs, Moe_CodeMatrix:$input,
+    Optional<Moe_Int32s>:$rows, Moe_Int32s:$offsets, Moe_Int32Rows:$order);
+  let results = (outs Moe_CodeMatrix:$result);
   let assemblyFormat = [{
     (`pairs` `=` $pairs^)? $input (`gather` $rows^)? `offsets` $offsets `,` $order
     attr-dict `:` functional-type(operands, results)
@@ -229,19 +229,19 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     UnitAttr:$bias_of_rank,
     OptionalAttr<Moe_DescriptorAttr>:$lhs_descriptor,
     OptionalAttr<Moe_DescriptorAttr>:$rhs_descriptor,
-    AnyRankedTensor:$lhs,
-    Optional<AnyRankedTensor>:$rows,
-    AnyRankedTensor:$tiles,
-    AnyRankedTensor:$tile_count,
-    AnyRankedTensor:$rhs,
-    Optional<AnyRankedTensor>:$lhs_scale,
-    Optional<AnyRankedTensor>:$rhs_scale,
-    Optional<AnyRankedTensor>:$rhs_second_scale,
-    Optional<AnyRankedTensor>:$rhs_zero_point,
-    Optional<AnyRankedTensor>:$bias,
-    Optional<AnyRankedTensor>:$lhs_second_scale
+    Moe_CodeMatrix:$lhs,
+    Optional<Moe_Int32s>:$rows,
+    Moe_Int32Rows:$tiles,
+    Moe_Int32s:$tile_count,
+    Moe_CodeMatrices:$rhs,
+    Optional<Moe_Scales>:$lhs_scale,
+    Optional<Moe_Scales>:$rhs_scale,
+    Optional<Moe_Scales>:$rhs_second_scale,
+    Optional<Moe_ZeroPoints>:$rhs_zero_point,
+    Optional<Moe_Matrix>:$bias,
+    Optional<Moe_SecondScales>:$lhs_second_scale
   );
-  let results = (outs AnyRankedTensor:$result);
+  let results = (outs Moe_Matrix:$result);
   let assemblyFormat = [{
     (`realization` `=` $realization^)? (`pairs` `=` $pairs^)? (`gate_up` `=` $gate_up^)? (`fast` $fast^)?
     (`lhs_descriptor` `=` $lhs_descriptor^)? (`rhs_descriptor` `=` $rhs_descriptor^)?
@@ -295,15 +295,15 @@ def Moe_ActivateOp : Moe_StageOp<"activate", [Pure, AttrSizedOperandSegments], [
   let arguments = (ins
     Moe_ActivationAttr:$activation,
     DefaultValuedOptionalAttr<Moe_IntAttr, "0">:$interleave,
-    AnyRankedTensor:$input,
-    Optional<AnyRankedTensor>:$offsets,
-    Optional<AnyRankedTensor>:$addend,
-    Optional<AnyRankedTensor>:$rows,
-    Optional<AnyRankedTensor>:$tiles,
-    Optional<AnyRankedTensor>:$tile_count,
-    Variadic<AnyRankedTensor>:$numbers
+    Moe_Matrix:$input,
+    Optional<Moe_Int32s>:$offsets,
+    Optional<Moe_Matrix>:$addend,
+    Optional<Moe_Int32s>:$rows,
+    Optional<Moe_Int32Rows>:$tiles,
+    Optional<Moe_Int32s>:$tile_count,
+    Variadic<Moe_Float32s>:$numbers
   );
-  let results = (outs AnyRankedTensor:$result);
+  let results = (outs Moe_Matrix:$result);
   let assemblyFormat = [{
     $activation (`interleave` `=` $interleave^)? $input (`offsets` $offsets^)?
     (`addend` `(` $addend^ `,` $rows `)`)? (`tiles` `(` $tiles^ `,` $tile_count `)`)?
@@ -334,11 +334,11 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments], ["a
     ```
   }];
   let arguments = (ins UnitAttr:$identity_of_rank,
-    AnyRankedTensor:$partials, AnyRankedTensor:$positions,
-    Optional<AnyRankedTensor>:$topk_weights,
-    Optional<AnyRankedTensor>:$residual, Optional<AnyRankedTensor>:$addend,
-    Optional<AnyRankedTensor>:$identity, Optional<AnyRankedTensor>:$topk_ids);
-  let results = (outs AnyRankedTensor:$out);
+    Moe_Sums:$partials, Moe_Int32Rows:$positions,
+    Optional<Moe_Float32Rows>:$topk_weights,
+    Optional<Moe_Matrix>:$residual, Optional<Moe_Matrix>:$addend,
+    Optional<Moe_Matrix>:$identity, Optional<Moe_Int32Rows>:$topk_ids);
+  let results = (outs Moe_Matrix:$out);
   let assemblyFormat = [{
     $partials `,` $positions (`,` $topk_weights^)? (`residual` $residual^)? (`addend` $addend^)?
     (`identity` `(` $identity^ `,` $topk_ids `)`)? (`identity_of_rank` $identity_of_rank^)? attr-dict `:` functional-type(operands, results)
@@ -369,10 +369,10 @@ def Moe_CombineNormedOp : Moe_StageOp<"combine_normed", [Pure], ["addStageAttrib
     ```
   }];
   let arguments = (ins F64Attr:$epsilon,
-    AnyRankedTensor:$partials, AnyRankedTensor:$positions,
-    AnyRankedTensor:$topk_weights, AnyRankedTensor:$norm_weight,
-    Optional<AnyRankedTensor>:$residual);
-  let results = (outs AnyRankedTensor:$out);
+    Moe_Matrix:$partials, Moe_Int32Rows:$positions,
+    Moe_Float32Rows:$topk_weights, Moe_Float32s:$norm_weight,
+    Optional<Moe_Matrix>:$residual);
+  let results = (outs Moe_Matrix:$out);
   let assemblyFormat = [{
     `epsilon` `=` $epsilon $partials `,` $positions `,` $topk_weights `norm` $norm_weight (`residual` $residual^)?
     attr-dict `:` functional-type(operands, results)
@@ -401,10 +401,10 @@ def Moe_CombineConstantsOp : Moe_StageOp<"combine_constants", [Pure], ["addStage
     ```
   }];
   let arguments = (ins Moe_IntAttr:$experts,
-    AnyRankedTensor:$partials, AnyRankedTensor:$positions,
-    AnyRankedTensor:$topk_weights, AnyRankedTensor:$topk_ids,
-    AnyRankedTensor:$constants, Optional<AnyRankedTensor>:$residual);
-  let results = (outs AnyRankedTensor:$out);
+    Moe_Matrix:$partials, Moe_Int32Rows:$positions,
+    Moe_Float32Rows:$topk_weights, Moe_Int32Rows:$topk_ids,
+    Moe_Float32Rows:$constants, Optional<Moe_Matrix>:$residual);
+  let results = (outs Moe_Matrix:$out);
   let assemblyFormat = [{
     `experts` `=` $experts $partials `,` $positions `,` $topk_weights `,` $topk_ids `constants` $constants
     (`residual` $residual^)? attr-dict `:` functional-type(operands, results)
@@ -446,10 +446,10 @@ def Moe_DispatchOp : Moe_StageOp<"dispatch", [], ["addStageAttributes", "getOper
   }];
   let arguments = (ins Moe_IntAttr:$ranks, DefaultValuedOptionalAttr<Moe_IntAttr, "1">:$stride,
     UnitAttr:$one_sided, OptionalAttr<Moe_IntAttr>:$experts,
-    AnyRankedTensor:$x, Variadic<AnyRankedTensor>:$scales,
-    AnyRankedTensor:$topk_ids, AnyRankedTensor:$topk_weights);
-  let results = (outs AnyRankedTensor:$received_x, Variadic<AnyRankedTensor>:$received_scales,
-    AnyRankedTensor:$received_ids, AnyRankedTensor:$received_weights);
+    Moe_CodeMatrix:$x, Variadic<Moe_Scales>:$scales,
+    Moe_Int32Rows:$topk_ids, Moe_Float32Rows:$topk_weights);
+  let results = (outs Moe_CodeMatrix:$received_x, Variadic<Moe_Scales>:$received_scales,
+    Moe_Int32Rows:$received_ids, Moe_Float32Rows:$received_weights);
   let assemblyFormat = [{
     `ranks` `=` $ranks (`stride` `=` $stride^)? (`one_sided` $one_sided^)? (`experts` `=` $experts^)?
     $x (`scales` $scales^)? `ids` $topk_ids `weights` $topk_weights
@@ -480,8 +480,8 @@ def Moe_SendBackOp : Moe_StageOp<"send_back", [], ["addStageAttributes"]> {
     ```
   }];
   let arguments = (ins Moe_IntAttr:$ranks, OptionalAttr<Moe_IntAttr>:$experts,
-    AnyRankedTensor:$partials, AnyRankedTensor:$topk_ids);
-  let results = (outs AnyRankedTensor:$back);
+    Moe_Matrix:$partials, Moe_Int32Rows:$topk_ids);
+  let results = (outs Moe_Matrices:$back);
   let assemblyFormat = [{
     `ranks` `=` $ranks (`experts` `=` $experts^)? $partials `ids` $topk_ids attr-dict `:` functional-type(operands, results)
   }];
@@ -520,8 +520,8 @@ def Moe_FinalizeOp : Moe_StageOp<"finalize", [], ["addStageAttributes"]> {
   let arguments = (ins Moe_IntAttr:$ranks, DefaultValuedOptionalAttr<Moe_IntAttr, "1">:$stride,
     DefaultValuedOptionalAttr<Moe_IntAttr, "1">:$reduce,
     UnitAttr:$one_sided, OptionalAttr<Moe_IntAttr>:$experts,
-    AnyRankedTensor:$partials, Optional<AnyRankedTensor>:$topk_ids);
-  let results = (outs AnyRankedTensor:$out);
+    Moe_Sums:$partials, Optional<Moe_Int32Rows>:$topk_ids);
+  let results = (outs Moe_Sums:$out);
   let assemblyFormat = [{
     `ranks` `=` $ranks (`stride` `=` $stride^)? (`reduce` `=` $reduce^)? (`one_sided` $one_sided^)? (`experts` `=` $experts^)?
     $partials (`ids` $topk_ids^)? attr-dict `:` functional-type(operands, results)

@@ -18,39 +18,24 @@ using namespace moec::moe::detail;
 /// Ids are [tokens, pairs]; pairs of a value that has been checked to be so.
 static int64_t columns(Value value) { return tensor(value).getDimSize(1); }
 
-/// Ids of the caller's, in 32 or 64 bits.
-static ParseResult verifyIds(RouteOp op, StringRef name, Value value,
-                             ArrayRef<int64_t> shape) {
-  const Type element = tensor(value).getElementType();
-  if (!element.isInteger(32) && !element.isInteger(64))
-    return op.emitOpError()
-           << "'" << name << "' must be i32 or i64, got " << element;
-  return expect(op, name, value, shape);
-}
-
 /// Checks what depends on the number of experts, which the logits say.
 static ParseResult verifyLogits(RouteOp op) {
   const Value logits = op.getLogits();
-  if (expectRank(op, "logits", logits, 2) ||
-      expect(op, "logits", logits, {kAny, columns(logits)}))
+  if (expect(op, "logits", logits, {kAny, columns(logits)}))
     return failure();
-  if (!isa<FloatType>(tensor(logits).getElementType()))
-    return op.emitOpError()
-           << "'logits' must be floats, got " << tensor(logits);
   const int64_t experts = columns(logits), topK = op.getTopK();
   if (topK < 1 || topK > experts)
     return op.emitOpError() << "'top_k' must be between 1 and the " << experts
                             << " experts, got " << topK;
-  if (expect(op, "routing_bias", op.getRoutingBias(), {experts}, f32(op)) ||
-      expect(op, "expert_scale", op.getExpertScale(), {experts}, f32(op)))
+  if (expect(op, "routing_bias", op.getRoutingBias(), {experts}) ||
+      expect(op, "expert_scale", op.getExpertScale(), {experts}))
     return failure();
   if (!op.getTokenIds())
     return success();
-  if (verifyIds(op, "token_ids", op.getTokenIds(), {kAny}) ||
-      expectRank(op, "hash_table", op.getHashTable(), 2))
+  if (expect(op, "token_ids", op.getTokenIds(), {kAny}))
     return failure();
   return expect(op, "hash_table", op.getHashTable(),
-                {tensor(op.getHashTable()).getDimSize(0), topK}, i32(op));
+                {tensor(op.getHashTable()).getDimSize(0), topK});
 }
 
 LogicalResult RouteOp::verify() {
@@ -69,28 +54,21 @@ LogicalResult RouteOp::verify() {
                             "so";
   if (getLogits() && verifyLogits(*this))
     return failure();
-  if (getGivenIds() &&
-      verifyIds(*this, "given_ids", getGivenIds(), {kAny, topK}))
+  if (expect(*this, "given_ids", getGivenIds(), {kAny, topK}))
     return failure();
   if (bool(getGivenIds()) != bool(getGivenWeights()))
     return emitOpError() << "'given_ids' and 'given_weights' must be given "
                             "together";
-  if (expect(*this, "given_weights", getGivenWeights(), {kAny, topK},
-             f32(*this)) ||
-      expect(*this, "valid_tokens", getValidTokens(), {1}, i32(*this)))
+  if (expect(*this, "given_weights", getGivenWeights(), {kAny, topK}) ||
+      expect(*this, "valid_tokens", getValidTokens(), {1}))
     return failure();
-  const Type integer = i32(*this);
   if (bool(getLogicalToPhysical()) != bool(getReplicaCount()))
     return emitOpError()
            << "the two parts of 'replicas' must be given together";
   if (getLogicalToPhysical() &&
-      (expectRank(*this, "replicas", getLogicalToPhysical(), 2) ||
-       expect(*this, "replicas", getLogicalToPhysical(),
-              {getNumExperts(), columns(getLogicalToPhysical())}, integer) ||
-       expect(*this, "replicas", getReplicaCount(), {getNumExperts()},
-              integer)))
-    return failure();
-  if (expectOf(*this, "map", getExpertMap(), 1, integer))
+      (expect(*this, "replicas", getLogicalToPhysical(),
+              {getNumExperts(), columns(getLogicalToPhysical())}) ||
+       expect(*this, "replicas", getReplicaCount(), {getNumExperts()})))
     return failure();
   if (getPhysicalExperts() &&
       expectPositive(*this, "physical", *getPhysicalExperts()))
@@ -107,10 +85,9 @@ LogicalResult RouteOp::verify() {
                             "given, got "
                          << shared;
   if (expect(*this, "gate", getSharedGate(), {kAny, 1}) ||
-      expect(*this, "topk_ids", getTopkIds(), {kAny, topK + shared}, integer))
+      expect(*this, "topk_ids", getTopkIds(), {kAny, topK + shared}))
     return failure();
-  return expect(*this, "topk_weights", getTopkWeights(), {kAny, topK + shared},
-                f32(*this));
+  return expect(*this, "topk_weights", getTopkWeights(), {kAny, topK + shared});
 }
 
 /// Local experts must be some of the stage's.
@@ -130,12 +107,10 @@ LogicalResult CountOp::verify() {
   if (getBlockTokens() < 0)
     return emitOpError() << "'block_tokens' must not be negative, got "
                          << getBlockTokens();
-  if (verifyLocal(*this) || expectRank(*this, "topk_ids", getTopkIds(), 2) ||
-      expect(*this, "topk_ids", getTopkIds(), {kAny, columns(getTopkIds())},
-             i32(*this)))
+  if (verifyLocal(*this) ||
+      expect(*this, "topk_ids", getTopkIds(), {kAny, columns(getTopkIds())}))
     return failure();
-  return expect(*this, "block_counts", getBlockCounts(), {kAny, getExperts()},
-                i32(*this));
+  return expect(*this, "block_counts", getBlockCounts(), {kAny, getExperts()});
 }
 
 static ParseResult verifyRowStep(Operation *op, int64_t tileRows,
@@ -158,60 +133,53 @@ LogicalResult PermuteOp::verify() {
   if (verifyRowStep(*this, getTileRows(), getRowStep()))
     return failure();
   const int64_t local = getNumLocal();
-  if (verifyLocal(*this) || expectRank(*this, "topk_ids", getTopkIds(), 2))
+  if (verifyLocal(*this))
     return failure();
   const int64_t pairs = columns(getTopkIds());
-  const Type integer = i32(*this);
-  if (expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}, integer) ||
-      expect(*this, "block_counts", getBlockCounts(), {kAny, getExperts()},
-             integer) ||
-      expect(*this, "rows", getRows(), {kAny}, integer) ||
-      expect(*this, "positions", getPositions(), {kAny, pairs}, integer) ||
-      expect(*this, "offsets", getOffsets(), {local + 1}, integer) ||
-      expect(*this, "tiles", getTiles(), {kAny, 4}, integer) ||
+  if (expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}) ||
+      expect(*this, "block_counts", getBlockCounts(), {kAny, getExperts()}) ||
+      expect(*this, "rows", getRows(), {kAny}) ||
+      expect(*this, "positions", getPositions(), {kAny, pairs}) ||
+      expect(*this, "offsets", getOffsets(), {local + 1}) ||
+      expect(*this, "tiles", getTiles(), {kAny, 4}) ||
       verifyTileCount(*this, getTileCount()))
     return failure();
-  return expect(*this, "counts", getCounts(), {local}, integer);
+  return expect(*this, "counts", getCounts(), {local});
 }
 
 LogicalResult PairRowsOp::verify() {
-  if (expectPositive(*this, "experts", getExperts()) || verifyLocal(*this) ||
-      expectRank(*this, "topk_ids", getTopkIds(), 2))
+  if (expectPositive(*this, "experts", getExperts()) || verifyLocal(*this))
     return failure();
   const int64_t pairs = columns(getTopkIds());
-  const Type integer = i32(*this);
-  if (expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}, integer))
+  if (expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}))
     return failure();
-  return expect(*this, "positions", getPositions(), {kAny, pairs}, integer);
+  return expect(*this, "positions", getPositions(), {kAny, pairs});
 }
 
 LogicalResult BatchOp::verify() {
   if (getTileRows() < 0)
     return emitOpError() << "'tile_rows' must not be negative, got "
                          << getTileRows();
-  const Type integer = i32(*this);
   if (verifyRowStep(*this, getTileRows(), getRowStep()) ||
-      expectRank(*this, "counts", getExpertNumTokens(), 1) ||
-      expect(*this, "counts", getExpertNumTokens(), {getNumLocal()}, integer) ||
-      expect(*this, "tiles", getTiles(), {kAny, 4}, integer))
+      expect(*this, "counts", getExpertNumTokens(), {getNumLocal()}) ||
+      expect(*this, "tiles", getTiles(), {kAny, 4}))
     return failure();
-  return expect(*this, "tile_count", getTileCount(), {3}, integer);
+  return expect(*this, "tile_count", getTileCount(), {3});
 }
 
 LogicalResult SharedRowsOp::verify() {
   if (getTileRows() < 0)
     return emitOpError() << "'tile_rows' must not be negative, got "
                          << getTileRows();
-  const Type integer = i32(*this);
   if (verifyRowStep(*this, getTileRows(), getRowStep()) ||
-      expect(*this, "valid", getValidTokens(), {1}, integer) ||
+      expect(*this, "valid", getValidTokens(), {1}) ||
       expect(*this, "gate", getSharedGate(), {kAny, 1}) ||
-      expect(*this, "tiles", getTiles(), {kAny, 4}, integer) ||
-      expect(*this, "tile_count", getTileCount(), {3}, integer) ||
-      expect(*this, "offsets", getOffsets(), {2}, integer) ||
-      expect(*this, "positions", getPositions(), {kAny, 1}, integer))
+      expect(*this, "tiles", getTiles(), {kAny, 4}) ||
+      expect(*this, "tile_count", getTileCount(), {3}) ||
+      expect(*this, "offsets", getOffsets(), {2}) ||
+      expect(*this, "positions", getPositions(), {kAny, 1}))
     return failure();
-  return expect(*this, "weights", getTopkWeights(), {kAny, 1}, f32(*this));
+  return expect(*this, "weights", getTopkWeights(), {kAny, 1});
 }
 
 /// The tiles of the matmul in whose kernel the stage is.
@@ -221,7 +189,7 @@ static ParseResult verifyTiles(Operation *op, Value tiles, Value tileCount,
     return op->emitOpError()
            << "the two parts of 'tiles' must be given "
               "together, and without 'offsets', 'counts' or 'valid'";
-  return failure(tiles && (expect(op, "tiles", tiles, {kAny, 4}, i32(op)) ||
+  return failure(tiles && (expect(op, "tiles", tiles, {kAny, 4}) ||
                            verifyTileCount(op, tileCount)));
 }
 
@@ -231,9 +199,7 @@ static ParseResult verifyRowCount(Operation *op, Value validTokens,
   if (bool(validTokens) + bool(offsets) + bool(counts) > 1)
     return op->emitOpError() << "'valid' is of tokens, 'offsets' of sorted and "
                                 "'counts' of batched rows, got more than one";
-  return failure(expect(op, "valid", validTokens, {1}, i32(op)) ||
-                 expectOf(op, "offsets", offsets, 1, i32(op)) ||
-                 expectOf(op, "counts", counts, 1, i32(op)));
+  return expect(op, "valid", validTokens, {1});
 }
 
 /// Weights of pairs [tokens, pairs], by which tokens are multiplied.
@@ -243,19 +209,16 @@ static ParseResult verifyWeights(Operation *op, Value weights, Value offsets) {
   if (offsets)
     return op->emitOpError() << "'weights' are of tokens and 'offsets' of "
                                 "sorted rows, got both";
-  if (expectRank(op, "weights", weights, 2))
-    return failure();
-  return expect(op, "weights", weights, {kAny, columns(weights)}, f32(op));
+  return expect(op, "weights", weights, {kAny, columns(weights)});
 }
 
 LogicalResult AmaxOp::verify() {
   if (expectPositive(*this, "block_rows", getBlockRows()) ||
-      expectRank(*this, "input", getInput(), 2) ||
       verifyWeights(*this, getRowWeights(), getOffsets()) ||
       verifyRowCount(*this, getValidTokens(), getOffsets(),
                      getExpertNumTokens()))
     return failure();
-  return expect(*this, "block_amax", getBlockAmax(), {kAny}, f32(*this));
+  return expect(*this, "block_amax", getBlockAmax(), {kAny});
 }
 
 bool QuantizeOp::isEmulated() {
@@ -332,12 +295,7 @@ LogicalResult DequantizeOp::verify() {
   const DescriptorAttr descriptor = getDescriptor();
   if (descriptor.isPlain())
     return emitOpError() << "a descriptor without a scale has no codes";
-  if (expectRank(*this, "input", getInput(), 2))
-    return failure();
   const Type element = tensor(getData()).getElementType();
-  if (!element.isF16() && !element.isBF16())
-    return emitOpError() << "'data' must be of f16 or bf16, got "
-                         << tensor(getData());
   const int64_t width = columns(getInput());
   if (expect(*this, "input", getInput(), {kAny, width},
              descriptor.getElement()) ||
@@ -374,16 +332,13 @@ static ParseResult verifyNumbers(ActivateOp op) {
            << "expected " << expected << " operands 'numbers' for "
            << activation << ", got " << op.getNumbers().size();
   for (Value numbers : op.getNumbers())
-    if (expectRank(op, "numbers", numbers, 1) ||
-        expect(op, "numbers", numbers,
-               tensor(op.getNumbers().front()).getShape(), f32(op)))
+    if (expect(op, "numbers", numbers,
+               tensor(op.getNumbers().front()).getShape()))
       return failure();
   return success();
 }
 
 LogicalResult ActivateOp::verify() {
-  if (expectRank(*this, "input", getInput(), 2))
-    return failure();
   const int64_t width = columns(getInput()), interleave = getInterleave();
   const bool gated = getActivation().isGated();
   if (interleave < 0 || (interleave > 0 && !gated))
@@ -395,15 +350,12 @@ LogicalResult ActivateOp::verify() {
     return emitOpError() << "'input' must have columns in multiples of "
                          << (interleave > 0 ? 2 * interleave : 2) << ", got "
                          << tensor(getInput());
-  if (expectOf(*this, "offsets", getOffsets(), 1, i32(*this)))
-    return failure();
   if (verifyTiles(*this, getTiles(), getTileCount(), bool(getOffsets())))
     return failure();
   if (bool(getAddend()) != bool(getRows()))
     return emitOpError() << "'addend' and 'rows' must be given together";
   if (expect(*this, "addend", getAddend(), {kAny, width}) ||
-      expect(*this, "rows", getRows(), {kAny}, i32(*this)) ||
-      verifyNumbers(*this))
+      expect(*this, "rows", getRows(), {kAny}) || verifyNumbers(*this))
     return failure();
   return expect(*this, "result", getResult(),
                 {tensor(getInput()).getDimSize(0), gated ? width / 2 : width});
@@ -411,17 +363,13 @@ LogicalResult ActivateOp::verify() {
 
 LogicalResult CombineOp::verify() {
   const bool byPair = tensor(getPartials()).getRank() == 3;
-  if ((!byPair && expectRank(*this, "partials", getPartials(), 2)) ||
-      expectRank(*this, "positions", getPositions(), 2))
-    return failure();
   const int64_t hidden = getWidth();
   const int64_t pairs = columns(getPositions());
   const SmallVector<int64_t> rows = {kAny, hidden},
                              ofPairs = {kAny, pairs, hidden};
   if (expect(*this, "partials", getPartials(), byPair ? ofPairs : rows) ||
-      expect(*this, "positions", getPositions(), {kAny, pairs}, i32(*this)) ||
-      expect(*this, "topk_weights", getTopkWeights(), {kAny, pairs},
-             f32(*this)))
+      expect(*this, "positions", getPositions(), {kAny, pairs}) ||
+      expect(*this, "topk_weights", getTopkWeights(), {kAny, pairs}))
     return failure();
   if (getIdentityOfRank() && !getIdentity())
     return emitOpError() << "'identity_of_rank' is of an 'identity', which is "
@@ -432,7 +380,7 @@ LogicalResult CombineOp::verify() {
     return emitOpError() << "the two parts of 'identity' must be given "
                             "together";
   if (expect(*this, "identity", getIdentity(), {kAny, hidden}) ||
-      expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}, i32(*this)) ||
+      expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}) ||
       expect(*this, "residual", getResidual(), {kAny, hidden},
              tensor(getOut()).getElementType()) ||
       expect(*this, "addend", getAddend(), {kAny, hidden}))
@@ -441,19 +389,15 @@ LogicalResult CombineOp::verify() {
 }
 
 LogicalResult CombineNormedOp::verify() {
-  if (expectRank(*this, "partials", getPartials(), 2) ||
-      expectRank(*this, "positions", getPositions(), 2))
-    return failure();
   const int64_t hidden = getWidth();
   const int64_t pairs = columns(getPositions());
   if (!catalog::isPositiveFloat(getEpsilon().convertToDouble()))
     return emitOpError() << "'epsilon' must be a positive number of f32, got "
                          << getEpsilon().convertToDouble();
   if (expect(*this, "partials", getPartials(), {kAny, hidden}) ||
-      expect(*this, "positions", getPositions(), {kAny, pairs}, i32(*this)) ||
-      expect(*this, "topk_weights", getTopkWeights(), {kAny, pairs},
-             f32(*this)) ||
-      expect(*this, "norm_weight", getNormWeight(), {hidden}, f32(*this)) ||
+      expect(*this, "positions", getPositions(), {kAny, pairs}) ||
+      expect(*this, "topk_weights", getTopkWeights(), {kAny, pairs}) ||
+      expect(*this, "norm_weight", getNormWeight(), {hidden}) ||
       expect(*this, "residual", getResidual(), {kAny, hidden},
              tensor(getOut()).getElementType()))
     return failure();
@@ -461,22 +405,17 @@ LogicalResult CombineNormedOp::verify() {
 }
 
 LogicalResult CombineConstantsOp::verify() {
-  if (expectRank(*this, "partials", getPartials(), 2) ||
-      expectRank(*this, "positions", getPositions(), 2) ||
-      expectRank(*this, "constants", getConstants(), 2))
-    return failure();
   const int64_t hidden = getWidth();
   const int64_t pairs = columns(getPositions());
   if (int64_t(getExperts()) < 1)
     return emitOpError() << "'experts' must be positive, got "
                          << int64_t(getExperts());
   if (expect(*this, "partials", getPartials(), {kAny, hidden}) ||
-      expect(*this, "positions", getPositions(), {kAny, pairs}, i32(*this)) ||
-      expect(*this, "topk_weights", getTopkWeights(), {kAny, pairs},
-             f32(*this)) ||
-      expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}, i32(*this)) ||
+      expect(*this, "positions", getPositions(), {kAny, pairs}) ||
+      expect(*this, "topk_weights", getTopkWeights(), {kAny, pairs}) ||
+      expect(*this, "topk_ids", getTopkIds(), {kAny, pairs}) ||
       expect(*this, "constants", getConstants(),
-             {tensor(getConstants()).getDimSize(0), hidden}, f32(*this)) ||
+             {tensor(getConstants()).getDimSize(0), hidden}) ||
       expect(*this, "residual", getResidual(), {kAny, hidden},
              tensor(getOut()).getElementType()))
     return failure();
@@ -531,8 +470,7 @@ LogicalResult PackOp::verify() {
     if (expectRank(*this, "source", getSource(), 3) ||
         expect(*this, "order", getOrder(),
                {tensor(getSource()).getDimSize(0),
-                tensor(getSource()).getDimSize(2)},
-               i32(*this)))
+                tensor(getSource()).getDimSize(2)}))
       return failure();
   }
   Type element = tensor(getSource()).getElementType();
@@ -555,8 +493,6 @@ LogicalResult QuantizeWeightsOp::verify() {
     return emitOpError() << "'descriptor' must be one of weights, with scales "
                             "that are stored, got "
                          << descriptor;
-  if (expectRank(*this, "source", getSource(), 3))
-    return failure();
   if (!source.hasStaticShape() || source.getEncoding())
     return emitOpError() << "'source' must be floats as stored, got " << source;
   if (expectPositive(*this, "parts", getParts()))
