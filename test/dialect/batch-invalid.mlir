@@ -1,7 +1,7 @@
 // RUN: moec-opt %s -split-input-file -verify-diagnostics
 
 func.func @amax_counts(%x: tensor<?x64xbf16>, %c: tensor<8xi64>) {
-  // expected-error@+1 {{'moe.amax' op 'counts' must be 'tensor<8xi32>', got 'tensor<8xi64>'}}
+  // expected-error@+1 {{'moe.amax' op operand #1 must be 1D tensor of 32-bit signless integer values, but got 'tensor<8xi64>'}}
   %a = moe.amax block_rows = 8 %x counts %c : (tensor<?x64xbf16>, tensor<8xi64>) -> tensor<?xf32>
   return
 }
@@ -34,7 +34,7 @@ func.func @batch_step(%c: tensor<8xi32>) {
 // -----
 
 func.func @batch_counts(%c: tensor<8x1xi32>) {
-  // expected-error@+1 {{'moe.batch' op 'counts' must have 1 dimensions, got 'tensor<8x1xi32>'}}
+  // expected-error@+1 {{'moe.batch' op operand #0 must be 1D tensor of 32-bit signless integer values, but got 'tensor<8x1xi32>'}}
   %t, %n = moe.batch tile_rows = 64 %c : (tensor<8x1xi32>) -> (tensor<?x4xi32>, tensor<3xi32>)
   return
 }

@@ -9,7 +9,7 @@ func.func @plain(%x: tensor<?x64xbf16>, %s: tensor<1xf32>) {
 // -----
 
 func.func @rank(%x: tensor<64xi8>, %s: tensor<?x1xf32>) {
-  // expected-error@+1 {{'moe.dequantize' op 'input' must have 2 dimensions, got 'tensor<64xi8>'}}
+  // expected-error@+1 {{'moe.dequantize' op operand #0 must be 2D tensor of floating-point or integer values, but got 'tensor<64xi8>'}}
   %d = moe.dequantize <i8, group = [1, -1], scale = f32, dynamic> %x scale %s : (tensor<64xi8>, tensor<?x1xf32>) -> tensor<?x64xbf16>
   return
 }
@@ -17,7 +17,7 @@ func.func @rank(%x: tensor<64xi8>, %s: tensor<?x1xf32>) {
 // -----
 
 func.func @result(%x: tensor<?x64xi8>, %s: tensor<?x1xf32>) {
-  // expected-error@+1 {{'moe.dequantize' op 'data' must be of f16 or bf16, got 'tensor<?x64xf32>'}}
+  // expected-error@+1 {{'moe.dequantize' op result #0 must be 2D tensor of 16-bit float or bfloat16 type values, but got 'tensor<?x64xf32>'}}
   %d = moe.dequantize <i8, group = [1, -1], scale = f32, dynamic> %x scale %s : (tensor<?x64xi8>, tensor<?x1xf32>) -> tensor<?x64xf32>
   return
 }
@@ -65,7 +65,7 @@ func.func @second_of_row(%x: tensor<?x64xf4E2M1FN>, %s: tensor<?x4xf8E4M3FN>, %g
 // -----
 
 func.func @counts(%x: tensor<?x64xi8>, %s: tensor<?x1xf32>, %c: tensor<8xi64>) {
-  // expected-error@+1 {{'moe.dequantize' op 'counts' must be 'tensor<8xi32>', got 'tensor<8xi64>'}}
+  // expected-error@+1 {{'moe.dequantize' op operand #2 must be 1D tensor of 32-bit signless integer values, but got 'tensor<8xi64>'}}
   %d = moe.dequantize <i8, group = [1, -1], scale = f32, dynamic> %x scale %s counts %c : (tensor<?x64xi8>, tensor<?x1xf32>, tensor<8xi64>) -> tensor<?x64xbf16>
   return
 }

@@ -17,7 +17,7 @@ func.func private @f(%x: tensor<?x64xbf16>, %rows: tensor<?xi32>, %offsets: tens
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>, %offsets: tensor<5xi32>, %order: tensor<256xi32>) {
-  // expected-error@+1 {{'moe.permute_columns' op 'order' must have 2 dimensions, got 'tensor<256xi32>'}}
+  // expected-error@+1 {{'moe.permute_columns' op operand #2 must be 2D tensor of 32-bit signless integer values, but got 'tensor<256xi32>'}}
   %o = moe.permute_columns %x offsets %offsets, %order : (tensor<?x64xbf16>, tensor<5xi32>, tensor<256xi32>) -> tensor<?x64xbf16>
   return
 }
@@ -33,7 +33,7 @@ func.func private @f(%x: tensor<?x64xbf16>, %offsets: tensor<5xi32>, %order: ten
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>, %offsets: tensor<5xi32>, %order: tensor<4x64xi64>) {
-  // expected-error@+1 {{'moe.permute_columns' op 'order' must be 'tensor<4x64xi32>', got 'tensor<4x64xi64>'}}
+  // expected-error@+1 {{'moe.permute_columns' op operand #2 must be 2D tensor of 32-bit signless integer values, but got 'tensor<4x64xi64>'}}
   %o = moe.permute_columns %x offsets %offsets, %order : (tensor<?x64xbf16>, tensor<5xi32>, tensor<4x64xi64>) -> tensor<?x64xbf16>
   return
 }
@@ -57,7 +57,7 @@ func.func private @f(%x: tensor<?x32xbf16>, %offsets: tensor<5xi32>, %order: ten
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>, %rows: tensor<?xi64>, %offsets: tensor<5xi32>, %order: tensor<4x64xi32>) {
-  // expected-error@+1 {{'moe.permute_columns' op 'rows' must be 'tensor<?xi32>', got 'tensor<?xi64>'}}
+  // expected-error@+1 {{'moe.permute_columns' op operand #1 must be 1D tensor of 32-bit signless integer values, but got 'tensor<?xi64>'}}
   %o = moe.permute_columns pairs = 2 %x gather %rows offsets %offsets, %order : (tensor<?x64xbf16>, tensor<?xi64>, tensor<5xi32>, tensor<4x64xi32>) -> tensor<?x64xbf16>
   return
 }
@@ -81,7 +81,7 @@ func.func private @f(%index: tensor<4x64xi32>) {
 // -----
 
 func.func private @f(%index: tensor<4x64xf32>) {
-  // expected-error@+1 {{'moe.pack_order' op 'index' must be 'tensor<4x64xi32>', got 'tensor<4x64xf32>'}}
+  // expected-error@+1 {{'moe.pack_order' op operand #0 must be 2D tensor of 32-bit signless integer values, but got 'tensor<4x64xf32>'}}
   %o = moe.pack_order group = 16 %index : tensor<4x64xf32>
   return
 }

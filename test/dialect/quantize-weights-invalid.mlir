@@ -9,7 +9,7 @@ func.func private @f(%w: tensor<4x32x64xf16>) {
 // -----
 
 func.func private @f(%w: tensor<32x64xf16>) {
-  // expected-error@+1 {{'moe.quantize_weights' op 'source' must have 3 dimensions, got 'tensor<32x64xf16>'}}
+  // expected-error@+1 {{'moe.quantize_weights' op operand #0 must be 3D tensor of floating-point values, but got 'tensor<32x64xf16>'}}
   %r:2 = moe.quantize_weights <f8E4M3FN, group = [1, 32], scale = f8E8M0FNU> parts = 1 %w : (tensor<32x64xf16>) -> (tensor<4x32x64xf8E4M3FN>, tensor<4x32x2xf8E8M0FNU>)
   return
 }

@@ -33,7 +33,7 @@ func.func private @f(%l: tensor<?x4xf32>, %b: tensor<5xf32>) {
 // -----
 
 func.func private @f(%l: tensor<?x4xf32>, %b: tensor<4xbf16>) {
-  // expected-error@+1 {{'moe.route' op 'expert_scale' must be 'tensor<4xf32>', got 'tensor<4xbf16>'}}
+  // expected-error@+1 {{'moe.route' op operand #1 must be 1D tensor of 32-bit float values, but got 'tensor<4xbf16>'}}
   %i, %w = moe.route <default> top_k = 2 %l expert_scale %b : (tensor<?x4xf32>, tensor<4xbf16>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }
@@ -41,7 +41,7 @@ func.func private @f(%l: tensor<?x4xf32>, %b: tensor<4xbf16>) {
 // -----
 
 func.func private @f(%l: tensor<?x4xf32>, %t: tensor<?xi16>, %h: tensor<9x2xi32>) {
-  // expected-error@+1 {{'moe.route' op 'token_ids' must be i32 or i64, got 'i16'}}
+  // expected-error@+1 {{'moe.route' op operand #1 must be 1D tensor of 32-bit signless integer or 64-bit signless integer values, but got 'tensor<?xi16>'}}
   %i, %w = moe.route <deepseek_v4> top_k = 2 %l table (%t, %h) : (tensor<?x4xf32>, tensor<?xi16>, tensor<9x2xi32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }

@@ -1,7 +1,7 @@
 // RUN: moec-opt %s -split-input-file -verify-diagnostics
 
 func.func private @f(%l: tensor<?xf32>) {
-  // expected-error@+1 {{'moe.route' op 'logits' must have 2 dimensions, got 'tensor<?xf32>'}}
+  // expected-error@+1 {{'moe.route' op operand #0 must be 2D tensor of floating-point values, but got 'tensor<?xf32>'}}
   %i, %w = moe.route <default> top_k = 2 %l : (tensor<?xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }
@@ -17,7 +17,7 @@ func.func private @f(%l: tensor<3x4xf32>) {
 // -----
 
 func.func private @f(%l: tensor<?x4xi32>) {
-  // expected-error@+1 {{'moe.route' op 'logits' must be floats, got 'tensor<?x4xi32>'}}
+  // expected-error@+1 {{'moe.route' op operand #0 must be 2D tensor of floating-point values, but got 'tensor<?x4xi32>'}}
   %i, %w = moe.route <default> top_k = 2 %l : (tensor<?x4xi32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }
@@ -41,7 +41,7 @@ func.func private @f(%l: tensor<?x4xf32>) {
 // -----
 
 func.func private @f(%l: tensor<?x4xf32>) {
-  // expected-error@+1 {{'moe.route' op 'topk_weights' must be 'tensor<?x2xf32>', got 'tensor<?x2xbf16>'}}
+  // expected-error@+1 {{'moe.route' op result #1 must be 2D tensor of 32-bit float values, but got 'tensor<?x2xbf16>'}}
   %i, %w = moe.route <default> top_k = 2 %l : (tensor<?x4xf32>) -> (tensor<?x2xi32>, tensor<?x2xbf16>)
   return
 }
@@ -49,7 +49,7 @@ func.func private @f(%l: tensor<?x4xf32>) {
 // -----
 
 func.func private @f(%l: tensor<?x4xf32>, %g: tensor<?x2xi16>, %v: tensor<?x2xf32>) {
-  // expected-error@+1 {{'moe.route' op 'given_ids' must be i32 or i64, got 'i16'}}
+  // expected-error@+1 {{'moe.route' op operand #1 must be 2D tensor of 32-bit signless integer or 64-bit signless integer values, but got 'tensor<?x2xi16>'}}
   %i, %w = moe.route <default> top_k = 2 %l given (%g, %v) : (tensor<?x4xf32>, tensor<?x2xi16>, tensor<?x2xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }
@@ -65,7 +65,7 @@ func.func private @f(%l: tensor<?x4xf32>, %g: tensor<?x3xi64>, %v: tensor<?x2xf3
 // -----
 
 func.func private @f(%l: tensor<?x4xf32>, %g: tensor<?x2xi64>, %v: tensor<?x2xf16>) {
-  // expected-error@+1 {{'moe.route' op 'given_weights' must be 'tensor<?x2xf32>', got 'tensor<?x2xf16>'}}
+  // expected-error@+1 {{'moe.route' op operand #2 must be 2D tensor of 32-bit float values, but got 'tensor<?x2xf16>'}}
   %i, %w = moe.route <default> top_k = 2 %l given (%g, %v) : (tensor<?x4xf32>, tensor<?x2xi64>, tensor<?x2xf16>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }
@@ -145,7 +145,7 @@ func.func private @f(%i: tensor<?x2xi32>) {
 // -----
 
 func.func private @f(%i: tensor<?x2xi64>) {
-  // expected-error@+1 {{'moe.count' op 'topk_ids' must be 'tensor<?x2xi32>', got 'tensor<?x2xi64>'}}
+  // expected-error@+1 {{'moe.count' op operand #0 must be 2D tensor of 32-bit signless integer values, but got 'tensor<?x2xi64>'}}
   %c = moe.count experts = 4 block_tokens = 64 %i : (tensor<?x2xi64>) -> tensor<?x4xi32>
   return
 }
@@ -265,7 +265,7 @@ func.func private @f(%i: tensor<?x2xi32>, %c: tensor<?x4xi32>) {
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<32x64xbf16>) {
-  // expected-error@+1 {{'moe.grouped_matmul' op 'rhs' must have 3 dimensions, got 'tensor<32x64xbf16>'}}
+  // expected-error@+1 {{'moe.grouped_matmul' op operand #4 must be 3D tensor of floating-point or integer values, but got 'tensor<32x64xbf16>'}}
   %y = moe.grouped_matmul pairs = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<32x64xbf16>) -> tensor<?x32xf32>
   return
 }
@@ -313,7 +313,7 @@ func.func private @f(%x: tensor<?x32xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi3
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi64>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
-  // expected-error@+1 {{'moe.grouped_matmul' op 'rows' must be 'tensor<?xi32>', got 'tensor<?xi64>'}}
+  // expected-error@+1 {{'moe.grouped_matmul' op operand #1 must be 1D tensor of 32-bit signless integer values, but got 'tensor<?xi64>'}}
   %y = moe.grouped_matmul pairs = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi64>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
   return
 }
@@ -345,7 +345,7 @@ func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi3
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
-  // expected-error@+1 {{'moe.grouped_matmul' op 'result' must be floats, got 'tensor<?x32xi32>'}}
+  // expected-error@+1 {{'moe.grouped_matmul' op result #0 must be 2D tensor of floating-point values, but got 'tensor<?x32xi32>'}}
   %y = moe.grouped_matmul pairs = 2 %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xi32>
   return
 }
@@ -361,7 +361,7 @@ func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi3
 // -----
 
 func.func private @f(%h: tensor<?xf32>) {
-  // expected-error@+1 {{'moe.activate' op 'input' must have 2 dimensions, got 'tensor<?xf32>'}}
+  // expected-error@+1 {{'moe.activate' op operand #0 must be 2D tensor of floating-point values, but got 'tensor<?xf32>'}}
   %t = moe.activate <silu> %h : (tensor<?xf32>) -> tensor<?x32xbf16>
   return
 }
@@ -401,7 +401,7 @@ func.func private @f(%h: tensor<?x64xf32>) {
 // -----
 
 func.func private @f(%h: tensor<?x64xf32>, %o: tensor<5xi64>) {
-  // expected-error@+1 {{'moe.activate' op 'offsets' must be 'tensor<5xi32>', got 'tensor<5xi64>'}}
+  // expected-error@+1 {{'moe.activate' op operand #1 must be 1D tensor of 32-bit signless integer values, but got 'tensor<5xi64>'}}
   %t = moe.activate <silu> %h offsets %o : (tensor<?x64xf32>, tensor<5xi64>) -> tensor<?x32xbf16>
   return
 }
@@ -409,7 +409,7 @@ func.func private @f(%h: tensor<?x64xf32>, %o: tensor<5xi64>) {
 // -----
 
 func.func private @f(%h: tensor<?x64xf32>, %o: tensor<5x1xi32>) {
-  // expected-error@+1 {{'moe.activate' op 'offsets' must have 1 dimensions, got 'tensor<5x1xi32>'}}
+  // expected-error@+1 {{'moe.activate' op operand #1 must be 1D tensor of 32-bit signless integer values, but got 'tensor<5x1xi32>'}}
   %t = moe.activate <silu> %h offsets %o : (tensor<?x64xf32>, tensor<5x1xi32>) -> tensor<?x32xbf16>
   return
 }
@@ -417,7 +417,7 @@ func.func private @f(%h: tensor<?x64xf32>, %o: tensor<5x1xi32>) {
 // -----
 
 func.func private @f(%y: tensor<?xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
-  // expected-error@+1 {{'moe.combine' op 'partials' must have 2 dimensions, got 'tensor<?xf32>'}}
+  // expected-error@+1 {{'moe.combine' op operand #0 must be 2D/3D tensor of floating-point values, but got 'tensor<?xf32>'}}
   %o = moe.combine %y, %p, %w : (tensor<?xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>
   return
 }
@@ -425,7 +425,7 @@ func.func private @f(%y: tensor<?xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>
 // -----
 
 func.func private @f(%y: tensor<?x64xf32>, %p: tensor<?x2xi64>, %w: tensor<?x2xf32>) {
-  // expected-error@+1 {{'moe.combine' op 'positions' must be 'tensor<?x2xi32>', got 'tensor<?x2xi64>'}}
+  // expected-error@+1 {{'moe.combine' op operand #1 must be 2D tensor of 32-bit signless integer values, but got 'tensor<?x2xi64>'}}
   %o = moe.combine %y, %p, %w : (tensor<?x64xf32>, tensor<?x2xi64>, tensor<?x2xf32>) -> tensor<?x64xbf16>
   return
 }
@@ -665,7 +665,7 @@ func.func @amax_rows(%x: tensor<?x64xbf16>) {
 // -----
 
 func.func @amax_type(%x: tensor<?x64xbf16>) {
-  // expected-error@+1 {{'moe.amax' op 'block_amax' must be 'tensor<?xf32>', got 'tensor<?xbf16>'}}
+  // expected-error@+1 {{'moe.amax' op result #0 must be 1D tensor of 32-bit float values, but got 'tensor<?xbf16>'}}
   %a = moe.amax block_rows = 8 %x : (tensor<?x64xbf16>) -> tensor<?xbf16>
   return
 }
@@ -729,7 +729,7 @@ func.func @pair_rows_local(%i: tensor<?x2xi32>) {
 // -----
 
 func.func @pair_rows_ids(%i: tensor<?x2xi64>) {
-  // expected-error@+1 {{'moe.pair_rows' op 'topk_ids' must be 'tensor<?x2xi32>', got 'tensor<?x2xi64>'}}
+  // expected-error@+1 {{'moe.pair_rows' op operand #0 must be 2D tensor of 32-bit signless integer values, but got 'tensor<?x2xi64>'}}
   %p = moe.pair_rows experts = 4 %i : (tensor<?x2xi64>) -> tensor<?x2xi32>
   return
 }
@@ -809,7 +809,7 @@ func.func private @f(%y: tensor<?x64xbf16>, %i: tensor<?x2xi32>) {
 // -----
 
 func.func private @f(%y: tensor<?x64xbf16>, %i: tensor<?x2xf32>) {
-  // expected-error@+1 {{'moe.send_back' op 'topk_ids' must be 'tensor<?x2xi32>', got 'tensor<?x2xf32>'}}
+  // expected-error@+1 {{'moe.send_back' op operand #1 must be 2D tensor of 32-bit signless integer values, but got 'tensor<?x2xf32>'}}
   %b = moe.send_back ranks = 4 %y ids %i : (tensor<?x64xbf16>, tensor<?x2xf32>) -> tensor<?x4x64xbf16>
   return
 }
@@ -889,7 +889,7 @@ func.func @shared_rows_offsets(%v: tensor<1xi32>) {
 // -----
 
 func.func @shared_rows_weights(%v: tensor<1xi32>) {
-  // expected-error@+1 {{'moe.shared_rows' op 'weights' must be 'tensor<?x1xf32>', got 'tensor<?x1xf16>'}}
+  // expected-error@+1 {{'moe.shared_rows' op result #4 must be 2D tensor of 32-bit float values, but got 'tensor<?x1xf16>'}}
   %t, %c, %o, %p, %w = moe.shared_rows tile_rows = 64 valid %v : (tensor<1xi32>) -> (tensor<?x4xi32>, tensor<3xi32>, tensor<2xi32>, tensor<?x1xi32>, tensor<?x1xf16>)
   return
 }

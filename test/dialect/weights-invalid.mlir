@@ -3,7 +3,7 @@
 // Weights that multiply tokens, and what zero experts hand on.
 
 func.func private @f(%x: tensor<?x64xbf16>, %w: tensor<?x2xbf16>) {
-  // expected-error@+1 {{'moe.quantize' op 'weights' must be 'tensor<?x2xf32>', got 'tensor<?x2xbf16>'}}
+  // expected-error@+1 {{'moe.quantize' op operand #1 must be 2D tensor of 32-bit float values, but got 'tensor<?x2xbf16>'}}
   %q = moe.quantize <bf16> %x weights %w : (tensor<?x64xbf16>, tensor<?x2xbf16>) -> tensor<?x64xbf16>
   return
 }
