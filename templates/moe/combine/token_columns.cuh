@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Kernels that add up the rows of a token's experts give each thread some
-// neighboring columns. Config: Args, Partial, Output, kHidden, kPlacesEarly.
+// The columns of one thread in kernels that add up the rows of a token's
+// experts. Each thread sums some adjacent columns. Config: Args, Partial,
+// Output, kHidden, kPlacesEarly.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,15 +22,16 @@ template <class Config> struct TokenColumns {
   using Args = typename Config::Args;
   using Partial = typename Config::Partial;
   using Output = typename Config::Output;
-  /// Columns of a thread: one 16-byte vector of the narrower type, at least.
+  /// The number of columns of a thread: at least one 16-byte vector of the
+  /// narrower type.
   static constexpr int kWidth =
       maximum(kPerVector<Partial>, kPerVector<Output>);
   static constexpr int kPartialVectors = kWidth / kPerVector<Partial>;
-  /// Threads that a row takes.
+  /// The number of threads that a row needs.
   static constexpr int kVectors = ceilDiv(Config::kHidden, kWidth);
 
-  /// Before the wait for the predecessor, the L1 cache may still hold a line of
-  /// an earlier run.
+  /// Loads a position or a weight. With kPlacesEarly the load bypasses L1,
+  /// which may hold a line of an earlier run before griddepcontrol.wait.
   template <class T>
   static __device__ __forceinline__ T ofPlace(const T *from) {
     if constexpr (Config::kPlacesEarly)
@@ -38,14 +40,15 @@ template <class Config> struct TokenColumns {
       return *from;
   }
 
-  /// Whether the row has a vector of a thread's columns.
+  /// Returns true if the vector of a thread's columns is inside the row.
   template <class T>
   static __device__ __forceinline__ bool isColumn(int column, int vector) {
     return Config::kHidden % kWidth == 0 ||
            column + vector * kPerVector<T> < Config::kHidden;
   }
 
-  /// Writes the sums from `column` on, + args.residual.
+  /// Adds args.residual to the sums from `column` on, rounds them and stores
+  /// them in args.out.
   static __device__ __forceinline__ void
   store(const Args &args, int token, int column, float (&sums)[kWidth]) {
     long long at = (long long)token * Config::kHidden + column;

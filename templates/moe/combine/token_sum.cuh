@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A CTA sums columns of one token, in kernels that combine alone. Their headers
-// say which arguments they have.
+// The weighted sum of some columns of one token by a CTA, for kernels that only
+// combine. The headers of these kernels list their arguments.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,8 @@ template <class Config> class TokenSum {
   using Partial = typename Config::Partial;
   using Output = typename Config::Output;
   static constexpr int kPairs = Config::kPairs;
-  /// Columns of a thread: one 16-byte vector of the narrower type, at least.
+  /// The number of columns of a thread: at least one 16-byte vector of the
+  /// narrower type.
   static constexpr int kWidth =
       maximum(kPerVector<Partial>, kPerVector<Output>);
   static constexpr bool kWeighs = requires(Args a) { a.topk_weights; };
@@ -34,19 +35,19 @@ template <class Config> class TokenSum {
   static constexpr bool kTail = Config::kHidden % kWidth != 0;
   static constexpr int kVectors = ceilDiv(Config::kHidden, kWidth);
   static constexpr int kShare = ceilDiv(kVectors, Config::kColumnBlocks);
-  /// Experts whose rows are requested together.
+  /// The number of pairs whose rows are loaded together.
   static constexpr int kBatch = minimum(kPairs, 8);
 
 public:
-  /// Reads where the rows of a token are, if one batch is all of them: they are
-  /// read once, while the rows are computed.
+  /// Reads the positions and weights of a token's pairs if they fit into one
+  /// batch. It is called once, while the rows are still being computed.
   __device__ __forceinline__ void fetch(const Args &args, int token) {
     if constexpr (kPairs <= kBatch)
       fetchPlaces(args, token, 0);
   }
 
-  /// Writes the columns of one of kColumnBlocks shares to the token's row,
-  /// `out`.
+  /// Computes the columns of share `share` of kColumnBlocks and stores them in
+  /// `out`, the row of the token.
   __device__ __forceinline__ void write(const Args &args, int token, int share,
                                         Output *out) {
     int end = min(kVectors, (share + 1) * kShare);
@@ -69,11 +70,11 @@ public:
 private:
   int rows[kBatch];
   float scales[kBatch];
-  /// The sum of the zero experts' weights, which multiplies x.
+  /// The sum of the weights of zero experts, by which x is multiplied.
   float own = 0.0f;
 
-  /// Ahead of the wait for the predecessor a line of the first-level cache may
-  /// be of a run before.
+  /// Loads a position, a weight or an id. With kPlacesEarly the load bypasses
+  /// L1, which may hold a line of an earlier run before griddepcontrol.wait.
   template <class T>
   static __device__ __forceinline__ T ofPlace(const T *from) {
     if constexpr (Config::kPlacesEarly)
@@ -144,7 +145,8 @@ private:
     if constexpr (kZero)
       if (own != 0.0f && addsIdentity(args)) {
         using Input = typename Config::Input;
-        // As elements: x may be narrower or wider than what a thread writes.
+        // Loads single elements, because the element type of x may be narrower
+        // or wider than the type that the thread writes.
         const Input *x =
             args.identity + token * args.identity_row_stride + column;
 #pragma unroll

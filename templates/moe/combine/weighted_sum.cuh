@@ -1,12 +1,12 @@
-//===- weighted_sum.cuh - a row of an expert into a token's sum -*- C++ -*-===//
+//===- weighted_sum.cuh - adds a row to a token's sum -----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The addition of one pair's partial sums, for every kernel that combines, so
-// that all of them give the same bits.
+// The addition of one pair's partial sums. Every kernel that combines uses it,
+// so that all of them compute the same bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,8 +16,8 @@
 
 namespace moe {
 
-/// sums += scale * (what `vectors` hold, after `change` of the values of vector
-/// i), in f32.
+/// Adds scale * values to the sums, in f32. `values` are the elements of
+/// `vectors`, after change(i, values) for vector i.
 template <class Partial, int kVectors, class Change>
 __device__ __forceinline__ void addWeighted(float *sums,
                                             const Vector16 (&vectors)[kVectors],

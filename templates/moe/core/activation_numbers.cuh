@@ -1,13 +1,14 @@
-//===- activation_numbers.cuh - the activation of an expert -----*- C++ -*-===//
+//===- activation_numbers.cuh - parameters of each expert -------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// An activation of a Config with the numbers that an expert has of its own: the
-// arguments activation_alpha, activation_beta, activation_linear_beta and
-// activation_limit, float [experts].
+// The activation of a Config with the parameters of one expert. The arguments
+// activation_alpha, activation_beta, activation_linear_beta and
+// activation_limit, float [experts], are present if experts have parameters of
+// their own.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,14 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each kernel checks its Config member by member, so that the message of a
-// failing static_assert names the member that is missing and what it is for.
+// Checks of the members of a Config. Each kernel checks its Config member by
+// member, so that the message of a failing static_assert names the missing
+// member and its purpose.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
-/// Checks one member of a type parameter. `what` says what the member is.
+/// Checks one member of a type parameter. `what` describes the member.
 #define MOE_REQUIRE_VALUE(Type, member, what)                                  \
   static_assert(                                                               \
       requires { Type::member; }, #Type " lacks " #member " (" what ")")
@@ -20,11 +21,11 @@
   static_assert(                                                               \
       requires { typename Type::member; },                                     \
       #Type " lacks the type " #member " (" what ")")
-/// Checks a member function by its name alone.
+/// Checks that a member function exists, by its name only.
 #define MOE_REQUIRE_MEMBER(Type, member, what)                                 \
   static_assert(                                                               \
       requires { &Type::member; }, #Type " lacks " #member " (" what ")")
-/// Checks a call of a member function.
+/// Checks that a call of a member function is valid.
 #define MOE_REQUIRE_CALL(Type, call, what)                                     \
   static_assert(                                                               \
       requires(Type &self) { self.call; },                                     \
@@ -32,7 +33,7 @@
 
 namespace moe {
 
-/// The members of every kernel's Config.
+/// Checks the members that the Config of every kernel has.
 template <class Config> constexpr bool checkCommonConfig() {
   MOE_REQUIRE_TYPE(Config, Args, "the argument block of the kernel");
   MOE_REQUIRE_VALUE(Config, kThreads, "threads of a CTA");
@@ -43,8 +44,8 @@ template <class Config> constexpr bool checkCommonConfig() {
   return true;
 }
 
-/// A quantization policy: which scales operands have, and after how much of k
-/// sums become f32.
+/// Checks a quantization policy: the scales that operands have, and the number
+/// of elements of k after which sums are promoted to f32.
 template <class Q> constexpr bool checkQuantPolicy() {
   MOE_REQUIRE_VALUE(Q, kLhsScale, "what a scale of the activations covers");
   MOE_REQUIRE_VALUE(Q, kRhsScale, "what a scale of the weights covers");
@@ -52,7 +53,7 @@ template <class Q> constexpr bool checkQuantPolicy() {
   return true;
 }
 
-/// An activation: kGated and apply(value) or apply(gate, up), all f32.
+/// Checks an activation: kGated and apply(value) or apply(gate, up), all f32.
 template <class A> constexpr bool checkActivation() {
   MOE_REQUIRE_VALUE(A, kGated, "whether it takes a gate and an up value");
   MOE_REQUIRE_VALUE(A, kIdentity, "whether it changes nothing");
@@ -66,7 +67,8 @@ template <class A> constexpr bool checkActivation() {
   return true;
 }
 
-/// A score policy: kSoftmax says whether scores need all logits of a token.
+/// Checks a score policy. kNeedsSum: scores need a sum over all logits of a
+/// token.
 template <class S> constexpr bool checkScorePolicy() {
   MOE_REQUIRE_VALUE(S, kNeedsSum, "whether scores need a sum over experts");
   static_assert(
@@ -75,13 +77,15 @@ template <class S> constexpr bool checkScorePolicy() {
   return true;
 }
 
-/// A selection policy: picks kTopK experts of one token by one warp.
+/// Checks a selection policy, by which a warp selects kTopK experts for one
+/// token.
 template <class S> constexpr bool checkSelectPolicy() {
   MOE_REQUIRE_VALUE(S, kGrouped, "whether experts are selected by group");
   return true;
 }
 
-/// A normalization policy: weights from the scores of one token.
+/// Checks a normalization policy, which computes weights from the scores of one
+/// token.
 template <class N> constexpr bool checkNormalizePolicy() {
   MOE_REQUIRE_VALUE(N, kSums, "whether weights need the sum of all terms");
   static_assert(
@@ -96,40 +100,45 @@ template <class N> constexpr bool checkNormalizePolicy() {
   return true;
 }
 
-/// Whether the engine wants roles of producers and consumers.
+/// True if an engine is warp-specialized, with producer and consumer warps.
 template <class Mma>
 inline constexpr bool isWarpSpecialized =
     requires { requires Mma::kWarpSpecialized; };
 
-/// Whether an engine takes weights as codes in the order of fragments.
+/// True if an engine reads weights as slabs: codes (quantized values) in MMA
+/// fragment order (moe/math/slabs.cuh).
 template <class Mma>
 inline constexpr bool takesSlabs = requires { requires Mma::kSlabs; };
 
-/// Whether multiplies of an engine add to sums in tensor memory.
+/// True if an engine accumulates in tensor memory.
 template <class Mma>
 inline constexpr bool sumsInTensorMemory =
     requires { requires Mma::kSumsInTensorMemory; };
 
-/// Whether an engine multiplies operands with the scales of blocks of them.
+/// True if an engine multiplies block-scaled operands.
 template <class Mma>
 inline constexpr bool scalesBlocks = requires { Mma::kStepScales; };
 
-/// True if 16 weight codes take a chunk of 16 bytes in shared memory.
+/// True if 16 weight codes occupy a 16-byte chunk in shared memory.
 template <class Mma>
 inline constexpr bool spreadsCodes = requires { requires Mma::kSpreadsCodes; };
 
-/// Fragment: f32 sums held by one thread; the only thing an epilogue knows.
-///   kSize            how many
-///   kRun             this many values from an index that kRun divides are
-///                    neighbours in a row (columns col(i) .. col(i) + kRun - 1)
+/// Checks a Fragment: the f32 accumulators of one thread. It is all that an
+/// epilogue knows about an engine.
+///   kSize              number of accumulators
+///   kRun               this many accumulators, from an index that is a
+///                      multiple of kRun, are adjacent in a row: columns
+///                      col(i) .. col(i) + kRun - 1
 ///   kTokensAreColumns  rows are weight rows and columns are tokens
-///   value(i), row(i), col(i)   inside the CTA's tile
-///   isGate(i)        col(i) % 16 < 8
-///   partner(i)       index of the value 8 columns to the right of a gate
-///   kRows, heldRow(s), rowSlot(i)   the thread's different rows, and which of
-///                    them is row(i); firstHeldCol(): its first column
-///   kColumns, heldCol(s), colSlot(i)   likewise of columns, where weight rows
-///                    have scales for groups along k
+///   value(i), row(i), col(i): accumulator i, its row and its column in the CTA
+///     tile
+///   isGate(i)          col(i) % 16 < 8
+///   partner(i)         index of the value 8 columns to the right of a gate
+///   kRows, heldRow(s), rowSlot(i): the distinct rows of the thread, and the
+///     index of row(i) among them
+///   firstHeldCol()     the first column of the thread
+///   kColumns, heldCol(s), colSlot(i): the same for columns, if weight rows
+///     have scales for groups along k
 template <class F> constexpr bool checkFragment() {
   MOE_REQUIRE_VALUE(F, kSize, "how many sums a thread holds");
   MOE_REQUIRE_VALUE(F, kRun, "how many neighbours lie in a row");

@@ -1,22 +1,24 @@
-//===- deadline.cuh - waits that fail in place of hanging -------*- C++ -*-===//
+//===- deadline.cuh - waits that fail instead of hanging --------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Every loop that waits for other threads asks a Deadline in each turn. That is
-// nothing, unless MOEC_SPIN_DEADLINE is the number of milliseconds after which
-// a wait has failed: an arrival or a count that is lost then ends the kernel
-// with an assertion that names the wait, where it would hang. Such a kernel is
-// slower: what calls a function does not overlap multiplies.
+// Every loop that waits for other threads checks a Deadline in each iteration.
+// By default the check is empty. If MOEC_SPIN_DEADLINE is defined, it is the
+// number of milliseconds after which a wait fails: a lost arrival or count then
+// ends the kernel with an assertion that names the wait, instead of a hang.
+// Such a kernel is slower, because the call of a function prevents the overlap
+// with MMAs.
 //
 //===----------------------------------------------------------------------===//
 
 #pragma once
 
 #ifdef MOEC_SPIN_DEADLINE
-/// The driver's assertion: prints all of this on stderr, and ends the kernel.
+/// The driver's assertion function. It prints its arguments to stderr and ends
+/// the kernel.
 extern "C" __device__ void __assertfail(const char *message, const char *file,
                                         unsigned line, const char *function,
                                         unsigned long charBytes)
@@ -25,7 +27,8 @@ extern "C" __device__ void __assertfail(const char *message, const char *file,
 
 namespace moe::ptx {
 
-/// A place in the source that waits; the default argument of what waits.
+/// A source location that waits. It is the default argument of functions that
+/// wait.
 struct Waiter {
 #ifdef MOEC_SPIN_DEADLINE
   const char *file;
@@ -39,9 +42,9 @@ struct Waiter {
 #endif
 };
 
-/// The deadline of a wait that begins here, as a multiple of
-/// MOEC_SPIN_DEADLINE. Waits for other CTAs get 1, waits inside of a CTA
-/// more: most of them are for a thread that waits for another CTA.
+/// The deadline of a wait that starts at construction, as a multiple of
+/// MOEC_SPIN_DEADLINE. Waits for other CTAs use 1. Waits inside a CTA use more,
+/// because most of them wait for a thread that itself waits for another CTA.
 class Deadline {
 public:
 #ifdef MOEC_SPIN_DEADLINE

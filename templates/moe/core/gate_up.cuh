@@ -1,15 +1,16 @@
-//===- gate_up.cuh - where gate and up rows stand ---------------*- C++ -*-===//
+//===- gate_up.cuh - the order of gate and up rows --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Packed weights hold kInterleave gate rows, their up rows, the next gate rows
-// and so on. How the rows stood as stored is a policy, since biases and scales
-// are read as they were stored:
-//   row<kHalf>(up, i)  of gate or up row i, of kHalf each
-//   kUpFirst           what is of all gates or all ups stands up first
+// Packed weights hold kInterleave gate rows, their up rows, the next gate rows,
+// and so on. A policy describes the order in which the checkpoint stores the
+// rows, because biases and scales are read in stored order:
+//   row<kHalf>(up, i)  the stored row of gate or up row i; each has kHalf rows
+//   kUpFirst           true if parameters that exist once for all gates and
+//                      once for all ups are stored up first
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +34,7 @@ struct UpFirst {
   }
 };
 
-/// kRun gates, their ups, the next gates, ...
+/// kRun gates, their ups, the next kRun gates, and so on.
 template <int kRun> struct Alternating {
   static constexpr bool kUpFirst = false;
   template <int kHalf>
@@ -42,7 +43,7 @@ template <int kRun> struct Alternating {
   }
 };
 
-/// The order of a Config; gates first where it says none.
+/// The GateUpOrder of a Config, or GateFirst if it has none.
 template <class Config> struct StoredOrder {
   using Type = GateFirst;
 };
@@ -52,10 +53,10 @@ struct StoredOrder<Config> {
   using Type = typename Config::GateUpOrder;
 };
 
-/// A packed row of gate or up.
+/// The gate or up row that a packed row holds.
 struct GateUpRow {
   bool up;
-  int index; ///< among the gates, or the ups
+  int index; ///< index among the gates, or among the ups
 };
 
 template <int kInterleave>
@@ -66,8 +67,8 @@ __device__ __forceinline__ GateUpRow gateUpRow(int packedRow) {
   return {up, block * kInterleave + inBlock - (up ? kInterleave : 0)};
 }
 
-/// The stored place of a weight row, for a Config with kN, kInterleave and
-/// perhaps GateUpOrder.
+/// Returns the stored row of a packed weight row. Config has kN, kInterleave
+/// and optionally GateUpOrder.
 template <class Config>
 __device__ __forceinline__ int storedRow(int weightRow) {
   if constexpr (Config::kInterleave == 0) {

@@ -1,15 +1,16 @@
-//===- ptx.cuh - inline instructions of every arch --------------*- C++ -*-===//
+//===- ptx.cuh - inline PTX of every arch -----------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The inline PTX of the templates but for what only sm_90 has (ptx_async.cuh,
-// ptx_wgmma.cuh) and for arithmetic of values (math/instructions.cuh). Each
-// function has a plain fallback where an older arch lacks the instruction and a
-// plain form exists; the tensor-core instructions have none, and engines that
-// use them are not legal there.
+// The inline PTX of the templates, except instructions that only sm_90 and
+// later have (moe/core/ptx_async.cuh, moe/core/ptx_wgmma.cuh) and arithmetic on
+// values (moe/math/instructions.cuh). If an older arch lacks an instruction,
+// its function falls back to plain code where that exists. Tensor-core
+// instructions have no fallback, and engines that use them are not legal on
+// such archs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,8 +34,8 @@ __device__ __forceinline__ void waitForPredecessor() {
 #endif
 }
 
-/// Loads that see what a kernel before the predecessor wrote: they pass by L1,
-/// which only the wait for the predecessor makes fresh.
+/// Loads data that a kernel before the predecessor wrote. The load bypasses L1,
+/// which may hold stale lines until griddepcontrol.wait returns.
 __device__ __forceinline__ int loadFresh(const int *pointer) {
   int value;
   asm volatile("ld.global.cg.b32 %0, [%1];"
@@ -119,7 +120,7 @@ __device__ __forceinline__ unsigned loadShared(unsigned address) {
   return word;
 }
 
-/// Two bytes.
+/// Loads two bytes, zero-extended.
 __device__ __forceinline__ unsigned loadSharedHalf(unsigned address) {
   unsigned short half;
   asm volatile("ld.shared.u16 %0, [%1];"
@@ -137,7 +138,7 @@ __device__ __forceinline__ void loadShared(unsigned address,
                : "memory");
 }
 
-/// 4 or 8 bytes.
+/// Loads 4 or 8 bytes.
 template <int kBytes>
 __device__ __forceinline__ void loadShared(unsigned address,
                                            unsigned (&words)[2]) {
@@ -150,10 +151,11 @@ __device__ __forceinline__ void loadShared(unsigned address,
                  : "memory");
 }
 
-/// 16 bytes from `chunk` 16-byte chunks behind `base` to shared memory; zeros
-/// when !valid (nothing is then read). kAsync: completes with waitForCopies,
-/// else at once. The address is computed inside the instruction text: the
-/// optimizer would keep one 64-bit pointer for each copy of the main loop.
+/// Copies 16 bytes to shared memory from the 16-byte chunk with index `chunk`
+/// of `base`. Writes zeros if !valid, without reading memory. With kAsync the
+/// copy completes at waitForCopies, otherwise on return. The address is
+/// computed inside the instruction text; otherwise the optimizer would keep one
+/// 64-bit pointer for each copy of the mainloop.
 template <bool kAsync>
 __device__ __forceinline__ void copy16(unsigned destination, const void *base,
                                        unsigned chunk, bool valid) {
@@ -176,8 +178,8 @@ __device__ __forceinline__ void copy16(unsigned destination, const void *base,
                : "memory");
 }
 
-/// 4 bytes to shared memory; completes with waitForCopies, or at once without
-/// kAsync.
+/// Copies 4 bytes to shared memory. With kAsync the copy completes at
+/// waitForCopies, otherwise on return.
 template <bool kAsync>
 __device__ __forceinline__ void copy4(unsigned destination,
                                       const float *source) {
@@ -193,8 +195,9 @@ __device__ __forceinline__ void copy4(unsigned destination,
                : "memory");
 }
 
-/// 4, 6 or 8 bytes (6: of an even address) to shared memory, zeros when !valid;
-/// completes with waitForCopies, or at once without kAsync and with 6 bytes.
+/// Copies 4, 6 or 8 bytes to shared memory, or writes zeros if !valid. 6 bytes
+/// need only an even source address. The copy completes at waitForCopies with
+/// kAsync, and on return without it or with 6 bytes.
 template <bool kAsync, int kBytes>
 __device__ __forceinline__ void copySmall(unsigned destination,
                                           const void *source, bool valid) {
@@ -226,8 +229,8 @@ __device__ __forceinline__ void copySmall(unsigned destination,
     storeShared(destination + 4, words[1]);
 }
 
-/// Copies 8 bytes of codes from a multiple of 8, or 12 bytes from a multiple
-/// of 4, likewise.
+/// Copies 8 bytes of codes (quantized values) from a multiple of 8, or 12 bytes
+/// from a multiple of 4. Like copySmall, it writes zeros if !valid.
 template <bool kAsync, int kBytes>
 __device__ __forceinline__ void copyCodes(unsigned destination,
                                           const void *source, bool valid) {
@@ -242,14 +245,14 @@ __device__ __forceinline__ void copyCodes(unsigned destination,
   }
 }
 
-/// Ends a group of copies.
+/// Commits the copies that were issued since the last commit as one group.
 __device__ __forceinline__ void commitCopies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 
-/// Waits until at most kPending of the newest groups are unfinished.
+/// Waits until at most kPending of the latest groups are pending.
 template <int kPending> __device__ __forceinline__ void waitForCopies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
@@ -258,8 +261,8 @@ template <int kPending> __device__ __forceinline__ void waitForCopies() {
 
 //===--- tensor cores -----------------------------------------------------===//
 
-/// Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8
-/// of matrix l / 8.
+/// Loads four 8x8 matrices of 16-bit elements. Lane l passes the address of row
+/// l % 8 of matrix l / 8.
 __device__ __forceinline__ void loadMatrices(unsigned (&words)[4],
                                              unsigned address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, "
@@ -269,8 +272,8 @@ __device__ __forceinline__ void loadMatrices(unsigned (&words)[4],
                : "memory");
 }
 
-/// An 8x8 matrix of 16-bit elements, of which lane 4 r + c has columns 2 c and
-/// 2 c + 1 of row r, with rows and columns exchanged.
+/// Transposes an 8x8 matrix of 16-bit elements in which lane 4 r + c holds
+/// columns 2 c and 2 c + 1 of row r.
 __device__ __forceinline__ unsigned transpose(unsigned word) {
   unsigned result;
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;"
@@ -280,7 +283,7 @@ __device__ __forceinline__ unsigned transpose(unsigned word) {
 }
 
 #if __CUDA_ARCH__ >= 800
-/// sums += a (16 x 16) * b (16 x 8), f32 sums.
+/// Computes sums += a (16 x 16) * b (16 x 8) with f32 accumulators.
 __device__ __forceinline__ void
 multiplyBfloat(float *sums, const unsigned (&a)[4], unsigned b0, unsigned b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
@@ -299,12 +302,13 @@ multiplyHalf(float *sums, const unsigned (&a)[4], unsigned b0, unsigned b1) {
 #endif
 
 #if __CUDA_ARCH__ >= 800
-/// sums += a (16 x 32) * b (32 x 8) of e4m3. kNative: by the arch's own
-/// multiply, which keeps fewer bits of the sums than f32 has. Else with exact
-/// halves: two multiplies of 16 along k, the first of the lower two codes of
-/// each word, the second of the upper two. PTX has the native one from sm_89
-/// on, but where the machine has none ptxas makes conversions and a multiply
-/// of halves of it, with more registers than the code here takes.
+/// Computes sums += a (16 x 32) * b (32 x 8) for e4m3. With kNative, the arch's
+/// own instruction is used, which accumulates with fewer bits than f32 has.
+/// Otherwise operands are converted exactly to half and multiplied in two steps
+/// of 16 along k: first the lower two codes of each word, then the upper two.
+/// PTX has the native instruction from sm_89 on. If the hardware lacks it,
+/// ptxas expands it to conversions and half multiplies that need more registers
+/// than the code here.
 template <bool kNative>
 __device__ __forceinline__ void
 multiplyE4m3(float *sums, const unsigned (&a)[4], unsigned b0, unsigned b1) {
@@ -328,7 +332,7 @@ multiplyE4m3(float *sums, const unsigned (&a)[4], unsigned b0, unsigned b1) {
 #endif
 
 #if __CUDA_ARCH__ >= 800
-/// 32 along k of signed bytes, exactly.
+/// Computes sums += a (16 x 32) * b (32 x 8) for signed bytes, exactly.
 __device__ __forceinline__ void multiplyBytes(int *sums, const unsigned (&a)[4],
                                               unsigned b0, unsigned b1) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
@@ -369,7 +373,8 @@ __device__ __forceinline__ float warpMaximum(float value) {
   return value;
 }
 
-/// The sum over the warp, in every lane, in an order fixed by the lanes.
+/// Returns the sum over the warp in every lane. The order of additions is fixed
+/// by the lanes.
 __device__ __forceinline__ float warpSum(float value) {
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2)

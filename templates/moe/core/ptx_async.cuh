@@ -1,14 +1,13 @@
-//===- ptx_async.cuh - barriers and bulk copies of sm_90 --------*- C++ -*-===//
+//===- ptx_async.cuh - mbarriers and bulk copies of sm_90 -------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The parts of warps with roles: barriers in shared memory that
-// count arrivals and bytes, tile copies by the copy engine, named barriers of
-// some warps, and the hand-over of registers between warpgroups. All of sm_90,
-// the last of sm_90a.
+// Instructions for warp-specialized kernels: mbarriers, TMA and bulk copies,
+// named barriers, counters in global memory, and setmaxnreg. All need sm_90;
+// setmaxnreg needs sm_90a.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +19,8 @@ namespace moe::ptx {
 
 //===--- barriers in shared memory ----------------------------------------===//
 
-/// A barrier whose phase ends after `arrivals` (and the bytes that were
-/// announced). To be followed by publishBarriers.
+/// Initializes an mbarrier whose phase completes after `arrivals` arrivals and
+/// the expected bytes. publishBarriers must follow.
 __device__ __forceinline__ void initializeBarrier(unsigned barrier,
                                                   unsigned arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier),
@@ -29,8 +28,8 @@ __device__ __forceinline__ void initializeBarrier(unsigned barrier,
                : "memory");
 }
 
-/// Makes initialized barriers known to the copy engine; by the thread that
-/// initialized them, before the CTA synchronizes.
+/// Makes initialized mbarriers visible to the async proxy (TMA). The thread
+/// that initialized them must call it before the CTA synchronizes.
 __device__ __forceinline__ void publishBarriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -40,7 +39,8 @@ __device__ __forceinline__ void arrive(unsigned barrier) {
                : "memory");
 }
 
-/// Arrives, and announces bytes that a tile copy will bring.
+/// Arrives at an mbarrier and adds the bytes that a copy will transfer to its
+/// expected count.
 __device__ __forceinline__ void arriveExpecting(unsigned barrier,
                                                 unsigned bytes) {
   asm volatile(
@@ -49,7 +49,8 @@ __device__ __forceinline__ void arriveExpecting(unsigned barrier,
       : "memory");
 }
 
-/// Announces bytes without arriving; by a thread that has yet to arrive.
+/// Adds to the expected bytes of an mbarrier without arriving. The calling
+/// thread must arrive later in the same phase.
 __device__ __forceinline__ void expectBytes(unsigned barrier, unsigned bytes) {
   asm volatile(
       "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier),
@@ -57,15 +58,16 @@ __device__ __forceinline__ void expectBytes(unsigned barrier, unsigned bytes) {
       : "memory");
 }
 
-/// Arrives as soon as all earlier cp.async copies of this thread have landed.
+/// Arrives at an mbarrier when all earlier cp.async copies of this thread have
+/// completed.
 __device__ __forceinline__ void arriveAfterCopies(unsigned barrier) {
   asm volatile(
       "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier)
       : "memory");
 }
 
-/// Waits for the end of the phase of this parity. The phase before the first
-/// one has parity 1 and has ended.
+/// Waits for the end of the phase with parity `parity`. The phase before the
+/// first one has parity 1 and is complete.
 __device__ __forceinline__ void
 waitForBarrier(unsigned barrier, unsigned parity,
                [[maybe_unused]] Waiter waiter = Waiter::here()) {
@@ -93,41 +95,41 @@ waitForBarrier(unsigned barrier, unsigned parity,
 #endif
 }
 
-/// Shared memory that was written by plain instructions or cp.async, and is
-/// known to this thread, may now be read by the tensor cores for it, and
-/// written by the copy engine.
+/// Orders writes to shared memory by plain instructions or cp.async, which this
+/// thread made or synchronized with, before later accesses of the async proxy
+/// that this thread issues: reads by the tensor cores and writes by TMA.
 __device__ __forceinline__ void fenceShared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/// Global memory that other threads wrote, and of which this thread knows, may
-/// now be read by the copy engine for it.
+/// Orders writes to global memory, which this thread synchronized with, before
+/// later TMA reads that this thread issues.
 __device__ __forceinline__ void fenceGlobal() {
   asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 
-/// A barrier of `threads` threads with a number of its own, 1 to 15.
+/// Waits at the named barrier `number`, 1 to 15, for `threads` threads.
 __device__ __forceinline__ void synchronize(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-/// Arrives at such a barrier without waiting.
+/// Arrives at a named barrier without waiting.
 __device__ __forceinline__ void arriveAt(int number, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
 //===--- counters in global memory ----------------------------------------===//
 
-/// A thread that sees the counter one higher also sees what this thread wrote,
-/// and what others wrote and this thread knows of.
+/// Increments a counter with release semantics. A thread that acquires the new
+/// value sees all writes that this thread made or synchronized with.
 __device__ __forceinline__ void countUp(int *counter) {
   asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(counter)
                : "memory");
 }
 
-/// Returns when the counter has reached `count`, and what was written before is
-/// seen. what: the wait, as a deadline names it. A thread that has
-/// waited in vain sleeps for kNanoseconds.
+/// Waits until the counter has reached `count`. The acquire makes the writes
+/// before each increment visible. `what` names the wait in the deadline's
+/// message. After each failed poll the thread sleeps for kNanoseconds.
 template <int kNanoseconds>
 __device__ __forceinline__ void waitForCount(const int *counter, int count,
                                              const char *what,
@@ -146,7 +148,7 @@ __device__ __forceinline__ void waitForCount(const int *counter, int count,
   }
 }
 
-/// Four words of which others may count up the last one meanwhile.
+/// Loads four words while other threads may increment the last one.
 __device__ __forceinline__ int4 loadCounted(const int4 *pointer) {
   int4 value;
   asm volatile("ld.relaxed.gpu.global.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -156,26 +158,26 @@ __device__ __forceinline__ int4 loadCounted(const int4 *pointer) {
   return value;
 }
 
-/// The fence of a counter. After loadCounted that found it high enough, what
-/// was written before is seen. Before countUp, what this thread read comes
-/// before the count, too.
+/// Fences accesses to a counter. After a loadCounted whose counter was high
+/// enough, it makes the writes before the increments visible. Before countUp,
+/// it orders this thread's earlier reads before the increment.
 __device__ __forceinline__ void fenceCount() {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 
-/// threadIdx.x, read at this place.
+/// Reads threadIdx.x at this place, so that no register holds it before.
 __device__ __forceinline__ int threadIndex() {
   int index;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
   return index;
 }
 
-/// A number that all lanes have. What follows from it is computed once for the
-/// warp.
+/// Broadcasts lane 0's value so that the compiler treats it as warp-uniform.
+/// All lanes must pass the same value.
 __device__ __forceinline__ unsigned sameInWarp(unsigned number) {
   return __shfl_sync(0xffffffffu, number, 0);
 }
-/// gridDim.x, read at this place.
+/// Reads gridDim.x at this place, so that no register holds it before.
 __device__ __forceinline__ int gridSize() {
   int size;
   asm volatile("mov.u32 %0, %%nctaid.x;" : "=r"(size));
@@ -184,13 +186,13 @@ __device__ __forceinline__ int gridSize() {
 
 //===--- copies -----------------------------------------------------------===//
 
-/// Begins to bring a tensor map where the copy engine reads it fast.
+/// Prefetches a tensor map, so that the first TMA copy does not wait for it.
 __device__ __forceinline__ void prefetchMap(const void *map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-/// Copies the box of a rank-3 tensor map at (x, y, z); its bytes arrive at the
-/// barrier. What lies outside of the tensor is zeros.
+/// Issues the copy of the box of a rank-3 tensor map at (x, y, z). Its bytes
+/// arrive at the mbarrier. Elements out of bounds become zeros.
 __device__ __forceinline__ void copyTile(unsigned destination, const void *map,
                                          int x, int y, int z,
                                          unsigned barrier) {
@@ -201,7 +203,7 @@ __device__ __forceinline__ void copyTile(unsigned destination, const void *map,
       : "memory");
 }
 
-/// Likewise, of a map of rank 2.
+/// Like copyTile, for a tensor map of rank 2.
 __device__ __forceinline__ void copyRows(unsigned destination, const void *map,
                                          int x, int y, unsigned barrier) {
   asm volatile(
@@ -211,7 +213,8 @@ __device__ __forceinline__ void copyRows(unsigned destination, const void *map,
       : "memory");
 }
 
-/// Begins to copy bytes, a multiple of 16 between addresses that 16 divides.
+/// Issues the copy of `bytes` bytes, a multiple of 16. Both addresses must be
+/// 16-byte aligned. The bytes arrive at the mbarrier.
 __device__ __forceinline__ void copyBulk(unsigned destination,
                                          const void *source, unsigned bytes,
                                          unsigned barrier) {
@@ -221,9 +224,10 @@ __device__ __forceinline__ void copyBulk(unsigned destination,
                : "memory");
 }
 
-/// Begins to copy 16 bytes from `chunk` such behind `base`, or zeros unless row
-/// < rows. The comparison is inside of the text, too: the optimizer would keep
-/// the outcome for each copy of a loop in a register.
+/// Issues the copy of the 16-byte chunk with index `chunk` of `base` if row <
+/// rows, otherwise of zeros. The comparison is inside the instruction text;
+/// otherwise the optimizer would keep a predicate register for each copy of a
+/// loop.
 __device__ __forceinline__ void copyBelow(unsigned destination,
                                           const void *base, unsigned chunk,
                                           int row, int rows) {
@@ -237,7 +241,7 @@ __device__ __forceinline__ void copyBelow(unsigned destination,
                : "memory");
 }
 
-/// Two neighbours in shared memory.
+/// Loads two adjacent floats from shared memory.
 __device__ __forceinline__ float2 loadSharedPair(unsigned source) {
   float2 pair;
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
@@ -247,8 +251,9 @@ __device__ __forceinline__ float2 loadSharedPair(unsigned source) {
   return pair;
 }
 
-/// Stores kCount 8 x 8 blocks of 16-bit elements transposed: lane l gives the
-/// address of column l % 8 of block l / 8 (lanes from 8 * kCount on: any).
+/// Stores kCount 8 x 8 blocks of 16-bit elements, transposed. Lane l passes the
+/// address of column l % 8 of block l / 8; the addresses of lanes from 8 *
+/// kCount on are ignored.
 template <int kCount>
 __device__ __forceinline__ void
 storeTransposed(unsigned address, const unsigned (&words)[kCount]) {
@@ -267,19 +272,22 @@ storeTransposed(unsigned address, const unsigned (&words)[kCount]) {
 
 //===--- registers --------------------------------------------------------===//
 
-/// Registers that a launch gives a CTA of so many threads, of which so many are
-/// to fit on a multiprocessor: in eights a thread. Where warps ask for more,
-/// they wait for ever.
+/// Returns the registers that a launch allocates to a CTA of `threads` threads
+/// if `ctasPerSm` CTAs are to be resident on a multiprocessor. Registers of a
+/// thread are allocated in multiples of 8. If warps request more by setmaxnreg,
+/// they wait forever.
 constexpr int registersOfCta(int threads, int ctasPerSm) {
   return 65536 / ctasPerSm / threads / 8 * 8 * threads;
 }
 
-/// A warpgroup gives back all but kRegisters registers a thread.
+/// Reduces the registers of each thread of a warpgroup to kRegisters
+/// (setmaxnreg.dec).
 template <int kRegisters> __device__ __forceinline__ void giveRegisters() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
-/// A warpgroup waits for, and takes, registers up to kRegisters a thread.
+/// Waits until the registers of each thread of a warpgroup can be increased to
+/// kRegisters, and allocates them (setmaxnreg.inc).
 template <int kRegisters> __device__ __forceinline__ void takeRegisters() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }

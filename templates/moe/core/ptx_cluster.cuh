@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Synchronization and exchange of the CTAs of a cluster, from sm_90 on.
+// Synchronization and data exchange among the CTAs of a cluster, from sm_90 on.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,15 +15,16 @@
 
 namespace moe::ptx {
 
-/// Which CTA of its cluster this is.
+/// Returns the rank of this CTA in its cluster.
 __device__ __forceinline__ int clusterRank() {
   int rank;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
 
-/// Every thread of the cluster sees what this thread wrote, to whatever memory,
-/// after its own waitForCluster. All threads of all CTAs call it.
+/// Arrives at the cluster barrier with release semantics. After its own
+/// waitForCluster, every thread of the cluster sees what this thread wrote to
+/// any memory. All threads of all CTAs must call both.
 __device__ __forceinline__ void arriveAtCluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
@@ -32,8 +33,8 @@ __device__ __forceinline__ void waitForCluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-/// The address, in the cluster's window, of what CTA `rank` has where this CTA
-/// has `shared`.
+/// Returns the shared::cluster address, in CTA `rank`, that corresponds to
+/// address `shared` of this CTA.
 __device__ __forceinline__ unsigned peerAddress(unsigned shared, int rank) {
   unsigned address;
   asm("mapa.shared::cluster.u32 %0, %1, %2;"
@@ -42,7 +43,7 @@ __device__ __forceinline__ unsigned peerAddress(unsigned shared, int rank) {
   return address;
 }
 
-/// Stores into shared memory of a CTA of the cluster.
+/// Stores 16 bytes into the shared memory of a CTA of the cluster.
 __device__ __forceinline__ void storeToPeer(unsigned address,
                                             const Vector16 &value) {
   asm volatile(
@@ -52,7 +53,7 @@ __device__ __forceinline__ void storeToPeer(unsigned address,
       : "memory");
 }
 
-/// A float from shared memory of a CTA of the cluster.
+/// Loads a float from the shared memory of a CTA of the cluster.
 __device__ __forceinline__ float loadFromPeer(unsigned address) {
   float value;
   asm volatile("ld.shared::cluster.f32 %0, [%1];"

@@ -1,13 +1,12 @@
-//===- ptx_grid.cuh - copies of what is read once, or again -----*- C++ -*-===//
+//===- ptx_grid.cuh - L2 hints for data read once, or again -----*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Hints that keep in the second-level cache what CTAs that are resident
-// together read again, and that drop from it what nobody reads again. All of
-// sm_90.
+// Cache hints. They keep data in L2 that CTAs resident at the same time read
+// again, and evict data that is not read again. All need sm_90.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +14,7 @@
 
 namespace moe::ptx {
 
-/// As copyTile, of what nobody reads a second time.
+/// Like copyTile, for data that is not read again: L2 evicts it first.
 __device__ __forceinline__ void copyTileOnce(unsigned destination,
                                              const void *map, int x, int y,
                                              int z, unsigned barrier) {
@@ -30,8 +29,8 @@ __device__ __forceinline__ void copyTileOnce(unsigned destination,
       : "memory");
 }
 
-/// 16 bytes that nobody reads a second time, past the first-level cache, which
-/// may hold what was there before.
+/// Loads 16 bytes that are not read again, with the hint that L2 evicts them
+/// first. The load bypasses L1, which may hold a stale line.
 __device__ __forceinline__ uint4 loadSecondLevelOnce(const void *pointer) {
   unsigned long long policy;
   asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;"
@@ -44,18 +43,18 @@ __device__ __forceinline__ uint4 loadSecondLevelOnce(const void *pointer) {
   return value;
 }
 
-/// Bytes that discardLine drops.
+/// The bytes that discardLine discards.
 inline constexpr int kLineBytes = 128;
 
-/// Drops an aligned line that nobody reads again, so that it is not written to
-/// memory. A weak write of unknown values: threads that read the line, and
-/// those that write it again, must be ordered with it as with any store.
+/// Discards an aligned L2 line that is not read again, so that it is not
+/// written back to memory. It is a weak write of undefined values: threads that
+/// read the line or write it again must be ordered with it like with any store.
 __device__ __forceinline__ void discardLine(void *line) {
   asm volatile("discard.global.L2 [%0], %1;" ::"l"(line), "n"(kLineBytes)
                : "memory");
 }
 
-/// Stores 16 bytes that nobody reads soon.
+/// Stores 16 bytes that are not read soon (streaming store).
 __device__ __forceinline__ void storeStreaming(void *pointer, uint4 value) {
   asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(pointer),
                "r"(value.x), "r"(value.y), "r"(value.z), "r"(value.w)

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Two numbers of bf16 or f16 in a register, the first in the lower half, on
-// sm_90 and later. Each result is rounded once, to nearest even. Subnormal
-// numbers count.
+// Arithmetic on two bf16 or f16 values in a register, the first in the lower
+// half. Each result is rounded once, to nearest even. Subnormals are preserved.
+// Archs before sm_90 emulate bf16 multiplication and subtraction.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +17,8 @@
 
 namespace moe::ptx {
 
-/// a * b + c of bf16, rounded once. Before sm_90 products and differences of
-/// bf16 are made of it, exactly.
+/// Computes a * b + c for pairs of bf16, rounded once. Archs before sm_90 use
+/// it for products and differences of bf16, with the same results.
 __device__ __forceinline__ unsigned multiplyAddBfloats(unsigned a, unsigned b,
                                                        unsigned c) {
   unsigned result;
@@ -47,14 +47,14 @@ __device__ __forceinline__ unsigned subtractPair(unsigned a, unsigned b) {
 #if __CUDA_ARCH__ >= 900
     asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
 #else
-    result = multiplyAddBfloats(b, 0xbf80bf80u, a); // times -1
+    result = multiplyAddBfloats(b, 0xbf80bf80u, a); // multiplies by -1
 #endif
   else
     asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b));
   return result;
 }
 
-/// (word & mask) | bits.
+/// Returns (word & kMask) | kBits.
 template <unsigned kMask, unsigned kBits>
 __device__ __forceinline__ unsigned maskOr(unsigned word) {
   unsigned result;

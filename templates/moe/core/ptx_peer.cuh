@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Loads and stores of words that GPUs of several ranks, or the host, read and
-// write. A release of scope sys makes visible what its thread wrote, and what
-// it saw that others wrote.
+// Loads and stores of words that the GPUs of several ranks, or the host, read
+// and write. A release of scope sys makes visible the writes of its thread, and
+// the writes of other threads that its thread has observed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,8 +35,8 @@ loadAcquire(const unsigned long long *word) {
   return value;
 }
 
-/// A word that other GPUs or the host may write at any time. Nothing follows
-/// from it for other memory.
+/// Loads a word that other GPUs or the host may write at any time. The load
+/// orders no other memory access.
 __device__ __forceinline__ unsigned long long
 loadRelaxed(const unsigned long long *word) {
   unsigned long long value;
@@ -55,13 +55,14 @@ __device__ __forceinline__ unsigned loadRelaxed(const unsigned *word) {
   return value;
 }
 
-/// A hint that the line is read soon.
+/// Prefetches a line that is read soon into L1.
 __device__ __forceinline__ void prefetchFirstLevel(const void *line) {
   asm volatile("prefetch.global.L1 [%0];" ::"l"(line));
 }
 
-/// Counts a CTA, and from the last of `ctas` on again from 0. Returns how many
-/// came before; what those wrote is then visible here.
+/// Increments a CTA counter, which wraps to 0 at `ctas`. Returns the number of
+/// CTAs counted before. The writes of those CTAs are then visible to the
+/// caller.
 __device__ __forceinline__ unsigned countCta(unsigned *counter, unsigned ctas) {
   unsigned before;
   asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
@@ -77,7 +78,7 @@ __device__ __forceinline__ unsigned long long nanoseconds() {
   return now;
 }
 
-/// Leaves the multiprocessor to others for about so long.
+/// Suspends the thread for about `nanoseconds`.
 __device__ __forceinline__ void pause(unsigned nanoseconds) {
   asm volatile("nanosleep.u32 %0;" ::"r"(nanoseconds));
 }

@@ -1,14 +1,15 @@
-//===- ptx_scaled.cuh - multiplies with scales of blocks --------*- C++ -*-===//
+//===- ptx_scaled.cuh - block-scaled multiplies -----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// mma.sync with block_scale, of sm_120f and sm_121f. All shapes have rows of 32
-// bytes of k. `byte` says which bytes of the scales' registers are read, and
-// `thread` which lanes' registers: of lhs lanes 4 g + 2 thread (row g) and 4 g
-// + 2 thread + 1 (row g + 8), of rhs lane 4 n + thread (column n).
+// mma.sync with block_scale, of sm_120f and sm_121f. In all shapes an operand
+// row has 32 bytes along k. `byte` selects the bytes of the scale registers
+// that are read, and `thread` selects the lanes that provide them. For lhs
+// these are lanes 4 g + 2 thread (row g) and 4 g + 2 thread + 1 (row g + 8);
+// for rhs, lane 4 n + thread (column n).
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +17,8 @@
 
 namespace moe::ptx {
 
-/// A register of scales and what is read of it.
+/// A register of scales, and the selection of the bytes and lanes that are
+/// read.
 struct BlockScales {
   unsigned word;
   unsigned short byte, thread;
@@ -35,9 +37,10 @@ struct BlockScales {
           "h"(rhs.byte), "h"(rhs.thread));                                     \
   }
 
-/// As loadMatrices, of bytes that are codes of kBits bits: 16 of them in the
-/// first 8 or 12 of each row of 16 bytes. In a byte e2m1 has the bits 00seem00,
-/// a code of 6 bits the lowest ones.
+/// Like loadMatrices, for codes (quantized values) of kBits bits that expand to
+/// one byte each. The first 8 or 12 bytes of each 16-byte row hold 16 codes. An
+/// expanded e2m1 code has the bits 00seem00; a 6-bit code is in the lowest
+/// bits.
 template <int kBits>
 __device__ __forceinline__ void loadCodeMatrices(unsigned (&matrices)[4],
                                                  unsigned address) {
@@ -62,12 +65,13 @@ __device__ __forceinline__ void loadCodeMatrices(unsigned (&matrices)[4],
   }
 }
 
-/// e4m3 by e4m3, a scale for 32 of k.
+/// e4m3 by e4m3, with one scale per 32 elements of k.
 MOE_MULTIPLY_SCALED(multiplyMxfp8, "m16n8k32",
                     "mxf8f6f4.block_scale.scale_vec::1X",
                     "f32.e4m3.e4m3.f32.ue8m0")
 
-/// e4m3 by 6-bit floats, and 6-bit floats of one type.
+/// e4m3 by 6-bit floats, and 6-bit floats by the same type, with one scale per
+/// 32 elements of k.
 MOE_MULTIPLY_SCALED(multiplyMxfp8ByE3m2, "m16n8k32",
                     "mxf8f6f4.block_scale.scale_vec::1X",
                     "f32.e4m3.e3m2.f32.ue8m0")
@@ -81,17 +85,19 @@ MOE_MULTIPLY_SCALED(multiplyE2m3, "m16n8k32",
                     "mxf8f6f4.block_scale.scale_vec::1X",
                     "f32.e2m3.e2m3.f32.ue8m0")
 
-/// e4m3 by e2m1.
+/// e4m3 by e2m1, with one scale per 32 elements of k.
 MOE_MULTIPLY_SCALED(multiplyMxfp8ByMxfp4, "m16n8k32",
                     "mxf8f6f4.block_scale.scale_vec::1X",
                     "f32.e4m3.e2m1.f32.ue8m0")
 
-/// e2m1 by e2m1, a scale for 32 of 64 of k: of bytes `byte` and the next one.
+/// e2m1 by e2m1, with one scale per 32 of the 64 elements of k. The scales are
+/// in byte `byte` and the next one.
 MOE_MULTIPLY_SCALED(multiplyMxfp4, "m16n8k64",
                     "mxf4nvf4.block_scale.scale_vec::2X",
                     "f32.e2m1.e2m1.f32.ue8m0")
 
-/// The same with a scale of e4m3 for 16: all four bytes.
+/// e2m1 by e2m1, with one e4m3 scale per 16 elements of k. All four bytes are
+/// scales.
 MOE_MULTIPLY_SCALED(multiplyNvfp4, "m16n8k64",
                     "mxf4nvf4.block_scale.scale_vec::4X",
                     "f32.e2m1.e2m1.f32.ue4m3")

@@ -1,16 +1,16 @@
-//===- ptx_tcgen05.cuh - tensor cores with sums in tensor memory -*- C++
-//-*-===//
+//===- ptx_tcgen05.cuh - MMAs with tensor memory ----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// tcgen05 of sm_100 and its family, by one CTA. One thread issues a multiply of
-// two operands in shared memory. The sums are in tensor memory: 128 lanes, the
-// rows of the first operand, by 512 columns of 32 bits. An address has the lane
-// in its upper and the column in its lower half. Layouts and descriptors: PTX
-// ISA 9.0, "TensorCore 5th Generation Family Instructions".
+// tcgen05 of the sm_100 family, with one CTA. One thread issues an MMA of two
+// operands in shared memory. The accumulators are in tensor memory: 128 lanes,
+// the rows of the first operand, by 512 columns of 32 bits. A tensor memory
+// address has the lane in its upper half and the column in its lower half. For
+// layouts and descriptors, see PTX ISA 9.0, "TensorCore 5th Generation Family
+// Instructions".
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,9 +21,9 @@
 
 namespace moe::ptx {
 
-/// Allots kColumns columns to the CTA, a power of two from 32 on, and writes
-/// their address to shared memory. Waits while other CTAs have them. Called by
-/// a whole warp.
+/// Allocates kColumns columns of tensor memory, a power of two from 32 on, and
+/// writes their address to shared memory. Waits while other CTAs hold them. A
+/// whole warp must call it.
 template <int kColumns>
 __device__ __forceinline__ void allotTensorMemory(unsigned to) {
   asm volatile(
@@ -33,7 +33,7 @@ __device__ __forceinline__ void allotTensorMemory(unsigned to) {
       : "memory");
 }
 
-/// Gives the columns back. By the warp that allotted them.
+/// Deallocates the columns. The warp that allocated them must call it.
 template <int kColumns>
 __device__ __forceinline__ void giveBackTensorMemory(unsigned address) {
   asm volatile(
@@ -42,8 +42,9 @@ __device__ __forceinline__ void giveBackTensorMemory(unsigned address) {
       : "memory");
 }
 
-/// Orders this thread's tcgen05 instructions before what a barrier between
-/// threads orders, and those behind it after that.
+/// Orders tcgen05 instructions across a barrier between threads:
+/// fenceBeforeBarrier orders earlier ones before the barrier, and
+/// fenceAfterBarrier later ones after it.
 __device__ __forceinline__ void fenceBeforeBarrier() {
   asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
 }
@@ -51,47 +52,51 @@ __device__ __forceinline__ void fenceAfterBarrier() {
   asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
 }
 
-/// Arrives at a barrier when all multiplies that this thread issued have ended.
+/// Arrives at an mbarrier when all MMAs that this thread has issued are
+/// complete.
 __device__ __forceinline__ void arriveAfterMultiplies(unsigned barrier) {
   asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::"
                "cluster.b64 [%0];" ::"r"(barrier)
                : "memory");
 }
 
-/// The descriptor of rows of 128 bytes along k at a shared address that 1024
-/// divides, chunks exclusive-ored with row % 8; 8 rows are 1024 bytes. Along k
-/// it is advanced by alongK (ptx_wgmma.cuh).
+/// Returns the shared-memory descriptor of an operand with rows of 128 bytes
+/// along k (128-byte swizzle: chunk index XOR row % 8; 8 rows are 1024 bytes).
+/// The address must be a multiple of 1024. alongK (moe/core/ptx_wgmma.cuh)
+/// advances it along k.
 __device__ __forceinline__ unsigned long long
 tensorDescriptor(unsigned address) {
   return (unsigned long long)((address & 0x3ffff) >> 4) | 1ull << 16 |
          64ull << 32 | 1ull << 46 | 2ull << 61;
 }
 
-/// The word that says what is multiplied: 128 rows by so many columns, a
-/// multiple of 16 up to 256, both along k, with f32 sums.
+/// Returns the instruction descriptor: 128 rows by `columns` columns, a
+/// multiple of 16 up to 256. Both operands are K-major, and accumulators are
+/// f32.
 template <class Element>
 __device__ __forceinline__ unsigned instructionDescriptor(int columns) {
   static_assert(kSame<Element, bf16> || kSame<Element, f16> ||
                     kSame<Element, e4m3>,
                 "tcgen05 multiplies bf16, f16 or e4m3");
-  // f16 among operands of 16 bits and e4m3 among those of 8 bits are 0.
+  // The codes of f16, among 16-bit operands, and of e4m3, among 8-bit operands,
+  // are 0.
   constexpr unsigned kType = kSame<Element, bf16> ? 1 : 0;
   constexpr unsigned kFloatSums = 1u << 4, kRows = (128 / 16) << 24;
   return kFloatSums | kType << 7 | kType << 10 | unsigned(columns / 8) << 17 |
          kRows;
 }
 
-/// The instruction descriptor of block-scaled operands. Rows, Columns: element
-/// types. id: the first byte of each word of scales that the instruction reads,
-/// of both operands.
+/// Returns the instruction descriptor of block-scaled operands. Rows, Columns:
+/// element types. `id`: the first byte that the instruction reads in each word
+/// of scales, for both operands.
 template <class Rows, class Columns, class Scale>
 __device__ __forceinline__ unsigned scaledDescriptor(int columns, int id) {
   constexpr bool kOfBytes = kSame<Columns, e4m3>;
   static_assert(kOfBytes ? kSame<Rows, e4m3> || kSame<Rows, e2m1>
                          : kSame<Rows, e2m1x2> && kSame<Columns, e2m1x2>,
                 "tcgen05 multiplies e4m3 or e2m1 by e4m3, and pairs of e2m1");
-  // The number of a type depends on the instruction's kind: e2m1 is 5 in
-  // mxf8f6f4 and 1 in the kinds of 4 bits.
+  // The code of a type depends on the kind of the instruction: e2m1 is 5 in
+  // mxf8f6f4 and 1 in the 4-bit kinds.
   constexpr unsigned kType = kSame<Rows, e2m1> ? 5 : kOfBytes ? 0 : 1;
   constexpr unsigned kTypeOfColumns = kOfBytes ? 0 : 1;
   constexpr unsigned kPowers = kSame<Scale, ue8m0> ? 1u << 23 : 0,
@@ -100,17 +105,18 @@ __device__ __forceinline__ unsigned scaledDescriptor(int columns, int id) {
          unsigned(columns / 8) << 17 | kPowers | kRows | unsigned(id) << 29;
 }
 
-/// The shared-memory descriptor of an atom of scales: 32 rows of 16 bytes. The
-/// address is a multiple of 16.
+/// Returns the shared-memory descriptor of an atom of scales: 32 rows of 16
+/// bytes. The address must be a multiple of 16.
 __device__ __forceinline__ unsigned long long
 scaleDescriptor(unsigned address) {
   return (unsigned long long)((address & 0x3ffff) >> 4) | 8ull << 32 |
          1ull << 46;
 }
 
-/// Begins to copy an atom of scales to four columns of tensor memory: the word
-/// of row r to lane r % 32 of column r / 32, in each of the four groups of 32
-/// lanes. The thread that issues the multiplies calls it: they run after it.
+/// Issues the copy of an atom of scales to four columns of tensor memory. The
+/// word of row r goes to lane r % 32 of column r / 32, in each of the four
+/// groups of 32 lanes. The thread that issues the MMAs must call it; the MMAs
+/// execute after the copy.
 __device__ __forceinline__ void copyScales(unsigned columns,
                                            unsigned long long from) {
   asm volatile(
@@ -119,8 +125,8 @@ __device__ __forceinline__ void copyScales(unsigned columns,
       : "memory");
 }
 
-/// Begins to multiply 32 bytes along k with the scales of both operands. One
-/// thread calls it.
+/// Issues an MMA of 32 bytes along k with the scales of both operands. One
+/// thread calls it. `adds`: the product is added to the accumulators.
 template <class Columns, class Scale>
 __device__ __forceinline__ void
 multiplyScaled(unsigned sums, unsigned long long rows,
@@ -143,8 +149,8 @@ multiplyScaled(unsigned sums, unsigned long long rows,
 #undef MOE_MULTIPLY_SCALED_TENSOR
 }
 
-/// Begins to multiply 32 bytes of k. adds: to the sums that are there. By one
-/// thread.
+/// Issues an MMA of 32 bytes along k. One thread calls it. `adds`: the product
+/// is added to the accumulators.
 template <class Element>
 __device__ __forceinline__ void
 multiplyTensor(unsigned sums, unsigned long long rows,
@@ -167,10 +173,9 @@ multiplyTensor(unsigned sums, unsigned long long rows,
         : "memory");
 }
 
-/// Reads 16 lanes by 16 columns from an address on, as the sums of a product
-/// of 16 rows by 16 columns lie in a warp: register 4 j + q has row lane / 4 +
-/// 8 (q / 2) and column 8 j + lane % 4 * 2 + q % 2. They are there after
-/// waitForSums.
+/// Issues the load of 16 lanes by 16 columns of accumulators. Registers have
+/// the layout of a 16 x 16 MMA result: register 4 j + q is row lane / 4 + 8 (q
+/// / 2), column 8 j + lane % 4 * 2 + q % 2. They are valid after waitForSums.
 __device__ __forceinline__ void loadSums(float *to, unsigned address) {
   asm volatile("tcgen05.ld.sync.aligned.16x256b.x2.b32 {%0, %1, %2, %3, %4, "
                "%5, %6, %7}, [%8];"

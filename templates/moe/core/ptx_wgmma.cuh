@@ -1,13 +1,14 @@
-//===- ptx_wgmma.cuh - the warpgroup tensor-core instruction ----*- C++ -*-===//
+//===- ptx_wgmma.cuh - the warpgroup MMA instruction ------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// wgmma of sm_90a with f32 sums, the second operand in shared memory, the first
-// one there or in registers: 64 rows by any multiple of 16 columns up to 256.
-// The register lists that the instruction text needs are built 8 at a time.
+// wgmma of sm_90a with f32 accumulators: 64 rows by any multiple of 16 columns
+// up to 256. The second operand is in shared memory; the first one is in shared
+// memory or in registers. The register lists of the instruction text are built
+// 8 at a time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,43 +18,46 @@
 
 namespace moe::ptx {
 
-/// Registers that other instructions wrote may now be read by wgmma.
+/// Fences registers (wgmma.fence): wgmma may then access registers that other
+/// instructions wrote.
 __device__ __forceinline__ void beginMultiply() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-/// Ends a group of multiplies.
+/// Commits the MMAs that were issued since the last commit as one group.
 __device__ __forceinline__ void commitMultiplies() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/// Waits until at most kPending of the newest groups are unfinished.
+/// Waits until at most kPending of the latest groups are pending.
 template <int kPending> __device__ __forceinline__ void waitForMultiplies() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-/// No reading of the register moves ahead of this.
+/// Keeps the compiler from moving reads of the register before this place.
 __device__ __forceinline__ void keep(float &sum) {
   asm volatile("" : "+f"(sum)::"memory");
 }
 
-/// The descriptor of rows of 128 bytes along k at a shared address that 1024
-/// divides, chunks exclusive-ored with row % 8; 8 rows are 1024 bytes.
+/// Returns the shared-memory descriptor of an operand with rows of 128 bytes
+/// along k (128-byte swizzle: chunk index XOR row % 8; 8 rows are 1024 bytes).
+/// The address must be a multiple of 1024.
 __device__ __forceinline__ unsigned long long
 matrixDescriptor(unsigned address) {
   return (unsigned long long)((address & 0x3ffff) >> 4) | 1ull << 16 |
          64ull << 32 | 1ull << 62;
 }
 
-/// The descriptor of the rows from so many bytes along k on. Its lower word
-/// holds the address, to which a multiple of 16 below 1024 adds no carry.
+/// Returns the descriptor advanced by `bytes` along k. The lower word holds the
+/// address, and the addition of a multiple of 16 below 1024 causes no carry.
 __device__ __forceinline__ unsigned long long
 alongK(unsigned long long descriptor, int bytes) {
   return (descriptor & ~0xffffffffull) |
          (unsigned(descriptor) + unsigned(bytes / 16));
 }
 
-// The first n registers of an instruction's text, and as operands.
+// MOE_NAMES_n and MOE_SUMS_n: the first n registers as instruction text and as
+// operands.
 #define MOE_NAMES_8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define MOE_SUMS_8                                                             \
   "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]),   \
@@ -153,9 +157,9 @@ alongK(unsigned long long descriptor, int bytes) {
   MOE_WGMMA(240, 120, "%120", "%121", shape, adds, flags);                     \
   MOE_WGMMA(256, 128, "%128", "%129", shape, adds, flags);
 
-/// sums += lhs (64 x 32 bytes along k) * rhs (kColumns x 32 bytes)^T, or, not
-/// kAdds, = for e4m3, by a warpgroup, as part of the group that
-/// commitMultiplies ends.
+/// Issues sums += lhs (64 x 32 bytes along k) * rhs (kColumns x 32 bytes)^T by
+/// a warpgroup. Without kAdds, which only e4m3 supports, the product replaces
+/// the sums. commitMultiplies commits the MMA.
 template <class Element, int kColumns, bool kAdds = true>
 __device__ __forceinline__ void multiplyShared(float (&sums)[kColumns / 2],
                                                unsigned long long lhsMatrix,
@@ -220,8 +224,8 @@ __device__ __forceinline__ void multiplyShared(float (&sums)[kColumns / 2],
   MOE_WGMMA_REGISTERS(256, 128, "%128, %129, %130, %131", "%132", shape, adds, \
                       flags);
 
-/// sums += lhs (64 x 32 bytes, each warp's 16 rows in the registers of its
-/// threads) * rhs (kColumns x 32 bytes)^T: see multiplyShared.
+/// Like multiplyShared, with lhs (64 x 32 bytes along k) in registers: each
+/// warp holds its 16 rows in the registers of its threads.
 template <class Element, int kColumns, bool kAdds = true>
 __device__ __forceinline__ void
 multiplyRegisters(float (&sums)[kColumns / 2],

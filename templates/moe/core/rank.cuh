@@ -1,15 +1,17 @@
-//===- rank.cuh - what a rank has of its own --------------------*- C++ -*-===//
+//===- rank.cuh - arguments that differ between ranks -----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Ranks whose shares have equal sizes run the same kernels. What differs comes
-// as arguments, where a layer has it:
+// Ranks whose shares (their parts of a layer) have equal sizes run the same
+// kernels. The differences are arguments, which are present if the layer needs
+// them:
 //   int local_begin   the first expert of the rank (absent: 0)
 //   int add_bias      0: another rank adds the bias of the second matmul
-//   int add_identity  0: another rank adds what zero experts hand on
+//   int add_identity  0: another rank adds the outputs of zero experts, which
+//                     are the token itself
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +19,7 @@
 
 namespace moe {
 
-/// The first expert of this rank.
+/// Returns the first expert of this rank.
 template <class Args>
 __device__ __forceinline__ int localBeginOf(const Args &args) {
   if constexpr (requires { args.local_begin; })
@@ -26,7 +28,7 @@ __device__ __forceinline__ int localBeginOf(const Args &args) {
     return 0;
 }
 
-/// The local expert of an expert, or -1.
+/// Returns the index of an expert among the experts of this rank, or -1.
 template <class Config>
 __device__ __forceinline__ int localExpertOf(const typename Config::Args &args,
                                              int expert) {
@@ -34,12 +36,12 @@ __device__ __forceinline__ int localExpertOf(const typename Config::Args &args,
   return expert < 0 || local < 0 || local >= Config::kLocalExperts ? -1 : local;
 }
 
-/// Whether a run says if the bias is added.
+/// True if an argument of the run specifies if this rank adds the bias.
 template <class Config>
 inline constexpr bool kBiasOfRank =
     requires(const typename Config::Args &args) { args.add_bias; };
 
-/// Whether this rank adds the bias, which the layer has.
+/// Returns true if this rank adds the bias of the layer.
 template <class Args>
 __device__ __forceinline__ bool addsBias(const Args &args) {
   if constexpr (requires { args.add_bias; })
@@ -48,14 +50,15 @@ __device__ __forceinline__ bool addsBias(const Args &args) {
     return true;
 }
 
-/// The bias of an expert, in elements from there on; null where this rank adds
-/// none. Only with Config::kBias.
+/// Returns the bias of an expert, from element `at` on, or null if this rank
+/// adds no bias. Needs Config::kBias.
 template <class Args>
 __device__ __forceinline__ auto *biasOf(const Args &args, long long at) {
   return addsBias(args) ? args.bias + at : nullptr;
 }
 
-/// Whether there is a bias behind a pointer of biasOf.
+/// Returns true if a pointer that biasOf returned is not null. Always true at
+/// compile time if every rank adds the bias.
 template <class Config, class Bias>
 __device__ __forceinline__ bool isBias(const Bias *bias) {
   if constexpr (kBiasOfRank<Config>)
@@ -64,7 +67,7 @@ __device__ __forceinline__ bool isBias(const Bias *bias) {
     return true;
 }
 
-/// Whether this rank adds what zero experts hand on.
+/// Returns true if this rank adds the outputs of zero experts.
 template <class Args>
 __device__ __forceinline__ bool addsIdentity(const Args &args) {
   if constexpr (requires { args.add_identity; })

@@ -1,4 +1,4 @@
-//===- sorted_rows.cuh - whose a sorted row is ------------------*- C++ -*-===//
+//===- sorted_rows.cuh - the expert of a sorted row -------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -9,8 +9,8 @@
 
 namespace moe {
 
-/// The expert whose rows, from offsets[expert] to offsets[expert + 1], a sorted
-/// row is among.
+/// Returns the expert of a sorted row. Rows offsets[expert] to offsets[expert +
+/// 1] belong to it.
 template <int kExperts>
 __device__ __forceinline__ int expertOfRow(const int *offsets, int row) {
   int first = 0, last = kExperts - 1;

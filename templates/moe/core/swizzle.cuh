@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A tile row is kTileK elements, dense, in 16-byte chunks. A chunk's place in
-// its row is exclusive-ored with bits of the row, so that the same chunk of 8
-// neighbouring rows covers all 32 banks, without padding.
+// A tile row is kTileK contiguous elements in 16-byte chunks. The index of a
+// chunk in its row is XORed with bits of the row index, so that the same chunk
+// of 8 adjacent rows covers all 32 banks without padding.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,17 +21,17 @@ template <int kRowBytes> struct Swizzle {
   static constexpr int kChunks = kRowBytes / 16;
   static_assert(kChunks >= 2 && (kChunks & (kChunks - 1)) == 0,
                 "a tile row must be 32, 64, 128, ... bytes");
-  /// Rows that share one line of 32 banks.
+  /// The number of rows in one line of 32 banks (128 bytes).
   static constexpr int kRowsPerLine = maximum(1, 8 / kChunks);
   static constexpr int kMask = minimum(kChunks, 8) - 1;
-  /// The pattern repeats after this many rows.
+  /// The number of rows after which the pattern repeats.
   static constexpr int kPeriod = 8;
 
-  /// The number that chunk indices of a row are exclusive-ored with.
+  /// Returns the value with which the chunk indices of a row are XORed.
   static __device__ __forceinline__ int bits(int row) {
     return (row / kRowsPerLine) & kMask;
   }
-  /// Byte offset of a chunk in the tile.
+  /// Returns the byte offset of a chunk in the tile.
   static __device__ __forceinline__ unsigned offset(int row, int chunk) {
     return unsigned(row * kRowBytes + ((chunk ^ bits(row)) * 16));
   }

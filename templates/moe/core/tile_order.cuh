@@ -1,14 +1,14 @@
-//===- tile_order.cuh - which CTA computes which tile -----------*- C++ -*-===//
+//===- tile_order.cuh - the map from CTA index to tile ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// CTAs run in about the order of their index, so neighbours share the
-// second-level cache. A group of kGroupM row tiles walks over all column tiles
-// with the row tile fastest: each weight tile is then read from memory once for
-// the group. The last group is as short as the number of row tiles asks for.
+// CTAs start in about the order of their index, so neighbors share L2. A group
+// of kGroupM row tiles traverses all column tiles with the row tile fastest, so
+// each weight tile is read from memory once for the group. The last group has
+// the remaining row tiles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,11 +17,11 @@
 namespace moe {
 
 struct TileIndex {
-  int m; ///< row tile: an entry of the tile list
+  int m; ///< row tile: an index into the tile list
   int n; ///< column tile
 };
 
-/// The tile of CTA `index` of a grid of columnTiles * rowTiles.
+/// Returns the tile of CTA `index` in a grid of kColumnTiles * rowTiles CTAs.
 template <int kGroupM, int kColumnTiles>
 __device__ __forceinline__ TileIndex tileOf(int index, int rowTiles) {
   if constexpr (kGroupM <= 1)

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The 16-byte vector that all wide accesses use, several storage types of
-// math/types.cuh in a word, and what a caller may choose at each run. No
-// toolkit header: a kernel then compiles in tens of milliseconds.
+// The 16-byte vector of all wide accesses, conversions of several elements of a
+// storage type (moe/math/types.cuh) in one word, and loads of element types
+// that the caller chooses at each run. No toolkit header is included, so a
+// kernel compiles in tens of milliseconds.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,23 +19,22 @@
 
 namespace moe {
 
-/// 16 bytes, moved by one instruction.
+/// 16 bytes that one instruction loads or stores.
 struct alignas(16) Vector16 {
   unsigned words[4];
 };
 
-/// A tensor map of the copy engine (TMA), encoded by the host; an argument by
-/// value.
+/// A TMA tensor map, encoded by the host. It is passed by value as an argument.
 struct alignas(64) TensorMap {
   unsigned long long opaque[16];
 };
 
-/// 8 bytes, moved by one instruction.
+/// 8 bytes that one instruction loads or stores.
 struct alignas(8) Vector8 {
   unsigned words[2];
 };
 
-/// Elements of T in 16 bytes.
+/// The number of elements of T in 16 bytes.
 template <class T> inline constexpr int kPerVector = 16 / int(sizeof(T));
 
 namespace detail {
@@ -48,22 +48,22 @@ template <class T> struct WithoutReference<T &> {
 template <class T>
 using RemoveReference = typename detail::WithoutReference<T>::Type;
 
-/// ceil(a / b) for b > 0 and a >= 0.
+/// Returns ceil(a / b) for b > 0 and a >= 0.
 constexpr int ceilDiv(int a, int b) { return (a + b - 1) / b; }
 constexpr int maximum(int a, int b) { return a > b ? a : b; }
 constexpr int minimum(int a, int b) { return a < b ? a : b; }
 
-/// The types that a caller may choose from at each run, by their codes in
-/// argument blocks: rows of runtime/package/ElementTypes.h.
+/// The element types that a caller may choose at each run, with their values in
+/// argument blocks. runtime/package/ElementTypes.h has the same values.
 enum class ElementCode : int { F32 = 0, F16 = 1, BF16 = 2, I64 = 3, I32 = 4 };
 
-/// 16 bits of f16 or bf16, as `type` says.
+/// Converts 16 bits to f32. `type` is F16 or BF16.
 __device__ __forceinline__ float floatOfHalf(ElementCode type, unsigned bits) {
   return type == ElementCode::BF16 ? __uint_as_float(bits << 16)
                                    : ptx::floatFromHalf((unsigned short)bits);
 }
 
-/// ptx::loadFresh of storage types.
+/// ptx::loadFresh for storage types.
 template <class T> __device__ __forceinline__ T loadFresh(const T *pointer) {
   if constexpr (sizeof(T) == 2)
     return {ptx::loadFresh(reinterpret_cast<const unsigned short *>(pointer))};
@@ -71,7 +71,7 @@ template <class T> __device__ __forceinline__ T loadFresh(const T *pointer) {
     return ptx::loadFresh(pointer);
 }
 
-/// An id of the caller's, I32 or I64. kFresh: by loadFresh.
+/// Loads an id of the caller, I32 or I64. kFresh: loads with loadFresh.
 template <bool kFresh>
 __device__ __forceinline__ long long loadId(const void *ids, ElementCode type,
                                             long long at) {
@@ -85,7 +85,8 @@ __device__ __forceinline__ long long loadId(const void *ids, ElementCode type,
                                   : read(static_cast<const int *>(ids));
 }
 
-/// A float of the caller's, F32, F16 or BF16: as f32 it is the same number.
+/// Loads a float of the caller, F32, F16 or BF16. The conversion to f32 is
+/// exact. kFresh: loads with loadFresh.
 template <bool kFresh>
 __device__ __forceinline__ float loadFloat(const void *floats, ElementCode type,
                                            long long at) {
@@ -101,7 +102,8 @@ __device__ __forceinline__ float loadFloat(const void *floats, ElementCode type,
                            read(static_cast<const unsigned short *>(floats)));
 }
 
-/// Two neighbours in one 32-bit word, the first in the lower half.
+/// Rounds two adjacent elements and packs them into a 32-bit word, the first in
+/// the lower half.
 template <class T>
 __device__ __forceinline__ unsigned packPair(float first, float second);
 template <>
@@ -113,7 +115,8 @@ __device__ __forceinline__ unsigned packPair<f16>(float first, float second) {
   return ptx::halfPair(first, second);
 }
 
-/// Four neighbours of 8 bits in one 32-bit word, the first in the lowest byte.
+/// Rounds four adjacent 8-bit elements and packs them into a 32-bit word, the
+/// first in the lowest byte.
 template <class T>
 __device__ __forceinline__ unsigned packBytes(const float *values) {
   if constexpr (kSame<T, e4m3>) {
@@ -128,7 +131,7 @@ __device__ __forceinline__ unsigned packBytes(const float *values) {
   }
 }
 
-/// The elements of a vector as f32. values: kPerVector<T> numbers.
+/// Converts the elements of a vector to f32. `values`: [kPerVector<T>].
 template <class T>
 __device__ __forceinline__ void unpack(const Vector16 &vector, float *values) {
   if constexpr (sizeof(T) == 4) {
@@ -156,7 +159,8 @@ __device__ __forceinline__ void unpack(const Vector16 &vector, float *values) {
   }
 }
 
-/// The inverse of unpack, with one rounding.
+/// Converts f32 values to a vector of T, rounding once. It is the inverse of
+/// unpack.
 template <class T>
 __device__ __forceinline__ Vector16 pack(const float *values) {
   Vector16 vector;

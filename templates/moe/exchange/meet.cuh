@@ -1,20 +1,22 @@
-//===- meet.cuh - the end of a kernel that writes for others ----*- C++ -*-===//
+//===- meet.cuh - the end of a kernel that sends rows -----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// When all CTAs of a kernel have stored their rows, the last one tells every
-// rank so by a word in its window, and waits for the words of all ranks in its
-// own. Only then does the kernel end: what comes behind it finds the rows of
-// all ranks. One CTA waits, so that others find room, and nothing that sends
-// waits. Such a kernel never lets its successor start earlier than its end: the
-// successor's CTAs would take the room of another rank's sends on this GPU.
+// When all CTAs of a kernel have stored their rows, the last one writes a word
+// to the window of every rank, and waits for the words of all ranks in its own
+// window. Only then does the kernel end, so the next kernel finds the rows of
+// all ranks. Only one CTA waits, so the others leave their resources to other
+// kernels, and no CTA that sends waits. Such a kernel does not let its
+// dependent launch start before its end: the CTAs of that launch would occupy
+// the resources for another rank's sends on this GPU.
 //
-// A wait that is too long, or that the host aborts, ends with a record for the
-// host and marks the windows of all ranks as broken. Then nobody writes to
-// others or waits any more, and outputs are NaN; the GPU's context lives.
+// If a wait times out, or the host aborts it, the wait ends with a record for
+// the host and marks the windows of all ranks as broken. From then on no rank
+// writes to others or waits, and outputs are NaN. The CUDA context stays
+// usable.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,11 +27,11 @@
 
 namespace moe::exchange {
 
-/// The end of a kernel, where ranks tell each other that they are so far.
+/// The end of a kernel, at which all ranks synchronize.
 template <class Config> class Meeting {
 public:
-  /// Reads words that the predecessor does not write: there was no wait for it
-  /// yet.
+  /// Reads only words that the predecessor does not write, because the
+  /// constructor runs before the wait for the predecessor.
   template <class Args>
   __device__ __forceinline__ Meeting(const Args &args, ExchangePhase phase)
       : windows(args.peers, args.exchange_words), words(args.exchange_words),
@@ -37,18 +39,19 @@ public:
         phase(phase),
         broken(ptx::loadRelaxed(args.exchange_words + layout().broken()) != 0),
         epoch(ptx::loadRelaxed(args.exchange_words + layout().epoch())) {
-    // The dispatch begins a run.
+    // The dispatch starts a new run.
     epoch += phase == ExchangePhase::Dispatch ? 1 : 0;
   }
 
-  /// Whether nobody writes to others.
+  /// Returns true if a window is broken, so that no rank writes to others.
   __device__ __forceinline__ bool isBroken() const { return broken; }
 
-  /// Called by all threads of all CTAs behind their stores. `tokens`: those
-  /// that a rank brings.
+  /// Synchronizes the ranks. All threads of all CTAs must call it after their
+  /// stores. `tokens`: the tokens of each rank.
   __device__ __forceinline__ void end(int tokens) {
-    // A warp that found the window broken has left rows out, so that no CTA may
-    // be the last. The host of this rank does not know of it yet.
+    // A warp that found the window broken has skipped rows, so this CTA must
+    // not be counted and no CTA becomes the last one. The host of this rank has
+    // no record of the failure yet.
     if (__syncthreads_or(broken)) {
       if (threadIdx.x == 0)
         record(ExchangeEnd::PeerBroke, rank, 0, unsigned(tokens));
@@ -70,7 +73,7 @@ public:
 
 private:
   static constexpr ExchangeWords layout() { return {Config::kRanks}; }
-  /// Polls between two looks at the clock and at the host.
+  /// The number of polls between two checks of the clock and of the host.
   static constexpr unsigned kPolls = 1024;
   static constexpr unsigned kPauseNanoseconds = 32;
 
@@ -79,9 +82,9 @@ private:
                                             : layout().done(of);
   }
 
-  /// Writes a word of all windows, by one warp. It follows all that the CTA
-  /// knows of: what its threads stored, and other CTAs before they were
-  /// counted.
+  /// Writes a word in all windows, by one warp. The release orders the word
+  /// after all stores of the CTA, and after those of other CTAs that were
+  /// counted before.
   __device__ __forceinline__ void tell(int word, unsigned long long value) {
 #pragma unroll 1
     for (int other = int(threadIdx.x); other < Config::kRanks; other += 32)
@@ -133,7 +136,7 @@ private:
     }
   }
 
-  /// Tells the host, unless it knows of an earlier end.
+  /// Writes the record for the host, unless there is already one.
   __device__ __forceinline__ void record(ExchangeEnd why, int of, unsigned seen,
                                          unsigned own) {
     if (ptx::loadRelaxed(&block->code) != 0)
@@ -153,7 +156,7 @@ private:
   int rank;
   ExchangePhase phase;
   bool broken;
-  unsigned long long epoch; ///< of the run
+  unsigned long long epoch; ///< epoch of the run
 };
 
 } // namespace moe::exchange

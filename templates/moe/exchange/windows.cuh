@@ -5,13 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Every rank has a window of one layout, which begins with the words of
-// math/exchange.cuh. So a value lies in the window of a peer as far behind its
-// begin as in this rank's own. `peers` is the table of all windows' addresses.
-//
-// A warp copies a piece of a row: it reads it once and stores it for each rank.
-// Ranks are served from the next one on, so that not all write to the first at
-// a time.
+// Every rank has a window with the same layout, which starts with the words of
+// moe/math/exchange.cuh. Therefore a value has the same offset in a peer's
+// window as in this rank's own window. `peers` is the table of the addresses of
+// all windows. A warp copies a piece of a row: it reads the piece once and
+// stores it for each rank. Ranks are served starting from the next one, so that
+// not all ranks write to the first one at the same time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +23,8 @@
 
 namespace moe::exchange {
 
-/// Calls visit(rank) for each rank of a set, from `first` on around.
+/// Calls visit(rank) for each rank of a set, in cyclic order starting from
+/// `first`.
 template <int kRanks, class Visit>
 __device__ __forceinline__ void forEachRank(const RankSet<kRanks> &ranks,
                                             int first, Visit visit) {
@@ -41,17 +41,18 @@ __device__ __forceinline__ void forEachRank(const RankSet<kRanks> &ranks,
     }
 }
 
-/// The windows as the kernels of one rank reach them.
+/// The windows of all ranks as the kernels of one rank address them.
 class Windows {
 public:
-  /// `words`: the begin of the rank's own window.
+  /// `words`: the start of the rank's own window.
   __device__ __forceinline__ Windows(const unsigned long long *peers,
                                      const unsigned long long *words)
       : peers(peers), words(words) {
     ptx::prefetchFirstLevel(peers);
   }
 
-  /// The place in another window of what lies in the rank's own.
+  /// Returns the address in the window of `rank` that corresponds to `mine` in
+  /// this rank's own window.
   template <class T> __device__ __forceinline__ T *in(int rank, T *mine) const {
     long long behind = reinterpret_cast<const char *>(mine) -
                        reinterpret_cast<const char *>(words);
@@ -80,7 +81,8 @@ template <> struct Word<1> {
   using Type = unsigned char;
 };
 
-/// The most bytes that one instruction moves of rows of so many.
+/// Returns the largest power of two, up to 16, that divides rowBytes: the bytes
+/// of a load or store.
 constexpr int wordBytes(int rowBytes) {
   int bytes = 16;
   while (rowBytes % bytes != 0)
@@ -88,15 +90,15 @@ constexpr int wordBytes(int rowBytes) {
   return bytes;
 }
 
-/// Words that a lane has on their way.
+/// The number of words that a lane loads before it stores them.
 inline constexpr int kInFlight = 4;
-/// Words of a piece.
+/// The number of words of a piece.
 inline constexpr int kPieceWords = 32 * kInFlight;
 
-/// Rows of words of so many bytes, in pieces of a warp.
+/// Rows of words of kBytes bytes, copied in pieces by warps.
 template <int kBytes> struct Pieces {
   using Type = typename Word<kBytes>::Type;
-  /// A lane's words.
+  /// The words of one lane.
   struct Piece {
     Type words[kInFlight];
   };
@@ -128,7 +130,7 @@ private:
   }
 };
 
-/// A row of a matrix whose rows have so many bytes.
+/// A row of a matrix with rows of kBytes bytes.
 template <int kBytes> struct Row {
   using Words = Pieces<wordBytes(kBytes)>;
   static constexpr int kWords = kBytes / wordBytes(kBytes);
@@ -161,16 +163,18 @@ __device__ __forceinline__ unsigned warpOr(unsigned bits) {
 #endif
 }
 
-/// The token that comes n-th where those of the next rank come first, so that
-/// not all ranks write to one. A rank brings `own` of the tokens.
+/// Returns the n-th token in an order that starts with the tokens of the next
+/// rank, so that not all ranks write to the same one. Each rank has `own`
+/// tokens.
 __device__ __forceinline__ int tokenFromNext(int n, int rank, int own,
                                              int tokens) {
   int token = n + (rank + 1) * own;
   return token < tokens ? token : token - tokens;
 }
 
-/// The owners of a token, from its ids, by a warp. A kernel before the
-/// predecessor may have written the ids, and this one not have waited for that.
+/// Returns the owners of a token, from its ids, by a warp. A kernel before the
+/// predecessor may have written the ids, and this kernel may not have waited
+/// yet, so loads bypass L1.
 template <class Config>
 __device__ __forceinline__ RankSet<Config::kRanks> ownersOf(const int *ids,
                                                             int token) {

@@ -5,14 +5,21 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// result = activation(input), for backends that do not fuse it. One CTA a row;
-// rows behind the last expert's end are not touched.
+// result = activation(input), for backends that do not fuse the activation. One
+// CTA computes one row. Rows past the end of the last expert are not written.
 //
-// Args, in order: input f32 [rows, kColumns], offsets [experts + 1], in a layer
-//   with adapters addend [pairs, kColumns] (null: none; gates before ups, of
-//   the pair rows[row]) and rows [rows], numbers of each expert (see
-//   core/activation_numbers.cuh), result [rows, kColumns / 2 if gated, else
-//   kColumns]. Grid.x: capacity of rows.
+// Args, in order. The condition for the presence of an argument is in brackets.
+//   input: f32 [rows, kColumns]
+//   offsets: int [experts + 1], the first row of each expert
+//   addend: [pairs, kColumns], gates before ups; row rows[r] is added to row r;
+//     null: no addend [if the layer has adapters]
+//   rows: int [rows], the pair index of each sorted row [if the layer has
+//     adapters]
+//   activation parameters of each expert: see moe/core/activation_numbers.cuh
+//     [optional]
+//   result: Result [rows, kColumns / 2 if gated, else kColumns]
+//
+// Grid.x: capacity of rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +45,7 @@ template <class Config> constexpr bool checkActivateConfig() {
   return true;
 }
 
-/// Dynamic shared memory of the kernel: none.
+/// Returns the dynamic shared memory of the kernel in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkActivateConfig<Config>());
   return 0;
@@ -46,7 +53,8 @@ template <class Config> constexpr int sharedBytes() {
 
 namespace detail {
 
-/// The expert of a sorted row; 0 where no number depends on it.
+/// Returns the expert of a sorted row, or 0 if no activation parameter depends
+/// on the expert.
 template <class Config>
 __device__ __forceinline__ int expertOf(const int *offsets, int row) {
   if constexpr (requires { requires Config::Activation::kOfExpert; })
@@ -71,7 +79,8 @@ __device__ __forceinline__ void activate(const typename Config::Args &args) {
   Result *result = args.result + (long long)row * kColumns;
   auto activation =
       activationOf<Config>(args, detail::expertOf<Config>(args.offsets, row));
-  // Adds the addend of stored column c: gates before ups.
+  // Adds the addend of column c. Columns of the addend are in stored order, all
+  // gates before all ups.
   auto added = [&](float value, int c) {
     if constexpr (requires { args.addend; })
       if (args.addend)

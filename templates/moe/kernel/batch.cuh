@@ -1,17 +1,22 @@
-//===- batch.cuh - tiles of rows that come by expert ------------*- C++ -*-===//
+//===- batch.cuh - tiles of rows that arrive grouped by expert --*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Rows come dispatched: `tokens` slots for each expert, of which the first so
-// many as its count says are taken. Nothing is sorted; one CTA cuts each
-// expert's rows into tiles, as permute does.
+// Rows arrive dispatched: each expert has `tokens` slots, of which the first
+// expert_num_tokens[expert] hold rows. Nothing is sorted. One CTA cuts the rows
+// of each expert into tiles, like permute.
 //
-// Args, in order: expert_num_tokens [E_local] (what is below 0 or beyond the
-//   slots counts as the nearest of them), int tokens, tiles int4 {expert, first
-//   row, end row, 0}, tile_count [3]: {tiles, 0, 0}. Grid: 1.
+// Args, in order:
+//   expert_num_tokens: int [E_local], the rows of each expert, clamped to [0,
+//     tokens]
+//   int tokens: slots of each expert
+//   tiles: int4 {expert, first row, end row, 0}, written
+//   tile_count: int [3], written as {number of tiles, 0, 0}
+//
+// Grid: 1.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +37,7 @@ template <class Config> constexpr bool checkBatchConfig() {
   return true;
 }
 
-/// Dynamic shared memory of the kernel: none.
+/// Returns the dynamic shared memory of the kernel in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkBatchConfig<Config>());
   return 0;
@@ -55,7 +60,7 @@ __device__ __forceinline__ void batch(const typename Config::Args &args) {
   __syncthreads();
   routing::scanExperts<Config::kTileRows>(shared);
   __syncthreads();
-  // Not where rows without gaps would begin.
+  // Replaces the offsets of scanExperts, which assume rows without gaps.
 #pragma unroll 1
   for (int expert = thread; expert < kLocal; expert += kThreads)
     shared.offsets[expert] = expert * args.tokens;

@@ -5,20 +5,29 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// out[m] = sum over k of weights[m, k] * partials[positions[m, k]], f32, in the
-// order of k, + residual[m], rounded once. Positions of -1 are skipped; a token
-// without any gets zeros. Zero experts, whose pairs have kIdentityPlace as
-// their id, add the sum of their weights times x[m].
+// out[m] = sum over k of weights[m, k] * partials[positions[m, k]] +
+// residual[m]. The sum is f32, in the order of k, and rounded once. Positions
+// of -1 are skipped. A token without any other position gets zeros. A zero
+// expert returns its input: a pair whose id is kIdentityPlace adds its weight
+// times x[m].
 //
-// Args, in order: partials [rows, kHidden], positions [tokens, kPairs],
-//   topk_weights [tokens, kPairs] (absent where weights multiply x: each is 1),
-//   int tokens, out [tokens, kHidden], residual [tokens, kHidden] (of the
-//   output's type, null or out itself; absent in a layer without), addend
-//   [pairs, kHidden] (null: none; absent without adapters), of which a row
-//   joins the partial sums of its pair; in a layer with zero experts identity,
-//   that is x, long long identity_row_stride, topk_ids [tokens, kPairs] and
-//   add_identity (core/rank.cuh).
-// Grid.x: tokens * kColumnBlocks; neighbouring CTAs share a token.
+// Args, in order. The condition for the presence of an argument is in brackets.
+//   partials: Partial [rows, kHidden]
+//   positions: int [tokens, kPairs], the sorted row of each pair, or -1
+//   topk_weights: float [tokens, kPairs] [absent if weights multiply x: each
+//     weight is then 1]
+//   int tokens
+//   out: Output [tokens, kHidden]
+//   residual: Output [tokens, kHidden], null or out itself [if the layer has a
+//     residual]
+//   addend: [pairs, kHidden], added to the partial sums of each pair; null: no
+//     addend [if the layer has adapters]
+//   identity: Input [tokens, kHidden], which is x [if there are zero experts]
+//   long long identity_row_stride: in elements [if there are zero experts]
+//   topk_ids: int [tokens, kPairs] [if there are zero experts]
+//   add_identity: see moe/core/rank.cuh [if there are zero experts]
+//
+// Grid.x: tokens * kColumnBlocks. Adjacent CTAs share a token.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +51,7 @@ template <class Config> constexpr bool checkCombineConfig() {
   return true;
 }
 
-/// Dynamic shared memory of the kernel: none.
+/// Returns the dynamic shared memory of the kernel in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkCombineConfig<Config>());
   return 0;

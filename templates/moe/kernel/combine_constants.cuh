@@ -5,17 +5,23 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// out[m] = sum over k of weights[m, k] * y, f32, in the order of k, +
-// residual[m], rounded once. y is row ids[m, k] - kExperts of the constants if
-// the id is kExperts or more, else partials[positions[m, k]]; a position of -1
-// is skipped.
+// out[m] = sum over k of weights[m, k] * y + residual[m]. The sum is f32, in
+// the order of k, and rounded once. If ids[m, k] >= kExperts, y is row ids[m,
+// k] - kExperts of the constants. Otherwise y is partials[positions[m, k]], and
+// a position of -1 is skipped.
 //
-// Args, in order: partials [rows, kHidden], positions [tokens, kPairs],
-//   topk_weights [tokens, kPairs], topk_ids [tokens, kPairs], constants
-//   [number of constant experts, kHidden], int tokens, out [tokens, kHidden],
-//   residual [tokens, kHidden] (of the output's type, null or out itself;
-//   absent in a layer without).
-// Grid.x: tokens * kColumnBlocks; neighbouring CTAs share a token.
+// Args, in order. The condition for the presence of an argument is in brackets.
+//   partials: Partial [rows, kHidden]
+//   positions: int [tokens, kPairs], the sorted row of each pair, or -1
+//   topk_weights: float [tokens, kPairs]
+//   topk_ids: int [tokens, kPairs]
+//   constants: float [number of constant experts, kHidden]
+//   int tokens
+//   out: Output [tokens, kHidden]
+//   residual: Output [tokens, kHidden], null or out itself [if the layer has a
+//     residual]
+//
+// Grid.x: tokens * kColumnBlocks. Adjacent CTAs share a token.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +48,7 @@ template <class Config> constexpr bool checkCombineConstantsConfig() {
   return true;
 }
 
-/// Dynamic shared memory of the kernel: none.
+/// Returns the dynamic shared memory of the kernel in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkCombineConstantsConfig<Config>());
   return 0;
@@ -50,7 +56,7 @@ template <class Config> constexpr int sharedBytes() {
 
 namespace detail {
 
-/// The sum of columns of one token.
+/// The weighted sum of one token's columns.
 template <class Config> class ConstantsSum : TokenColumns<Config> {
   using Columns = TokenColumns<Config>;
   using Columns::kPartialVectors;
@@ -60,11 +66,12 @@ template <class Config> class ConstantsSum : TokenColumns<Config> {
   using typename Columns::Partial;
   static constexpr int kPairs = Config::kPairs;
   static constexpr int kShare = ceilDiv(kVectors, Config::kColumnBlocks);
-  /// Experts whose rows are requested together.
+  /// The number of pairs whose rows are loaded together.
   static constexpr int kBatch = minimum(kPairs, 8);
 
 public:
-  /// Reads where the rows of a token are, if one batch is all of them.
+  /// Reads the positions, ids and weights of a token's pairs early, if they fit
+  /// into one batch.
   __device__ __forceinline__ void fetch(const Args &args, int token) {
     if constexpr (kPairs <= kBatch)
       fetchPlaces(args, token, 0);
@@ -89,7 +96,8 @@ public:
   }
 
 private:
-  /// The row of partials, -1 for none, or -2 - c for constant c.
+  /// For each pair of the batch: its row of partials, -1 for none, or -2 - c
+  /// for constant c.
   int rows[kBatch];
   float scales[kBatch];
 

@@ -1,21 +1,27 @@
-//===- combine_normed.cuh - the weighted sum of normed rows -----*- C++ -*-===//
+//===- combine_normed.cuh - the weighted sum of normalized rows -*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// out[m] = sum over k of weights[m, k] * z / sqrt(mean(z^2) + kEpsilon), where
-// z = (1 + norm_weight) * partials[positions[m, k]], f32, in the order of k,
-// + residual[m], rounded once. Positions of -1 are skipped; a token without any
-// gets zeros.
+// out[m] = sum over k of weights[m, k] * z / sqrt(mean(z^2) + kEpsilon) +
+// residual[m], where z = (1 + norm_weight) * partials[positions[m, k]]. The sum
+// is f32, in the order of k, and rounded once. Positions of -1 are skipped. A
+// token without any other position gets zeros.
 //
-// Args, in order: partials [rows, kHidden], positions [tokens, kPairs],
-//   topk_weights [tokens, kPairs], norm_weight [kHidden], int tokens,
-//   out [tokens, kHidden], residual [tokens, kHidden] (of the output's type,
-//   null or out itself; absent in a layer without).
-// Grid.x: tokens. Columns share the factor 1 + norm_weight, so it multiplies
-// the sum over k.
+// Args, in order. The condition for the presence of an argument is in brackets.
+//   partials: Partial [rows, kHidden]
+//   positions: int [tokens, kPairs], the sorted row of each pair, or -1
+//   topk_weights: float [tokens, kPairs]
+//   norm_weight: float [kHidden]
+//   int tokens
+//   out: Output [tokens, kHidden]
+//   residual: Output [tokens, kHidden], null or out itself [if the layer has a
+//     residual]
+//
+// Grid.x: tokens. All rows of a column share the factor 1 + norm_weight, so it
+// multiplies the sum over k.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,7 +49,7 @@ template <class Config> constexpr bool checkCombineNormedConfig() {
   return true;
 }
 
-/// Dynamic shared memory of the kernel: none.
+/// Returns the dynamic shared memory of the kernel in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkCombineNormedConfig<Config>());
   return 0;
@@ -51,7 +57,7 @@ template <class Config> constexpr int sharedBytes() {
 
 namespace detail {
 
-/// The sum of one token by a CTA.
+/// The weighted sum of one token, computed by one CTA.
 template <class Config> class NormedSum : TokenColumns<Config> {
   using Columns = TokenColumns<Config>;
   using Columns::kPartialVectors;
@@ -61,9 +67,10 @@ template <class Config> class NormedSum : TokenColumns<Config> {
   using typename Columns::Partial;
   static constexpr int kPairs = Config::kPairs;
   static constexpr int kWarps = Config::kThreads / 32;
-  /// Experts whose rows are requested together.
+  /// The number of pairs whose rows are loaded together.
   static constexpr int kBatch = minimum(kPairs, 8);
-  /// Each thread keeps what it read for the norms.
+  /// True if each thread keeps the vectors that it loaded for the norms in
+  /// registers, so that rows are read once.
   static constexpr bool kReadsOnce =
       kVectors <= Config::kThreads && kPairs <= kBatch;
   using Batch = Vector16[kBatch][kPartialVectors];
@@ -78,7 +85,7 @@ public:
   __device__ __forceinline__ NormedSum(const Args &args, Shared &shared)
       : args(args), shared(shared) {}
 
-  /// Reads where the rows of a token are.
+  /// Reads the positions and weights of a token's pairs into shared memory.
   __device__ __forceinline__ void fetch(int token) {
     int k = int(threadIdx.x);
     if (k >= kPairs)
@@ -139,8 +146,7 @@ private:
     return kPairs % kBatch == 0 || pair < kPairs;
   }
 
-  /// The rows of pairs [first, first + kBatch); zeros in place of a row that
-  /// there is not.
+  /// Loads the rows of pairs [first, first + kBatch). Absent rows are zeros.
   __device__ __forceinline__ void load(int first, int column, Batch &rows) {
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
@@ -191,8 +197,9 @@ private:
       }
   }
 
-  /// Divides the weights of a batch by the roots of its rows' mean squares. In
-  /// an order that the threads fix.
+  /// Multiplies the weights of a batch by the inverse RMS of their rows.
+  /// Partial sums are added in warp order, so the result does not depend on
+  /// timing.
   __device__ __forceinline__ void norm(int first,
                                        const float (&squares)[kBatch]) {
 #pragma unroll

@@ -1,20 +1,29 @@
-//===- combine_send_back.cuh - sums that go to the tokens' ranks -*- C++
-//-*-===//
+//===- combine_send_back.cuh - sums sent to the tokens' ranks ---*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Combines as combine.cuh the tokens of all ranks that this rank owns, and
-// writes each sum where send_back.cuh sends it: this rank's memory holds none.
+// Combines like combine.cuh those tokens of all ranks that this rank owns, and
+// writes each sum directly to the place where send_back.cuh would send it. The
+// sums are never stored in this rank's own memory.
 //
-// Args, in order: partials [rows, kHidden], positions [tokens, kPairs],
-//   topk_weights [tokens, kPairs] (absent where weights multiply x: each is 1),
-//   topk_ids [tokens, kPairs], int tokens (of all ranks), in the window back
-//   [tokens / kRanks, owners at most, kHidden], exchange_words (the window's
-//   begin), exchange_counter (0, and left so), peers, status, int rank.
-// Grid.x: any; CTAs take kColumnBlocks shares of each token.
+// Args, in order. The condition for the presence of an argument is in brackets.
+// "In the window" is an address in the memory that ranks share
+// (moe/exchange/windows.cuh).
+//   partials: Partial [rows, kHidden]
+//   positions: int [tokens, kPairs], the sorted row of each pair, or -1
+//   topk_weights: float [tokens, kPairs] [absent if weights multiply x: each
+//     weight is then 1]
+//   topk_ids: int [tokens, kPairs]
+//   int tokens: the tokens of all ranks together
+//   back: Output [tokens / kRanks, mostOwners, kHidden], in the window
+//   exchange_words: the start of the window
+//   exchange_counter: 0 on entry and on exit
+//   peers, status, int rank: see moe/exchange/meet.cuh
+//
+// Grid.x: any. CTAs loop over the kColumnBlocks column shares of each token.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,7 +50,7 @@ template <class Config> constexpr bool checkCombineSendBackConfig() {
   return true;
 }
 
-/// Dynamic shared memory of the kernel: none.
+/// Returns the dynamic shared memory of the kernel in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkCombineSendBackConfig<Config>());
   return 0;

@@ -1,22 +1,28 @@
-//===- dequantize.cuh - activations that come quantized ---------*- C++ -*-===//
+//===- dequantize.cuh - activations that arrive quantized -------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// data = code * scale (* second_scale): x of a caller who quantized it, where
-// no engine multiplies its codes. Products are f32, rounded once to the 16 bits
-// that the engine multiplies, as emulated.cuh does. A thread has 8 neighbours
-// of a row, which share their scale; codes of 4 and 6 bits lie one behind the
-// other, so that 8 of them are whole bytes.
+// data = code * scale (* second_scale), for a caller who passes x as codes
+// (quantized values) that no engine multiplies. Products are f32 and rounded
+// once to the 16-bit type that the engine multiplies, as in
+// moe/math/emulated.cuh. A thread converts 8 adjacent columns of a row, which
+// share a scale. Codes of 4 and 6 bits are packed without gaps, so 8 codes are
+// whole bytes.
 //
-// Args, in order (absent where marked): input, a type of codes.cuh, long long
-//   input_row_stride (elements; rows begin at whole 8 codes), scale e4m3, ue8m0
-//   or float [rows, groups], [rows, 1] or [1], second_scale float [rows] with
-//   kSecondPerRow, else [1] (absent without one), expert_num_tokens int
-//   [kExperts] (batched rows alone, as in quantize.cuh), tokens int, data.
-//   Grid.x: ceildiv(capacity of rows * kColumns / 8, kThreads).
+// Args, in order. The condition for the presence of an argument is in brackets.
+//   input: codes of a type of moe/math/codes.cuh, [rows, kColumns]
+//   long long input_row_stride: in elements; a row starts at a multiple of 8
+//     codes
+//   scale: e4m3, ue8m0 or float, [rows, groups], [rows, 1] or [1]
+//   second_scale: float [rows] if kSecondPerRow, else [1] [if x has one]
+//   expert_num_tokens: int [kExperts] [if rows are batched, as in quantize.cuh]
+//   tokens: int
+//   data: the 16-bit result [rows, kColumns]
+//
+// Grid.x: ceildiv(capacity of rows * kColumns / 8, kThreads).
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +48,7 @@ template <class Config> constexpr bool checkDequantizeConfig() {
   return true;
 }
 
-/// Dynamic shared memory of the kernel: none.
+/// Returns the dynamic shared memory of the kernel in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkDequantizeConfig<Config>());
   return 0;
@@ -50,7 +56,7 @@ template <class Config> constexpr int sharedBytes() {
 
 namespace detail {
 
-/// 8 codes from number `at` on, a multiple of 8, as f32.
+/// Loads 8 codes as f32, starting at code `at`, a multiple of 8.
 template <class T>
 __device__ __forceinline__ void loadCodes8(const T *codes, long long at,
                                            float (&values)[8]) {
@@ -76,7 +82,7 @@ __device__ __forceinline__ void loadCodes8(const T *codes, long long at,
     values[i] = decode8th<T>(words, i);
 }
 
-/// The index of an element's scale.
+/// Returns the index of the scale of an element.
 template <class Config>
 __device__ __forceinline__ long long scaleAt(long long row, int column) {
   if constexpr (Config::kScaleRows == 0)

@@ -5,17 +5,28 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Token t of this rank has slot rank * tokens + t in the windows of all ranks.
-// Ids and weights go to every rank, and x with its scales to the token's owners
-// (math/owners.cuh); this rank is one like the others. Slots that get no row
-// keep what they held: nobody reads them. The kernel ends when the rows of all
-// ranks are here (exchange/meet.cuh).
+// Token t of this rank has slot rank * tokens + t in the windows of all ranks
+// (moe/exchange/windows.cuh). Ids and weights go to every rank. The row of x
+// and its scales go only to the token's owners, the ranks that hold one of its
+// experts (moe/math/owners.cuh). This rank is treated like any other. A slot
+// that receives no row keeps its old contents, which no kernel reads. The
+// kernel ends when the rows of all ranks have arrived (moe/exchange/meet.cuh).
 //
-// Args, in order: x [tokens, kXBytes bytes], scale, second_scale (absent: x has
-//   none for each row), topk_ids and topk_weights [tokens, kPairs], int tokens,
-//   in the window received_x, received_scale, received_second_scale (as those
-//   sent), received_ids, received_weights, exchange_words (the window's begin),
-//   exchange_counter (0, and left so), peers, status, int rank.
+// Args, in order. The condition for the presence of an argument is in brackets.
+//   x: [tokens], rows of kXBytes bytes
+//   scale: [tokens], rows of kScaleBytes bytes [if kScaleBytes > 0]
+//   second_scale: [tokens], rows of kSecondScaleBytes bytes [if
+//     kSecondScaleBytes > 0]
+//   topk_ids: int [tokens, kPairs]
+//   topk_weights: float [tokens, kPairs]
+//   int tokens
+//   received_x, received_scale, received_second_scale, received_ids,
+//     received_weights: in the window, with the rows of all ranks; scales are
+//     present as above
+//   exchange_words: the start of the window
+//   exchange_counter: 0 on entry and on exit
+//   peers, status, int rank: see moe/exchange/meet.cuh
+//
 // Grid.x: any.
 //
 //===----------------------------------------------------------------------===//
@@ -42,13 +53,13 @@ template <class Config> constexpr bool checkDispatchConfig() {
   return true;
 }
 
-/// Dynamic shared memory of the kernel: none.
+/// Returns the dynamic shared memory of the kernel in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkDispatchConfig<Config>());
   return 0;
 }
 
-/// All pieces of a row, by store(row, to, token, piece, loaded).
+/// Copies all pieces of a row by calls of store(row, to, token, piece, loaded).
 template <int kBytes, class Store>
 __device__ __forceinline__ void copyWhole(Store store, const void *from,
                                           void *to, int token) {
@@ -62,7 +73,8 @@ template <class Config>
 __device__ __forceinline__ void dispatch(const typename Config::Args &args) {
   static_assert(checkDispatchConfig<Config>());
   using X = exchange::Row<Config::kXBytes>;
-  /// Ids and weights are copied across tokens, so many words of each.
+  /// Bytes of a token's ids, and of its weights. They are copied as one array
+  /// over all tokens.
   constexpr int kPairBytes = 4 * Config::kPairs;
   using Pairs = exchange::Pieces<exchange::wordBytes(kPairBytes)>;
   using Ranks = RankSet<Config::kRanks>;
@@ -83,7 +95,7 @@ __device__ __forceinline__ void dispatch(const typename Config::Args &args) {
   if constexpr (Config::kProgrammatic)
     ptx::waitForPredecessor();
 
-  // A piece of a row to the owners of its token.
+  // Stores one piece of a row at each owner of its token.
   auto store = [&](auto row, void *to, int token, int piece,
                    const auto &loaded) {
     using Row = decltype(row);

@@ -1,25 +1,35 @@
-//===- down_combine.cuh - the second matmul of a few tokens -----*- C++ -*-===//
+//===- down_combine.cuh - the second matmul of few tokens -------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The second of two launches of a layer of at most kTokens tokens and 32 pairs.
-// Every CTA routes all tokens, as the first launch does and while that one
-// runs (kRouteEarly: the predecessor did not write what routing reads), and
-// begins to fetch weights; then brings the intermediate rows into shared memory
-// (quantized where Scaling says so). A warp takes columns of the output and all
-// experts: out[m, n] = sum over rows r of m, in their order, of weight[r] *
-// (lhs[r, :] * rhs[expert of r, n, :] + bias), + residual[m, n], f32, rounded
-// once.
+// The second of the two launches of a layer with at most kTokens tokens and 64
+// pairs. Every CTA routes all tokens, like the first launch and while that
+// launch still runs, and issues its first weight copies. Then it loads the
+// intermediate rows into shared memory, quantized as Scaling specifies. A warp
+// computes some columns of the output for all experts:
+//   out[m, n] = sum over rows r of m, in their order, of weight[r] * (lhs[r, :]
+//     * rhs[expert of r, n, :] + bias) + residual[m, n]
+// The sum is f32 and rounded once. kRouteEarly: the predecessor did not write
+// what routing reads, so routing runs before griddepcontrol.wait.
 //
-// Args, in order (absent where marked): logits .. tokens as in route.cuh, lhs
-//   [pairs, kK], static_scale float [kScales] (StaticTensor), rhs [experts, kN,
-//   kK], rhs_scale float (where Quant has one), bias [experts, kN] (kBias),
-//   add_bias (core/rank.cuh), out [tokens, kN], residual [tokens, kN], addend
-//   [pairs, kN] (as in combine.cuh).
-// Grid.x: persistent, any.
+// Args, in order. The condition for the presence of an argument is in brackets.
+//   logits .. local_begin: as in route.cuh
+//   lhs: Input [pairs, kK], the rows that the first launch wrote
+//   static_scale: float [kScales] [if StaticTensor]
+//   rhs: Weight [experts, kN, kK]
+//   rhs_scale: float [if Quant has one]
+//   rhs_second_scale, rhs_zero_point: see moe/quant/dequantize.cuh [if weights
+//     are slabs and have them]
+//   bias: [experts, kN] [if kBias]
+//   add_bias: see moe/core/rank.cuh [optional]
+//   out: Result [tokens, kN]
+//   residual: Result [tokens, kN] [optional, as in combine.cuh]
+//   addend: [pairs, kN] [optional, as in combine.cuh]
+//
+// Grid.x: any. The kernel is persistent.
 //
 //===----------------------------------------------------------------------===//
 
@@ -154,7 +164,8 @@ template <class Config> struct DownCombine {
     }
   }
 
-  /// To the sums of one lane of each row.
+  /// Adds the bias to the sums of the first lane of each row's lanes; the lanes
+  /// are reduced later.
   static __device__ __forceinline__ void
   addBias(const Args &args, float (&sums)[G::kTileRows][G::kRows], int expert,
           int unit, int lane) {
@@ -172,7 +183,8 @@ template <class Config> struct DownCombine {
     }
   }
 
-  /// The adapters' addends of the pairs of rows firstRow .., likewise.
+  /// Adds the adapters' addends of the pairs of rows [firstRow, firstRow +
+  /// rows) to the sums of the first lane of each row's lanes.
   static __device__ __forceinline__ void
   addAddend(const Args &args, float (&sums)[G::kTileRows][G::kRows],
             const routing::FewPairsOf<Config> &pairs, int firstRow, int rows,
@@ -193,7 +205,8 @@ template <class Config> struct DownCombine {
     }
   }
 
-  /// Each lane of a column's lanes finishes one token.
+  /// Reduces the totals over the lanes of each column and stores the output.
+  /// Lane m of these lanes stores the output of token m.
   static __device__ __forceinline__ void
   store(const Args &args, float (&totals)[Config::kTokens][G::kRows], int unit,
         int lane) {
@@ -227,7 +240,8 @@ template <class Config> struct DownCombine {
   }
 };
 
-/// Weights in the order of fragments.
+/// The second matmul for weights in slabs (weights pre-shuffled into MMA
+/// fragment order, moe/math/slabs.cuh).
 template <class Config> struct DownCombineSlabs {
   using Args = typename Config::Args;
   using Pairs = routing::FewPairsOf<Config>;
@@ -236,7 +250,8 @@ template <class Config> struct DownCombineSlabs {
   static constexpr int kBytes = G::kBytes;
   static constexpr bool kEarly = Config::kRouteEarly && Config::kProgrammatic;
 
-  /// One unit of output columns, with the tiles of all experts.
+  /// The items of a CTA for SlabStream. An item is one unit of output columns
+  /// with the tiles of all experts.
   struct Items {
     const Args &args;
     const Pairs &pairs;
@@ -290,8 +305,8 @@ template <class Config> struct DownCombineSlabs {
         [&](int item) { finish(stream, item); });
   }
 
-  /// Adds the weighted sums of a tile's rows to those of their tokens. The
-  /// columns of a tile may be of one token: lanes take turns.
+  /// Adds the weighted sums of a tile's rows to the sums of their tokens.
+  /// Several rows of a tile may belong to one token, so lanes take turns.
   static __device__ __forceinline__ void add(const Pairs &pairs,
                                              const SlabTile &tile,
                                              const float (&sums)[4], float *to,
@@ -312,7 +327,8 @@ template <class Config> struct DownCombineSlabs {
     }
   }
 
-  /// The output of a token and a column: rows of all experts, weighted.
+  /// Stores the output of a unit's columns for all tokens: adds biases and
+  /// addends with the weights of their rows, then the residual.
   template <class Stream>
   static __device__ __forceinline__ void finish(const Stream &stream,
                                                 int item) {
@@ -368,7 +384,8 @@ template <class Config> constexpr auto downCombineOf() {
 
 } // namespace detail
 
-/// Dynamic shared memory: the intermediate rows and the ring.
+/// Returns the dynamic shared memory in bytes: the intermediate rows and the
+/// ring.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkDownCombineConfig<Config>());
   return decltype(detail::downCombineOf<Config>())::kBytes;

@@ -6,24 +6,38 @@
 //===----------------------------------------------------------------------===//
 //
 // out[m] = sum over k of topk_weights[m, k] * (lhs[r, :] * rhs[expert of r]^T +
-// bias) with r = positions[m, k]: what grouped_matmul and combine compute, to
-// the same bit, in one launch (stationary.cuh). For so many tokens that the
-// weights stream once, and so few that all rows of lhs lie in the shared memory
-// of the GPU at a time: kRows rows and kTokens tokens a CTA.
+// bias) with r = positions[m, k]. One launch computes the same bits as
+// grouped_matmul and combine do. A slice is kTileN columns of the result
+// (moe/matmul/slices/stationary.cuh).
 //
-// Args, in order (absent where marked): lhs [rows, kK], tiles int4 {expert,
-//   first row, end row, 0} (as permute has them, of eights of rows but for the
-//   last of an expert), tile_count [3 + 2 * kBuffers]: {tiles, unused, unused,
-//   counters} (zeros when the kernel begins), rhs (a moe::TensorMap by value,
-//   as grouped_matmul has it, of kTileN weight rows), float lhs_scale, float
-//   rhs_scale (where Quant has them), bias [kExperts, kN] (kBias), add_bias
-//   (core/rank.cuh), partials
-//   [kBuffers, tokens * kPairs, kTileN], positions [tokens, kPairs],
-//   topk_weights [tokens, kPairs], int tokens, out [tokens, kN].
-// Grid.x: at most as many CTAs as are resident at a time; at least so many that
-//   ceildiv(padded rows / 8, CTAs) * 8 <= kRows and ceildiv(tokens, CTAs) <=
-//   kTokens, where an expert's rows are padded to a multiple of 8. With fewer,
-//   out is NaN throughout: a runtime does not launch it then.
+// The kernel serves token counts that are large enough to read the weights
+// once, and small enough that all rows of lhs fit into the shared memory of the
+// GPU at the same time. A CTA holds at most kRows rows and sums at most kTokens
+// tokens.
+//
+// Args, in order. The condition for the presence of an argument is in brackets.
+//   lhs: [rows, kK]
+//   tiles: int4 {expert, first row, end row, 0}, as permute writes them, cut at
+//     multiples of 8 rows except for the last tile of an expert
+//   tile_count: int [3 + 2 * kBuffers], {number of tiles, unused, unused,
+//     counters}; the counters are 0 on entry
+//   rhs: moe::TensorMap by value, as in grouped_matmul, with boxes of kTileN
+//     weight rows
+//   float lhs_scale [if Quant has one]
+//   float rhs_scale [if Quant has one]
+//   bias: [kExperts, kN] [if kBias]
+//   add_bias: see moe/core/rank.cuh [optional]
+//   partials: [kBuffers, tokens * kPairs, kTileN], the buffers of slices
+//   positions: int [tokens, kPairs]
+//   topk_weights: float [tokens, kPairs]
+//   int tokens
+//   out: [tokens, kN]
+//
+// Grid.x: at most the number of CTAs that are resident at a time. The grid must
+// be large enough that ceildiv(padded rows / 8, CTAs) * 8 <= kRows and
+// ceildiv(tokens, CTAs) <= kTokens, where the rows of each expert are padded to
+// a multiple of 8. A smaller grid writes NaN to all of out; the runtime does
+// not launch one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -71,7 +85,7 @@ template <class Config> constexpr bool checkDownSlicesConfig() {
   return true;
 }
 
-/// Dynamic shared memory.
+/// Returns the dynamic shared memory of the kernel in bytes.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkDownSlicesConfig<Config>());
   return Stationary<Config>::kBytes;

@@ -5,14 +5,20 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// out[t] = sum over j of partials[t, j], f32, for the owners j = 0, 1, ... of
-// the token (math/owners.cuh), rounded once. A token without an owner gets
-// zeros. Where a wait for other ranks has ended without them, all is NaN.
+// out[t] = sum over j of partials[t, j] for the owners j = 0, 1, ... of the
+// token, the ranks that hold one of its experts (moe/math/owners.cuh). The sum
+// is f32 and rounded once. A token without an owner gets zeros. If a wait for
+// other ranks failed, the whole output is NaN.
 //
-// Args, in order: in the window partials [tokens, owners at most, kHidden],
-//   topk_ids [tokens, kPairs], int tokens, out [tokens, kHidden],
-//   exchange_words (the window's begin).
-// Grid.x: tokens * kColumnBlocks; neighbouring CTAs share a token.
+// Args, in order:
+//   partials: Partial [tokens, mostOwners, kHidden], in the window
+//     (moe/exchange/windows.cuh)
+//   topk_ids: int [tokens, kPairs]
+//   int tokens
+//   out: Output [tokens, kHidden]
+//   exchange_words: the start of the window
+//
+// Grid.x: tokens * kColumnBlocks. Adjacent CTAs share a token.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,7 +47,7 @@ template <class Config> constexpr bool checkFinalizeConfig() {
   return true;
 }
 
-/// Dynamic shared memory of the kernel: none.
+/// Returns the dynamic shared memory of the kernel in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkFinalizeConfig<Config>());
   return 0;
@@ -56,7 +62,7 @@ __device__ __forceinline__ void finalize(const typename Config::Args &args) {
   constexpr int kShare = ceilDiv(kVectors, Config::kColumnBlocks);
   constexpr int kOwners =
       mostOwners(Config::kExperts, Config::kRanks, Config::kPairs);
-  /// Ranks whose sums are requested together.
+  /// The number of owners whose sums are loaded together.
   constexpr int kBatch = minimum(kOwners, 8);
 
   int token = int(blockIdx.x) / Config::kColumnBlocks;

@@ -6,35 +6,65 @@
 //===----------------------------------------------------------------------===//
 //
 // result[r, :] = activation(lhs[r, :] * rhs[expert of r]^T + bias) for the
-// sorted rows of all experts. A CTA computes one tile of kTileM rows of one
-// expert by kTileN weight rows at a time; its index says which
-// (tile_order.cuh). The engine decides on the roles of warps: those of
-// roles/grid.cuh, one tile a CTA, or of roles/produce_consume.cuh, whose CTAs
-// stay until no tile is left. matmul/contract.cuh says what an engine is.
+// sorted rows r of all experts. A CTA computes one tile at a time: kTileM rows
+// of one expert by kTileN weight rows. The engine decides how tiles reach CTAs:
+//   roles/grid.cuh             blockIdx.x maps to one tile
+//                              (moe/core/tile_order.cuh); all warps copy and
+//                              multiply
+//   roles/produce_consume.cuh  warp-specialized: a CTA starts at tile
+//                              blockIdx.x and then draws tiles from an atomic
+//                              cursor (moe/matmul/roles/tile_source.cuh)
+// Both files are in moe/matmul/. moe/matmul/contract.cuh lists the members of
+// an engine.
 //
-// Args, in order (absent where marked): lhs, long long lhs_row_stride
-//   (elements), rows (kGather: pair index of each sorted row; a row of lhs
-//   has kPairs pairs), tiles int4 {expert, first row, end row, 0}, tile_count
-//   [3] {tiles, cursor, cursor}, rhs [experts, kN, kK], float lhs_scale, float
-//   rhs_scale (where Quant has them, see quant/none.cuh; of weights that are
-//   dequantized: quant/dequantize.cuh), bias [experts, kN] in stored order
-//   (kBias; GateUpOrder, where gates are not first), add_bias (core/rank.cuh),
-//   numbers of each expert
-//   (core/activation_numbers.cuh), result [rows, kN or kN / 2]. With a Scaling
-//   (store_chunk.cuh), in place of result: static_scale float [kScales]
-//   (StaticTensor; FloatTensor), data [rows, kN or kN / 2], scale [1], or
-//   [rows, groups of 128] (Group128, warp-specialized), absent of emulated
-//   data, of which a tile has whole groups (not warp-specialized).
-//   Warp-specialized, rhs is a moe::TensorMap by value: extents [kK, kN,
-//   experts], box [kTileK, kTileN, 1], swizzle of 128 bytes, zeros outside;
-//   lhs, unless gathered, may be one, without the row stride: extents [kK,
-//   rows], box [kTileK, kTileM, at most 64], else alike; and
-//   tile_count is written: its word kCursor counts the tiles that were taken;
-//   with kCounts tiles is, too: the last word of each, which routing left zero.
-//   An engine that takes slabs reads rhs, rhs_scale and rhs_zero_point as they
-//   lie in memory, in the order of fragments (math/slabs.cuh).
-// Grid.x: ceildiv(kN, kTileN) * capacity of the tile list; warp-specialized as
-//   many CTAs as are resident at a time, and no more than that.
+// Args, in order. The condition for the presence of an argument is in brackets.
+//   lhs: Input [rows of lhs, kK]
+//   long long lhs_row_stride: in elements [absent if lhs is a TensorMap]
+//   rows: int [rows], the pair index of each sorted row; a row of lhs has
+//     kPairs pairs, so sorted row r reads row rows[r] / kPairs of lhs [if
+//     kGather]
+//   tiles: int4 {expert, first row, end row, 0}, the list of row tiles
+//   tile_count: int [3], {number of tiles, cursor of the first matmul, cursor
+//     of the second}
+//   rhs: Weight [experts, kN, kK]
+//   float lhs_scale [if Quant has a scale of lhs, see moe/quant/none.cuh]
+//   float rhs_scale [if Quant has one]
+//   rhs_second_scale, rhs_zero_point: see moe/quant/dequantize.cuh [if weights
+//     are dequantized and have them]
+//   bias: [experts, kN], in stored order: GateUpOrder, or gates first [if
+//     kBias]
+//   float lhs_second_scale [if lhs has scales of scales, see
+//     moe/matmul/feed/block_scales.cuh]
+//   add_bias: see moe/core/rank.cuh [optional]
+//   activation parameters of each expert: see moe/core/activation_numbers.cuh
+//     [optional]
+//   result: Result [rows, kN or kN / 2] [if there is no Scaling]
+//   With a Scaling (moe/matmul/epilogue/store_chunk.cuh), in place of result:
+//   static_scale: float [kScales] [if StaticTensor or FloatTensor]
+//   data: [rows, kN or kN / 2]
+//   scale: [1]; with Group128, which only a warp-specialized engine supports,
+//     [rows, groups of 128 columns]; absent if the result is emulated, in which
+//     case a tile has whole groups and the engine is not warp-specialized
+//
+// A warp-specialized engine has these differences:
+//   rhs is a moe::TensorMap by value: extents [kK, kN, experts], box [kTileK,
+//     kTileN, 1], 128-byte swizzle, zeros out of bounds. An engine that reads
+//     slabs (weights pre-shuffled into MMA fragment order, moe/math/slabs.cuh)
+//     has plain pointers rhs, rhs_scale and rhs_zero_point instead. rhs is also
+//     a plain pointer if codes are spread over bytes (spreadsCodes).
+//   lhs may also be a TensorMap unless kGather: extents [kK, rows], box
+//     [kTileK, min(kTileM, 64)], with the same swizzle and zeros.
+//   tile_count is also written: its word kCursor is an atomic cursor, 0 on
+//     entry.
+//   kAwaited is the value of tiles[i].w to wait for before the rows of row tile
+//     i are read; 0 waits for the whole predecessor grid.
+//   kCounts: tiles[i].w counts the column tiles of row tile i that are stored
+//     so far. It must be 0 on entry.
+// kTilesEarly: `tiles` and `tile_count` are final before the predecessor launch
+// ends, so weights are fetched before griddepcontrol.wait.
+//
+// Grid.x: ceildiv(kN, kTileN) * capacity of the tile list. Warp-specialized: at
+// most the number of CTAs that are resident at the same time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -134,8 +164,8 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
   return true;
 }
 
-/// Dynamic shared memory: the ring, and the staging tile, which reuses it or
-/// lies behind it.
+/// Returns the dynamic shared memory in bytes: the ring of pipeline stages and
+/// the staging tile of the epilogue, which reuses the ring or follows it.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkGroupedMatmulConfig<Config>());
   if constexpr (isWarpSpecialized<typename Config::Mma>)

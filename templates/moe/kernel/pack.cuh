@@ -5,37 +5,53 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Kernels over a range of experts. packCopy: stored experts to the scratch
-// buffer. packInterleave: scratch (gate and up rows in GateUpOrder, gates first
-// where there is none) to packed experts (kInterleave gate rows, their up rows,
-// the next ones). packStored: the same out of scratch in which elements lie as
-// some checkpoint stores them. With the scratch in between, packed weights may
-// lie where the stored ones did.
+// Kernels that pack the weights of a range of experts.
+//   packCopy copies stored experts to the scratch buffer.
+//   packInterleave reads the scratch buffer and writes packed experts:
+//     kInterleave gate rows, their up rows, the next gate rows, and so on. The
+//     scratch buffer has the rows in GateUpOrder, or gates first if there is
+//     none.
+//   packStored does the same for elements whose layout in the scratch buffer is
+//     that of a checkpoint format.
+// The scratch buffer between the two steps allows packed weights to overwrite
+// the stored ones.
 //
-// Args of all, in order: source, destination, int first_expert, int experts.
-//   packCopy reads expert first_expert.. of source and writes destination from
-//   its beginning; the others the other way round.
-// Codes of fewer than 8 bits are moved as bytes: kColumns is those of a row.
-// Grid.x: ceildiv(experts * kRows * kColumns * sizeof(Element), kBytesPerCta).
+// Args of all three, in order:
+//   source: packCopy reads from expert first_expert on; the others read from
+//     the start
+//   destination: packCopy writes from the start; the others write from expert
+//     first_expert on
+//   order: int [experts, kColumns], see below [optional, packStored]
+//   int first_expert
+//   int experts
 //
-// packStored: source and destination are of bytes; kColumns counts elements,
-// of kBits as packed and kStoredBits as stored, of which 32 bits hold
-// kRowsPerWord rows or kColumnsPerWord columns (both 1: each element is by
-// itself). In memory a matrix of those is [rows, columns], or with kRowsLast
-// [columns, rows]. Element i of 32 bits is number (kSlots >> 4 * i) % 16 from
-// the lowest bits. kAdded is added to each, then the bits of kFlipped change.
-// With kPowers, if it is there, elements are ue8m0 and become f32. With a field
-// order [experts, kColumns] behind destination, if it is there, column c is
-// column order[expert, c] as stored (pack_order.cuh). With kFragmentColumns, if
-// it is there, the destination is in the order of fragments (math/slabs.cuh):
-// of codes for operands of 16 bits (64) or 8 bits (128), or of numbers of
-// groups (1). With kRepeatRows and kRepeatColumns, if they are there, a number
-// as stored is that of so many packed rows and columns; packed rows are of
-// kParts (gates and ups), which take turns every kAlternate rows, or at 0
-// follow each other. With kStoredRows and kStoredColumns, if they are there,
-// memory has so many, of which each part's last rows and the last columns are
-// padding, never read. With kAtoms, if it is there, elements of 8 bits lie in
-// atoms (math/scale_atoms.cuh).
+// Codes of fewer than 8 bits are copied as bytes; kColumns then counts the
+// bytes of a row. Grid.x: ceildiv(experts * kRows * kColumns * sizeof(Element),
+// kBytesPerCta).
+//
+// packStored: source and destination are byte pointers, and kColumns counts
+// elements. An element has kBits as packed and kStoredBits as stored. A 32-bit
+// word holds kRowsPerWord rows or kColumnsPerWord columns; if both are 1, each
+// element is stored by itself. In memory the matrix of words is [rows,
+// columns], or [columns, rows] with kRowsLast. Element i of a word is in slot
+// (kSlots >> 4 * i) % 16, counted from the lowest bits. kAdded is added to each
+// element, then the bits of kFlipped are inverted.
+//
+// Optional members of the Config of packStored:
+//   kPowers: elements are ue8m0 and become f32.
+//   Args has a field order: column c is read from stored column order[expert,
+//     c] (moe/kernel/pack_order.cuh).
+//   kFragmentColumns: the destination is in fragment order
+//     (moe/math/slabs.cuh): codes for 16-bit operands (64) or 8-bit operands
+//     (128), or parameters of groups such as scales (1).
+//   kRepeatRows, kRepeatColumns: one stored value is valid for kRepeatRows
+//     packed rows and kRepeatColumns packed columns.
+//   kParts: the number of parts of the packed rows (gates and ups). Parts
+//     alternate every kAlternate rows, or follow each other if that is 0.
+//   kStoredRows, kStoredColumns: the extents in memory. The last rows of each
+//     part and the last columns may be padding, which is never read.
+//   kAtoms: 8-bit elements are stored in atoms of 128 x 4
+//     (moe/math/scale_atoms.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -66,24 +82,25 @@ template <class Config> constexpr bool checkPackConfig() {
   return true;
 }
 
-/// Columns of a block of fragments, or 0 where rows are packed.
+/// The number of columns of a block of fragments, or 0 if weights are packed as
+/// rows.
 template <class Config> inline constexpr int kFragmentColumnsOf = 0;
 template <class Config>
   requires requires { Config::kFragmentColumns; }
 inline constexpr int kFragmentColumnsOf<Config> = Config::kFragmentColumns;
 
-/// Whether stored elements are powers of two (ue8m0).
+/// True if stored elements are powers of two (ue8m0).
 template <class Config>
 inline constexpr bool storesPowers = requires { requires Config::kPowers; };
 
-/// Whether stored elements lie in atoms.
+/// True if stored elements are in atoms of 128 x 4 (moe/math/scale_atoms.cuh).
 template <class Config>
 inline constexpr bool storesAtoms = requires { requires Config::kAtoms; };
 
 namespace detail {
 
-/// Packed rows are of so many parts, and so many of a part, or columns, have
-/// one number as stored.
+/// Defaults of the optional members kParts, kRepeatRows, kRepeatColumns and
+/// kAlternate.
 template <class Config> constexpr int storedParts() {
   if constexpr (requires { Config::kParts; })
     return Config::kParts;
@@ -107,8 +124,8 @@ template <class Config> constexpr int storedPartsAlternate() {
 
 } // namespace detail
 
-/// The matrix of an expert as stored, and the place there of an element of the
-/// one that is packed.
+/// The stored matrix of an expert. It maps a row and a column of the packed
+/// matrix to the stored row and column.
 template <class Config> struct StoredMatrix {
   static constexpr int kParts = detail::storedParts<Config>();
   static constexpr int kRepeatRows = detail::storedRowsRepeat<Config>();
@@ -191,7 +208,7 @@ template <class Config> constexpr bool checkStoredConfig() {
   return true;
 }
 
-/// Dynamic shared memory of all of them: none.
+/// Returns the dynamic shared memory of each of the kernels in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   if constexpr (requires { Config::kStoredBits; })
     static_assert(checkStoredConfig<Config>());
@@ -202,7 +219,7 @@ template <class Config> constexpr int sharedBytes() {
 
 namespace detail {
 
-/// So many bytes as one value.
+/// An unsigned integer or vector type of kBytes bytes.
 template <int kBytes> struct Chunk {
   using Type = unsigned short;
 };
@@ -219,7 +236,7 @@ template <> struct Chunk<16> {
   using Type = Vector16;
 };
 
-/// The largest vector of which rows are whole numbers.
+/// The largest vector type that divides a row evenly.
 template <class Config> struct Vectors {
   static constexpr int kRowBytes =
       Config::kColumns * int(sizeof(typename Config::Element));
@@ -227,7 +244,7 @@ template <class Config> struct Vectors {
   using Type = typename Chunk<kBytes>::Type;
 };
 
-/// Calls move(v) for each vector v of this CTA's share of `experts`.
+/// Calls move(v) for each vector v of this CTA's share of `experts` experts.
 template <class Config, class Move>
 __device__ __forceinline__ void forEachVector(int experts, Move move) {
   constexpr int kBytes = Vectors<Config>::kBytes;
@@ -241,7 +258,8 @@ __device__ __forceinline__ void forEachVector(int experts, Move move) {
     move(v);
 }
 
-/// The bits of one element of an expert, as they are when packed.
+/// Returns the bits of one element of an expert, converted to the packed
+/// representation.
 template <class Config>
 __device__ __forceinline__ unsigned storedBits(const unsigned char *expert,
                                                int row, int column) {
@@ -257,7 +275,8 @@ __device__ __forceinline__ unsigned storedBits(const unsigned char *expert,
   if constexpr (storesAtoms<Config>)
     at = ScaleAtoms::place(row, column, kColumns);
   if constexpr (Config::kStoredBits == 6) {
-    // Elements follow each other; the last one's bits end with a byte.
+    // Elements of 6 bits are packed without gaps. The second byte is read only
+    // if the element crosses into it, so nothing past the end is read.
     const unsigned char *from = expert + at * 6 / 8;
     const int shift = int(at * 6 % 8);
     const unsigned bits = from[0] | (shift > 2 ? from[1] << 8 : 0);
@@ -271,14 +290,14 @@ __device__ __forceinline__ unsigned storedBits(const unsigned char *expert,
     const int shift =
         Config::kStoredBits * ((unsigned(Config::kSlots) >> 4 * slot) & 15);
     const unsigned bits = word >> shift & ((1u << Config::kStoredBits) - 1);
-    // A sum of as many bits as a packed element has begins anew at 0.
+    // The addition wraps modulo 2^kBits.
     return ((bits + Config::kAdded) ^ Config::kFlipped) &
            (0xffffffffu >> (32 - Config::kBits));
   }
 }
 
-/// The row and the column, as packed, of element i of a run of words of an
-/// expert in the order of fragments.
+/// Returns the packed row and column of element i of a run of words, for an
+/// expert in fragment order.
 template <class Config>
 __device__ __forceinline__ SlabPlace fragmentPlace(int run, int i) {
   if constexpr (Config::kFragmentColumns == 1)
@@ -288,7 +307,7 @@ __device__ __forceinline__ SlabPlace fragmentPlace(int run, int i) {
         run, i, Config::kColumns);
 }
 
-/// The stored row of a packed one.
+/// Returns the stored row of a packed row.
 template <class Config>
 __device__ __forceinline__ int storedRowOf(int packedRow) {
   if constexpr (Config::kInterleave > 0) {
@@ -300,7 +319,8 @@ __device__ __forceinline__ int storedRowOf(int packedRow) {
   }
 }
 
-/// The stored column of a packed one. expert: of all.
+/// Returns the stored column of a packed column. `expert` is an index among all
+/// experts.
 template <class Config>
 __device__ __forceinline__ int storedColumnOf(const typename Config::Args &args,
                                               int expert, int column) {
@@ -352,8 +372,8 @@ packInterleave(const typename Config::Args &args) {
 
 namespace detail {
 
-/// packStored into the order of fragments: a thread makes runs of words that
-/// hold whole elements.
+/// packStored into fragment order. A thread writes runs of words that hold
+/// whole elements.
 template <class Config>
 __device__ __forceinline__ void
 packFragments(const typename Config::Args &args) {
@@ -399,7 +419,7 @@ __device__ __forceinline__ void packStored(const typename Config::Args &args) {
     return;
   }
   constexpr int kRowBytes = Config::kColumns * Config::kBits / 8;
-  // Four elements of 6 bits are the fewest of whole bytes.
+  // Four is the smallest number of 6-bit elements that fills whole bytes.
   constexpr bool kIsSix = Config::kBits == 6;
   constexpr int kBytes = kIsSix ? 3 : minimum(4, kRowBytes & -kRowBytes);
   constexpr int kElements = kBytes * 8 / Config::kBits;
@@ -415,7 +435,7 @@ __device__ __forceinline__ void packStored(const typename Config::Args &args) {
   for (long long v = first + threadIdx.x; v < end; v += Config::kThreads) {
     const int expert = int(v / ((long long)Config::kRows * kChunks));
     const int inExpert = int(v % ((long long)Config::kRows * kChunks));
-    // Neighbours in a warp read what lies side by side.
+    // Adjacent threads of a warp read adjacent addresses.
     const int row =
         Config::kRowsLast ? inExpert % Config::kRows : inExpert / kChunks;
     const int chunk =

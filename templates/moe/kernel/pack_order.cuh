@@ -5,12 +5,17 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The order of a weight's columns from source [experts, kColumns], the group of
-// each: the columns of the first group, of the second and so on, inside a group
-// ascending. Groups have kGroup columns, the last one what is left; a column
-// too many is left out, and one too few is column 0. One CTA an expert.
+// Computes the column order of a weight with act-order. source [experts,
+// kColumns] is the group of each column. destination [experts, kColumns] lists
+// the columns of the first group, then those of the second, and so on,
+// ascending inside a group. Groups have kGroup columns, the last one the rest.
+// Extra columns of a group are dropped, and missing ones are filled with column
+// 0. One CTA per expert.
 //
-// Args, in order: source, destination, int first_expert.
+// Args, in order:
+//   source: int [experts, kColumns]
+//   destination: int [experts, kColumns]
+//   int first_expert: the expert of CTA 0
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +36,7 @@ template <class Config> constexpr bool checkOrderConfig() {
   return true;
 }
 
-/// Dynamic shared memory: none.
+/// Returns the dynamic shared memory of the kernel in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkOrderConfig<Config>());
   return 0;
@@ -46,7 +51,8 @@ __device__ __forceinline__ void packOrder(const typename Config::Args &args) {
       (long long)(args.first_expert + int(blockIdx.x)) * Config::kColumns;
   const int *source = args.source + expert;
   int *destination = args.destination + expert;
-  // A thread finds the columns of a group; all of a warp read one address.
+  // A thread collects the columns of one group. All lanes of a warp read the
+  // same address, so the loads are broadcasts.
   for (int group = int(threadIdx.x); group < kGroups;
        group += Config::kThreads) {
     int next = group * Config::kGroup;

@@ -5,17 +5,27 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One CTA places the pairs of a block of tokens (blocks.cuh). It sums the block
-// counts of route over earlier blocks and over all blocks, scans the experts,
-// and ranks its own pairs in order: a stable counting sort without a global
-// atomic. A block of more pairs than 16 bits count is placed in parts.
+// Sorts all pairs by expert. One CTA places the pairs of a block of tokens
+// (moe/routing/blocks.cuh). It sums the block counts of kernel route over
+// earlier blocks and over all blocks, scans the experts, and ranks its own
+// pairs in order. The result is a stable counting sort without global atomics.
+// A block with more than 65535 pairs, the limit of the 16-bit ranks, is placed
+// in parts.
 //
-// Args, in order: topk_ids [tokens, kPairs], block_counts [blocks, E] (the E
-//   experts of the layer), local_begin (core/rank.cuh), int tokens, rows
-//   [tokens * kPairs]: pair index of each sorted row, positions [tokens,
-//   kPairs]: sorted row of each pair or -1, offsets [E_local + 1], tiles int4
-//   {expert, first row, end row, 0}, tile_count [1 + kCounters]: {tiles, 0,
-//   ...}, counts [E_local] (null).
+// Args, in order:
+//   topk_ids: int [tokens, kPairs]
+//   block_counts: int [blocks, E] for the E experts of the layer
+//   local_begin: see moe/core/rank.cuh [optional]
+//   int tokens
+//   rows: int [tokens * kPairs], written: the pair index of each sorted row
+//   positions: int [tokens, kPairs], written: the sorted row of each pair, or
+//     -1 if its expert is not local
+//   offsets: int [E_local + 1], written: the first row of each expert
+//   tiles: int4 {expert, first row, end row, 0}, written
+//   tile_count: int [1 + kCounters], written as {number of tiles, 0, ...}
+//   counts: int [E_local], written: the rows of each expert; may be null
+//
+// Grid.x: one CTA per block of tokens.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,7 +57,7 @@ template <class Config> constexpr bool checkPermuteConfig() {
   return true;
 }
 
-/// Dynamic shared memory of the kernel: none.
+/// Returns the dynamic shared memory of the kernel in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkPermuteConfig<Config>());
   return 0;
@@ -58,7 +68,8 @@ __device__ __forceinline__ void permute(const typename Config::Args &args) {
   static_assert(checkPermuteConfig<Config>());
   constexpr int kLocal = Config::kLocalExperts;
   constexpr int kThreads = Config::kThreads;
-  /// Slices of the blocks that are summed side by side.
+  /// The number of interleaved slices of the blocks; threads sum the counts of
+  /// slices in parallel.
   constexpr int kSlices = maximum(1, kThreads / kLocal);
   __shared__ routing::Arrangement<kLocal, kThreads> shared;
   __shared__ int partialBefore[kSlices][kLocal];
@@ -109,7 +120,8 @@ __device__ __forceinline__ void permute(const typename Config::Args &args) {
     if (row >= 0)
       args.rows[row] = firstPair + pair;
   };
-  // A block that does not grow has one part.
+  // Without kMostBlocks, blocks have a fixed size, so a block is always placed
+  // in one part.
   auto partOf = [&] {
     return Config::kMostBlocks > 0 ? min(endPair - firstPair, 65535)
                                    : endPair - firstPair;

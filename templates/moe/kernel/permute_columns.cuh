@@ -1,20 +1,27 @@
-//===- permute_columns.cuh - rows as their expert's weight ------*- C++ -*-===//
+//===- permute_columns.cuh - columns in their expert's order ----*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Columns of each row in the order of its expert's weight, where that has been
-// packed in an order of its own. One CTA a sorted row; rows behind the last
-// expert's end are not touched.
+// Permutes the columns of each row into the column order of its expert's
+// weight, for weights packed with act-order. One CTA permutes one sorted row.
+// Rows past the end of the last expert are not written.
+//   result[r, c] = input[r, order[e, c]] for sorted row r of expert e
+//   If the kernel gathers: result[rows[r], c] = input[rows[r] / kPairs,
+//     order[e, c]]
 //
-// Args, in order: input [rows, kColumns] or, of tokens, with rows, long long
-//   input_row_stride, in a kernel that gathers rows [rows], offsets
-//   [kExperts + 1], order [kExperts, kColumns], result [rows, kColumns].
-//   result[r, c] = input[r, order[e, c]] of the expert e of sorted row r; in a
-//   kernel that gathers result[rows[r], c] = input[rows[r] / kPairs, order[e,
-//   c]]. Grid.x: capacity of rows.
+// Args, in order. The condition for the presence of an argument is in brackets.
+//   input: Element [rows, kColumns], or [tokens, kColumns] if the kernel
+//     gathers
+//   long long input_row_stride: in elements
+//   rows: int [rows], the pair index of each sorted row [if the kernel gathers]
+//   offsets: int [kExperts + 1], the first row of each expert
+//   order: int [kExperts, kColumns]
+//   result: Element [rows, kColumns]
+//
+// Grid.x: capacity of rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,7 +47,7 @@ template <class Config> constexpr bool checkPermuteColumnsConfig() {
   return true;
 }
 
-/// Dynamic shared memory of the kernel: none.
+/// Returns the dynamic shared memory of the kernel in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkPermuteColumnsConfig<Config>());
   return 0;

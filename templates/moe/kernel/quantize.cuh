@@ -5,38 +5,62 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// data = input / scale, rounded to nearest even and saturated. `Scaling` says
-// which values share a scale:
-//   Group128      128 of a row; 16 lanes a group (PowerGroup128: powers of two)
-//   Token         a row; one CTA a row (TokenOfBytes: of integers)
-//   StaticTensor  all; the largest of the static scales of all experts
-//   DynamicTensor all; from the block maxima that kernel amax left
-//                 (DynamicTensorOfBytes: of integers)
-//   Rounded       none: values or products are rounded to the type of data
-//   those of emulated.cuh: data are the numbers that codes stand for, of the
-//                 type that the engine multiplies, and there is no scale
-// Rows: offsets[kExperts] of them with kByOffsets (sorted rows), else tokens,
-// or with row_weights pairs, kPairs of each token, whose row is multiplied by
-// them first, or with expert_num_tokens tokens of each expert (batched rows),
-// of which those at and behind the expert's count are none. Others are not
-// touched.
+// data = input / scale, rounded to nearest even and saturated. `Scaling`
+// specifies which values share a scale:
+//   Group128      128 adjacent values of a row; 16 lanes per group
+//                 (PowerGroup128: powers of two)
+//   Token         a row; one or more warps per row (TokenOfBytes: of
+//                 integers)
+//   StaticTensor  all values; the largest of the static scales of all experts
+//   DynamicTensor all values; computed from the block maxima that kernel amax
+//                 wrote (DynamicTensorOfBytes: of integers)
+//   Rounded       none; values or products are rounded to the type of data
+//   Scalings of moe/math/emulated.cuh: data are the values that the codes
+//     represent, in the type that the engine multiplies; no scale is stored
+// The number of rows is:
+//   offsets[kExperts] with kByOffsets (sorted rows)
+//   tokens * kPairs with row_weights: each pair has a row, the token's row
+//     times its weight
+//   tokens * kExperts with expert_num_tokens (batched rows); slots at or past
+//     the expert's count are skipped
+//   tokens otherwise
+// Other rows are not written.
 //
-// quantize, Args in order (absent where marked): input, long long
-//   input_row_stride (elements), row_weights float (of a layer whose weights
-//   multiply x), static_scale float [kScales] (StaticTensor; FloatTensor), or
-//   static_second_scale (TwoLevels), block_amax float (DynamicTensor), offsets
-//   int (kByOffsets), expert_num_tokens int [kExperts] (batched rows), tokens
-//   int, valid_tokens int [1] or null (DynamicTensor of tokens), data, scale
-//   float (absent with Rounded and emulated): [rows, groups], [rows, 1] or [1].
-//   Grid.x: emulated: by row as Token, others one thread for 8 columns, ends of
-//   groups that are no columns counted; Group128: ceildiv(capacity * groups,
-//   kThreads / 16); Token: capacity; else ceildiv(capacity, kBlockRows).
-// amax, Args in order: input, long long input_row_stride, row_weights float (as
-//   above), offsets int (kByOffsets), expert_num_tokens int [kExperts] (batched
-//   rows), tokens int, valid_tokens int [1] or null (of tokens), block_amax
-//   float, one for each kBlockRows rows. Grid.x: ceildiv(capacity, kBlockRows).
-//   Maxima of rows alone, so no order matters. Scaling: DynamicTensor, or
-//   DynamicTensorOfBytes, with which a NaN is the maximum.
+// Args of quantize, in order. The condition for the presence of an argument is
+// in brackets.
+//   input: Input [rows, kColumns]
+//   long long input_row_stride: in elements
+//   row_weights: float [if weights multiply x]
+//   static_scale: float [kScales] [if StaticTensor or FloatTensor], or
+//     static_second_scale [if TwoLevels]
+//   block_amax: float, as written by amax [if DynamicTensor]
+//   offsets: int [if kByOffsets]
+//   expert_num_tokens: int [kExperts] [if rows are batched]
+//   tokens: int [absent if kByOffsets]
+//   valid_tokens: int [1] or null [if DynamicTensor over tokens]
+//   data: the result
+//   scale: float [rows, groups], [rows, 1] or [1] [absent if Rounded or
+//     emulated]
+// Grid.x:
+//   Group128: ceildiv(capacity * groups, kThreads / 16)
+//   Token, and emulated scalings by row: ceildiv(capacity, rows of a CTA); see
+//     kRowThreads in moe/quant/quantize_rows.cuh
+//   other emulated scalings: one thread for 8 columns, including padding
+//     columns at the ends of groups
+//   otherwise: ceildiv(capacity, kBlockRows)
+//
+// Args of amax, in order:
+//   input: as above
+//   long long input_row_stride: in elements
+//   row_weights: float, as above
+//   offsets: int [if kByOffsets]
+//   expert_num_tokens: int [kExperts] [if rows are batched]
+//   tokens: int [absent if kByOffsets]
+//   valid_tokens: int [1] or null [if the rows are tokens]
+//   block_amax: float, written: the maximum of each kBlockRows rows
+// Grid.x: ceildiv(capacity, kBlockRows). Only maxima are computed, so the
+// result does not depend on order. Scaling is DynamicTensor, or
+// DynamicTensorOfBytes, for which NaN is the maximum.
 //
 //===----------------------------------------------------------------------===//
 
@@ -61,7 +85,7 @@ template <class Config> constexpr bool checkQuantizeConfig() {
   return detail::checkQuantizedColumns<Config>();
 }
 
-/// Dynamic shared memory of both kernels: none.
+/// Returns the dynamic shared memory of both kernels in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkQuantizeConfig<Config>());
   return 0;
@@ -79,7 +103,7 @@ __device__ __forceinline__ int rowsOf(const typename Config::Args &args) {
     return args.tokens * weighedPairs<Config>();
 }
 
-/// Rows whose values count for a scale of all.
+/// Returns the number of rows that contribute to a scale of all values.
 template <class Config>
 __device__ __forceinline__ int countedRows(const typename Config::Args &args) {
   int rows = rowsOf<Config>(args);

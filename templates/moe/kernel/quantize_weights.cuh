@@ -5,26 +5,41 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Kernels over a range of experts whose weights are stored as floats, rows of
-// kColumns. packScales: what numbers share, one number a group of kGroupRows x
-// kGroupColumns (those of a matrix's last rows and columns may be fewer): the
-// scale of scales, the scale or the zero point, by kNumber. packCodes: codes by
-// those, in the order that kernels read (pack.cuh).
+// Kernels that quantize the weights of a range of experts, which are stored as
+// floats in rows of kColumns.
+//   packScales computes one parameter for each group of kGroupRows x
+//     kGroupColumns elements; groups at the ends of a matrix may be smaller.
+//     kNumber selects the parameter: second scale (the scale of the scales),
+//     scale or zero point.
+//   packCodes computes the codes (quantized values) from these parameters, in
+//     the order that kernels read (moe/kernel/pack.cuh).
+// A weight has kParts matrices (gates and ups), each of which is quantized by
+// itself. They are stored one after the other, or alternate row by row with
+// kAlternate. If groups are single rows, parameters are in the order of the
+// stored rows; otherwise they are in the order of parts. Scales that are powers
+// of two may be stored as f32.
 //
-// A weight has kParts matrices, which are quantized each by itself: gates and
-// ups, as stored one behind the other or with kAlternate row by row. Numbers of
-// single rows stand as the rows do, others by part.
+// Args of packScales, in order. The condition for the presence of an argument
+// is in brackets. All pointers start at expert 0.
+//   source: Element [experts, kRows, kColumns]
+//   destination: one parameter for each group
+//   scale [if kNumber is ZeroPoint]
+//   second_scale: float [if there are two levels and kNumber is not
+//     SecondScale]
+//   int first_expert
+//   int experts
+// kGroupThreads threads of a CTA reduce one group. Grid.x: ceildiv(experts *
+// groups, kThreads / kGroupThreads).
 //
-// Scales that are powers of two may be kept as f32.
-//
-// packScales, Args in order: source, destination, scale (ZeroPoint),
-//   second_scale float (of two levels; not SecondScale), int first_expert, int
-//   experts. All of them from expert 0 on. kGroupThreads of a CTA take a group.
-//   Grid.x: ceildiv(experts * groups, kThreads / kGroupThreads).
-// packCodes, Args in order: source (experts first_expert.. from its beginning),
-//   unsigned char destination, scale, second_scale float (of two levels),
-//   zero_point unsigned char (kZeroPoints), int first_expert, int experts.
-//   Grid.x: ceildiv(experts * kRows * kColumns / kElements, kChunksPerCta).
+// Args of packCodes, in order:
+//   source: starts at expert first_expert
+//   unsigned char destination: starts at expert 0, like all that follow
+//   scale
+//   second_scale: float [if there are two levels]
+//   zero_point: unsigned char [if kZeroPoints]
+//   int first_expert
+//   int experts
+// Grid.x: ceildiv(experts * kRows * kColumns / kElements, kChunksPerCta).
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +53,7 @@
 
 namespace moe {
 
-/// The number that packScales computes for each group.
+/// The parameter that packScales computes for each group.
 enum class WeightNumber { SecondScale, Scale, ZeroPoint };
 
 template <class Config> constexpr bool checkQuantizedWeights() {
@@ -74,7 +89,7 @@ template <class Config> constexpr bool checkQuantizedWeights() {
   return true;
 }
 
-/// Dynamic shared memory of both: none.
+/// Returns the dynamic shared memory of both kernels in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkQuantizedWeights<Config>());
   return 0;
@@ -88,7 +103,7 @@ using WeightScalingOf =
                          typename Config::Rule, Config::kShares,
                          Config::kZeroPoints>;
 
-/// The groups of an expert, and where the number of each stands.
+/// The groups of an expert, and the index of each group's parameter.
 template <class Config> struct WeightGroups {
   static constexpr int kPartRows = Config::kRows / Config::kParts;
   static constexpr int kDown = ceilDiv(kPartRows, Config::kGroupRows);
@@ -101,7 +116,7 @@ template <class Config> struct WeightGroups {
     return Config::kAlternate ? row * Config::kParts + part
                               : part * kPartRows + row;
   }
-  /// The part of a row as stored.
+  /// Returns the part that a stored row belongs to.
   static __device__ __forceinline__ int partOf(int stored) {
     return Config::kAlternate ? stored % Config::kParts : stored / kPartRows;
   }
@@ -117,7 +132,7 @@ template <class Config> struct WeightGroups {
   }
 };
 
-/// Neighbours as f32; they begin at a multiple of what is moved at a time.
+/// Loads kCount adjacent weights as f32. `from` is aligned to one vector load.
 template <class T, int kCount>
 __device__ __forceinline__ void loadWeights(const T *from,
                                             float (&values)[kCount]) {
@@ -133,8 +148,8 @@ __device__ __forceinline__ void loadWeights(const T *from,
   }
 }
 
-/// The extremes of the numbers of a group, in each of its threads. All threads
-/// of the CTA come here.
+/// Reduces the range of a group over its threads and returns it in each of
+/// them. All threads of the CTA must call it.
 template <int kThreads, int kGroupThreads>
 __device__ __forceinline__ quant::Range rangeOfGroup(quant::Range range) {
 #pragma unroll
@@ -170,7 +185,7 @@ __device__ __forceinline__ void packScales(const typename Config::Args &args) {
   using Groups = detail::WeightGroups<Config>;
   using Scaling = detail::WeightScalingOf<Config>;
   constexpr int kLanes = Config::kGroupThreads;
-  // As many at a time as rows and groups are whole numbers of.
+  // The widest vector that divides rows and groups evenly.
   constexpr int kAligned = Config::kColumns | Config::kGroupColumns |
                            kPerVector<typename Config::Element>;
   constexpr int kWide = kAligned & -kAligned;
@@ -236,7 +251,7 @@ __device__ __forceinline__ void packCodes(const typename Config::Args &args) {
   constexpr int kChunks = Config::kColumns / kElements;
   constexpr int kBytes = kElements * kBits / 8;
   constexpr int kPiece = kBytes & -kBytes;
-  // Whether a chunk has one scale.
+  // True if all elements of a chunk share one scale.
   constexpr bool kOne = Config::kGroupColumns % kElements == 0 ||
                         Config::kGroupColumns >= Config::kColumns;
   const long long first = (long long)blockIdx.x * Config::kChunksPerCta;

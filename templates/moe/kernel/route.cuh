@@ -1,33 +1,50 @@
-//===- route.cuh - logits to experts, weights and places --------*- C++ -*-===//
+//===- route.cuh - logits to experts, weights and positions -----*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// One CTA serves a block of tokens (blocks.cuh), one warp a token at a time:
-// score, select and normalize, or take the given ids and weights. Then either
-// the block's pairs are counted per expert for kernel permute, or, with
-// kPermute, the CTAs of the grid, one cluster of kCluster, put all pairs in
-// order themselves: each takes an even share of the tokens
-// (arrange_tokens.cuh). In a part of a layer nothing is counted.
+// Routes tokens. One CTA routes a block of tokens (moe/routing/blocks.cuh), and
+// one warp one token at a time: it scores, selects and normalizes, or reads the
+// given ids and weights. The pairs are then handled in one of three ways:
+//   By default, the pairs of the block are counted per expert for kernel
+//     permute.
+//   With kPermute, the CTAs of the grid, which are one cluster of kCluster,
+//     sort all pairs themselves. Each CTA routes an even share of the tokens
+//     (moe/routing/arrange_tokens.cuh).
+//   If the kernel is only a part of a layer, nothing is counted.
 //
-// Args, in order (null where marked): const void *logits [tokens, E] (null:
-//   given ids), ElementCode logits_type (F32, F16, BF16), const void
-//   *given_ids [tokens, kTopK], ElementCode given_ids_type (I32, I64), const
-//   void *given_weights [tokens, kTopK], ElementCode given_weights_type (as
-//   of logits), valid_tokens [1] (null; absent), those of place.cuh, int
-//   tokens, topk_ids [tokens, kPairsOf], topk_weights, ids (null), weights
-//   (null; a part of a layer may lack both), then block_counts [blocks,
-//   kPlacesOf] (absent in a part), or with kPermute rows, positions,
-//   offsets, tiles, tile_count, counts (null) as in permute.cuh, or
-//   positions [tokens, kPairsOf]: of pairs of this rank's experts their own
-//   number, else -1.
-//
-// With a Scaling, CTAs behind those that route quantize x at the same time
-// (quantize.cuh; not DynamicTensor). Args then go on with input, long long
-//   input_row_stride, static_scale float [kScales] (StaticTensor), data, scale;
-//   grid.x grows by what kernel quantize would have, in whole clusters.
+// Args, in order. The condition for the presence of an argument is in brackets.
+//   const void *logits: [tokens, E]; null: ids are given
+//   ElementCode logits_type: F32, F16 or BF16
+//   const void *given_ids: [tokens, kTopK]
+//   ElementCode given_ids_type: I32 or I64
+//   const void *given_weights: [tokens, kTopK]
+//   ElementCode given_weights_type: F32, F16 or BF16
+//   valid_tokens: int [1], the number of tokens that are routed, or null
+//     [optional]
+//   int tokens
+//   the optional arguments of moe/routing/token.cuh and moe/routing/place.cuh
+//   local_begin: see moe/core/rank.cuh [optional]
+//   topk_ids: int [tokens, kPairsOf], written
+//   topk_weights: float [tokens, kPairsOf], written
+//   ids, weights: outputs for the caller, may be null [optional in a part of a
+//     layer]
+//   block_counts: int [blocks, kPlacesOf], written [absent with kPermute and in
+//     a part of a layer]
+//   rows, positions, offsets, tiles, tile_count, counts (may be null): as in
+//     permute.cuh [if kPermute]
+//   positions: int [tokens, kPairsOf], written: the pair's own index if its
+//     expert is local to this rank, else -1 [optional in a part of a layer]
+// With a Scaling, the CTAs that follow the routing CTAs quantize x at the same
+// time (quantize.cuh; not DynamicTensor). Args then continue with:
+//   input: Input [tokens, kColumns]
+//   long long input_row_stride: in elements
+//   static_scale: float [kScales] [if StaticTensor]
+//   data, scale: as in quantize.cuh
+// Grid.x: one CTA per block, or kCluster with kPermute. With a Scaling, the
+// grid of kernel quantize is added, rounded up to whole clusters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -92,7 +109,7 @@ template <class Config> constexpr bool checkRouteConfig() {
   return true;
 }
 
-/// Dynamic shared memory of the kernel: none.
+/// Returns the dynamic shared memory of the kernel in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkRouteConfig<Config>());
   return 0;
@@ -100,7 +117,7 @@ template <class Config> constexpr int sharedBytes() {
 
 namespace detail {
 
-/// Whether the pairs of each block are counted for kernel permute.
+/// Returns true if the pairs of each block are counted for kernel permute.
 template <class Config> constexpr bool countsPairs() {
   return requires(const typename Config::Args &args) { args.block_counts; };
 }
@@ -112,7 +129,7 @@ template <class Config> struct RouteShared<Config, false> {
 };
 
 template <class Config> struct RouteShared<Config, true> {
-  /// Local experts of the CTA's pairs.
+  /// The local experts of the CTA's pairs, or -1.
   short ids[Config::kBlockTokens * routing::kPairsOf<Config>];
   union {
     routing::TokenMasks<Config> masks;
@@ -120,7 +137,7 @@ template <class Config> struct RouteShared<Config, true> {
   };
 };
 
-/// Puts the pairs of all tokens in order, after the CTA synchronized.
+/// Sorts the pairs of all tokens. The CTA must have synchronized before.
 template <class Config>
 __device__ __forceinline__ void
 arrangeRouted(const typename Config::Args &args,
@@ -175,7 +192,8 @@ arrangeRouted(const typename Config::Args &args,
       args.counts);
 }
 
-/// Writes the expert and the weight of a pair, and what the caller sees of it.
+/// Stores the expert and the weight of a pair, and the caller's outputs ids and
+/// weights.
 template <class Config>
 __device__ __forceinline__ void storePair(const typename Config::Args &args,
                                           long long pair, int lane, int expert,
@@ -191,8 +209,9 @@ __device__ __forceinline__ void storePair(const typename Config::Args &args,
       args.weights[pair] = weight;
 }
 
-/// Routes a token. Each lane gets the expert of one of its pairs, the id that
-/// outputs show, and the weight. kLoaded: `logits` has the token's logits.
+/// Routes a token. Each lane receives the expert of one of its pairs, the id
+/// that outputs show, and the weight. kLoaded: `logits` already holds the
+/// token's logits.
 template <class Config, bool kLoaded>
 __device__ __forceinline__ void routePair(const typename Config::Args &args,
                                           routing::TokenLogits<Config> &logits,
@@ -210,7 +229,7 @@ __device__ __forceinline__ void routePair(const typename Config::Args &args,
   }
 }
 
-/// Clears the counts of a block, if kernel permute needs them.
+/// Zeroes the counts of a block, if pairs are counted for kernel permute.
 template <class Config, class Shared>
 __device__ __forceinline__ void clearCounts(Shared &shared) {
   if constexpr (countsPairs<Config>()) {
@@ -244,7 +263,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
 
   int block = int(blockIdx.x), firstToken, blockTokens;
-  // So few pairs that one CTA has them in order before two could talk.
+  // True if one CTA sorts the few pairs faster than CTAs exchange counts.
   bool isFew = false;
   if constexpr (Config::kPermute) {
     isFew = args.tokens * kPairs <= 32 && args.tokens <= Config::kBlockTokens;
@@ -254,7 +273,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
     firstToken = min(block * share, args.tokens);
     blockTokens = min(share, args.tokens - firstToken);
     routing::clearMasks(shared.masks);
-    // Nobody writes into a CTA that has not begun.
+    // A CTA must have started before another CTA writes to its shared memory.
     if constexpr (Config::kCluster > 1)
       ptx::arriveAtCluster();
   } else {
@@ -269,8 +288,8 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   if constexpr (requires { args.valid_tokens; })
     if (args.valid_tokens)
       valid = *args.valid_tokens;
-  // The next token's logits are on their way while one is routed, where two
-  // sets of them fit into the registers.
+  // The next token's logits are loaded while the current token is routed, if
+  // registers suffice for two sets of logits.
   constexpr bool kAhead =
       Config::kExperts <= 256 &&
       !(Config::Select::kGrouped && routing::kHasRoutingBias<Config>);

@@ -1,24 +1,36 @@
-//===- route_gate_up.cuh - the first matmul of a few tokens -----*- C++ -*-===//
+//===- route_gate_up.cuh - the first matmul of few tokens -------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The first of two launches of a layer of at most kTokens tokens and 32 pairs:
-// every CTA routes all tokens, brings x into shared memory (quantized where
-// Scaling says so), and its warps multiply: result[r, :] = activation(x[token
-// of r, :] * rhs[expert of r]^T + bias) for the pairs in the order of their
-// experts. CTA 0 writes what routing found for others.
+// The first of the two launches of a layer with at most kTokens tokens and 64
+// pairs. Every CTA routes all tokens and loads x into shared memory, quantized
+// as Scaling specifies. Its warps then compute, for the pairs in the order of
+// their experts:
+//   result[r, :] = activation(x[token of r, :] * rhs[expert of r]^T + bias)
+// CTA 0 also writes the routing outputs.
 //
-// Args, in order (absent where marked): logits .. tokens as in route.cuh, ids
-//   and weights (null; absent behind a dispatch), counts (null), lhs [tokens,
-//   kK], long long lhs_row_stride (elements), static_scale float [kScales]
-//   (StaticTensor), rhs [experts, kN, kK], rhs_scale float (where Quant has
-//   one), bias [experts, kN] in stored order (kBias), in a layer with adapters
-//   addend [pairs, kN] (null: none; gates before ups), numbers of each expert
-//   (core/activation_numbers.cuh), result [pairs, kN or kN / 2].
-// Grid.x: persistent, any.
+// Args, in order. The condition for the presence of an argument is in brackets.
+//   logits .. local_begin: as in route.cuh
+//   ids, weights: outputs for the caller, may be null [absent after a dispatch]
+//   counts: int [E_local], may be null
+//   lhs: Input [tokens, kK], which is x
+//   long long lhs_row_stride: in elements
+//   static_scale: float [kScales] [if StaticTensor]
+//   rhs: Weight [experts, kN, kK]
+//   rhs_scale: float [if Quant has one]
+//   rhs_second_scale, rhs_zero_point: see moe/quant/dequantize.cuh [if weights
+//     are slabs and have them]
+//   bias: [experts, kN], in stored order [if kBias]
+//   addend: [pairs, kN], gates before ups; null: no addend [if the layer has
+//     adapters]
+//   activation parameters of each expert: see moe/core/activation_numbers.cuh
+//     [optional]
+//   result: Result [pairs, kN or kN / 2]
+//
+// Grid.x: any. The kernel is persistent.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,12 +58,14 @@ template <class Config> constexpr bool checkRouteGateUpConfig() {
 
 namespace detail {
 
-/// Routing, which CTA 0 writes down, and results: common to both loops.
+/// The routing, whose outputs CTA 0 stores, and the store of results. Both
+/// variants of the matmul share it.
 template <class Config> struct GateUpResults {
   using Args = typename Config::Args;
   using Pairs = routing::FewPairsOf<Config>;
 
-  /// The experts of all tokens, then a barrier and arrange; CTA 0 calls weigh.
+  /// The routing of all tokens. choose is followed by a barrier and arrange.
+  /// Only CTA 0 calls weigh.
   using Route = routing::FewRoute<Config, false>;
   struct Show {
     const Args &args;
@@ -80,8 +94,9 @@ template <class Config> struct GateUpResults {
     }
   }
 
-  /// The result of sums of a row: of a gate and its up, or of one weight row.
-  /// weightRow(c): part c as packed.
+  /// Adds bias and addend to the sums of one result, a gate and its up or one
+  /// weight row, applies the activation and stores the result. weightRow(c)
+  /// returns the packed row of part c.
   template <int kParts, class WeightRow>
   static __device__ __forceinline__ void
   store(const Args &args, float (&sums)[kParts], const Pairs &pairs, int expert,
@@ -111,7 +126,7 @@ template <class Config> struct GateUpResults {
   }
 };
 
-/// Weights that are multiplied as they are stored, by dot products.
+/// The first matmul for weights in rows, by dot products.
 template <class Config> struct RouteGateUp : GateUpResults<Config> {
   using Args = typename Config::Args;
   using Results = GateUpResults<Config>;
@@ -186,7 +201,8 @@ template <class Config> struct RouteGateUp : GateUpResults<Config> {
     Results::countRows(args, pairs);
   }
 
-  /// Each lane of a row's lanes finishes one tile row.
+  /// Reduces the sums over the lanes of each weight row. Lane i of these lanes
+  /// stores the results of tile row i.
   static __device__ __forceinline__ void
   store(const Args &args, float (&sums)[G::kTileRows][G::kRows],
         const routing::FewPairsOf<Config> &pairs, int4 tile, int rows, int unit,
@@ -222,7 +238,8 @@ template <class Config> struct RouteGateUp : GateUpResults<Config> {
   }
 };
 
-/// Weights in the order of fragments.
+/// The first matmul for weights in slabs (weights pre-shuffled into MMA
+/// fragment order, moe/math/slabs.cuh).
 template <class Config> struct RouteGateUpSlabs : GateUpResults<Config> {
   using Args = typename Config::Args;
   using Results = GateUpResults<Config>;
@@ -232,13 +249,14 @@ template <class Config> struct RouteGateUpSlabs : GateUpResults<Config> {
   static constexpr int kBytes = G::kBytes;
   static constexpr int kParts = Config::Activation::kGated ? 2 : 1;
   static constexpr int kUnitResults = G::kRows / kParts;
-  /// The row, within a unit, of part c of result i.
+  /// Returns the row, within a unit, of part c of result i.
   static __device__ __forceinline__ int rowOf(int i, int c) {
     constexpr int kSlabResults = 16 / kParts;
     return i / kSlabResults * 16 + i % kSlabResults + c * 8;
   }
 
-  /// The rows of one unit by one tile.
+  /// The items of a CTA for SlabStream. An item is one unit of weight rows by
+  /// one tile.
   struct Items {
     const Args &args;
     const Pairs &pairs;
@@ -318,7 +336,7 @@ template <class Config> constexpr auto routeGateUpOf() {
 
 } // namespace detail
 
-/// Dynamic shared memory: x and the ring.
+/// Returns the dynamic shared memory in bytes: x and the ring.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkRouteGateUpConfig<Config>());
   return decltype(detail::routeGateUpOf<Config>())::kBytes;

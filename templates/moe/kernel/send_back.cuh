@@ -5,15 +5,22 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Row s * own + t of the partial sums is of token t of rank s, each of which
-// brings `own`. If this rank is the j-th owner of the token (math/owners.cuh),
-// rank s gets the row in its window as back[t, j]. The kernel ends when the
-// sums of all ranks are here (exchange/meet.cuh).
+// Row s * own + t of the partial sums is the sum of token t of rank s; every
+// rank has `own` tokens. If this rank is the j-th owner of the token
+// (moe/math/owners.cuh), it writes the row to back[t, j] in the window of rank
+// s. The kernel ends when the sums of all ranks have arrived
+// (moe/exchange/meet.cuh).
 //
-// Args, in order: partials [tokens, kPartialsBytes bytes], topk_ids [tokens,
-//   kPairs], int tokens (of all ranks), in the window back [tokens / kRanks,
-//   owners at most, kPartialsBytes bytes], exchange_words (the window's begin),
-//   exchange_counter (0, and left so), peers, status, int rank.
+// Args, in order:
+//   partials: [tokens], rows of kPartialsBytes bytes
+//   topk_ids: int [tokens, kPairs]
+//   int tokens: the tokens of all ranks together
+//   back: [tokens / kRanks, mostOwners], rows of kPartialsBytes bytes, in the
+//     window (moe/exchange/windows.cuh)
+//   exchange_words: the start of the window
+//   exchange_counter: 0 on entry and on exit
+//   peers, status, int rank: see moe/exchange/meet.cuh
+//
 // Grid.x: any.
 //
 //===----------------------------------------------------------------------===//
@@ -36,7 +43,7 @@ template <class Config> constexpr bool checkSendBackConfig() {
   return true;
 }
 
-/// Dynamic shared memory of the kernel: none.
+/// Returns the dynamic shared memory of the kernel in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkSendBackConfig<Config>());
   return 0;

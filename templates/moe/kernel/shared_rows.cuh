@@ -1,19 +1,28 @@
-//===- shared_rows.cuh - rows of experts that all tokens take ---*- C++ -*-===//
+//===- shared_rows.cuh - rows of experts that all tokens use ----*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The MLP of shared experts: row t is token t, of one expert. Each CTA places
-// as many tokens as it has threads; the first one cuts the rows into tiles, as
-// permute does.
+// Prepares the MLP of the shared experts: row t is token t, and all rows belong
+// to one expert. Each thread places one token. The first CTA also cuts the rows
+// into tiles, like permute.
 //
-// Args, in order: valid_tokens [1] (null; absent), shared_gate [tokens], any
-//   float type (absent: weights of 1), shared_gate_type, int tokens, tiles int4
-//   {0, first row, end row, 0}, tile_count [3]: {tiles, 0, 0}, offsets [2]: {0,
-//   rows}, positions [tokens]: the row or -1, topk_weights [tokens]. Grid:
-//   ceil(tokens / kThreads).
+// Args, in order. The condition for the presence of an argument is in brackets.
+//   valid_tokens: int [1], the number of tokens that take part, or null
+//     [optional]
+//   int tokens
+//   shared_gate: [tokens], F32, F16 or BF16 [optional; without it weights are
+//     1]
+//   shared_gate_type: its ElementCode [if there is a shared_gate]
+//   tiles: int4 {0, first row, end row, 0}, written
+//   tile_count: int [3], written as {number of tiles, 0, 0}
+//   offsets: int [2], written as {0, rows}
+//   positions: int [tokens], written: the row, or -1
+//   topk_weights: float [tokens], written
+//
+// Grid: ceil(tokens / kThreads).
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +43,7 @@ template <class Config> constexpr bool checkSharedRowsConfig() {
   return true;
 }
 
-/// Dynamic shared memory of the kernel: none.
+/// Returns the dynamic shared memory of the kernel in bytes, 0.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkSharedRowsConfig<Config>());
   return 0;
@@ -68,7 +77,8 @@ __device__ __forceinline__ void sharedRows(const typename Config::Args &args) {
     args.offsets[thread] = thread == 0 ? 0 : rows;
   if (thread < 3)
     args.tile_count[thread] = thread == 0 ? count : 0;
-  // No word of the list is ever undefined.
+  // Entries up to the capacity are zeroed, so that every word of the list is
+  // defined.
   const int capacity =
       min(args.tokens, (args.tokens + kTileRows - 1) / kTileRows + 1);
   int4 *tiles = reinterpret_cast<int4 *>(args.tiles);

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The steps that put the (token, k) pairs of one block of tokens in their place
-// among all pairs sorted by expert: stable, and free of any order by timing.
-// Kernel permute runs them over block histograms, the fused route kernel over
-// its only block. Experts are local indices here; -1 takes no part.
+// The steps that compute the position of the (token, expert) pairs of one block
+// of tokens among all pairs sorted by expert. The sort is stable and does not
+// depend on timing. Kernel permute runs the steps with the histograms of all
+// blocks; the fused route kernel runs them with its only block. Experts are
+// local indices here; a pair with -1 takes no part.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,9 +20,10 @@
 
 namespace moe::routing {
 
-/// Shared memory of one block's arrangement.
+/// The shared memory of one block's arrangement.
 template <int kLocalExperts, int kThreads> struct Arrangement {
-  /// Warps that rank pairs: few enough for their histograms to fit in 16 KB.
+  /// The number of warps that rank pairs. It is limited so that their
+  /// histograms fit into 16 KB.
   static constexpr int kWarps =
       maximum(1, minimum(kThreads / 32, 8192 / kLocalExperts));
   int before[kLocalExperts];      ///< rows of the expert in earlier blocks
@@ -31,17 +33,17 @@ template <int kLocalExperts, int kThreads> struct Arrangement {
   unsigned short ranks[kWarps][kLocalExperts]; ///< per ranking warp
 };
 
-/// How `pairs` are shared among the ranking warps.
+/// The distribution of `pairs` over the ranking warps.
 template <int kWarps> struct PairShare {
-  int each; ///< pairs of a warp, a multiple of 32
-  int used; ///< warps that have any
+  int each; ///< number of pairs of a warp, a multiple of 32
+  int used; ///< number of warps that have pairs
   __device__ __forceinline__ explicit PairShare(int pairs)
       : each((pairs + kWarps * 32 - 1) / (kWarps * 32) * 32),
         used((pairs + each - 1) / max(1, each)) {}
 };
 
-/// From total: offsets and tiles, their exclusive sums. Called by all threads;
-/// the caller synchronizes before and after.
+/// Computes the exclusive sums `offsets` and `tiles` from `total`. All threads
+/// must call it. The caller synchronizes before and after.
 template <int kTileRows, int kLocalExperts, int kThreads>
 __device__ __forceinline__ void
 scanExperts(Arrangement<kLocalExperts, kThreads> &shared) {
@@ -86,10 +88,10 @@ scanExperts(Arrangement<kLocalExperts, kThreads> &shared) {
   }
 }
 
-/// Counts the block's pairs per ranking warp and, with kTotal, per expert into
-/// total (then zeroing before). localOf(pair) is the local expert of a pair of
-/// the block or -1. Synchronizes at its end. Warp w owns the pairs
-/// [w * each, (w + 1) * each).
+/// Counts the block's pairs per ranking warp. With kTotal it also stores the
+/// counts per expert in `total` and zeroes `before`. localOf(pair) returns the
+/// local expert of a pair of the block, or -1. It ends with a barrier. Warp w
+/// owns the pairs [w * each, (w + 1) * each).
 template <bool kTotal, int kLocalExperts, int kThreads, class LocalOf>
 __device__ __forceinline__ void
 countPairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
@@ -133,8 +135,9 @@ countPairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
   __syncthreads();
 }
 
-/// After countPairs and scanExperts: gives each pair its sorted row.
-/// place(pair, row) is called once for each pair, with -1 where it has none.
+/// Computes the sorted row of each pair, after countPairs and scanExperts.
+/// place(pair, row) is called once for each pair; row is -1 if the pair has no
+/// local expert.
 template <int kLocalExperts, int kThreads, class LocalOf, class Place>
 __device__ __forceinline__ void
 placePairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
@@ -164,8 +167,9 @@ placePairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
   }
 }
 
-/// After placePairs, which counts in ranks: the pairs of a next part of the
-/// block come behind these. Called by all threads; synchronizes.
+/// Advances `before` past the pairs of one part of a block, so that the next
+/// part follows them. It is called after placePairs, which counts in `ranks`.
+/// All threads must call it. It synchronizes.
 template <int kLocalExperts, int kThreads>
 __device__ __forceinline__ void
 passPairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs) {
@@ -178,10 +182,10 @@ passPairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs) {
   __syncthreads();
 }
 
-/// Writes the tiles of each expert's rows, and their count with kCounters zeros
-/// behind it: the cursors with which both matmuls take tiles, at least. Block
-/// `block` of `blocks` writes its share; the list is zero up to the capacity
-/// for `pairs` pairs, so that no word of it is ever undefined.
+/// Writes the tiles of each expert's rows, and the number of tiles followed by
+/// kCounters zeros. The counters include the cursors from which both matmuls
+/// draw tiles. Block `block` of `blocks` writes its share. The list is zeroed
+/// up to the capacity for `pairs` pairs, so that every word of it is defined.
 template <int kTileRows, int kRowStep, int kCounters, int kLocalExperts,
           int kThreads>
 __device__ __forceinline__ void
@@ -211,8 +215,8 @@ writeTiles(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
     tiles[i] = make_int4(0, 0, 0, 0);
 }
 
-/// Writes what describes all experts: offsets, tiles and their count, and
-/// counts (where asked for).
+/// Writes the arrays that describe all experts: offsets, tiles, their count,
+/// and counts unless it is null.
 template <int kTileRows, int kRowStep, int kCounters, int kLocalExperts,
           int kThreads>
 __device__ __forceinline__ void
@@ -233,9 +237,9 @@ writeExperts(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
                                              tiles, tileCount);
 }
 
-/// The whole arrangement of at most 32 pairs, in place of the four steps above:
-/// each lane of the first warp places a pair, each thread counts for its
-/// experts, and nobody waits for another. Called by all threads.
+/// Computes the whole arrangement of at most 32 pairs, in place of the four
+/// steps above. Each lane of the first warp places a pair, and each thread
+/// counts for its experts, so no barrier is needed. All threads must call it.
 template <int kTileRows, int kRowStep, int kCounters, int kLocalExperts,
           int kThreads, class LocalOf, class Place>
 __device__ __forceinline__ void

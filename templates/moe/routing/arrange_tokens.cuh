@@ -6,10 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // The arrangement of few tokens by the CTA, or the cluster of CTAs, that routes
-// them. For each expert a CTA keeps a mask of its tokens, one bit a token; the
-// CTAs tell each other how many bits they have, and a pair's rank is a count of
-// bits. This wants a token's experts distinct. Selected ones are; given ids may
-// not be, and are then sorted by the first CTA alone (arrange.cuh).
+// them. For each expert a CTA keeps a bit mask of its tokens. The CTAs exchange
+// the number of set bits, and the rank of a pair is a population count. This
+// requires that the experts of a token are distinct. Selected experts always
+// are distinct. Given ids may repeat an expert; the first CTA then sorts all
+// pairs by itself (moe/routing/arrange.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,21 +23,21 @@
 
 namespace moe::routing {
 
-/// Shared memory of one CTA's part.
+/// The shared memory of one CTA's part.
 template <class Config> struct TokenMasks {
   static constexpr int kLocal = Config::kLocalExperts;
   static constexpr int kWords = ceilDiv(Config::kBlockTokens, 32);
   static constexpr int kWarps = Config::kThreads / 32;
-  /// Counts of a CTA in vectors of 8; behind the last expert's one word that
-  /// says whether a token has an expert twice.
+  /// The counts of a CTA in vectors of 8. The word after the last expert is
+  /// nonzero if a token has an expert twice.
   static constexpr int kVectors = ceilDiv(kLocal + 1, 8);
   alignas(16) unsigned masks[kWords][kVectors * 8];
   alignas(16) unsigned short counts[Config::kCluster][kVectors * 8];
   int starts[kLocal];    ///< first row of this CTA's pairs of the expert
-  unsigned sums[kWarps]; ///< rows and tiles of the experts of a warp
+  unsigned sums[kWarps]; ///< rows and tiles of the experts of each warp
 };
 
-/// Which CTA of the cluster this is.
+/// Returns the rank of this CTA in its cluster.
 template <class Config> __device__ __forceinline__ int clusterRankOf() {
   if constexpr (Config::kCluster > 1)
     return ptx::clusterRank();
@@ -44,7 +45,7 @@ template <class Config> __device__ __forceinline__ int clusterRankOf() {
     return 0;
 }
 
-/// Empties the masks. The caller synchronizes.
+/// Zeroes the masks. The caller synchronizes.
 template <class Config>
 __device__ __forceinline__ void clearMasks(TokenMasks<Config> &shared) {
   using Shared = TokenMasks<Config>;
@@ -55,7 +56,8 @@ __device__ __forceinline__ void clearMasks(TokenMasks<Config> &shared) {
     flat[i] = 0;
 }
 
-/// Notes that token t of the CTA takes a local expert. Whether it did already.
+/// Sets the bit of token t of the CTA for a local expert. Returns true if it
+/// was already set.
 template <class Config>
 __device__ __forceinline__ bool noteToken(TokenMasks<Config> &shared, int t,
                                           int local) {
@@ -63,9 +65,9 @@ __device__ __forceinline__ bool noteToken(TokenMasks<Config> &shared, int t,
   return atomicOr(&shared.masks[t / 32][local], bit) & bit;
 }
 
-/// Tells all CTAs how many tokens of this one each expert has. Called by all
-/// threads after they synchronized; on return all CTAs have told. Whether no
-/// token of any CTA has an expert twice.
+/// Sends the number of this CTA's tokens of each expert to all CTAs. All
+/// threads must call it after they synchronized. On return the counts of all
+/// CTAs have arrived. Returns true if no token of any CTA has an expert twice.
 template <class Config>
 __device__ __forceinline__ bool exchangeCounts(TokenMasks<Config> &shared,
                                                int rank, bool twice) {
@@ -119,10 +121,10 @@ __device__ __forceinline__ bool exchangeCounts(TokenMasks<Config> &shared,
   return distinct;
 }
 
-/// After exchangeCounts: writes offsets, tiles, {their count, 0, 0} and counts
-/// (where asked for), every CTA its share, and leaves the first rows of this
-/// CTA's pairs in `starts`. Synchronizes at its end. pairs: of all tokens; the
-/// tile list is zero up to the capacity for them.
+/// Writes offsets, tiles, {number of tiles, 0, ...}, and counts unless it is
+/// null, after exchangeCounts. Every CTA writes its share and stores the first
+/// rows of its own pairs in `starts`. It ends with a barrier. `pairs`: the
+/// pairs of all tokens; the tile list is zeroed up to the capacity for them.
 template <class Config>
 __device__ __forceinline__ void writeOrder(TokenMasks<Config> &shared, int rank,
                                            int pairs, int *offsets, int4 *tiles,
@@ -133,7 +135,8 @@ __device__ __forceinline__ void writeOrder(TokenMasks<Config> &shared, int rank,
   constexpr int kUsedWarps = ceilDiv(ceilDiv(kLocal, kEach), 32);
   constexpr int kTileRows = Config::kTileRows;
   int thread = int(threadIdx.x), lane = thread % 32;
-  // Rows in the lower half, tiles in the upper: there are no more of them.
+  // Rows are in the lower half and tiles, which are not more than rows, in the
+  // upper half.
   static_assert(Config::kCluster * Config::kBlockTokens * kPairsOf<Config> <=
                     65535,
                 "rows and tiles of all experts must fit 16 bits");
@@ -201,7 +204,8 @@ __device__ __forceinline__ void writeOrder(TokenMasks<Config> &shared, int rank,
   __syncthreads();
 }
 
-/// The row of token t's pair with a local expert, after writeOrder.
+/// Returns the row of the pair of token t with a local expert, after
+/// writeOrder.
 template <class Config>
 __device__ __forceinline__ int rowOf(const TokenMasks<Config> &shared, int t,
                                      int local) {

@@ -1,12 +1,13 @@
-//===- blocks.cuh - the blocks of tokens that CTAs take ---------*- C++ -*-===//
+//===- blocks.cuh - the blocks of tokens of CTAs ----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Every CTA of kernel permute sums the counts of all blocks. So there are at
-// most kMostBlocks of them, which grow with the tokens; 0 is no bound.
+// Every CTA of kernel permute sums the counts of all blocks. Therefore the
+// number of blocks is at most kMostBlocks, and blocks grow with the number of
+// tokens. If kMostBlocks is 0, the number is not limited.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,8 +15,8 @@
 
 namespace moe::routing {
 
-/// Tokens of a block: the smallest multiple of kBlockTokens with which
-/// kMostBlocks suffice.
+/// Returns the tokens of a block: the smallest multiple of kBlockTokens for
+/// which at most kMostBlocks blocks suffice.
 template <class Config>
 __device__ __forceinline__ int blockTokensOf(int tokens) {
   constexpr int kLeast = Config::kBlockTokens;

@@ -5,15 +5,17 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The kernels of a few tokens take routing upon themselves: each CTA routes all
-// tokens, a warp a token, and has the order of its pairs in shared memory, the
-// same that kernel route writes for others. So nobody waits for a launch that
-// routes, and the second of two kernels knows its weights while the first still
-// runs.
+// The kernels for few tokens do the routing themselves. Each CTA routes all
+// tokens, one warp per token, and keeps the order of the pairs in shared
+// memory. The order is the one that kernel route writes to memory for other
+// kernels. No launch waits for a routing launch, and the second of two kernels
+// knows which weights it needs while the first one still runs.
 //
-// Config: as for routing/token.cuh, and kLocalExperts, kThreads.
-// Args: logits to given_weights_type, valid_tokens, those of place.cuh, tokens
-// as in kernel route, local_begin (core/rank.cuh). valid_tokens may be absent.
+// Config: as for moe/routing/token.cuh, and kLocalExperts, kThreads.
+//
+// Args: logits to given_weights_type, valid_tokens (optional), tokens, the
+// arguments of moe/routing/token.cuh and moe/routing/place.cuh, and local_begin
+// (moe/core/rank.cuh), as in kernel route.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,36 +28,38 @@
 
 namespace moe::routing {
 
-/// Most pairs of a CTA.
+/// The maximum number of pairs of a CTA.
 inline constexpr int kFewPairs = 64;
-/// Rows of a tile at most: the weights of its expert are read once for all of
-/// them.
+/// The maximum number of rows of a tile. The weights of its expert are read
+/// once for all of them.
 inline constexpr int kFewTileRows = 4;
-/// The same of a Config's kernel. A caller's ids may name an expert twice for a
-/// token: then it has more tiles.
+/// The maximum number of rows of a tile in the kernel of a Config. Ids that the
+/// caller passes may name an expert twice for a token; the expert then has more
+/// tiles.
 template <class Config>
 inline constexpr int kTileRowsOf = minimum(Config::kTokens, kFewTileRows);
 
-/// Sorted rows of the pairs of one CTA's tokens. kPairs: most of them.
+/// The sorted rows of the pairs of one CTA's tokens. kPairs: the maximum number
+/// of pairs.
 template <int kPairs> struct FewPairs {
   static_assert(kPairs >= 1 && kPairs <= kFewPairs);
   static constexpr int kWords = ceilDiv(kPairs, 32);
-  int expert[kPairs];   ///< of a pair, of the layer, or -1
-  float weight[kPairs]; ///< of a pair
+  int expert[kPairs];   ///< in the layer, or -1
+  float weight[kPairs]; ///< weight of each pair
   int rowToken[kPairs];
   int rowPair[kPairs];
   float rowWeight[kPairs];
-  int4 rowTile[kPairs];    ///< the tile that begins at a row
+  int4 rowTile[kPairs];    ///< the tile that starts at a row
   int4 tiles[kPairs];      ///< {expert, first row, end row, 0}
-  unsigned firsts[kWords]; ///< bits of the rows at which tiles begin
+  unsigned firsts[kWords]; ///< bit mask of the rows at which tiles start
   int tileCount, rows;
 };
 
-/// The pairs of a Config's kernel.
+/// The pairs of the kernel of a Config.
 template <class Config>
 using FewPairsOf = FewPairs<Config::kTokens * kPairsOf<Config>>;
 
-/// Tokens that take part.
+/// Returns the number of tokens that take part.
 template <bool kFresh, class Args>
 __device__ __forceinline__ int validTokens(const Args &args) {
   int valid = args.tokens;
@@ -69,9 +73,10 @@ __device__ __forceinline__ int validTokens(const Args &args) {
   return max(0, min(valid, args.tokens));
 }
 
-/// Pairs of all tokens into `shared`; called by all warps, of which each token
-/// takes one. show(pair, id, weight) is called once for each pair. kFresh: the
-/// predecessor has not ended; what is read here is older than it.
+/// Routes all tokens and stores their pairs in `shared`. All warps must call
+/// it; each routes some of the tokens. show(pair, id, weight) is called once
+/// for each pair. kFresh: the predecessor may still run, so loads bypass L1;
+/// the data that is read here is older than the predecessor.
 template <class Config, bool kFresh, class Show>
 __device__ __forceinline__ void routeFew(const typename Config::Args &args,
                                          int valid, FewPairsOf<Config> &shared,
@@ -108,8 +113,8 @@ __device__ __forceinline__ void routeFew(const typename Config::Args &args,
   }
 }
 
-/// Sorts the pairs by local expert, then by index, and lists the tiles. Called
-/// by all threads, behind a barrier; ends with one.
+/// Sorts the pairs by local expert, then by index, and lists the tiles. All
+/// threads must call it after a barrier. It ends with a barrier.
 template <class Config>
 __device__ __forceinline__ void arrangeFew(const typename Config::Args &args,
                                            FewPairsOf<Config> &shared) {
@@ -128,7 +133,7 @@ __device__ __forceinline__ void arrangeFew(const typename Config::Args &args,
     local[i] = localOf(i * 32 + lane);
     rows += __popc(__ballot_sync(kAll, local[i] >= 0));
   }
-  // A warp finds the place of a pair by counting those before it.
+  // A warp finds the row of a pair by counting the pairs before it.
   for (int pair = warp; pair < pairs; pair += kWarps) {
     int own = localOf(pair);
     int smaller = 0, rank = 0, same = 0;
@@ -153,7 +158,7 @@ __device__ __forceinline__ void arrangeFew(const typename Config::Args &args,
     }
   }
   __syncthreads();
-  int before = 0; // tiles of words before
+  int before = 0; // tiles in earlier words
 #pragma unroll
   for (int i = 0; i < kWords; ++i) {
     unsigned firsts = shared.firsts[i];
@@ -170,14 +175,15 @@ __device__ __forceinline__ void arrangeFew(const typename Config::Args &args,
   __syncthreads();
 }
 
-/// One token, routed by the first warp: which experts' weights to ask for, and
-/// later by how much their rows count, when the weights are on their way.
+/// The routing of a single token by the first warp. The experts are chosen
+/// first, so that their weights can be fetched. The routing weights are
+/// computed later, while those copies are in flight.
 template <class Config, bool kFresh> struct FewOne {
   static constexpr int kPairs = kPairsOf<Config>;
   static_assert(kPairs <= 32, "a lane has a pair of the token");
   TokenLogits<Config> logits;
   float maximum = 0.0f, sum = 1.0f, logit = 0.0f;
-  int expert = -1; ///< as routing chose it
+  int expert = -1; ///< as chosen by routing
   int shown = -1;
   int row = -1;
   bool isValid = false;
@@ -211,12 +217,13 @@ template <class Config, bool kFresh> struct FewOne {
     order(args, lane < kPairs * args.tokens ? place : -1, shared);
   }
 
-  /// A row for each pair with a local expert, by expert, then by pair. Each is
-  /// a tile.
+  /// Assigns a row to each pair with a local expert, ordered by expert, then by
+  /// pair. Each row is a tile.
   __device__ __forceinline__ void order(const typename Config::Args &args,
                                         int place, FewPairsOf<Config> &shared) {
     int lane = int(threadIdx.x), local = localExpertOf<Config>(args, place);
-    // Behind all others: a pair whose expert is elsewhere.
+    // A pair whose expert is on another rank has local == -1, which sorts last
+    // as unsigned.
     unsigned key = unsigned(local) << 5 | unsigned(lane);
     int before = 0;
 #pragma unroll
@@ -271,7 +278,8 @@ template <class Config, bool kFresh> struct FewOne {
   }
 };
 
-/// Several tokens, each with a warp: weights come with the experts.
+/// The routing of several tokens, each by a warp. Weights are computed together
+/// with the experts.
 template <class Config, bool kFresh> struct FewTokens {
   template <class Show>
   static __device__ __forceinline__ void
@@ -295,19 +303,18 @@ template <class Config, bool kFresh> struct FewRouteOf<Config, kFresh, true> {
   using Type = FewOne<Config, kFresh>;
 };
 
-/// Whether routing weights are known after the experts: behind weigh and a
-/// barrier.
+/// True if routing weights are available only after weigh and a barrier.
 template <class Config>
 inline constexpr bool kWeighsLater = Config::kTokens == 1;
 
-/// The routing of a CTA. Three calls by all threads: choose, with a barrier
-/// behind it, arrange, and weigh. show(pair, id, weight) is called once for
+/// The routing of a CTA. All threads make three calls: choose, which a barrier
+/// must follow, arrange, and weigh. show(pair, id, weight) is called once for
 /// each pair.
 template <class Config, bool kFresh>
 using FewRoute =
     typename FewRouteOf<Config, kFresh, kWeighsLater<Config>>::Type;
 
-/// For a kernel that tells nobody.
+/// A `show` that does nothing.
 struct ShowNobody {
   __device__ __forceinline__ void operator()(int, int, float) const {}
 };

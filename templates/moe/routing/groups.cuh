@@ -1,12 +1,13 @@
-//===- groups.cuh - selection where experts stand in groups -----*- C++ -*-===//
+//===- groups.cuh - selection from groups of experts ------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// kGroups groups of as many experts each, in their order. One warp selects for
-// one token; keys are those of select.cuh, or words of a key and an index.
+// Selection from kGroups groups of consecutive experts, all of the same size.
+// One warp selects for one token. Keys are those of moe/routing/select.cuh:
+// 32-bit keys, or words of a key and an index.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,21 +18,22 @@
 
 namespace moe::routing {
 
-/// Selects the kTopK largest of the kTopGroups best groups. A group's score is
-/// its best key, or, with a bias, the sum of its two best.
+/// Selects the kTopK largest keys from the kTopGroups best groups. The score of
+/// a group is its best key, or, with a bias, the sum of its two best.
 template <int kGroups, int kTopGroups> struct TopKOfGroups {
   static constexpr bool kGrouped = true;
   static constexpr bool kFromTable = false;
   static_assert(kGroups >= 1 && kGroups <= 32, "kGroups must be 1 to 32");
 
-  /// Which groups are kept, a bit each. kTwo: the sum of two keys counts.
+  /// Returns a bit mask of the groups that are kept. kTwo: the score is the sum
+  /// of two keys.
   template <int kExperts, bool kTwo, int kPerLane>
   static __device__ __forceinline__ unsigned
   keptGroups(const unsigned (&keys)[kPerLane], int lane) {
     static_assert(kExperts % kGroups == 0, "kGroups must divide kExperts");
     constexpr int kSize = kExperts / kGroups;
     constexpr bool kSums = kTwo && kSize > 1;
-    unsigned own = 0, ownNext = 0; // lane g has the keys of group g
+    unsigned own = 0, ownNext = 0; // lane g holds the keys of group g
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
       unsigned best = 0, second = 0;
@@ -74,12 +76,13 @@ template <int kGroups, int kTopGroups> struct TopKOfGroups {
         keys[i] = 0;
   }
 
-  /// Whether each of a lane's keys is of the same group as the other lanes'.
+  /// True if a group is whole rows of 32 keys, so that keys with the same index
+  /// are of the same group in all lanes.
   template <int kExperts>
   static constexpr bool kWhole = kExperts / kGroups % 32 == 0;
 
-  /// The keys of the kept groups alone, in their order: fewer to look through
-  /// each round.
+  /// Gathers the keys of the kept groups, in their order, so that each round
+  /// compares fewer keys.
   template <int kExperts, int kPerLane, int kFew>
   static __device__ __forceinline__ void
   gather(unsigned kept, const unsigned (&keys)[kPerLane],
@@ -100,7 +103,7 @@ template <int kGroups, int kTopGroups> struct TopKOfGroups {
     }
   }
 
-  /// Which expert one of the kept groups' is.
+  /// Returns the expert of index `few` among the experts of the kept groups.
   template <int kExperts>
   static __device__ __forceinline__ int expertOf(unsigned kept, int few) {
     constexpr int kSize = kExperts / kGroups;
@@ -138,12 +141,12 @@ template <int kGroups, int kTopGroups> struct TopKOfGroups {
   }
 };
 
-/// Selects the kTopK / kGroups largest of each group, group after group.
+/// Selects the kTopK / kGroups largest keys of each group, group after group.
 template <int kGroups> struct TopKPerGroup {
   static constexpr bool kGrouped = true;
   static constexpr bool kFromTable = false;
 
-  /// The keys of one group; those of others are 0.
+  /// Copies the keys of one group; the others become 0.
   template <int kExperts, int kPerLane>
   static __device__ __forceinline__ void
   only(int group, const unsigned (&keys)[kPerLane], unsigned (&own)[kPerLane],

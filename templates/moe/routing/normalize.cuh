@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Lane k < kTopK of a warp holds the k-th score. A score that is not finite has
-// weight 0 and counts 0 in sums. Sums run over a fixed tree of lanes, so
-// weights do not depend on timing.
+// weight 0 and adds 0 to sums. Sums use a fixed tree of lanes, so weights do
+// not depend on timing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,8 @@
 
 namespace moe::routing {
 
-/// active: this lane has a score.
+/// Returns the weight of the lane's score. `finite`: the score is finite.
+/// `active`: the lane has a score.
 template <class Normalize>
 __device__ __forceinline__ float weightOf(float score, bool finite,
                                           bool active) {

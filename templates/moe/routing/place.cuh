@@ -1,22 +1,26 @@
-//===- place.cuh - which weights a chosen expert means ----------*- C++ -*-===//
+//===- place.cuh - chosen experts to their weights --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Routing chooses logical experts. Here each becomes one of the experts whose
-// weights there are: a replica of it, then what a map of local experts says.
-// Behind the chosen ones of each token stand the shared experts. Zero experts
-// have no weights: they hand the token on as it is, to kernel combine.
+// Routing chooses logical experts. This file maps each of them to an expert
+// whose weights exist: first to one of its replicas, then by a map to a local
+// expert. The shared experts of a token follow its chosen ones. Zero experts
+// have no weights: kernel combine adds the token itself.
 //
-// Config, where a layer has them: kPhysical (experts with replicas; absent:
-// kExperts - kZero), kReplicaSlots, kShared, kZero (the last so many of
-// kExperts).
-// Args, where a layer has them: const int *logical_to_physical [kExperts,
-// kReplicaSlots], *replica_count [kExperts], *expert_map [kPhysical] (local
-// expert or -1), const void *shared_gate [tokens], ElementCode
-// shared_gate_type (F32, F16 or BF16); local_begin (core/rank.cuh).
+// Optional members of Config: kPhysical (number of experts including replicas;
+// absent: kExperts - kZero), kReplicaSlots, kShared (number of shared experts),
+// kZero (the last kZero of kExperts are zero experts).
+//
+// Args, each of which is optional:
+//   const int *logical_to_physical: [kExperts, kReplicaSlots]
+//   const int *replica_count: [kExperts]
+//   const int *expert_map: [kPhysical], the local expert or -1
+//   const void *shared_gate: [tokens]
+//   ElementCode shared_gate_type: F32, F16 or BF16
+//   local_begin: see moe/core/rank.cuh
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,20 +54,21 @@ template <class Config> constexpr int physicalOf() {
     return Config::kExperts - zeroOf<Config>();
 }
 
-/// The place of a zero expert.
+/// The expert index that stands for any zero expert.
 inline constexpr int kIdentityPlace = -2;
 
-/// Experts of a token, shared ones last.
+/// The number of pairs of a token. The shared experts are last.
 template <class Config>
 inline constexpr int kPairsOf = Config::kTopK + sharedOf<Config>();
 
-/// Experts whose weights there are, on all ranks together.
+/// The number of experts that have weights, on all ranks together.
 template <class Config>
 inline constexpr int kPlacesOf = physicalOf<Config>() + sharedOf<Config>();
 
-/// Lane k < kTopK gets the k-th of the experts of a token that the caller
-/// gives: `expert` is -1 where the id is not of an expert, `shown` the id as it
-/// is, or -1 where 32 bits do not hold it. kFresh: see routeFew.
+/// Reads the ids that the caller passes: lane k < kTopK receives the k-th one
+/// of the token. `expert` is -1 if the id is not the index of an expert.
+/// `shown` is the id itself, or -1 if it does not fit into 32 bits. kFresh: see
+/// routeFew.
 template <class Config, bool kFresh>
 __device__ __forceinline__ void takeGivenIds(const typename Config::Args &args,
                                              int token, int lane, int &expert,
@@ -76,7 +81,8 @@ __device__ __forceinline__ void takeGivenIds(const typename Config::Args &args,
   expert = id >= 0 && id < Config::kExperts ? shown : -1;
 }
 
-/// The same of their weights.
+/// Returns the weight that the caller passes for the k-th id of a token, in
+/// lane k < kTopK. kFresh: see routeFew.
 template <class Config, bool kFresh>
 __device__ __forceinline__ float
 takeGivenWeight(const typename Config::Args &args, int token, int lane) {
@@ -86,9 +92,10 @@ takeGivenWeight(const typename Config::Args &args, int token, int lane) {
                            (long long)token * Config::kTopK + lane);
 }
 
-/// Lane k < kTopK has the k-th `expert` of a token, or -1, lanes behind those
-/// get the shared ones: afterwards `expert` is a place of weights, or -1, and
-/// `shown` the expert as the caller knows it. kFresh: see routeFew.
+/// Maps the experts of a token to experts with weights. On entry, lane k <
+/// kTopK has the k-th `expert`, or -1; the lanes that follow receive the shared
+/// experts. On return, `expert` is an expert with weights, kIdentityPlace or
+/// -1, and `shown` is the expert that the caller sees. kFresh: see routeFew.
 template <class Config, bool kFresh>
 __device__ __forceinline__ void placeExperts(const typename Config::Args &args,
                                              int token, int lane, bool valid,
@@ -127,7 +134,7 @@ __device__ __forceinline__ void placeExperts(const typename Config::Args &args,
   }
 }
 
-/// The weights of the shared experts of a token, in the lanes of these.
+/// Sets the weights of a token's shared experts, in the lanes of these experts.
 template <class Config, bool kFresh>
 __device__ __forceinline__ void weighShared(const typename Config::Args &args,
                                             int token, int lane, bool valid,

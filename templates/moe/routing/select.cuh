@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One warp selects for one token. Logits, or scores with a bias, become keys
-// (math/keys.cuh), 0 for what may not be taken (any more). Larger key first,
-// then lower index; always kTopK distinct experts. Policies that know groups
-// (groups.cuh) build on the plain one.
+// One warp selects the experts of one token. Logits, or scores plus a bias, are
+// converted to keys (moe/math/keys.cuh); the key of an expert that cannot be
+// selected, or is already, is 0. The order is larger key first, then lower
+// index. A selection always has kTopK distinct experts. Policies with groups
+// (moe/routing/groups.cuh) use the plain policy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,14 +21,15 @@
 
 namespace moe::routing {
 
-/// Plain selection of the kTopK largest.
+/// Selects the kTopK largest keys.
 struct TopK {
   static constexpr bool kGrouped = false;
   static constexpr bool kFromTable = false;
 
-  /// Selects by 16-bit logits, whose key and index fit into one word: keys[i]
-  /// is the key in the upper half, 65535 - expert in the lower one, or 0 beyond
-  /// the last expert. Lane k < kTopK receives the word of the k-th best.
+  /// Selects by keys of 16-bit logits, which share a word with their index:
+  /// keys[i] has the key in the upper half and 65535 - expert in the lower one,
+  /// or is 0 past the last expert. Lane k < kTopK receives the word of the k-th
+  /// best.
   template <int kTopK, int kExperts, bool kTwo, int kPerLane>
   static __device__ __forceinline__ unsigned
   selectWords(unsigned (&keys)[kPerLane], int lane) {
@@ -47,8 +49,9 @@ struct TopK {
     return own;
   }
 
-  /// keys[i] belongs to expert i * 32 + lane (0 beyond the last expert) and is
-  /// consumed. Lane k < kTopK receives the k-th best expert and its logit.
+  /// Selects by 32-bit keys. keys[i] belongs to expert i * 32 + lane, and is 0
+  /// past the last expert. The keys are overwritten. Lane k < kTopK receives
+  /// the k-th best expert and its logit.
   template <int kTopK, int kExperts, bool kTwo, int kPerLane>
   static __device__ __forceinline__ void
   select(unsigned (&keys)[kPerLane], int lane, int &expert, float &logit) {
@@ -78,13 +81,14 @@ struct TopK {
   }
 };
 
-/// Selects what a table says for the token's id, whatever the logits.
+/// Selects the experts that a table lists for the token's id, regardless of the
+/// logits.
 struct FromTable {
   static constexpr bool kGrouped = false;
   static constexpr bool kFromTable = true;
 };
 
-/// Selects what the caller gives, and never by logits: Args has none.
+/// Selects the experts that the caller passes. Args has no logits.
 struct Given {
   static constexpr bool kGrouped = false;
   static constexpr bool kFromTable = false;

@@ -1,14 +1,14 @@
-//===- sinks.cuh - experts that every token takes ---------------*- C++ -*-===//
+//===- sinks.cuh - experts that every token uses ----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The last experts of a layer take no part in the selection. Each token has
-// them behind the experts that are selected. One warp selects for one token;
-// keys are those of select.cuh. Only kernels of layers with sinks include this
-// file.
+// The last experts of a layer (sinks) take no part in the selection. Each token
+// uses them in addition to its selected experts, which they follow. One warp
+// selects for one token. Keys are those of moe/routing/select.cuh. Only kernels
+// of layers with sinks include this file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,8 +49,8 @@ template <class Select, int kSinks> struct WithSinks {
   }
 
 private:
-  /// Lane kTopK - kSinks + i receives the key of the i-th sink, and no key is
-  /// left of any sink.
+  /// Moves the key of the i-th sink to lane kTopK - kSinks + i and zeroes the
+  /// keys of all sinks.
   template <int kTopK, int kExperts, int kPerLane>
   static __device__ __forceinline__ unsigned
   takeSinks(unsigned (&keys)[kPerLane], int lane) {

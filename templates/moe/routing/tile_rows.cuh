@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A tile reads its expert's weight again however few rows it has. So an engine
-// that multiplies a tile in time with its rows wants an expert's tiles alike,
-// not full ones and a short last one.
+// Every tile reads the weights of its expert again, however few rows it has.
+// Therefore an engine whose time per tile is proportional to its rows prefers
+// tiles of equal size over full tiles and a short last one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,9 +17,10 @@
 
 namespace moe::routing {
 
-/// The rows of all tiles but the last of an expert of `count` rows, which has
-/// the rest: as few tiles of at most kTileRows rows as there can be, as alike
-/// as steps of kRowStep rows allow. With one step a tile they are full.
+/// Returns the rows of each tile of an expert with `count` rows, except the
+/// last tile, which has the rest. The number of tiles of at most kTileRows rows
+/// is minimal, and their sizes are as equal as multiples of kRowStep allow. If
+/// kRowStep is kTileRows, tiles are full.
 template <int kTileRows, int kRowStep>
 __device__ __forceinline__ int rowsOfTile(int count) {
   static_assert(kRowStep > 0 && kTileRows % kRowStep == 0,

@@ -5,20 +5,24 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One warp routes one token: score, select and normalize by the policies of a
-// Config with Score, Select, Normalize, kExperts and kTopK. Keys are the
-// logits, or, with a bias, the scores and it.
+// One warp routes one token: it scores, selects and normalizes by the policies
+// of a Config with Score, Select, Normalize, kExperts and kTopK. Keys are the
+// logits, or, with a bias, the scores plus the bias.
 //
-// Logits come as F32, F16 or BF16, which the run says (Args: const void *logits
-// [tokens, kExperts], ElementCode logits_type). Each is a number of f32, so the
-// type changes how keys are compared, and no result.
+// Logits are F32, F16 or BF16; the type is an argument of each run (Args: const
+// void *logits [tokens, kExperts], ElementCode logits_type). Every logit
+// converts to f32 exactly, so the type changes how keys are compared, but not
+// the result.
 //
-// A Config may also have kRoutingBias (Args: const float *routing_bias
-// [kExperts]), kExpertScale (const float *expert_scale [kExperts]: factors of
-// the weights) and float kRoutedScale, a factor of all. With Select FromTable
-// it has kTableRows, and Args const void *token_ids [tokens], ElementCode
-// token_ids_type (I32 or I64) and const int *hash_table [kTableRows, kTopK]; an
-// id that the table lacks routes nowhere.
+// Optional members of Config:
+//   kRoutingBias, with Args const float *routing_bias [kExperts]
+//   kExpertScale, with Args const float *expert_scale [kExperts]: factors of
+//     the weights
+//   float kRoutedScale: a factor of all weights
+//   kTableRows, if Select is FromTable, with Args const void *token_ids
+//     [tokens], ElementCode token_ids_type (I32 or I64) and const int
+//     *hash_table [kTableRows, kTopK]; a token whose id is not in the table has
+//     no experts
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +36,8 @@
 
 namespace moe::routing {
 
-/// Whether there are logits, not ids and weights that are given.
+/// Returns true if the run has logits, and false if it has given ids and
+/// weights.
 template <class Config>
 __device__ __forceinline__ bool hasLogits(const typename Config::Args &args) {
   if constexpr (kIsGiven<typename Config::Select>)
@@ -41,14 +46,16 @@ __device__ __forceinline__ bool hasLogits(const typename Config::Args &args) {
     return args.logits != nullptr;
 }
 
-/// One token's logits as they are stored, every 32nd in a lane, those of 16
-/// bits in the lower half of a word. They are not converted when they are
-/// loaded, so that nobody waits for them before they are needed.
+/// One token's logits in stored representation: lane l holds every 32nd logit
+/// from l on, 16-bit ones in the lower half of a word. They are not converted
+/// when they are loaded, so the warp does not wait for the load before it needs
+/// them.
 template <class Config> struct TokenLogits {
   static constexpr int kPerLane = ceilDiv(Config::kExperts, 32);
   unsigned bits[kPerLane];
 
-  /// kFresh: what a kernel before the predecessor wrote, ahead of the wait.
+  /// Issues the loads. kFresh: called before griddepcontrol.wait; the logits
+  /// were written before the predecessor.
   template <bool kFresh = false>
   __device__ __forceinline__ void load(const typename Config::Args &args,
                                        int token, int lane) {
@@ -62,7 +69,7 @@ template <class Config> struct TokenLogits {
     }
   }
 
-  /// As f32; -inf where there is no expert.
+  /// Converts the logits to f32; -inf past the last expert.
   __device__ __forceinline__ void convert(ElementCode type, int lane,
                                           float (&values)[kPerLane]) const {
     if (type == ElementCode::F32)
@@ -76,7 +83,8 @@ template <class Config> struct TokenLogits {
       });
   }
 
-  /// The logit of an expert, another one in each lane; 0 of none.
+  /// Returns the logit of `expert`, which may differ between lanes. For an
+  /// expert of -1 it is 0.
   __device__ __forceinline__ float of(ElementCode type, int expert) const {
     unsigned own = 0;
 #pragma unroll
@@ -112,7 +120,7 @@ private:
   }
 };
 
-/// The members that a Config may omit.
+/// Traits of the optional members of a Config.
 template <class Config>
 inline constexpr bool kHasRoutingBias =
     requires { requires Config::kRoutingBias; };
@@ -126,8 +134,8 @@ template <class Config> __device__ __forceinline__ float scaled(float weight) {
     return weight;
 }
 
-/// A weight as outputs are summed with it: kOutputScale is a factor of these
-/// alone, not of what the caller is shown.
+/// Returns a weight multiplied by kOutputScale, if there is one. The factor
+/// applies only to the sum of outputs, not to the weights that the caller sees.
 template <class Config>
 __device__ __forceinline__ float scaledForOutput(float weight) {
   if constexpr (requires { Config::kOutputScale; })
@@ -136,7 +144,7 @@ __device__ __forceinline__ float scaledForOutput(float weight) {
     return weight;
 }
 
-/// Scores of all experts in place of their logits, as keys with the bias.
+/// Computes the keys of all experts from their scores plus the bias.
 template <class Config, int kPerLane>
 __device__ __forceinline__ void
 biasedKeys(const float *bias, const float (&values)[kPerLane], float maximum,
@@ -144,7 +152,8 @@ biasedKeys(const float *bias, const float (&values)[kPerLane], float maximum,
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i) {
     int expert = i * 32 + lane;
-    // No more biases at a time than there are registers for.
+    // The clobber limits how many biases are loaded at the same time, and so
+    // the registers.
     if (i % 8 == 7)
       asm volatile("" ::: "memory");
     keys[i] = 0;
@@ -154,7 +163,8 @@ biasedKeys(const float *bias, const float (&values)[kPerLane], float maximum,
   }
 }
 
-/// The sum over what is left in each round; lane k gets that of round k.
+/// Returns in lane k the sum of exp(value - best) over the experts that are
+/// left in round k, from the winner of that round on.
 template <class Config, int kPerLane>
 __device__ __forceinline__ float sumsByRound(const float (&values)[kPerLane],
                                              int lane, int expert,
@@ -167,7 +177,7 @@ __device__ __forceinline__ float sumsByRound(const float (&values)[kPerLane],
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) {
-      // Without a branch: rounds are short, and wait for each other.
+      // The condition has no branch: rounds are short and depend on each other.
       bool counts =
           (values[i] < best | (values[i] == best & i * 32 + lane >= winner)) &
           isFinite(values[i]) & Config::Score::isNear(values[i], best);
@@ -179,14 +189,14 @@ __device__ __forceinline__ float sumsByRound(const float (&values)[kPerLane],
   return result;
 }
 
-/// Whether the key by which an expert is found says its logit. NaN and -inf
-/// have the same key.
+/// True if the logit follows from the key by which an expert is selected. NaN
+/// and -inf have the same key.
 template <class Config>
 inline constexpr bool kFindsLogits =
     !Config::Select::kFromTable && !kHasRoutingBias<Config> &&
     !kIsBounded<typename Config::Score>;
 
-/// A token's logits, or what is drawn in place of them.
+/// Converts a token's logits to f32, or draws values in place of them.
 template <class Config, int kPerLane>
 __device__ __forceinline__ void
 takeValues(const typename Config::Args &args, const TokenLogits<Config> &logits,
@@ -201,8 +211,8 @@ takeValues(const typename Config::Args &args, const TokenLogits<Config> &logits,
   }
 }
 
-/// The sum of a token's softmax, and the maximum that it is relative to; 1 and
-/// 0 for a score without.
+/// Computes the sum of a token's softmax and the maximum that it is relative
+/// to. For a score without a sum they are 1 and 0.
 template <class Config, int kPerLane>
 __device__ __forceinline__ void sumValues(const float (&values)[kPerLane],
                                           float &maximum, float &sum) {
@@ -219,14 +229,15 @@ __device__ __forceinline__ void sumValues(const float (&values)[kPerLane],
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i)
       sum += isFinite(values[i]) ? expf(values[i] - maximum) : 0.0f;
-    // At least the largest one's 1; without a finite logit the scores of -inf
-    // are 0, too, and the bias selects.
+    // The largest logit contributes 1. Without a finite logit, the scores of
+    // -inf are also 0, and the bias selects.
     sum = fmaxf(ptx::warpSum(sum), 1.0f);
   }
 }
 
-/// The experts of one token; lane k gets the k-th, and its logit where experts
-/// are found by it. maximum and sum count where a bias is added to scores.
+/// Chooses the experts of one token. Lane k receives the k-th expert, and its
+/// logit if the selection key determines it (kFindsLogits). maximum and sum are
+/// used only if a bias is added to the scores.
 template <class Config, bool kFresh, int kPerLane>
 __device__ __forceinline__ void
 chooseExperts(const typename Config::Args &args,
@@ -248,7 +259,7 @@ chooseExperts(const typename Config::Args &args,
     Select::template select<kTopK, kExperts, true>(keys, lane, expert, logit);
   } else if (!kIsDrawn<typename Config::Score> &&
              args.logits_type != ElementCode::F32) {
-    // Key and index in one word: one comparison in place of two.
+    // Key and index share a word, so one comparison replaces two.
     const bool isBf16 = args.logits_type == ElementCode::BF16;
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) {
@@ -270,7 +281,7 @@ chooseExperts(const typename Config::Args &args,
   }
 }
 
-/// The routing weight of lane k's expert.
+/// Returns the routing weight of lane k's expert.
 template <class Config, int kPerLane>
 __device__ __forceinline__ float
 weighExpert(const typename Config::Args &args, const float (&values)[kPerLane],
@@ -297,8 +308,8 @@ weighExpert(const typename Config::Args &args, const float (&values)[kPerLane],
   return weight;
 }
 
-/// The experts of one token and their weights; lane k gets the k-th. kFresh:
-/// see TokenLogits.
+/// Chooses the experts of one token and computes their weights; lane k receives
+/// the k-th ones. kFresh: see TokenLogits.
 template <class Config, bool kFresh = false>
 __device__ __forceinline__ void
 routeToken(const typename Config::Args &args, const TokenLogits<Config> &logits,

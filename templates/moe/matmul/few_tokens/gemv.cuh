@@ -5,17 +5,17 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The main loop of few tokens, where time is that of reading weights: a warp
-// multiplies kRows weight rows a lane by up to 4 lhs rows that lie in shared
-// memory. kLanes lanes share a row, each with 16 bytes of it at a time. Weights
-// pass through a ring in shared memory whose slots belong to one warp, and of
-// which each thread reads only what it copied itself: nobody waits for another,
-// and kStages - 1 steps of a warp are on their way all the time, also from one
-// item to the next.
+// The mainloop of few tokens, whose time is the time to read the weights.
+// kLanes lanes share a weight row, each with 16 bytes at a time. A lane
+// multiplies its part of kRows weight rows by up to 4 rows of lhs in shared
+// memory. Weights pass through a ring in shared memory. A slot belongs to one
+// warp, and each thread reads only what it copied itself, so threads do not
+// synchronize. kStages - 1 steps of a warp are in flight all the time, also
+// across items.
 //
 // An item is the product of a tile of lhs rows (one expert) with the weight
-// rows of one unit. Which items a warp has, and in which order, the kernel
-// says.
+// rows of one unit. The kernel specifies the items of each warp and their
+// order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +28,7 @@
 
 namespace moe {
 
-/// The members of the Config of a few-token kernel.
+/// Checks the members of the Config of a few-token kernel.
 template <class Config> constexpr bool checkFewConfig() {
   MOE_REQUIRE_TYPE(Config, Score, "score policy");
   MOE_REQUIRE_TYPE(Config, Select, "selection policy");
@@ -62,8 +62,9 @@ template <class Config> constexpr bool checkFewConfig() {
   return true;
 }
 
-/// Lanes that share a weight row of so many 16-byte vectors: as many as leave
-/// few of them idle in the last step.
+/// Returns the number of lanes that share a weight row of `vectors` 16-byte
+/// vectors: the largest power of two from 32 down to 4 that leaves few lanes
+/// idle in the last step.
 constexpr int gemvLanes(int vectors) {
   int best = 32, least = 1 << 30;
   for (int lanes = 32; lanes >= 4; lanes /= 2) {
@@ -78,8 +79,8 @@ constexpr int gemvLanes(int vectors) {
   return best;
 }
 
-/// Sizes. Config: Weight, Quant, Activation, kN, kK, kInterleave, kCpAsync,
-/// kThreads, Schedule with kStages and kOutputs.
+/// The sizes of the mainloop. Config: Weight, Quant, Activation, kN, kK,
+/// kInterleave, kCpAsync, kThreads, Schedule with kStages and kOutputs.
 template <class Config> struct Gemv {
   using Weight = typename Config::Weight;
   using Layout = ScaleLayout<Config>;
@@ -93,11 +94,11 @@ template <class Config> struct Gemv {
   static constexpr int kGroups = 32 / kLanes;
   static constexpr int kSteps = ceilDiv(kVectors, kLanes);
   static constexpr bool kTail = kVectors % kLanes != 0;
-  /// Weight rows of one result: a gate and its up, or one.
+  /// The number of weight rows of one result: 2 for a gate and its up, else 1.
   static constexpr int kParts = Config::Activation::kGated ? 2 : 1;
   static constexpr int kRows = kParts * Schedule::kOutputs;
   static constexpr int kResults = Config::kN / kParts;
-  /// Results of a unit.
+  /// The number of results of a unit.
   static constexpr int kUnit = Schedule::kOutputs * kGroups;
   static constexpr int kUnits = ceilDiv(kResults, kUnit);
   static constexpr int kRowBytes = 512 + (Layout::kScaled ? 128 : 0);
@@ -109,16 +110,16 @@ template <class Config> struct Gemv {
                 "gate and up rows must be interleaved by 8");
   static_assert(kStages >= 2 && kRows <= 8);
   static_assert(kRowBytes % 128 == 0, "each row of a slot begins a line");
-  // The 16-byte chunks of the weights are counted in 32 bits.
+  // The index of a 16-byte chunk of the weights has 32 bits.
   static_assert((long long)Config::kLocalExperts * Config::kN * kVectors <
                     1ll << 32,
                 "weights of all experts must be below 64 GiB");
 
-  /// The result of output p that this lane takes part in, of a unit.
+  /// Returns the result of output p of a unit that this lane contributes to.
   static __device__ __forceinline__ int result(int unit, int p, int lane) {
     return unit * kUnit + p * kGroups + lane / kLanes;
   }
-  /// The weight row, as packed, of part c of a result.
+  /// Returns the packed weight row of part c of a result.
   static __device__ __forceinline__ int weightRow(int result, int c) {
     if constexpr (kParts == 2)
       return result / 8 * 16 + result % 8 + c * 8;
@@ -126,7 +127,7 @@ template <class Config> struct Gemv {
       return result;
   }
 
-  /// The sum over the lanes of a row, in each of them.
+  /// Returns the sum over the lanes that share a row, in each of them.
   static __device__ __forceinline__ float reduce(float value) {
 #pragma unroll
     for (int distance = kLanes / 2; distance > 0; distance /= 2)
@@ -135,7 +136,8 @@ template <class Config> struct Gemv {
   }
 };
 
-/// Lhs rows in shared memory as the weights' type, with their scales.
+/// Rows of lhs in shared memory, converted to the type of the weights, with
+/// their scales.
 template <class Config> struct GemvOperand {
   const unsigned char *data;
   const float *scales;
@@ -144,15 +146,16 @@ template <class Config> struct GemvOperand {
   static constexpr int kScales =
       ScaleLayout<Config>::kByGroup ? ScaleLayout<Config>::kGroups : 1;
   static constexpr int kLineBytes = 128;
-  /// The ring lies behind them and begins a line: a sector of 32 bytes that is
-  /// copied to two sectors of shared memory is read from the L2 twice.
+  /// Returns the bytes of the rows and scales. The ring follows them, so they
+  /// are rounded up to a 128-byte line: a 32-byte sector that is copied to two
+  /// sectors of shared memory is read from L2 twice.
   static constexpr int bytes(int rows) {
     int scales = ScaleLayout<Config>::kScaled ? rows * kScales * 4 : 0;
     return ceilDiv(rows * kRowBytes + scales, kLineBytes) * kLineBytes;
   }
 };
 
-/// One warp's weights.
+/// The stream of weights of one warp.
 template <class Config> struct GemvStream {
   using G = Gemv<Config>;
   using Layout = typename G::Layout;
@@ -161,12 +164,12 @@ template <class Config> struct GemvStream {
   const Weight *rhs;
   const float *rhsScale;
   unsigned ring;          ///< shared address of this thread in slot 0
-  int lane, items;        ///< items of this warp
-  int item = 0, step = 0; ///< of the next copy
+  int lane, items;        ///< items: of this warp
+  int item = 0, step = 0; ///< position of the next copy
   unsigned writeSlot = 0, readSlot = 0;
-  unsigned chunk[G::kRows]; ///< of the next copy
+  unsigned chunk[G::kRows]; ///< chunk index of the next copy
   unsigned scaleAt[G::kRows];
-  unsigned exists = 0; ///< a bit a row
+  unsigned exists = 0; ///< bit r: weight row r exists
 
   __device__ __forceinline__ GemvStream(const Weight *rhs,
                                         const float *rhsScale, unsigned ring,
@@ -179,12 +182,12 @@ template <class Config> struct GemvStream {
   }
 
   __device__ __forceinline__ unsigned scaleSlot(unsigned slot, int r) const {
-    // Behind the slot's rows, 4 bytes a lane.
+    // The scales follow the rows of the slot, 4 bytes per lane.
     return slot + unsigned(G::kRows * 512 + r * 128) - unsigned(lane) * 12;
   }
 
-  /// The copies of one step, if one is left; a group in any case. itemOf(i)
-  /// gives {expert, unit} of this warp's i-th item.
+  /// Issues the copies of one step, if a step is left, and commits a group in
+  /// any case. itemOf(i) returns {expert, unit} of this warp's i-th item.
   template <class ItemOf> __device__ __forceinline__ void copy(ItemOf itemOf) {
     if (item < items) {
       if (step == 0) {
@@ -215,7 +218,7 @@ template <class Config> struct GemvStream {
         chunk[r] += G::kLanes;
       }
       if constexpr (Layout::kScaled) {
-        // A scale of the whole row comes with its last step.
+        // The scale of a whole row is copied with its last step.
         if (Layout::kByGroup || step == G::kSteps - 1) {
           int group =
               Layout::kByGroup ? minimum(column, G::kVectors - 1) / 8 : 0;
@@ -236,15 +239,15 @@ template <class Config> struct GemvStream {
       writeSlot = 0;
   }
 
-  /// Fills the ring; before the first multiply.
+  /// Fills the ring, before the first multiplication.
   template <class ItemOf> __device__ __forceinline__ void fill(ItemOf itemOf) {
 #pragma unroll 1
     for (int i = 0; i < G::kStages - 1; ++i)
       copy(itemOf);
   }
 
-  /// This lane's part of the products of the next item. rows: of its tile;
-  /// row[i]: which row of the operand is row i of it.
+  /// Computes this lane's part of the products of the next item. `rows`: the
+  /// rows of its tile. `row[i]`: the row of the operand for row i of the tile.
   template <class ItemOf>
   __device__ __forceinline__ void
   multiply(ItemOf itemOf, const GemvOperand<Config> &lhs,

@@ -1,22 +1,23 @@
-//===- slab_gemv.cuh - weights of few bits by few rows ----------*- C++ -*-===//
+//===- slab_gemv.cuh - codes by few rows of lhs -----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The main loop of few tokens for weights in the order of fragments
-// (math/slabs.cuh). A step of a warp is two slabs or more of 16 weight rows by
-// 64 of k: it converts them into registers and multiplies them by up to 4 rows
-// of lhs by mma.sync. Codes, their scales and the rows of lhs pass through a
-// ring in shared memory whose slots belong to one warp: kStages - 1 steps of a
-// warp are on their way all the time, also from one item to the next.
+// The mainloop of few tokens for weights in slabs: codes (quantized values) in
+// MMA fragment order (moe/math/slabs.cuh). A step of a warp has two or more
+// slabs of 16 weight rows by 64 of k. The warp converts them in registers and
+// multiplies them by up to 4 rows of lhs with mma.sync. Codes, their scales and
+// the rows of lhs pass through a ring in shared memory. A slot belongs to one
+// warp, and kStages - 1 steps of a warp are in flight all the time, also across
+// items.
 //
-// An item is one unit of weight rows and all that the CTA adds up for them: the
-// steps of one tile of lhs rows, or of several tiles. The warps of a CTA share
-// the steps of an item; one of them adds up their sums. A step of a unit of 16
-// rows has two slabs along k. A step of 32 or 64 rows has one: its slabs share
-// the copied rows of lhs.
+// An item is one unit of weight rows with all products that the CTA adds up for
+// them: the steps of one tile of lhs rows, or of several tiles. The warps of a
+// CTA share the steps of an item, and one of them adds up their sums. A step of
+// a unit of 16 rows has two slabs along k. A step of 32 or 64 rows has one, and
+// its slabs share the copied rows of lhs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,18 +31,19 @@
 
 namespace moe {
 
-/// Whether a few-token kernel reads codes in the order of fragments.
+/// True if a few-token kernel reads codes in fragment order.
 template <class Config>
 inline constexpr bool readsSlabs =
     requires { requires Config::Quant::kDequantizes; };
 
-/// Sizes. Config: Weight, Input, Quant, kN, kK, kTokens, kThreads, Schedule
-/// with kStages and kUnitRows, and what quant/slab_codes.cuh takes. kColumns:
-/// sums of a weight row.
+/// The sizes of the mainloop. Config: Weight, Input, Quant, kN, kK, kTokens,
+/// kThreads, Schedule with kStages and kUnitRows, and the members that
+/// moe/quant/slab_codes.cuh needs. kColumns: the number of sums of a weight
+/// row.
 template <class Config, int kColumns> struct SlabGemv {
   using Numbers = SlabNumbers<Config>;
   using Codes = typename Numbers::Codes;
-  /// Weight rows and slabs of a unit.
+  /// The numbers of weight rows and of slabs of a unit.
   static constexpr int kRows = Config::Schedule::kUnitRows;
   static constexpr int kUnitSlabs = kRows / Codes::kSlabRows;
   static_assert(kUnitSlabs * Codes::kSlabRows == kRows &&
@@ -50,23 +52,25 @@ template <class Config, int kColumns> struct SlabGemv {
   static constexpr int kTileRows = routing::kTileRowsOf<Config>;
   static constexpr int kWarps = Config::kThreads / 32;
   static constexpr int kStages = Config::Schedule::kStages;
-  /// Units of a tile. Along k: slabs of a step, slabs and steps of a unit.
+  /// The number of units of an expert, then along k the numbers of slabs of a
+  /// step, of slabs of a unit and of steps of a unit.
   static constexpr int kUnits = Config::kN / kRows;
   static constexpr int kOfStep = kUnitSlabs == 1 ? 2 : 1;
   static constexpr int kSlabs = Config::kK / Codes::kColumns;
   static constexpr int kSteps = ceilDiv(kSlabs, kOfStep);
-  /// Whether the last step of a unit has one slab along k.
+  /// True if the last step of a unit has only one slab along k.
   static constexpr bool kOdd = kSlabs % kOfStep != 0;
 
-  /// Groups of a step. The slabs of a step may share one.
+  /// The number of scale groups of a step. The slabs of a step may share one.
   static constexpr bool kShares =
       Numbers::kGroups == 1 ||
       Numbers::kGroupK % (kOfStep * Codes::kColumns) == 0;
   static constexpr int kGroups =
       Numbers::kBlockGroups * (kShares ? 1 : kOfStep);
 
-  /// A slot: the codes of a step, their scales and zero points, and the columns
-  /// of the rows of lhs, which lie so that ldmatrix meets no bank twice.
+  /// The layout of a slot: the codes of a step, their scales and zero points,
+  /// and the columns of the rows of lhs. Rows of lhs are padded so that
+  /// ldmatrix has no bank conflicts.
   static constexpr int kScaleBytes =
       kRows * int(sizeof(typename Config::Scale)); ///< of a group
   static constexpr int kZeroBytes = Config::kZeroPoint ? kRows : 0;
@@ -78,7 +82,8 @@ template <class Config, int kColumns> struct SlabGemv {
   static constexpr int kSlotBytes = kLhs + kTileRows * kLhsRowBytes;
   static constexpr int kRingBytes = kWarps * kStages * kSlotBytes;
 
-  /// Sums of the warps for an item, and for the next one.
+  /// The partial sums of all warps for one item. There are two buffers, so that
+  /// the next item does not overwrite them.
   static constexpr int kSums = kRows * kColumns;
   static constexpr int kSumBytes = 2 * kWarps * kSums * 4;
   static constexpr int kBytes = kRingBytes + kSumBytes;
@@ -88,19 +93,19 @@ template <class Config, int kColumns> struct SlabGemv {
   static_assert(kStages >= 2);
 };
 
-/// Some rows of lhs of one expert, and 16 of its weight rows.
+/// Some rows of lhs of one expert, and one unit of its weight rows.
 struct SlabTile {
   int expert, unit;
   int firstRow, rows; ///< in the order of experts
 };
 
-/// One warp of a CTA. Items: what the CTA has,
-///   count                items
-///   steps(item)          steps of an item, kSteps of each of its tiles
+/// The mainloop of one warp. Items describes the work of the CTA:
+///   count                number of items
+///   steps(item)          steps of an item, kSteps for each of its tiles
 ///   tile(item, t)        its t-th tile, a SlabTile
-///   lhsAt(row)           where the row of lhs begins that a row has, in
-///                        elements
-///   second(tile, i, s)   the second scales of a thread's two rows of slab i
+///   lhsAt(row)           offset in elements of the row of lhs of a sorted row
+///   second(tile, i, s)   stores the second scales of the thread's two rows of
+///                        slab i in s
 template <class Config, int kColumns, class Items> struct SlabStream {
   using G = SlabGemv<Config, kColumns>;
   using Numbers = typename G::Numbers;
@@ -111,7 +116,7 @@ template <class Config, int kColumns, class Items> struct SlabStream {
   const Args &args;
   const Items &items;
   unsigned ring; ///< shared address of this warp's slots
-  float *sums;   ///< shared: of all warps
+  float *sums;   ///< in shared memory, for all warps
   int warp, lane;
 
   __device__ __forceinline__ SlabStream(const Args &args, const Items &items,
@@ -123,22 +128,24 @@ template <class Config, int kColumns, class Items> struct SlabStream {
            unsigned(warp * G::kStages * G::kSlotBytes);
   }
 
-  /// The steps of an item that are this warp's: from which on, or up to which.
+  /// Returns the bound of this warp's share of an item's steps: the first step
+  /// for bound = 0, the end for bound = 1.
   __device__ __forceinline__ int share(int item, int bound) const {
     int turn = (warp + item) % G::kWarps + bound;
     return int(unsigned(items.steps(item) * turn) / unsigned(G::kWarps));
   }
 
-  /// Rows of lhs that the lanes copy at a time, and turns for those of a tile.
+  /// The rows of lhs that a warp copies at a time, and the number of copies for
+  /// the rows of a tile.
   static constexpr int kLhsRows = 32 / G::kLhsLanes;
   static constexpr int kLhsTurns = ceilDiv(G::kTileRows, kLhsRows);
 
-  /// The steps of the warp, one after the other, and where they lie.
+  /// The iteration over the steps of the warp, with their addresses.
   struct Walk {
-    int item = -1, step = 0, end = 0; ///< step: counted over an item's tiles
+    int item = -1, step = 0, end = 0; ///< step: over all tiles of an item
     int k = 0;
-    const char *codes, *numbers; ///< of this lane
-    const char *lhs[kLhsTurns];  ///< null: a row that the tile lacks
+    const char *codes, *numbers; ///< for this lane
+    const char *lhs[kLhsTurns];  ///< null: the tile lacks the row
   };
   __device__ __forceinline__ void next(Walk &walk) const {
     if (++walk.step >= walk.end) {
@@ -153,7 +160,7 @@ template <class Config, int kColumns, class Items> struct SlabStream {
     }
     find(walk);
   }
-  /// The tile of a step.
+  /// Computes the addresses of a step.
   __device__ __forceinline__ void find(Walk &walk) const {
     walk.k = walk.step % G::kSteps;
     SlabTile tile = items.tile(walk.item, walk.step / G::kSteps);
@@ -163,7 +170,7 @@ template <class Config, int kColumns, class Items> struct SlabStream {
     walk.codes = reinterpret_cast<const char *>(args.rhs) +
                  block * G::kSlabs * Codes::kBlockBytes +
                  slab * Codes::kSlabBytes + lane * 16;
-    // A lane has 16 bytes of the scales or of the zero points of a group.
+    // A lane copies 16 bytes of the scales or of the zero points of a group.
     const long long number =
         block * Numbers::kGroups * Codes::kRows + slab * Codes::kSlabRows;
     walk.numbers = reinterpret_cast<const char *>(args.rhs_scale) +
@@ -184,7 +191,8 @@ template <class Config, int kColumns, class Items> struct SlabStream {
     }
   }
 
-  /// Lanes of a group's scales and zero points, and of those of all groups.
+  /// The lanes that copy a group's scales, a group's zero points, the scales of
+  /// all groups, and the zero points of all groups.
   static constexpr int kPieces = G::kScaleBytes / 16;
   static constexpr int kZeroPieces = maximum(G::kZeroBytes / 16, 1);
   static constexpr int kOfScales = G::kGroups * kPieces;
@@ -192,7 +200,7 @@ template <class Config, int kColumns, class Items> struct SlabStream {
   static_assert(kOfScales + kOfZeros <= 32,
                 "each lane copies the numbers of a step once");
 
-  /// Begins to copy the weights of a step, and their scales.
+  /// Issues the copies of the weights of a step and of their scales.
   __device__ __forceinline__ void copyWeights(const Walk &walk,
                                               unsigned slot) const {
     constexpr int kVectors = G::kUnitSlabs * Codes::kVectors;
@@ -219,7 +227,8 @@ template <class Config, int kColumns, class Items> struct SlabStream {
                                     true);
     }
   }
-  /// Begins to copy the rows of lhs of a step. A last slab may be missing.
+  /// Issues the copies of the rows of lhs of a step. The last step may lack a
+  /// slab.
   __device__ __forceinline__ void copyLhs(const Walk &walk,
                                           unsigned slot) const {
     bool inside = !G::kOdd || walk.k < G::kSteps - 1 || lane % 16 < 8;
@@ -240,9 +249,9 @@ template <class Config, int kColumns, class Items> struct SlabStream {
       slot = 0;
   }
 
-  /// The sums of a thread for the slabs of a unit, rows g and g + 8 by columns
-  /// 2 t and 2 t + 1. A unit of one slab uses two sets of sums in turn, so that
-  /// a multiply does not wait for the one before it.
+  /// The sums of a thread for the slabs of a unit: rows g and g + 8 by columns
+  /// 2 t and 2 t + 1. A unit of one slab alternates between two sets of sums,
+  /// so that an MMA does not depend on the previous one.
   static constexpr int kSumsOfSlab = G::kUnitSlabs == 1 ? 2 : 1;
   struct Sums {
     float of[G::kUnitSlabs][kSumsOfSlab][4];
@@ -250,16 +259,18 @@ template <class Config, int kColumns, class Items> struct SlabStream {
   using Scaling = SlabScaling<Config>;
   using Slab = typename Scaling::Slab;
   static constexpr int kScaleBytes = int(sizeof(typename Config::Scale));
-  /// Slabs whose codes a thread has at a time. Codes with exponents need more
-  /// registers to convert: four of them spilled.
+  /// The number of slabs whose codes a thread holds at a time. Codes with
+  /// exponents need more registers for the conversion; four of them caused
+  /// spills.
   static constexpr int kOfPass = kSame<typename Config::Weight, i4>
                                      ? G::kUnitSlabs
                                      : minimum(G::kUnitSlabs, 2);
 
-  /// Adds the products of the slabs in a slot.
+  /// Adds the products of the slabs in a slot to the sums.
   __device__ __forceinline__ void multiply(unsigned slot, bool both,
                                            Sums &sums) const {
-    // Rows that the tile lacks are read as others: nobody looks at their sums.
+    // Matrix rows past kTileRows - 1 read that row again. Sums of rows that the
+    // tile lacks are ignored.
     unsigned rows =
         slot + unsigned(G::kLhs +
                         minimum(lane % 8, G::kTileRows - 1) * G::kLhsRowBytes +
@@ -292,7 +303,8 @@ template <class Config, int kColumns, class Items> struct SlabStream {
       }
     }
   }
-  /// columns: the shared address of this lane's row of a matrix of lhs.
+  /// Converts slabs to operands and adds their products. `columns`: the shared
+  /// address of this lane's row of an lhs matrix.
   template <bool kLarge>
   static __device__ __forceinline__ void
   multiplySlabs(const Slab (&slabs)[kOfPass], unsigned columns,
@@ -316,11 +328,11 @@ template <class Config, int kColumns, class Items> struct SlabStream {
     }
   }
 
-  /// The sums of a warp for an item, in shared memory.
+  /// Returns the sums of a warp for an item, in shared memory.
   __device__ __forceinline__ float *sumsOf(int item, int ofWarp) const {
     return sums + (item % 2 * G::kWarps + ofWarp) * G::kSums;
   }
-  /// The sum over the warps.
+  /// Returns the sum over the warps.
   __device__ __forceinline__ float total(int item, int row, int column) const {
     float sum = 0.0f;
 #pragma unroll
@@ -329,9 +341,10 @@ template <class Config, int kColumns, class Items> struct SlabStream {
     return sum;
   }
 
-  /// All items. await() returns when the rows of lhs may be read; add(tile,
-  /// sums, to) adds a thread's sums of a slab of a tile to those of its warp;
-  /// finish(item) is called by one warp when all have added theirs.
+  /// Runs all items. await() returns when the rows of lhs may be read.
+  /// add(tile, sums, to) adds a thread's sums of a slab of a tile to the sums
+  /// of its warp. finish(item) is called by one warp when all warps have added
+  /// their sums.
   template <class Await, class Add, class Finish>
   __device__ __forceinline__ void run(Await await, Add add,
                                       Finish finish) const {
@@ -381,8 +394,8 @@ template <class Config, int kColumns, class Items> struct SlabStream {
 #pragma unroll 1
         for (; step < last; ++step) {
           ptx::waitForCopies<G::kStages - 2>();
-          // All lanes have what they copied, and nobody reads the slot that is
-          // written next any more.
+          // The copies of all lanes are complete, and no lane still reads the
+          // slot that is written next.
           __syncwarp();
           copy(true);
           multiply(ring + readSlot,

@@ -1,13 +1,14 @@
-//===- exchange.cuh - what CTAs of slices tell ------------------*- C++ -*-===//
+//===- exchange.cuh - synchronization of CTAs of slices ---------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The barriers of a CTA that keeps token rows (stationary.cuh),
-// the counters by which such CTAs keep together, and the threads that wait for
-// them, so that nobody else does.
+// The mbarriers of a CTA that keeps token rows
+// (moe/matmul/slices/stationary.cuh), the global counters by which such CTAs
+// synchronize, and the loops of the threads that wait for these counters, so
+// that no other thread polls global memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,8 +33,9 @@ template <class Config> struct StationaryExchange {
   __device__ __forceinline__ RingBarriers<Schedule::kStages> ring() const {
     return {shared + S::kBarriers};
   }
-  /// In this CTA: a slice is stored, is stored by all, is summed; and its
-  /// buffer is summed by all.
+  /// Returns an mbarrier of this CTA for a buffer. kStored: this CTA has stored
+  /// the slice; kReady: all CTAs have; kSummed: this CTA has summed the slice;
+  /// kFree: all CTAs have, so the buffer may be overwritten.
   __device__ __forceinline__ unsigned local(int what, int buffer) const {
     return ring().full(2 * Schedule::kStages + what * Schedule::kBuffers +
                        buffer);
@@ -53,7 +55,8 @@ template <class Config> struct StationaryExchange {
   __device__ __forceinline__ int segments() const {
     return int(ptx::loadShared(shared + S::kSegmentList + S::kSegments * 16));
   }
-  /// By one thread, before all others pass a __syncthreads().
+  /// Initializes the mbarriers. One thread must call it before all others pass
+  /// a __syncthreads().
   __device__ __forceinline__ void initialize() const {
 #pragma unroll 1
     for (int stage = 0; stage < Schedule::kStages; ++stage) {
@@ -70,14 +73,15 @@ template <class Config> struct StationaryExchange {
     ptx::publishBarriers();
   }
 
-  /// Returns when all CTAs have counted use `uses` of a buffer, from 0 on.
+  /// Waits until all CTAs have counted use `uses` of a buffer, starting from 0.
   static __device__ __forceinline__ void
   awaitAll(const int *counter, int uses,
            ptx::Waiter waiter = ptx::Waiter::here()) {
     ptx::waitForCount<40>(counter, (uses + 1) * int(gridDim.x),
                           "all CTAs signal in time", waiter);
   }
-  /// One thread: this CTA has stored a slice.
+  /// Signals to all CTAs each slice that this CTA has stored. One thread runs
+  /// it.
   __device__ __forceinline__ void tellStored() const {
 #pragma unroll 1
     for (int slice = 0; slice < S::kSlices; ++slice) {
@@ -88,7 +92,7 @@ template <class Config> struct StationaryExchange {
       ptx::countUp(tilesDone(buffer));
     }
   }
-  /// One thread: all have stored it.
+  /// Waits for each slice until all CTAs have stored it. One thread runs it.
   __device__ __forceinline__ void awaitStored() const {
 #pragma unroll 1
     for (int slice = 0; slice < S::kSlices; ++slice) {
@@ -98,7 +102,8 @@ template <class Config> struct StationaryExchange {
       ptx::arrive(local(kReady, buffer));
     }
   }
-  /// One thread: this CTA has summed a slice, and all have.
+  /// Signals each slice that this CTA has summed, then waits until all CTAs
+  /// have summed it. One thread runs it.
   __device__ __forceinline__ void exchangeSummed() const {
 #pragma unroll 1
     for (int slice = 0; slice + Schedule::kBuffers < S::kSlices; ++slice) {

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The sizes of a CTA that keeps token rows (stationary.cuh): a ring of
-// weight stages, the rows and their scales, whose they are, the pairs of the
-// tokens that the CTA sums, a staging tile a warpgroup, and barriers.
+// The sizes of a CTA that keeps token rows (moe/matmul/slices/stationary.cuh),
+// and its layout of shared memory: a ring of weight stages, the rows and their
+// scales, the list of segments (rows of one expert), the pairs of the tokens
+// that the CTA sums, a staging tile per warpgroup, and mbarriers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,36 +40,38 @@ template <class Config> struct Stationary {
   static constexpr int kRowBytes = Mma::kRowBytes;
   static constexpr int kStageBytes = WeightLoader<Config>::kBytes;
   static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
-  /// Rows that a CTA keeps, those of an expert from a multiple of 8 on.
+  /// The number of rows that a CTA keeps. The rows of each expert start at a
+  /// multiple of 8.
   static constexpr int kRows = Config::kRows;
   static constexpr int kSegments = kRows / 8;
   static constexpr int kColumnGroups = kSlice / Mma::kRows;
   static constexpr int kOthers = 128 * Schedule::kOtherWarpgroups;
   static constexpr int kConsumers = Config::kThreads - kOthers;
-  /// Warpgroups that share the tiles of 64 columns.
+  /// The number of warpgroups that share the row tiles of the same 64 columns.
   static constexpr int kRowParts = kConsumers / 128 / kColumnGroups;
   static constexpr int kSumWarp = 4;
   static constexpr int kSumThreads = kOthers - 32 * kSumWarp;
   static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
   static constexpr int kGroups =
       kStagesScales ? ScaleLayout<Config>::kGroups : 0;
-  /// Tokens that a CTA sums.
+  /// The number of tokens that a CTA sums.
   static constexpr int kTokens = Config::kTokens;
-  /// The word of tile_count behind its count and the cursors of both matmuls.
+  /// The index in tile_count of the first counter, after the number of tiles
+  /// and the cursors of both matmuls.
   static constexpr int kFirstCounter = 3;
 
   static constexpr int kLhs = Schedule::kStages * kStageBytes;
   static constexpr int kScales = kLhs + kTiles * kRows * kRowBytes;
   static constexpr int kSegmentList = kScales + kGroups * kRows * 4;
-  /// Scales of 24 rows more than a tile has are read and not used.
+  /// Scales of up to 24 rows past the end of a tile are read and ignored.
   static constexpr int kPairList =
       kSegmentList + maximum((kSegments + 1) * 16, 128);
-  /// A tile is multiplied by up to 24 rows more than it has: behind the last
-  /// row lies nothing that is written meanwhile.
+  /// An MMA reads up to 24 rows past the end of a tile. Therefore the memory up
+  /// to 24 rows after the last row must not be written concurrently.
   static constexpr int kStaging =
       maximum(kPairList + ceilDiv(kTokens * Config::kPairs, 2) * 16,
               kScales + 24 * kRowBytes);
-  /// A scale of the weights for each stage.
+  /// One weight scale for each stage.
   static constexpr int kStageScales =
       kStaging + kConsumers / 128 * Staging::kBytes;
   static constexpr int kBarriers =
@@ -85,7 +88,7 @@ template <class Config> struct Stationary {
                     kRowParts * kColumnGroups * 128 == kConsumers,
                 "warpgroups that multiply share a slice evenly");
   static_assert(Schedule::kTileM % 32 == 0, "kTileM must be a multiple of 32");
-  // With fewer at hand, consumers would wait for registers for ever.
+  // With fewer registers, consumers would wait in setmaxnreg forever.
   static_assert(kOthers * Schedule::kProducerRegisters +
                         kConsumers * Schedule::kConsumerRegisters <=
                     ptx::registersOfCta(Config::kThreads, Schedule::kCtasPerSm),

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The rows of a CTA that keeps token rows (stationary.cuh): an even
-// share of the sorted rows for each CTA, those of an expert from a multiple of
-// 8 on.
+// The rows of a CTA that keeps token rows (moe/matmul/slices/stationary.cuh):
+// each CTA has an even share of the sorted rows. In shared memory the rows of
+// each expert start at a multiple of 8.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,15 +19,16 @@
 
 namespace moe::detail {
 
-/// Rows of one expert in a CTA.
+/// The rows of one expert in a CTA. `place` is the first row in shared memory.
 struct Segment {
   int expert, firstRow, rows, place;
 };
 
-/// One warp finds the rows of this CTA, from tiles that follow each other:
-/// those of one expert, of which all but the last have eights of rows, become
-/// one segment. Counts -1 segments where CTAs are fewer than the kernel was
-/// made for: all of them then do, since all compare the same.
+/// Finds the rows of this CTA, by one warp, and stores them as segments in
+/// shared memory. The tiles of an expert are consecutive, and all but the last
+/// have a multiple of 8 rows, so they become one segment. If the grid has too
+/// few CTAs for the capacity of the kernel, it stores -1 as the number of
+/// segments. All CTAs then do, because they all make the same comparison.
 template <class Config>
 __device__ __forceinline__ void findRows(const typename Config::Args &args,
                                          unsigned shared) {
@@ -71,7 +72,7 @@ __device__ __forceinline__ void findRows(const typename Config::Args &args,
     before += __shfl_sync(kAll, end, 31);
     int from = max(begin, low), to = min(begin + padded, high);
     bool has = from < to;
-    // The rows of this CTA are those of neighbouring tiles.
+    // The rows of this CTA belong to consecutive tiles.
     int expert = has ? tile.x : -1;
     int left = __shfl_up_sync(kAll, expert, 1);
     bool isFirst = has && expert != (lane == 0 ? lastExpert : left);

@@ -6,25 +6,28 @@
 //===----------------------------------------------------------------------===//
 //
 // The second matmul of many tokens and its combine in one launch. All CTAs are
-// resident together and share the sorted rows evenly: each keeps its rows of
-// lhs in shared memory for good. The result is made in slices of kTileN
-// columns: for each, a CTA streams the slice's weights of the experts that its
-// rows belong to past its rows, and leaves partial sums in one of kBuffers
-// buffers of a slice, small enough to stay in the second-level cache. When all
-// CTAs are done with a slice, other warps sum it for the tokens of their CTA,
-// while the next slice is multiplied.
+// resident at the same time and share the sorted rows evenly. Each CTA keeps
+// its rows of lhs in shared memory for the whole kernel. The result is computed
+// in slices of kTileN columns. For each slice a CTA streams the weights of its
+// rows' experts through shared memory, and stores partial sums in one of
+// kBuffers slice buffers, which are small enough to stay in L2. When all CTAs
+// have finished a slice, other warps sum it for the tokens of their CTA while
+// the next slice is multiplied.
 //
-// Warpgroups: the first ones hold the warp that fills the ring of weight
-// stages, three that talk to other CTAs, and those that sum; the others
-// multiply, each 64 of the slice's columns for every so many tiles of rows.
+// Warpgroups: the first ones contain the producer warp that fills the ring of
+// weight stages, three warps that synchronize with other CTAs, and the warps
+// that sum. The other warpgroups multiply; each computes 64 columns of a slice
+// for every kRowParts-th row tile.
 //
-// Two counters for each buffer keep the CTAs together: CTAs that have stored a
-// slice there, and CTAs that have summed it. A slice is stored where the sums
-// of the one before it in that buffer are done. Nobody waits for what a later
-// slice does, so resident CTAs always come to an end. Who multiplies or sums
-// waits for barriers in shared memory alone: one warp tells others that this
-// CTA has stored a slice, one waits until all have, and one does both for sums.
-// So the time that a word takes to memory and back delays nobody.
+// Two counters per buffer synchronize the CTAs: the number of CTAs that have
+// stored a slice there, and the number of CTAs that have summed it. A slice is
+// stored only when the sums of the previous slice in that buffer are complete.
+// No thread waits for work on a later slice, so resident CTAs cannot deadlock.
+//
+// Warps that multiply or sum wait only for mbarriers in shared memory. One warp
+// signals to other CTAs that this CTA has stored a slice, one waits until all
+// CTAs have, and one does both for the sums. This hides the latency of the
+// counters in global memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,7 +53,8 @@ namespace moe {
 
 namespace detail {
 
-/// All threads bring this CTA's rows of lhs and their scales.
+/// Issues the copies of this CTA's rows of lhs and their scales to shared
+/// memory, by all threads.
 template <class Config>
 __device__ __forceinline__ void
 fetchRows(const StationaryExchange<Config> &cta) {
@@ -104,13 +108,14 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
   using Exchange::args, Exchange::shared, Exchange::ring, Exchange::local,
       Exchange::segment, Exchange::segments, Exchange::kStored, Exchange::kFree;
 
-  /// Neighbours walk in opposite directions, so that both come to an expert
-  /// that they share at the same time.
+  /// Returns the index of a segment in the order of this CTA. Adjacent CTAs
+  /// traverse their segments in opposite directions, so that both read the
+  /// weights of a shared expert at the same time.
   __device__ __forceinline__ int inOrder(int index, int count) const {
     return blockIdx.x % 2 ? count - 1 - index : index;
   }
 
-  /// The place in the walk over slices, experts and k.
+  /// The position of the next copy in the loops over slices, experts and k.
   struct Walk {
     int slice = 0, index = 0, k = 0;
   };
@@ -118,7 +123,8 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
   __device__ __forceinline__ void copyStep(Walk &walk, int count,
                                            int stage) const {
     Segment at = segment(inOrder(walk.index, count));
-    // The first and the last expert may be a neighbour's too.
+    // The first and the last expert may also be an expert of an adjacent CTA,
+    // whose weights should stay in L2.
     bool once = walk.index > 0 && walk.index < count - 1;
     int firstN = walk.slice * S::kSlice;
     unsigned full = ring().full(stage);
@@ -142,13 +148,13 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
     }
   }
 
-  /// The operands of a warpgroup (mainloop.cuh): weights in the ring, tokens
-  /// that stay.
+  /// The operands of a consumer warpgroup (moe/matmul/loop/mainloop.cuh):
+  /// weights in the ring, and tokens that stay in shared memory.
   struct Operands {
     static constexpr bool kTakesTurns = false;
     RingBarriers<Schedule::kStages> barriers;
     unsigned weights, tokens, tokenScales, stageScales;
-    bool releases; ///< this thread gives stages back
+    bool releases; ///< this thread releases stages
 
     __device__ __forceinline__ void await(const Index &ring) const {
       ptx::waitForBarrier(barriers.full(ring.stage), ring.phase());
@@ -173,9 +179,9 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
 
   struct Consumer {
     const StationaryCta &cta;
-    const Segment &at; ///< of the rows of this tile alone
-    Index ring;        ///< where the expert's weights begin
-    bool last;         ///< this warpgroup does not read the weights again
+    const Segment &at; ///< only the rows of this tile
+    Index ring;        ///< first stage of the expert's weights
+    bool last;         ///< last tile of the warpgroup with these weights
     int slice, thread, warpgroup;
 
     __device__ __forceinline__ int columns() const {
@@ -192,7 +198,8 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
         else
           return NoScales();
       }();
-      // Scales of whole rows are on their way meanwhile.
+      // Issues the loads of scales of whole rows, which overlap with the
+      // mainloop.
       scales.fetchOwn(cta.args, thread, at.rows,
                       [&](int r) { return at.firstRow + r; });
       Operands operands{
@@ -236,7 +243,8 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
     int count = segments();
     auto barriers = Exchange::ring();
     Index ring;
-    // Tiles go round the warpgroups, over all slices.
+    // Row tiles are assigned to warpgroups in round-robin order across all
+    // slices.
     int turn = warpgroup / S::kColumnGroups;
 #pragma unroll 1
     for (int slice = 0; slice < S::kSlices; ++slice) {
@@ -268,7 +276,8 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
           ring.advance();
         }
       }
-      // Also without a tile: nobody arrives twice in a phase.
+      // Every warp waits, even without a tile, so that it does not arrive twice
+      // in a phase.
       int buffer = slice % Schedule::kBuffers,
           uses = slice / Schedule::kBuffers;
       ptx::waitForBarrier(local(kFree, buffer), unsigned(uses & 1) ^ 1);
@@ -281,7 +290,7 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
 
 } // namespace detail
 
-/// The whole kernel.
+/// Runs the whole kernel.
 template <class Config>
 __device__ __forceinline__ void stationary(const typename Config::Args &args,
                                            unsigned shared) {
@@ -298,7 +307,8 @@ __device__ __forceinline__ void stationary(const typename Config::Args &args,
   }
   __syncthreads();
   int count = cta.segments();
-  // Stages whose weights are on their way while the predecessor still runs.
+  // The number of stages whose weight copies are issued before the wait for the
+  // predecessor.
   typename detail::StationaryCta<Config>::Walk walk;
   int early = 0;
   if (threadIdx.x == 0 && count > 0)

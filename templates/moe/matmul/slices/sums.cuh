@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The last part of a CTA that keeps token rows (stationary.cuh): the
-// weighted sums of a slice's columns, for the tokens of a CTA.
+// The combine of a CTA that keeps token rows
+// (moe/matmul/slices/stationary.cuh): the weighted sums of a slice's columns
+// for the tokens of the CTA.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,14 +23,13 @@
 
 namespace moe::detail {
 
-/// Drops the partial sums of the pairs from `first` to `end` of this CTA from
-/// the second-level cache. By a warp that has read them and that no other warp
-/// reads.
+/// Discards the partial sums of the CTA's pairs [first, end) from L2. The
+/// calling warp must have read them, and no other warp may read them.
 ///
-/// The later slice in this buffer cannot be lost: a discard is a weak write,
-/// and it precedes the next write of its line by __syncwarp(), arrive on
-/// kSummed, countUp (release), waitForCount (acquire) and arrive on kFree. A
-/// write that precedes another in causality order precedes it in coherence
+/// The next slice in this buffer cannot be lost. A discard is a weak write, and
+/// it precedes the next write of its line by __syncwarp(), the arrival at
+/// kSummed, countUp (release), waitForCount (acquire) and the arrival at kFree.
+/// A write that precedes another in causality order precedes it in coherence
 /// order.
 template <class Config>
 __device__ __forceinline__ void
@@ -52,8 +52,8 @@ discardPartials(const StationaryExchange<Config> &cta,
   }
 }
 
-/// Sums each slice as soon as all CTAs have stored it. By the threads from warp
-/// kSumWarp on that do not multiply.
+/// Sums each slice as soon as all CTAs have stored it. It is run by the
+/// non-consumer threads from warp kSumWarp on.
 template <class Config>
 __device__ __forceinline__ void
 sumSlices(const StationaryExchange<Config> &cta) {
@@ -89,7 +89,7 @@ sumSlices(const StationaryExchange<Config> &cta) {
                         unsigned(uses & 1));
     Result *partials =
         args.partials + (long long)buffer * args.tokens * kPairs * S::kSlice;
-    // A warp sums whole tokens.
+    // A warp sums whole tokens, so it may discard their partial sums.
     static_assert(32 % kChunks == 0, "a warp must sum whole rows of a slice");
 #pragma unroll 1
     for (int ofWarp = thread / 32 * 32; ofWarp < count * kChunks;
@@ -151,8 +151,9 @@ sumSlices(const StationaryExchange<Config> &cta) {
   }
 }
 
-/// The output of a launch that cannot make it: no number, so that nobody
-/// takes it for one. A trap would end the whole context.
+/// Writes NaN to the whole output, for a launch whose grid is too small, so
+/// that it cannot be mistaken for a result. A trap would destroy the CUDA
+/// context.
 template <class Config>
 __device__ __forceinline__ void refuse(const typename Config::Args &args) {
   using Output = typename Config::Output;
