@@ -1,12 +1,13 @@
-//===- CudaBackend.cpp - from scheduled IR to package files ---------------===//
+//===- CudaBackend.cpp - writes package files -----------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Names every entry by its content, so that a profiler's list can be matched
-// with a package and two kernels of one name are one kernel.
+// The name of a kernel's entry contains a hash of its source. A profiler's
+// kernel list can thus be matched with a package, and kernels with equal names
+// are equal.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,14 +33,14 @@ using mlir::StringRef;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Scratch of a packing step stays below this, unless one expert is larger.
+/// Limit for the scratch of a packing step, unless a single expert needs more.
 static constexpr int64_t kPackScratchBytes = 64 << 20;
 static constexpr std::string_view kPackScratch = "pack_scratch";
 
 namespace {
 class PackageWriter {
 public:
-  /// Programs of one layer, one for each target.
+  /// Writes the package of the programs of one layer, one for each target.
   Result<PackageFiles> write(llvm::ArrayRef<moe::ProgramOp> programs,
                              std::string_view version);
 
@@ -58,9 +59,10 @@ Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
   std::string stem = fmt::format("moec_{}_{}", emitted.kind, emitted.scheme);
   if (!emitted.tile.empty())
     stem += "_" + emitted.tile;
-  // The arch takes part: one entry name is one cubin.
+  // The hash includes the arch, so that an entry name identifies one cubin.
   std::string hash = sha256(target.arch + "\n" + emitted.text.source(stem));
-  // Kernels of one text that are bound to other values have names of their own.
+  // Kernels with equal text that are bound to different values need different
+  // names.
   const auto isTaken = [&](const Kernel &other) {
     return other.entry == stem + "_" + hash.substr(0, 8);
   };
@@ -97,19 +99,19 @@ Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
 Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
   const std::string scratchName(kPackScratch);
   std::vector<std::pair<EmittedPack, int64_t>> packs;
-  // With the number of experts, which is the weight's first extent.
+  // Adds a pack with the number of experts, which is the weight's first extent.
   const auto add = [&](EmittedPack pack, mlir::Value of) {
     packs.emplace_back(
         std::move(pack),
         mlir::cast<mlir::RankedTensorType>(of.getType()).getDimSize(0));
   };
-  // The orders by which weights are packed come first.
+  // The column orders come first, because packing reads them.
   for (auto op : program.getBody().getOps<moe::PackOrderOp>())
     add(emitPackOrder(op), op.getIndex());
   for (auto op : program.getBody().getOps<moe::QuantizeWeightsOp>())
     for (EmittedPack &pack : emitQuantizeWeights(op, scratchName))
       add(std::move(pack), op.getSource());
-  // Some pack what others make.
+  // These may read the results of the packs above.
   for (auto op : program.getBody().getOps<moe::PackOp>())
     add(emitPack(op, scratchName), op.getSource());
   int64_t scratchBytes = 0;
@@ -164,7 +166,7 @@ Result<void> PackageWriter::addTarget(moe::ProgramOp program) {
   for (auto kernel : program.getBody().getOps<moe::KernelOp>()) {
     std::string name = kernel.getSymName().str();
     auto launch = launches.find(name);
-    // A kernel without a launch is no part of the package.
+    // Kernels that no variant launches are omitted.
     if (launch == launches.end())
       continue;
     auto emitted = TRY(emitKernel(kernel, launch->second));
@@ -210,8 +212,8 @@ PackageWriter::write(llvm::ArrayRef<moe::ProgramOp> programs,
   return std::move(package);
 }
 
-/// Several layers are one package where they are shares of one layer, for ranks
-/// of their own.
+/// Checks that the layers are shares of one layer for different ranks, so that
+/// they can form one package.
 static Result<void> checkAreShares(const Shares &shares) {
   std::vector<int64_t> ranks;
   for (const PackageFiles &share : shares) {

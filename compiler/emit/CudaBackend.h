@@ -1,12 +1,12 @@
-//===- CudaBackend.h - from scheduled IR to package files -------*- C++ -*-===//
+//===- CudaBackend.h - writes package files ---------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The last step of the compiler: no decision is made here, everything is read
-// from the module.
+// The last step of the compiler. It makes no decisions; everything is read from
+// the module.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,13 +21,15 @@
 
 namespace moec::compiler {
 
-/// The layer as IR, from which a package is compiled again.
+/// Name of the file with the layer as IR, from which the package can be
+/// compiled again.
 inline constexpr std::string_view kLayerFile = "layer.mlir";
 
-/// Manifest, the layer, one .cu per kernel and arch, and the headers that they
-/// include, of each share. The module holds the programs of one layer, or of
-/// the shares that moe-resolve-parallel has made of it, one per target. The
-/// results have been validated. `version`: of the compiler, for the manifest.
+/// Emits the files of each share: the manifest, the layer, one .cu file for
+/// each kernel and arch, and the headers that these include. The module has the
+/// programs of one layer, or of its shares from moe-resolve-parallel, one for
+/// each target. The returned manifests are validated. `version` is the
+/// compiler's version, for the manifest.
 Result<Shares> emitCudaShares(mlir::ModuleOp module, std::string_view version);
 
 } // namespace moec::compiler

@@ -1,11 +1,11 @@
-//===- LayerJson.cpp - the resolved layer for the reference ---------------===//
+//===- LayerJson.cpp - layer description for the manifest -----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The fields are listed in docs/reference/manifest.md.
+// docs/reference/manifest.md lists the fields.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,7 +47,7 @@ static json descriptorJson(moe::DescriptorAttr descriptor) {
                {"dynamic", descriptor.getDynamic()},
                {"second_scale_type", typeOrNull(descriptor.getSecondScale())},
                {"zero_point_type", typeOrNull(descriptor.getZeroPoint())}};
-  // Written where there are some, so that older packages stay as they are.
+  // Only written if set, so that manifests of older packages do not change.
   if (!descriptor.getRule().empty())
     made["scale_rule"] = descriptor.getRule().str();
   if (descriptor.getSecondPerRow())
@@ -63,7 +63,8 @@ static json quantJson(moe::QuantAttr quant) {
           {"w2", descriptorJson(quant.getW2())}};
 }
 
-/// Stored weights of the user's scheme that the realization has no use for.
+/// Returns the stored weights of the user's scheme that the realization does
+/// not use.
 static json leftOut(moe::LayerOp layer) {
   json list = json::array();
   const auto stored = layer.getStoredQuant();
@@ -81,8 +82,8 @@ static json leftOut(moe::LayerOp layer) {
   return list;
 }
 
-/// Tensors that the caller or the package moves between ranks; null for a rank
-/// alone.
+/// Returns the communication between ranks as JSON, or null for a layer on one
+/// rank.
 static json communicationJson(moe::LayerOp layer) {
   const std::optional<Communication> expected = communicationOf(layer);
   if (!expected)
@@ -92,7 +93,7 @@ static json communicationJson(moe::LayerOp layer) {
                {"reduce_ranks", expected->reduce},
                {"reduce_deferred", expected->deferred},
                {"exchange", expected->exchange}};
-  // Written where it does, so that older packages stay as they are.
+  // Only written if true, so that manifests of older packages do not change.
   if (expected->byPackage)
     made["by_package"] = true;
   if (expected->oneSided)
@@ -114,7 +115,7 @@ static json routingJson(moe::LayerOp layer) {
                {"top_groups", routing.getTopGroups()},
                {"scale", routing.getScaleValue()},
                {"bias", routing.getBias()}};
-  // Written where there are some, so that older packages stay as they are.
+  // Only written if set, so that manifests of older packages do not change.
   if (layer.getPerExpertScale())
     made["expert_scale"] = true;
   if (routing.getSoftcap())
@@ -164,7 +165,7 @@ static json activationJson(moe::ActivationAttr activation) {
   return made;
 }
 
-/// The options that manifests call as the IR does.
+/// Adds the options whose names are the same in manifests and in the IR.
 static void addOptions(moe::LayerOp layer, json &to) {
   const mlir::DictionaryAttr defaults = layer.getDefaults();
   for (StringRef word : moe::LayerOp::getManifestOptions()) {
@@ -211,13 +212,14 @@ static json layerJson(moe::LayerOp layer) {
         {"ep_size", parallel.getExpertSize()},
         {"sp_size", parallel.getSp()}}},
   };
-  // Written where there is one, so that older packages stay as they are.
+  // Only written if set, so that manifests of older packages do not change.
   if (const auto columns = layer.getSharedIntermediateSizePerPartition()) {
     made["shared_intermediate_size"] = layer.getSharedWidth();
     made["shared_intermediate_size_per_partition"] = int64_t(*columns);
     made["shared_apart"] = whySharedMlp(layer);
   }
-  // Written where it is another, so that older packages stay as they are.
+  // Only written if not the default, so that manifests of older packages do not
+  // change.
   if (layer.getStoredLayout() != "rows")
     made["stored_layout"] = storedLayoutJson(layer);
   addOptions(layer, made);
@@ -260,7 +262,7 @@ static ValueRole roleOf(moe::TensorRole role) {
   llvm_unreachable("a role of no row");
 }
 
-/// Inputs, stored weights and outputs.
+/// Returns the values of the caller: inputs, stored weights and outputs.
 static std::vector<Value> callerValues(moe::LayerOp layer) {
   std::vector<Value> values;
   const std::optional<Communication> moved = movedByPackage(layer);
@@ -271,7 +273,7 @@ static std::vector<Value> callerValues(moe::LayerOp layer) {
     value.name = tensor.name.str();
     value.role = roleOf(tensor.role);
     value.alignment = tensor.alignment;
-    // Rows that move between ranks follow each other.
+    // Rows that move between ranks must be contiguous.
     value.callerRowStride = tensor.rowStride && !moved;
     auto layout = dyn_cast_or_null<moe::LayoutAttr>(tensor.type.getEncoding());
     if (layout && !layout.getStored().empty()) {
@@ -288,7 +290,7 @@ static std::vector<Value> callerValues(moe::LayerOp layer) {
   return values;
 }
 
-/// The manifest's table of ranks.
+/// Returns the manifest's table of ranks.
 static std::vector<RankFacts> rankFacts(moe::LayerOp layer) {
   std::vector<RankFacts> facts;
   for (const int64_t rank : layer.getRanksOfPackage()) {
@@ -300,7 +302,7 @@ static std::vector<RankFacts> rankFacts(moe::LayerOp layer) {
   return facts;
 }
 
-/// The groups of inputs of which a run takes one to route its tokens.
+/// Returns the groups of inputs of which a run needs one to route its tokens.
 static std::vector<std::vector<std::string>> waysToRoute(moe::LayerOp layer) {
   const bool routes = !layer.isPart("finalize") &&
                       (!layer.isPart("quantize") || layer.weighsX());
@@ -319,8 +321,9 @@ void compiler::describeLayer(moe::ProgramOp program, Manifest &manifest) {
   manifest.name = wholeLayerOf(layer);
   manifest.ranks = rankFacts(layer);
   *manifest.layer = layerJson(layer);
-  // The type that codes of emulated activations become; tensor cores multiply
-  // codes with their scales exactly.
+  // Type to which codes of emulated activations are converted. With block
+  // scales it is f32, because tensor cores multiply codes by their scales
+  // exactly.
   program.walk([&](moe::GroupedMatmulOp matmul) {
     if (matmul.getRealization() == moe::Realization::Emulated)
       manifest.layer["compute_type"] = elementTypeName(layer.getComputeType());

@@ -1,11 +1,11 @@
-//===- ManifestWriter.cpp - the manifest of a program ---------------------===//
+//===- ManifestWriter.cpp - manifest of a program -------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The caller's values are the layer's tensors. The other values follow from the
+// The caller's values are the layer's tensors. All other values follow from the
 // program.
 //
 //===----------------------------------------------------------------------===//
@@ -32,7 +32,7 @@ using mlir::RankedTensorType;
 using mlir::StringAttr;
 using mlir::StringRef;
 
-/// A weight as kernels read it.
+/// Returns the manifest's value of a packed weight.
 static Value packedValue(mlir::Value weight) {
   auto type = cast<RankedTensorType>(weight.getType());
   Value value;
@@ -47,7 +47,8 @@ std::vector<Value> compiler::targetValues(moe::ProgramOp program) {
   std::vector<Value> values;
   for (auto pack : program.getBody().getOps<moe::PackOp>()) {
     Value value = packedValue(pack.getResult());
-    // The size is the same, so the packed weight may replace the stored.
+    // The packed weight fits in the memory of the stored one and may replace
+    // it.
     if (packsInPlace(pack))
       value.mayAlias = valueName(pack.getSource());
     values.push_back(std::move(value));
@@ -57,7 +58,7 @@ std::vector<Value> compiler::targetValues(moe::ProgramOp program) {
   for (auto op : program.getBody().getOps<moe::QuantizeWeightsOp>())
     for (mlir::OpResult result : op->getResults()) {
       Value value = packedValue(result);
-      // Codes are smaller than floats.
+      // Codes are smaller than the floats and may replace them.
       if (result == op.getCodes())
         value.mayAlias = valueName(op.getSource());
       values.push_back(std::move(value));

@@ -1,12 +1,13 @@
-//===- ManifestWriter.h - the manifest of a program -------------*- C++ -*-===//
+//===- ManifestWriter.h - manifest of a program -----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The manifest besides kernels: the values that callers see, the workspace, the
-// variants with their launches and regions, and the resolver's report.
+// Writes the manifest except the kernels: the values that callers see, the
+// workspace, the variants with their launches and regions, and the resolver's
+// report.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,24 +22,27 @@
 
 namespace moec::compiler {
 
-/// Packed weights and workspace.
+/// Returns the packed weights and the workspace values.
 std::vector<Value> targetValues(moe::ProgramOp program);
 
-/// A variant whose launches have these grids, by kernel.
+/// Returns the manifest's entry of a variant. `grids` has the grid of each
+/// kernel.
 Result<Variant> writeVariant(moe::VariantOp variant,
                              const std::map<std::string, Grid> &grids);
 
-/// Winner, refusals, degradation, and the schedule of each kernel.
+/// Returns the report: the chosen candidate, refusals, degradation, and the
+/// schedule of each kernel.
 nlohmann::json reportJson(moe::ProgramOp program);
 
-/// Fills arch, GPU and compatibility.
+/// Returns a target with arch, GPU and compatibility set.
 Target beginTarget(moe::ProgramOp program);
 
-/// Adds what the program's layer says: its name, its description, the values
-/// between caller and layer, and which of them a run needs. The description has
-/// every name of the catalog expanded into structure, so that its readers (the
-/// reference, an auditor) need no table of moec's. Nothing else behind
-/// moe-decompose-layer reads the layer. It must be resolved.
+/// Adds what follows from the program's layer: its name, its description, the
+/// values that the caller provides and receives, and which of them a run needs.
+/// The description expands every catalog name into a structure, so that its
+/// readers (the reference, an auditor) need no table of moec. After
+/// moe-decompose-layer no other code reads the layer. The layer must be
+/// resolved.
 void describeLayer(moe::ProgramOp program, Manifest &manifest);
 
 } // namespace moec::compiler

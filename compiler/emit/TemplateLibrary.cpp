@@ -1,12 +1,12 @@
-//===- TemplateLibrary.cpp - the embedded kernel templates ----------------===//
+//===- TemplateLibrary.cpp - embedded kernel templates --------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The templates include nothing but themselves, by quoted names; that is all
-// that is understood here.
+// Templates include only other templates, by quoted names. No other form of
+// #include is parsed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,7 +51,7 @@ std::vector<std::string> compiler::includedNames(std::string_view text) {
   return names;
 }
 
-/// As includedNames, but each embedded template is read once.
+/// Returns includedNames(text). Embedded templates are parsed only once.
 static std::vector<std::string> namesOf(std::string_view text) {
   static const auto known = [] {
     std::map<const char *, std::vector<std::string>> names;
@@ -67,7 +67,7 @@ Result<std::vector<std::string>> compiler::includeClosure(
     std::string_view source,
     const std::function<std::optional<std::string_view>(std::string_view)>
         &find) {
-  // Each name with the text that asked for it first.
+  // Maps each name to the first text that includes it.
   std::map<std::string, std::string> wantedBy;
   std::vector<std::string> pending;
   auto want = [&](std::string_view text, const std::string &asker) {

@@ -1,12 +1,12 @@
-//===- TemplateLibrary.h - the embedded kernel templates --------*- C++ -*-===//
+//===- TemplateLibrary.h - embedded kernel templates ------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Looks up embedded headers by the name that #include uses, and finds all that
-// a source needs. A package holds exactly that closure.
+// Finds embedded headers by the names that #include uses, and computes all
+// headers that a source needs. A package contains exactly these.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,15 +23,15 @@
 
 namespace moec::compiler {
 
-/// The text of "moe/kernel/route.cuh" and so on; nullopt if there is none.
+/// Returns the text of a header such as "moe/kernel/route.cuh", or nullopt.
 std::optional<std::string_view> findTemplate(std::string_view name);
 
-/// Names in the #include "..." lines of a text, in order.
+/// Returns the names in the #include "..." lines of a text, in order.
 std::vector<std::string> includedNames(std::string_view text);
 
-/// Every header that `source` includes, directly or not, sorted by name. A
-/// header that `find` does not know is an Internal error with the chain that
-/// asked for it.
+/// Returns every header that `source` includes directly or indirectly, sorted
+/// by name. If `find` does not find a header, returns an Internal error with
+/// the chain of includes.
 Result<std::vector<std::string>> includeClosure(
     std::string_view source,
     const std::function<std::optional<std::string_view>(std::string_view)>

@@ -1,4 +1,4 @@
-//===- Buffers.cpp - buffers of a report: reads, writes, workspace --------===//
+//===- Buffers.cpp - buffers of a report ----------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -14,7 +14,8 @@
 using namespace moec;
 using nlohmann::ordered_json;
 
-/// The value behind an argument of a stage; "" of one inside the kernel.
+/// Returns the name of the value bound to a stage's argument, or "" if it stays
+/// inside the kernel.
 static std::string valueOf(const std::string &argument, const Kernel &kernel,
                            const Target &target) {
   for (const ArgumentField &field : kernel.arguments.fields) {
@@ -45,7 +46,7 @@ void compiler::addBuffers(ordered_json &json, const Kernel &kernel,
     for (const auto &[result, argument] : stage.results)
       add(writes, argument);
   }
-  // A kernel of several stages also reads what an earlier one of them wrote.
+  // A kernel of several stages may read values that an earlier stage wrote.
   json["reads"] = std::move(reads);
   json["writes"] = std::move(writes);
 }

@@ -24,8 +24,8 @@ using nlohmann::ordered_json;
 
 static constexpr int64_t kTokens[] = {1, 8, 32, 128, 512, 2048, 8192};
 
-/// The rows of the experts of the program's rank. Of a layer that does not
-/// route itself, every slot of an expert has a row.
+/// Returns the distribution of rows over this rank's experts. If the layer does
+/// not route by itself, every slot of an expert has a row.
 static Result<ExpertRows> expertRows(moe::ProgramOp program, int64_t tokens,
                                      const Histogram &histogram) {
   moe::LayerOp layer = program.getLayerOp();
@@ -36,7 +36,8 @@ static Result<ExpertRows> expertRows(moe::ProgramOp program, int64_t tokens,
   std::vector<ExpertGroup> groups =
       TRY(histogram.chances(experts, layer.getTopK()));
   const auto shared = double(layer.getSharedRows());
-  // Replicas share the tokens of their expert, and ranks hold equal parts.
+  // Replicas divide the tokens of their expert equally, and ranks hold equal
+  // parts.
   const double physical = double(layer.getPhysicalExperts());
   const double held = std::max(local - shared, 0.0) / double(experts);
   for (ExpertGroup &group : groups) {
@@ -100,7 +101,8 @@ static ordered_json predictionJson(const Prediction &made) {
   return json;
 }
 
-/// The token counts that are asked for, or those of kTokens that runs have.
+/// Returns the token counts that the user requested, or those of kTokens that
+/// are in range.
 static Result<std::vector<int64_t>> tokensOf(const ExplainOptions &options,
                                              int64_t maxTokens) {
   std::vector<int64_t> tokens = options.tokens;
@@ -115,7 +117,7 @@ static Result<std::vector<int64_t>> tokensOf(const ExplainOptions &options,
   return tokens;
 }
 
-/// The variant that a run of so many tokens takes: the first one that may.
+/// Returns the first variant that may serve `tokens` tokens, as in a run.
 static ordered_json *servingVariant(ordered_json &variants, int64_t tokens,
                                     int64_t sms) {
   for (ordered_json &variant : variants)

@@ -34,7 +34,8 @@ using nlohmann::ordered_json;
 
 namespace {
 
-/// Bytes of a value whose shape does not depend on the run, else nothing.
+/// Returns the bytes of a value whose shape does not depend on the run, else
+/// nullopt.
 std::optional<int64_t> fixedBytes(const Value &value) {
   const ElementType *element =
       value.elementTypes.empty() ? nullptr
@@ -58,7 +59,7 @@ moe::ProgramOp programOf(mlir::ModuleOp module, const Target &target) {
   return {};
 }
 
-/// Adds the schedule's fields; those that do not apply are absent.
+/// Adds the fields of a schedule. Fields that do not apply are omitted.
 void addSchedule(ordered_json &kernel, moe::ScheduleAttr schedule) {
   kernel["engine"] = schedule.getEngine().str();
   constexpr WordList kReported = "tile columns stages warps producer_warps "
@@ -75,7 +76,7 @@ void addSchedule(ordered_json &kernel, moe::ScheduleAttr schedule) {
   kernel["schedule_source"] = schedule.getSource().str();
 }
 
-/// The fields of a plan; those that do not apply are absent.
+/// Adds the fields of a plan. Fields that do not apply are omitted.
 void addPlan(ordered_json &kernel, moe::PlanAttr plan) {
   kernel["grid"] = plan.getGrid().str();
   const auto number = [&](const char *name, int64_t value) {
@@ -92,7 +93,7 @@ void addPlan(ordered_json &kernel, moe::PlanAttr plan) {
     kernel["counts"] = true;
 }
 
-/// Adds the columns of tensor memory that a CTA has, if any.
+/// Adds the columns of tensor memory that a CTA allocates, if any.
 void addTensorColumns(ordered_json &json, moe::KernelOp kernel) {
   const Schedule *schedule =
       kernel.getKind() == "grouped_matmul" && kernel.getSchedule()
@@ -108,7 +109,8 @@ void addTensorColumns(ordered_json &json, moe::KernelOp kernel) {
     json["tensor_memory_columns"] = columns;
 }
 
-/// The variant's source of the schedule of a kernel that it may share.
+/// Adds the source of a schedule for this variant. Several variants may share
+/// the kernel.
 void addSource(ordered_json &json, moe::KernelOp kernel,
                const std::string &variant) {
   mlir::DictionaryAttr words;
@@ -156,7 +158,8 @@ ordered_json kernelJson(const Kernel &kernel, const Target &target,
   return json;
 }
 
-/// Collectives stand among the kernels, since buffers count launches.
+/// Returns the JSON of a collective. Collectives are listed among the kernels,
+/// because buffers refer to indices of launches.
 ordered_json collectiveJson(moe::CollectiveOp op) {
   ordered_json json;
   json["name"] = op.getKind().str();
@@ -173,7 +176,7 @@ ordered_json collectiveJson(moe::CollectiveOp op) {
   return json;
 }
 
-/// The collectives of a variant, in order.
+/// Returns the collectives of a variant, in order.
 llvm::SmallVector<moe::CollectiveOp> collectivesOf(moe::ProgramOp program,
                                                    llvm::StringRef variant) {
   for (auto op : program.getBody().getOps<moe::VariantOp>())
@@ -190,8 +193,8 @@ ordered_json variantJson(const Variant &variant, const Manifest &manifest,
   if (variant.minSms > 0)
     json["min_sms"] = variant.minSms;
   json["workspace"] = variant.workspaceBytes.text();
-  // The workspace of the largest run. The SM count is a GPU's, so without one
-  // it is absent.
+  // The workspace of the largest run. It may depend on the SM count, which is
+  // unknown without a GPU.
   Symbols symbols;
   symbols.tokens = variant.maxTokens;
   symbols.maxTokens = manifest.maxTokens;
@@ -241,9 +244,9 @@ ordered_json weightsJson(const Manifest &manifest, const Target &target) {
   return json;
 }
 
-/// Returns true if only the rounding rule of the activations' scales keeps
-/// engines from multiplying these operands natively: those take scales that are
-/// rounded up.
+/// Returns true if engines cannot multiply these operands natively only because
+/// of the rounding rule of the activations' scales. Engines support scales that
+/// are rounded up.
 bool isRuleThatEmulates(moe::DescriptorAttr activation,
                         moe::DescriptorAttr weight) {
   if (activation.getRule().empty() || activation.getRule() == "ceil")
@@ -256,8 +259,8 @@ bool isRuleThatEmulates(moe::DescriptorAttr activation,
   return moe::nativeScales(up, weight) != nullptr;
 }
 
-/// The scales that keep engines from multiplying operands of one type of 8 bits
-/// as they are; "" for other operands.
+/// Returns the scales because of which engines cannot multiply 8-bit operands
+/// of one type as stored; "" for other operands.
 std::string scalesThatEmulate(moe::QuantAttr quant) {
   std::string text;
   for (auto [activation, weight] : {std::pair(quant.getA1(), quant.getW1()),
@@ -281,7 +284,7 @@ std::string scalesThatEmulate(moe::QuantAttr quant) {
   return text;
 }
 
-/// Every candidate in its order, and those of them that are refused.
+/// Adds all candidates in their order, and the list of refused ones.
 void addRealizations(ordered_json &target, moe::ReportAttr report) {
   target["realizations"] = ordered_json::array();
   bool hasChosen = report.getBackend().empty();
@@ -331,17 +334,17 @@ void addReport(ordered_json &target, moe::ProgramOp program) {
   addRealizations(target, report);
 }
 
-/// Token counts of the summary's workspace sizes.
+/// Token counts for which the summary has workspace sizes.
 constexpr int64_t kSummaryTokens[] = {1, 1024, 8192};
 
-/// A string of an object; "" if it is absent or null.
+/// Returns a string member of an object, or "" if it is absent or null.
 std::string wordOf(const ordered_json &object, const char *key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>()
                                                      : "";
 }
 
-/// "groups of 1 x 128"; "" of an operand without scales.
+/// Returns, for example, "groups of 1 x 128"; "" for an operand without scales.
 std::string groupText(const ordered_json &operand) {
   const auto group = operand.find("group");
   return group != operand.end() && group->size() == 2
@@ -350,15 +353,15 @@ std::string groupText(const ordered_json &operand) {
              : "";
 }
 
-/// "i4 in groups of 1 x 128", say: what one operand is stored as.
+/// Returns how an operand is stored, for example "i4 in groups of 1 x 128".
 std::string operandText(const ordered_json &operand) {
   const std::string group = groupText(operand);
   return operand.value("element_type", "") +
          (group.empty() ? "" : " in " + group);
 }
 
-/// Returns true if the operand is stored as the descriptor says, whatever its
-/// groups and the type of its scales.
+/// Returns true if the operand matches the descriptor, regardless of its groups
+/// and the type of its scales.
 bool isStoredAs(const ordered_json &operand,
                 const catalog::SchemeDescriptor &row) {
   return operand.value("element_type", "") == row.element &&
@@ -377,8 +380,9 @@ catalog::ScaleGroup groupOf(const ordered_json &operand) {
   return {(*group)[0].get<int>(), (*group)[1].get<int>()};
 }
 
-/// Names a scheme of the catalog whose weights have other groups or types of
-/// scales: "int4_w4a16 with groups of 1 x 32"; "" if there is none.
+/// Returns the name of a catalog scheme that differs only in the weights'
+/// groups or scale types, for example "int4_w4a16 with groups of 1 x 32"; "" if
+/// there is none.
 std::string variedScheme(const ordered_json &quant) {
   const ordered_json w1 = quant.value("w1", ordered_json()),
                      a1 = quant.value("a1", ordered_json());
@@ -400,13 +404,13 @@ std::string variedScheme(const ordered_json &quant) {
   return "";
 }
 
-/// The scheme's name, or what its descriptors say.
+/// Returns the scheme's name, or a description of its descriptors.
 std::string schemeText(const ordered_json &quant) {
   if (const std::string name = quant.value("name", ""); !name.empty())
     return name;
   if (const std::string name = variedScheme(quant); !name.empty())
     return name;
-  // Both matmuls', where they differ.
+  // Names the descriptors of both matmuls if they differ.
   const auto both = [&](const char *first, const char *second) {
     const std::string one = operandText(quant.value(first, ordered_json()));
     const std::string other = operandText(quant.value(second, ordered_json()));
@@ -418,7 +422,7 @@ std::string schemeText(const ordered_json &quant) {
                      both("a1", "a2"), both("w1", "w2"));
 }
 
-/// The engines of a variant's matmuls, in their order.
+/// Returns the engines of a variant's matmuls, in order.
 ordered_json enginesOf(const ordered_json &variant) {
   ordered_json engines = ordered_json::array();
   for (const ordered_json &kernel : variant["kernels"])
@@ -429,8 +433,8 @@ ordered_json enginesOf(const ordered_json &variant) {
   return engines;
 }
 
-/// `target` is a report with weights, variants and realization. `sms`: SMs of
-/// the assumed GPU, 0 without one.
+/// Returns the summary of a target. `target` is a report with weights, variants
+/// and realization. `sms`: SMs of the assumed GPU, 0 without one.
 ordered_json summaryOf(const ordered_json &target, const Manifest &manifest,
                        const Target &compiled, int64_t sms) {
   ordered_json summary;
@@ -445,7 +449,7 @@ ordered_json summaryOf(const ordered_json &target, const Manifest &manifest,
                             ? "part " + target.value("part", "")
                         : realization.empty() ? "native"
                                               : realization;
-  // Runs read the packed copy of a weight that has one.
+  // Runs read the packed copy of a weight if there is one.
   int64_t bytes = 0;
   for (const ordered_json &weight : target["weights"]) {
     const bool isPacked = std::any_of(
@@ -497,7 +501,8 @@ moec::compiler::explainJson(mlir::ModuleOp scheduled, const Manifest &manifest,
   report["max_tokens"] = manifest.maxTokens;
   report["layer"] = *manifest.layer;
   report["ranks"] = ranksOf(manifest);
-  // A layer that is computed as another keeps the scheme that it is stored in.
+  // If the realization computes a different layer, the report has the scheme of
+  // the stored weights.
   const char *quant =
       manifest.layer->contains("stored_quant") ? "stored_quant" : "quant";
   report["scheme"] = schemeText(manifest.layer->value(quant, ordered_json()));
@@ -553,7 +558,7 @@ bool compiler::waitsForLeave(const ordered_json &report) {
   return false;
 }
 
-/// Microseconds by tokens.
+/// Returns the predicted microseconds for each token count.
 static std::map<int64_t, double> timesOf(const ordered_json &target) {
   std::map<int64_t, double> times;
   for (const ordered_json &variant :

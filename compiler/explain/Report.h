@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// For each target the winner, every candidate that was refused with code and
-// sentence, what the choice degraded from, and for each token range its kernels
-// with their schedules and where those came from. Read from the scheduled
-// module and the manifest that it became; the decisions themselves are made by
-// passes. docs/reference/explain.md lists the fields.
+// For each target the report has the chosen candidate, every refused candidate
+// with code and sentence, and the first choice if it was refused. For each
+// token range it has the kernels with their schedules and the sources of these.
+// It is read from the scheduled module and the manifest; the passes make the
+// decisions. docs/reference/explain.md lists the fields.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,33 +30,35 @@ class ModuleOp;
 
 namespace moec::compiler {
 
-/// The report as data.
+/// Returns the report as JSON.
 Result<nlohmann::ordered_json> explainJson(mlir::ModuleOp scheduled,
                                            const Manifest &manifest,
                                            const ExplainOptions &options);
 
-/// The report of a layer that is refused: the message, and for each target of
-/// `module`, which lower() has left, what was refused. `module` may be null.
+/// Returns the report of a refused layer: the message and, for each target of
+/// `module`, the refusals. `module` is the module after a failed lower() and
+/// may be null.
 nlohmann::ordered_json refusalJson(mlir::ModuleOp module,
                                    std::string_view message);
 
-/// Returns true if a realization of the report would serve if the caller
-/// allowed it.
+/// Returns true if some target has a realization that was only refused because
+/// the user did not allow it.
 bool waitsForLeave(const nlohmann::ordered_json &report);
 
-/// Adds to the targets what `allowed`, the report with leave, predicts for the
-/// same numbers of tokens.
+/// Adds to each target the predicted times of `allowed`, the report with that
+/// realization allowed, for the same token counts.
 void addAllowed(nlohmann::ordered_json &report,
                 const nlohmann::ordered_json &allowed);
 
-/// A report that is not a refusal, for people, ending in a newline.
+/// Returns the text of a report that is not a refusal. It ends with a newline.
 std::string explainText(const nlohmann::ordered_json &report);
 
-/// The layer, the choice for each target, sizes and predicted times: without
-/// refused candidates, weights and kernels.
+/// Returns a short text: the layer, the choice for each target, sizes and
+/// predicted times, without refused candidates, weights and kernels.
 std::string briefText(const nlohmann::ordered_json &report);
 
-/// Breaks lines above `columns` between words; what follows is indented.
+/// Wraps lines that are longer than `columns` at word boundaries. Continuation
+/// lines are indented.
 std::string wrapped(std::string_view text, size_t columns);
 
 } // namespace moec::compiler

@@ -111,7 +111,8 @@ std::string kernelText(const ordered_json &kernel) {
   return text;
 }
 
-/// A line for those that follow each other with the same answer.
+/// Returns the lines of candidates. Consecutive candidates with the same
+/// verdict share a line.
 std::string realizationsText(const ordered_json &rows) {
   std::string text;
   const auto answers = [](const ordered_json &a, const ordered_json &b) {
@@ -142,7 +143,8 @@ std::string realizationsText(const ordered_json &rows) {
   return text.empty() ? "" : "  realizations, the best first:\n" + text;
 }
 
-/// "up_to_512_gate_up, memory" of the kernel that takes longest.
+/// Returns the kernel that takes longest and its bound, for example
+/// "up_to_512_gate_up, memory".
 std::string longestKernel(const ordered_json &prediction) {
   const auto &kernels = prediction["kernels"];
   const auto longest =
@@ -157,7 +159,7 @@ std::string longestKernel(const ordered_json &prediction) {
                            (*longest)["bound"].get<std::string>());
 }
 
-/// A table of the predictions; "" if there are none.
+/// Returns a table of the predictions; "" if there are none.
 std::string predictionsText(const ordered_json &target) {
   std::map<int64_t, std::string> rows;
   for (const ordered_json &variant : target["variants"])
@@ -182,8 +184,8 @@ std::string predictionsText(const ordered_json &target) {
   return text;
 }
 
-/// The predicted times of a realization that needs --allow; "" if none is
-/// predicted.
+/// Returns the predicted times of a realization that needs --allow; "" if there
+/// are none.
 std::string allowedText(const ordered_json &target) {
   const auto allowed = target.find("allowed");
   if (allowed == target.end() || (*allowed)["predicted"].empty())
@@ -196,7 +198,7 @@ std::string allowedText(const ordered_json &target) {
                      (*allowed)["realization"].get<std::string>(), factors);
 }
 
-/// No matmul runs, for any number of tokens: of a part of a layer.
+/// Returns true if no range has a matmul, as in a part of a layer.
 bool enginesAreNone(const ordered_json &ranges) {
   return std::all_of(
       ranges.begin(), ranges.end(),
@@ -221,7 +223,7 @@ std::string summaryText(const ordered_json &summary) {
   std::string ranges;
   const ordered_json &all = summary["ranges"];
   for (size_t i = 0; i < all.size(); ++i) {
-    // Ranges with the same engines are one.
+    // Merge consecutive ranges with the same engines.
     const ordered_json first = all[i]["tokens"][0];
     while (i + 1 < all.size() && all[i + 1]["engines"] == all[i]["engines"])
       ++i;
@@ -235,13 +237,13 @@ std::string summaryText(const ordered_json &summary) {
   return text + fmt::format("    engines by tokens: {}\n", ranges);
 }
 
-/// The runs of kernels of the target's arch.
+/// Returns the text about runs of kernels on the target's arch.
 std::string evidenceText(const ordered_json &target) {
   return fmt::format("  {}: {}\n", textOf(target, "arch"),
                      textOf(target, "evidence"));
 }
 
-/// The choice of a target: what computes it, and how.
+/// Returns the choice for a target: backend, engine and realization.
 std::string choiceText(const ordered_json &target) {
   std::string text = fmt::format("target {}", textOf(target, "arch"));
   if (std::string gpu = textOf(target, "gpu"); !gpu.empty())
@@ -299,7 +301,7 @@ std::string targetText(const ordered_json &target) {
 
 } // namespace
 
-/// "a 1, b 2" of an object.
+/// Returns the members of an object as "a 1, b 2".
 static std::string fieldsText(const ordered_json &fields) {
   std::string text;
   for (const auto &field : fields.items())
@@ -310,7 +312,8 @@ static std::string fieldsText(const ordered_json &fields) {
   return text;
 }
 
-/// The model's layer, and what its config says and does not say.
+/// Returns the origin of a layer in a model, and what its config specifies and
+/// what is assumed.
 static std::string originText(const ordered_json &origin) {
   std::string text;
   if (origin.contains("layer") && origin.contains("layers"))
@@ -329,7 +332,8 @@ static std::string originText(const ordered_json &origin) {
   return text;
 }
 
-/// The place of the weights of shared experts, and why; "" without any.
+/// Returns where the weights of shared experts are stored, and why; "" without
+/// shared experts.
 static std::string sharedText(const ordered_json &layer) {
   const int64_t count = layer.value("n_shared_experts", int64_t(0));
   if (count == 0)
@@ -355,7 +359,7 @@ static std::string sharedText(const ordered_json &layer) {
       textOf(layer, "shared_apart"));
 }
 
-/// The rank of several that the package is for; "" for a layer of one rank.
+/// Returns the rank that the package is for; "" if the layer has one rank.
 static std::string rankText(const ordered_json &report) {
   const ordered_json parallel =
       report["layer"].value("parallel", ordered_json::object());
@@ -371,7 +375,7 @@ static std::string rankText(const ordered_json &report) {
                            ranks.back().dump(), count);
 }
 
-/// The layer, its rank and its origin.
+/// Returns the lines about the layer, its rank and its origin.
 static std::string layerText(const ordered_json &report) {
   const ordered_json &layer = report["layer"];
   auto number = [&](const char *key) {
@@ -389,12 +393,12 @@ static std::string layerText(const ordered_json &report) {
                         number("intermediate_size_per_partition"),
                         layer.contains("intermediate_begin") ? "this" : "each");
   const ordered_json local = layer.value("local_experts", ordered_json());
-  // Shared experts with weights among the others' are not numbered.
+  // Shared experts whose weights are among the others' are not counted.
   int64_t held = local.value("count", int64_t(0));
   if (!layer.contains("shared_apart"))
     held -= layer.value("n_shared_experts", int64_t(0));
   if (held != layer.value("num_experts", held)) {
-    // Each of several ranks has a begin of its own.
+    // Each rank of several has its own first expert.
     if (local.contains("begin")) {
       text +=
           fmt::format("; this rank holds {}",

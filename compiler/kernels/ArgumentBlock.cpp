@@ -1,11 +1,11 @@
-//===- ArgumentBlock.cpp - a kernel's only parameter ----------------------===//
+//===- ArgumentBlock.cpp - layout of a kernel's argument block ------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The layout rules are those of C++ for these few field types.
+// The layout follows the C++ rules for the field types that are used.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,8 @@ std::string_view compiler::cppElementType(std::string_view elementType) {
   return row ? row->cpp : std::string_view();
 }
 
-/// The alignment of the C++ type; moe::TensorMap is declared alignas(64).
+/// Returns the alignment of the field's C++ type. moe::TensorMap is declared
+/// alignas(64).
 static int64_t alignmentOf(const ArgumentField &field) {
   return field.kind == ArgumentField::Kind::TensorMap ? 64 : field.bytes();
 }
@@ -116,7 +117,8 @@ bool ArgumentLayout::has(std::string_view name) const {
       layout.fields, [&](const ArgumentField &f) { return f.name == name; });
 }
 
-/// Size of the C++ struct: its last field may leave it at a multiple of 4.
+/// Returns the size of the C++ struct. It may be a multiple of only 4,
+/// depending on the last field.
 static int64_t structBytes(const ArgumentBlock &block) {
   int64_t alignment = 1;
   for (const ArgumentField &field : block.fields)
@@ -124,7 +126,7 @@ static int64_t structBytes(const ArgumentBlock &block) {
   return (block.bytes + alignment - 1) / alignment * alignment;
 }
 
-// NVRTC has no offsetof; __INTADDR__ is what its front end makes of one.
+// NVRTC has no offsetof. Its front end expands offsetof to __INTADDR__.
 std::string ArgumentLayout::text() const {
   std::string text = "struct Args {\n";
   for (size_t i = 0; i < cppTypes.size(); ++i)

@@ -1,12 +1,12 @@
-//===- Emission.cpp - a kernel whose text is made -------------------------===//
+//===- Emission.cpp - state while a kernel is printed ---------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The order of fields and the members of each Config are those that the header
-// of the template names.
+// The order of fields and the members of each Config are those listed in the
+// template's header.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,7 +49,7 @@ std::string Emission::outputOf(StringRef field) {
   return {};
 }
 
-/// Fills what schedule and plan say.
+/// Sets the properties that follow from the schedule and the plan.
 static void beginEmission(Emission &emission, const Expression &grid) {
   EmittedKernel &out = emission.out;
   const moe::ScheduleAttr schedule = emission.schedule;
@@ -72,7 +72,8 @@ static void beginEmission(Emission &emission, const Expression &grid) {
   }
 }
 
-/// Adds what reaches other ranks, if the word is its name.
+/// Adds the field `word` if it is one of the operands for communication with
+/// other ranks.
 static bool addExchange(ArgumentLayout &args, StringRef word) {
   if (word == "peers")
     args.peers(word);
@@ -87,7 +88,7 @@ static bool addExchange(ArgumentLayout &args, StringRef word) {
   return true;
 }
 
-/// The argument block that the kind's row says.
+/// Adds the arguments that the kind's catalog row lists.
 static void addArguments(Emission &emission) {
   const moe::KernelOp kernel = emission.kernel;
   ArgumentLayout &args = emission.args();
@@ -113,7 +114,7 @@ static void addArguments(Emission &emission) {
   }
 }
 
-/// The members of Config that the kind's row says.
+/// Adds the Config members that the kind's catalog row lists.
 static void addMembers(Emission &emission) {
   const moe::KernelOp kernel = emission.kernel;
   ConfigPrinter &config = emission.config();
@@ -131,7 +132,7 @@ static void addMembers(Emission &emission) {
     member += llvm::convertToCamelFromSnakeCase(name, /*capitalizeFirst=*/true);
     if (auto flag = dyn_cast<BoolAttr>(fact))
       config.flag(member, flag.getValue());
-    else // a whole extent is 0 in a Config
+    else // -1 (the whole extent) is 0 in a Config
       config.number(member,
                     std::max<int64_t>(cast<IntegerAttr>(fact).getInt(), 0));
   }

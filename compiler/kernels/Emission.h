@@ -1,4 +1,4 @@
-//===- Emission.h - a kernel whose text is made -----------------*- C++ -*-===//
+//===- Emission.h - state while a kernel is printed -------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -14,9 +14,9 @@
 
 namespace moec::compiler {
 
-/// A kernel whose text is being made, and the launch that binds values to its
-/// fields. All launches of a kernel bind the same values: moe-merge-kernels
-/// requires it.
+/// A kernel that is being printed, and one launch that binds values to its
+/// fields. All launches of a kernel bind the same values, as moe-merge-kernels
+/// ensures.
 class Emission {
 public:
   Emission(moe::KernelOp kernel, moe::LaunchOp launch)
@@ -27,11 +27,12 @@ public:
   ArgumentLayout &args() { return out.text.arguments; }
   ConfigPrinter &config() { return out.text.config; }
 
-  /// The program's name for what is bound to a field, "" if there is none.
+  /// Returns the program's name of the value bound to a field, or "".
   std::string boundTo(llvm::StringRef field);
-  /// The output that repeats what is bound to a field: "ids" of "topk_ids".
+  /// Returns the name of the output that is a copy of the value bound to a
+  /// field, for example "ids" for "topk_ids".
   std::string outputOf(llvm::StringRef field);
-  /// Adds a field that points to what is bound to it.
+  /// Adds a pointer field for the value bound to `field`.
   void pointer(llvm::StringRef field, llvm::StringRef type,
                bool written = false) {
     args().pointer(field, type, boundTo(field), written);
@@ -45,7 +46,7 @@ public:
   EmittedKernel out;
 };
 
-/// The text of a kernel that has a plan, with the values that `launch` binds.
+/// Prints a kernel that has a plan. `launch` is one of its launches.
 Result<EmittedKernel> emitKernel(moe::KernelOp kernel, moe::LaunchOp launch);
 
 } // namespace moec::compiler

@@ -1,11 +1,11 @@
-//===- EmittedKernel.cpp - one kernel as text -----------------------------===//
+//===- EmittedKernel.cpp - a printed kernel -------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Members and fields that several headers of templates name.
+// Helpers for members and fields that several template headers list.
 //
 //===----------------------------------------------------------------------===//
 
@@ -73,7 +73,8 @@ void compiler::beginKernel(moe::ProgramOp program, StringRef kind,
   config.flag("kCpAsync", program.getTarget().getArchRow().has("cp_async"));
 }
 
-/// The policy in code_groups.cuh of codes that are multiplied as they are.
+/// Returns the policy of templates/moe/quant/code_groups.cuh for codes that are
+/// multiplied as stored.
 static std::string codesPolicy(moe::GroupedMatmulOp matmul) {
   const int64_t group = matmul.getRhsDescriptorAttr().getGroup()[1];
   const bool ofIntegers = elementTypeOf(matmul.getLhs()) == "i8";
@@ -172,8 +173,8 @@ void compiler::addGateUpOrder(StringRef order, ConfigPrinter &config) {
                                 ->policy));
 }
 
-/// Adds the map of `value`, whose rows of `extents` lie one behind the other,
-/// and its argument.
+/// Adds the tensor map of `value` and its argument. `extents` are those of
+/// contiguous rows.
 static void addMap(StringRef field, std::string value, std::string elementType,
                    std::vector<Expression> extents, std::vector<int64_t> box,
                    EmittedKernel &out) {
@@ -201,7 +202,7 @@ void compiler::addWeightMap(moe::GroupedMatmulOp matmul,
                             moe::ScheduleAttr schedule, std::string weight,
                             EmittedKernel &out) {
   const std::string type = elementTypeOf(matmul.getRhs());
-  // A tensor map of 4-bit codes has bytes of two codes.
+  // In a tensor map of 4-bit codes, an element is a byte with two codes.
   const bool areBytes = matmul.getRealization() == moe::Realization::Blocks &&
                         elementBits(type) == 4;
   addMap("rhs", std::move(weight), areBytes ? "i8" : type,

@@ -1,11 +1,12 @@
-//===- EmittedKernel.h - one kernel as text ---------------------*- C++ -*-===//
+//===- EmittedKernel.h - a printed kernel -----------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A kernel before it has a name, and the parts that several kinds print alike.
+// The text and properties of a kernel, and helpers to print what several kinds
+// of kernels have in common.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,79 +24,82 @@
 
 namespace moec::compiler {
 
-/// The source of a kernel before its name is known: a function of the kernel
-/// alone, without paths, dates and versions. Equal kernels have equal cache
-/// keys.
+/// The source of a kernel without the name of its entry. It depends only on the
+/// kernel, and contains no paths, dates or versions, so that equal kernels have
+/// equal cache keys.
 struct KernelText {
-  std::vector<std::string> includes; ///< "moe/kernel/route.cuh"
-  std::string function;              ///< "moe::route"
+  std::vector<std::string> includes; ///< such as "moe/kernel/route.cuh"
+  std::string function;              ///< such as "moe::route"
   ArgumentLayout arguments;
   ConfigPrinter config;
   int64_t threads = 0;
   int64_t minCtasPerSm = 1;
   int64_t sharedBytes = 0;
-  bool sharesMore = false; ///< than the kernel uses: see launchBytes
+  /// Requests more shared memory than used: see launchBytes.
+  bool sharesMore = false;
 
-  /// The whole source with the entry called `entry`.
+  /// Returns the complete source, with an entry named `entry`.
   std::string source(std::string_view entry) const;
 };
 
 struct EmittedKernel {
-  std::string kind;   ///< grouped_matmul, route, ...
+  std::string kind;   ///< such as grouped_matmul or route
   std::string scheme; ///< for the entry's name
-  std::string tile;   ///< for the entry's name, "16x64x64" or ""
+  std::string tile;   ///< for the entry's name: "16x64x64" or ""
   KernelText text;
   std::vector<Stage> stages;
-  /// The tensor maps of its arguments. Kernels that need the same map describe
-  /// it in the same words.
+  /// The tensor maps of the arguments. Kernels that need the same map describe
+  /// it identically.
   std::vector<TensorMap> tensorMaps;
-  Grid grid; ///< in x alone
+  Grid grid; ///< x dimension only
   bool programmatic = false;
   bool cooperative = false;
   std::array<int64_t, 3> cluster = {1, 1, 1};
 };
 
-/// The stages in a kernel that `launch` runs, as its argument block calls what
-/// they read and write.
+/// Returns the stages of a kernel that `launch` runs. Operands and results have
+/// the names of the argument block's fields.
 std::vector<Stage> stagesOf(moe::KernelOp kernel, moe::LaunchOp launch,
                             const ArgumentLayout &arguments);
 
-/// Fills what all kernels of a kind have.
+/// Sets the properties that all kernels of a kind have.
 void beginKernel(moe::ProgramOp program, llvm::StringRef kind, int64_t threads,
                  bool programmatic, EmittedKernel &out);
 
-/// Name of the program's scheme for entries: "bf16", or "custom".
+/// Returns the name of the program's scheme for entry names, such as "bf16" or
+/// "custom".
 std::string schemeName(moe::ProgramOp program);
-/// The policy of operands that are multiplied as they are.
+/// Returns the C++ policy for operands that are multiplied as stored.
 std::string nativePolicy(moe::GroupedMatmulOp matmul);
 
-/// The kernel's name of the element type of a value.
+/// Returns the C++ name of the element type of a value in the templates.
 std::string cppType(mlir::Value value);
 
 /// Includes the header of an engine, moe/matmul/atom/<name>.cuh.
 void addEngineHeader(std::string_view engine, EmittedKernel &out);
 
-/// Adds Quant, and what a kernel knows of the numbers of codes that it reads.
+/// Adds the type Quant and the properties of scales and zero points that the
+/// kernel needs to convert codes (quantized values).
 void addWeightConfig(moe::GroupedMatmulOp matmul, ConfigPrinter &config);
 
-/// Adds Activation, and the numbers that it has; null is none.
+/// Adds the type Activation and its parameters. `activation` may be null.
 void addActivation(moe::ActivationAttr activation, KernelText &text);
-/// Adds a field, by pointer(name, type), for each number of which every expert
-/// has its own. `activate` may be null.
+/// Adds a field, with pointer(name, type), for each activation parameter that
+/// each expert has its own value of. `activate` may be null.
 void addNumbers(
     moe::ActivateOp activate,
     llvm::function_ref<void(llvm::StringRef, llvm::StringRef)> pointer);
-/// Adds the attributes of the rows of a stage's weight.
+/// Adds the attributes that describe the row order of a stage's weight.
 void addRowOrder(Stage &stage, int64_t interleave, llvm::StringRef gateUpOrder);
-/// Adds GateUpOrder where it is not the usual one.
+/// Adds GateUpOrder to the Config unless the order is the default.
 void addGateUpOrder(llvm::StringRef order, ConfigPrinter &config);
 
-/// The tensor map of the weights: 128 bytes of each weight row of
-/// a tile at a time, swizzled as the tensor cores read them.
-/// `weight`: the program's name for them. Adds the map and its argument.
+/// Adds the tensor map of the weights and its argument. A box has 128 bytes of
+/// each weight row of a tile, in the tensor cores' swizzle. `weight` is the
+/// program's name of the weights.
 void addWeightMap(moe::GroupedMatmulOp matmul, moe::ScheduleAttr schedule,
                   std::string weight, EmittedKernel &out);
-/// Adds the tensor map of the rows of lhs, which are contiguous.
+/// Adds the tensor map of the contiguous rows of lhs and its argument.
 void addRowMap(moe::GroupedMatmulOp matmul, moe::ScheduleAttr schedule,
                std::string rows, EmittedKernel &out);
 

@@ -1,4 +1,4 @@
-//===- KernelPlan.cpp - the schedule and the plan of a kernel -------------===//
+//===- KernelPlan.cpp - schedule and plan of a kernel ---------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

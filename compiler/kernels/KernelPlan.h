@@ -1,4 +1,4 @@
-//===- KernelPlan.h - the schedule and the plan of a kernel -----*- C++ -*-===//
+//===- KernelPlan.h - schedule and plan of a kernel -------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -14,16 +14,17 @@ namespace moec::compiler {
 
 class MeasuredSchedules;
 
-/// The schedule that the kind's rules make, or an error at the kernel.
+/// Returns the schedule that the rules of the kernel's kind make. Emits an
+/// error at the kernel on failure.
 llvm::FailureOr<moe::ScheduleAttr> makeSchedule(moe::KernelOp kernel,
                                                 MeasuredSchedules &measured);
 
-/// Fails, with an error at the kernel, unless its kind may have the schedule
-/// that stands.
+/// Checks that the kernel's kind accepts the schedule that the kernel has.
+/// Emits an error at the kernel otherwise.
 mlir::LogicalResult verifySchedule(moe::KernelOp kernel,
                                    MeasuredSchedules &measured);
 
-/// The plan of a kernel that has a schedule.
+/// Returns the plan of a kernel that has a schedule.
 llvm::FailureOr<moe::PlanAttr> makePlan(moe::KernelOp kernel);
 
 } // namespace moec::compiler

@@ -1,12 +1,12 @@
-//===- KernelStages.cpp - stages of a kernel for the manifest -------------===//
+//===- KernelStages.cpp - a kernel's stages for the manifest --------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Names and attributes are those that the stages say
-// (dialect/MoeInterfaces.td). A value that stays inside of the kernel is
+// Names and attributes are those that the stage ops define
+// (dialect/MoeInterfaces.td). A value that does not leave the kernel is
 // "%name".
 //
 //===----------------------------------------------------------------------===//
@@ -28,14 +28,15 @@ using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;
 
-/// Returns true if a kind of stage may lack the result.
+/// Returns true if the result is optional for this kind of stage.
 static bool mayLack(StringRef op, StringRef result) {
   const StageKind *kind = findStageKind(std::string_view(op));
   return kind && kind->results.contains((result + "?").str());
 }
 
-/// A value inside of a kernel: as the stage calls it that reads it, an `input`
-/// as it is printed, one that no stage reads as the stage that makes it does.
+/// Returns the name of a value inside the kernel. It is the operand name of the
+/// stage that reads the value, or the SSA name if that is `input`. If no stage
+/// reads it, it is the result name of the stage that defines it.
 static std::string localName(moe::StageOpInterface stage,
                              mlir::OpResult result) {
   for (mlir::OpOperand &use : result.getUses()) {
@@ -112,7 +113,8 @@ private:
     made.results[own] = name;
   }
 
-  /// A result that the caller may ask for under another name has a field more.
+  /// Adds a result under the name by which the caller may request it, if this
+  /// is an additional field.
   void addCopies(unsigned index, StringRef field, Stage &made) {
     auto ret = cast<moe::ReturnOp>(launch->getBlock()->getTerminator());
     for (const NamedOutput &output : outputsOf(ret))

@@ -1,4 +1,4 @@
-//===- Kind.cpp - what a kind of kernel decides and prints ----------------===//
+//===- Kind.cpp - rules of one kind of kernel -----------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,15 +1,15 @@
-//===- Kind.h - what a kind of kernel decides and prints --------*- C++ -*-===//
+//===- Kind.h - rules of one kind of kernel ---------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A row of dialect/catalog/Kernels.h names a kind's template and stages and,
-// where words can say them, its arguments, Config and grid. What they cannot
-// say is in the file of the kind: compiler/kernels/<kind>.cpp defines
+// A row of dialect/catalog/Kernels.h names a kind's template and stages and, if
+// they can be described declaratively, its arguments, Config and grid.
+// Everything else is in the kind's file: compiler/kernels/<kind>.cpp defines
 // moec::compiler::kernels::<kind>, which may serve several rows. The build
-// finds the files.
+// collects these files.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@ namespace moec::compiler {
 class Emission;
 class MeasuredSchedules;
 
-/// The names of rows of Kernels.h; another name does not compile.
+/// Names of rows of Kernels.h. Any other name is a compile-time error.
 struct KindNames {
   WordList words;
   consteval KindNames(const char *names) : words(names) {
@@ -40,10 +40,10 @@ struct KindNames {
   }
 };
 
-/// The members of #moe.plan that a kind decides.
+/// The members of #moe.plan that a kind's rules set.
 struct LaunchPlan {
   Expression grid;
-  std::string label; ///< sizes in the name of the entry
+  std::string label; ///< tile sizes for the entry's name
   int64_t sharedBytes = 0;
   int64_t cursor = 0;
   int64_t awaits = 0;
@@ -52,23 +52,25 @@ struct LaunchPlan {
   bool counts = false;
 };
 
-/// The rules of one kind, or of several that are alike.
+/// The rules of one kind, or of several similar kinds.
 struct Kind {
   KindNames names;
 
-  /// The kernel's schedule, or an error at the kernel. Null: blocks of 256
-  /// threads.
+  /// Makes the kernel's schedule, or emits an error at the kernel. If null, the
+  /// schedule has blocks of 256 threads.
   llvm::FailureOr<moe::ScheduleAttr> (*schedule)(moe::KernelOp,
                                                  MeasuredSchedules &) = nullptr;
 
-  /// The form that a schedule that stands must have, where the kernel may have
-  /// it; else an error at the kernel. Null: what `schedule` makes.
+  /// Checks an existing schedule. Returns the canonical form that it must
+  /// equal, or emits an error at the kernel. If null, it must equal the result
+  /// of `schedule`.
   llvm::FailureOr<moe::ScheduleAttr> (*accepts)(moe::KernelOp) = nullptr;
 
-  /// Null: the grid of the row.
+  /// Sets the plan. If null, the grid is that of the catalog row.
   void (*plan)(moe::KernelOp, LaunchPlan &) = nullptr;
 
-  /// Adds the fields and members that the row lacks. Null: it lacks none.
+  /// Adds fields and Config members that the catalog row does not list. If
+  /// null, there are none.
   void (*emit)(Emission &) = nullptr;
 };
 
@@ -78,12 +80,14 @@ namespace kernels {
 #undef MOEC_KERNEL
 } // namespace kernels
 
-/// The rules of the files of compiler/kernels.
+/// Returns the rules of all files of compiler/kernels.
 llvm::ArrayRef<const Kind *> allKinds();
-/// The rules of a kernel's kind; an empty record for a row that says all.
+/// Returns the rules of a kernel's kind. They are empty if the catalog row is
+/// complete.
 const Kind &kindOf(moe::KernelOp kernel);
 
-/// The attribute of a schedule; programmatic launch follows from the target.
+/// Makes the attribute of a schedule. Programmatic dependent launch depends on
+/// the target.
 template <typename Attr>
 moe::ScheduleAttr scheduleAttr(moe::ProgramOp program,
                                typename Attr::Fields fields) {
@@ -92,16 +96,15 @@ moe::ScheduleAttr scheduleAttr(moe::ProgramOp program,
   return Attr::get(program.getContext(), fields);
 }
 
-/// The schedule of a kernel whose CTAs have so many threads, and no more to
-/// say.
+/// Returns a schedule that only specifies the threads of a CTA.
 moe::ScheduleAttr blockSchedule(moe::KernelOp kernel, int64_t threads);
 
-/// The hardware of the program's target; and an error at the kernel where it is
-/// unknown.
+/// findHardware() returns the hardware of the program's target, or nullopt if
+/// it is unknown. hardwareOf() emits an error at the kernel in that case.
 std::optional<Hardware> findHardware(moe::KernelOp kernel);
 llvm::FailureOr<Hardware> hardwareOf(moe::KernelOp kernel);
 
-/// "16x64x64": the tile of a matmul, for the entry's name.
+/// Returns the tile of a matmul for the entry's name, such as "16x64x64".
 std::string tileLabel(moe::ScheduleAttr schedule);
 
 } // namespace moec::compiler

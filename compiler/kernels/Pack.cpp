@@ -1,11 +1,12 @@
-//===- Pack.cpp - the text of weight preparation --------------------------===//
+//===- Pack.cpp - kernels that prepare weights ----------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The fields and members here are those that pack.cuh lists.
+// The fields and members in this file are those that
+// templates/moe/kernel/pack.cuh lists.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,18 +24,18 @@ using mlir::RankedTensorType;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Bytes that a CTA of the pack kernels moves.
-/// Whole vectors, and whole runs of words that hold codes of 6 bits.
+/// Bytes that a CTA of the pack kernels moves: whole vectors, and whole runs of
+/// words that hold 6-bit codes.
 static constexpr int64_t kPackBytesPerCta = 24576;
 
-/// One kernel of a pack, without what is particular to it.
+/// Returns one kernel of a pack, with the properties common to all of them.
 static EmittedKernel begin(moe::ProgramOp program, const char *kind) {
   EmittedKernel out;
   beginKernel(program, kind, /*threads=*/256, /*programmatic=*/false, out);
   return out;
 }
 
-/// Its arguments, and the stage without attributes.
+/// Adds the kernel's arguments, and its stage without attributes.
 static Stage &addStage(EmittedKernel &out, const std::string &element,
                        const std::string &source,
                        const std::string &destination,
@@ -45,7 +46,8 @@ static Stage &addStage(EmittedKernel &out, const std::string &element,
   if (!order.empty())
     args.pointer("order", "int", order);
   args.firstExpert("first_expert");
-  // One CTA takes all rows of an expert, so that the grid counts them.
+  // One CTA of pack_order processes all rows of an expert, so its grid counts
+  // the experts.
   if (out.kind != "pack_order")
     args.size("experts", Expression::symbol("experts"));
   Stage stage;
@@ -69,7 +71,8 @@ static void finish(EmittedKernel &out, const std::string &element,
                              Expression(kPackBytesPerCta));
 }
 
-/// Stored experts to scratch: `rows` and `columns` are those in memory.
+/// Emits the kernel that copies stored experts to scratch. `rows` and `columns`
+/// are those in memory.
 static EmittedKernel emitCopy(moe::ProgramOp program,
                               const std::string &element, int64_t rows,
                               int64_t columns, int64_t configColumns,
@@ -95,7 +98,8 @@ EmittedKernel compiler::emitPackCopy(moe::ProgramOp program,
                   source, scratch);
 }
 
-/// Scratch with elements as a checkpoint stores them to packed experts.
+/// Emits the kernel that reads elements in the checkpoint's form from scratch
+/// and writes packed experts.
 static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
                                 const std::string &scratch) {
   auto type = cast<RankedTensorType>(pack.getResult().getType());
@@ -125,7 +129,7 @@ static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
     config.flag("kPowers", true);
   const mlir::ArrayRef<int64_t> repeat =
       pack.getRepeat().value_or(mlir::ArrayRef<int64_t>());
-  // Rows that are repeated, or padded, are counted in parts.
+  // Replicated or padded rows are counted separately for gate and up.
   const int64_t parts = !repeat.empty()   ? repeat[0]
                         : stored.isPadded ? stored.parts
                                           : 1;
@@ -175,22 +179,24 @@ static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
     stage.attributes["repeat_rows"] = repeat[1];
     stage.attributes["repeat_columns"] = repeat[2];
     stage.attributes["alternate"] = bool(pack.getAlternate());
-    // Written where it is another, so that older packages stay as they are.
+    // Only written if not the default, so that manifests of older packages do
+    // not change.
     if (const int64_t run = pack.getAlternate().value_or(1); run != 1)
       stage.attributes["run"] = run;
   }
   return out;
 }
 
-/// The kernels of a packing step.
+/// Returns the kernels of a packing step.
 static std::vector<EmittedKernel> kernelsOf(moe::PackOp pack,
                                             const std::string &scratch) {
   auto program = pack->getParentOfType<moe::ProgramOp>();
   const std::string source = valueName(pack.getSource());
   if (const std::optional<StoredWeight> stored = storedWeight(pack)) {
-    // In elements of the value.
+    // Sizes in words of the stored tensor.
     const StoredWeight value = sourceValue(pack);
-    // Numbers of whole rows are one row of an expert.
+    // Tensors with one value for each row are copied as one row for each
+    // expert.
     const bool isOneRow = value.shape.size() == 2 || value.shape[1] == 1;
     const int64_t rows = isOneRow ? 1 : value.shape[1];
     return {emitCopy(program, "unsigned char", rows, value.shape.back(),
@@ -247,13 +253,13 @@ EmittedPack compiler::emitPackOrder(moe::PackOrderOp order) {
 }
 
 EmittedPack compiler::emitPack(moe::PackOp pack, const std::string &scratch) {
-  // Scratch holds what is stored.
+  // Scratch holds the stored form.
   const std::optional<StoredWeight> stored = storedWeight(pack);
   EmittedPack made;
   made.result = valueName(pack.getResult());
   made.name = valueName(pack.getSource());
   made.from = {made.name};
-  // The first is stored.
+  // The stored weight comes first.
   if (auto quantize = pack.getSource().getDefiningOp<moe::QuantizeWeightsOp>())
     made.from.insert(made.from.begin(), valueName(quantize.getSource()));
   if (pack.getOrder())

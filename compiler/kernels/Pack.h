@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// These run once, when a layer is made.
+// These kernels run once, when a layer is created.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,30 +19,33 @@
 
 namespace moec::compiler {
 
-/// An entry of the manifest's `pack`.
+/// An entry of the manifest's `pack` list.
 struct EmittedPack {
-  std::string name; ///< prefix of its kernels' names
+  std::string name; ///< prefix of the kernels' names
   std::string result;
   std::vector<std::string> from;
   bool inPlace = false;
-  int64_t scratchBytes = 0; ///< bytes per expert; 0 if none are needed
+  int64_t scratchBytes = 0; ///< bytes per expert; 0: no scratch
   std::vector<EmittedKernel> kernels;
 };
 
-/// The two kernels of a packing step: stored experts to `scratch`, and from
-/// there interleaved to the packed weight.
+/// Emits the two kernels of a packing step. The first copies stored experts to
+/// `scratch`; the second writes the packed weight from there.
 EmittedPack emitPack(moe::PackOp pack, const std::string &scratch);
 
-/// The one kernel that orders columns by their groups, without scratch.
+/// Emits the one kernel that sorts columns by their groups. It needs no
+/// scratch.
 EmittedPack emitPackOrder(moe::PackOrderOp order);
 
-/// The first of those, of a weight of whole elements.
+/// Emits the first kernel of a packing step, which copies to scratch, for a
+/// weight whose elements are whole bytes.
 EmittedKernel emitPackCopy(moe::ProgramOp program,
                            const std::string &elementType, int64_t rows,
                            int64_t columns, const std::string &source,
                            const std::string &scratch);
 
-/// The launches that quantize a weight, in their order.
+/// Emits the packing steps that quantize a weight, in the order in which they
+/// run.
 std::vector<EmittedPack> emitQuantizeWeights(moe::QuantizeWeightsOp op,
                                              const std::string &scratch);
 

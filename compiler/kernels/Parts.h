@@ -1,11 +1,11 @@
-//===- Parts.h - parts that kinds of kernel share ---------------*- C++ -*-===//
+//===- Parts.h - parts that kinds of kernels share --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Each adds the fields and the members of Config that one header of the
+// Each function adds the fields and Config members that one header of the
 // templates lists.
 //
 //===----------------------------------------------------------------------===//
@@ -17,35 +17,36 @@
 
 namespace moec::compiler {
 
-/// Adds a field for each operand of a stage that routes
+/// Adds a field for each operand of a routing stage
 /// (templates/moe/routing/token.cuh), and the number of tokens.
 void addRoutingFields(moe::StageOpInterface stage, Emission &emission);
 
-/// Adds the policies, and what a method has besides them.
+/// Adds the C++ policies of the routing method and their parameters.
 void addRoutingConfig(moe::RouteOp route, KernelText &text);
 
 /// Adds the members that templates/moe/routing/place.cuh lists, and the first
-/// expert of the rank where the kernel takes it. Other fields are operands of
+/// expert of the rank if the kernel needs it. Other fields are operands of
 /// `route` (addRoutingFields).
 void addPlacement(moe::RouteOp route, Emission &emission);
 
-/// The C++ policy: which values share a scale, and where it comes from.
+/// Returns the C++ policy that defines which values share a scale and how the
+/// scale is computed.
 llvm::StringRef scalingPolicy(moe::DescriptorAttr descriptor);
-/// Returns the policy of a stage, which may emulate its data.
+/// Returns the policy of a quantize stage, which may emulate quantization.
 std::string scalingPolicy(moe::QuantizeOp quantize);
 
-/// The numbers in a scale that is given; 1 for null.
+/// Returns the number of elements of a given scale tensor, or 1 for null.
 int64_t scalesOf(mlir::Value scale);
 
-/// Adds the part of a matmul's kernel that quantizes its result.
+/// Adds what quantizes the result of a matmul in its kernel.
 void addQuantizedResult(Emission &emission);
 
-/// Adds a kernel's one moe.amax or moe.quantize, with or without routing
-/// (templates/moe/kernel/quantize.cuh).
+/// Adds the kernel's one moe.amax or moe.quantize stage, with or without
+/// routing (templates/moe/kernel/quantize.cuh).
 void addQuantization(Emission &emission);
 
-/// The CTAs that quantize. `label` takes the values of one, or of each of its
-/// parts.
+/// Returns the number of CTAs that quantize. Sets `label` to the values that a
+/// CTA, or each part of it, quantizes.
 Expression ctasToQuantize(moe::KernelOp kernel, std::string &label);
 
 } // namespace moec::compiler

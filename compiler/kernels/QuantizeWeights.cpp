@@ -1,14 +1,14 @@
-//===- QuantizeWeights.cpp - the text of quantization at load -------------===//
+//===- QuantizeWeights.cpp - kernels that quantize weights at load --------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// One pack for each result of moe.quantize_weights: the scales of scales, the
-// scales and the zero points, while the floats are there, then the codes, which
-// may take their place. The fields and members here are those that
-// quantize_weights.cuh lists.
+// Emits one pack for each result of moe.quantize_weights. Second scales, scales
+// and zero points are computed while the floats still exist. The codes come
+// last, because they may overwrite the floats. The fields and members in this
+// file are those that templates/moe/kernel/quantize_weights.cuh lists.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,9 +35,9 @@ static void addGroup(Stage &stage, const std::string &prefix,
 namespace {
 
 constexpr int64_t kThreads = 256, kWarp = 32;
-/// Chunks of codes that a CTA makes.
+/// Chunks of codes that a CTA computes.
 constexpr int64_t kChunksPerCta = 4096;
-/// Vectors of a group from which on a CTA takes it together.
+/// Minimum number of vectors in a group for which a whole CTA processes it.
 constexpr int64_t kVectorsOfCta = 1024;
 
 class Emitter {
@@ -131,13 +131,13 @@ void Emitter::finish(EmittedKernel &out) {
   out.stages.back().results["destination"] = "destination";
 }
 
-/// Stored experts to scratch.
+/// Emits the kernel that copies stored experts to scratch.
 EmittedKernel Emitter::copy(const std::string &scratch) {
   return emitPackCopy(op->getParentOfType<moe::ProgramOp>(), floats(), rows,
                       columns, valueName(op.getSource()), scratch);
 }
 
-/// The result is scales, their scales, or zero points.
+/// Emits the kernel that computes scales, second scales or zero points.
 EmittedKernel Emitter::numbers(mlir::OpResult result) {
   const std::string number =
       op.getSuffix(result.getResultNumber()).drop_front().str();

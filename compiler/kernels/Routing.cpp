@@ -1,4 +1,4 @@
-//===- Routing.cpp - how a kernel routes ----------------------------------===//
+//===- Routing.cpp - routing part of a kernel -----------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -18,7 +18,7 @@ using mlir::StringRef;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Operands of which a run says the element type.
+/// Operands whose element type the caller chooses for each run.
 static constexpr WordList kChosen =
     "logits given_ids given_weights token_ids shared_gate";
 
@@ -38,8 +38,7 @@ void compiler::addRoutingFields(moe::StageOpInterface stage,
     args.size("tokens", Expression::symbol("tokens"));
 }
 
-/// The policy of the row's selection, with the groups or sinks if there are
-/// any.
+/// Returns the policy that selects experts, including groups or sinks.
 static std::string selectPolicy(moe::RouteOp route,
                                 const catalog::RoutingMethod &row) {
   const moe::RoutingAttr routing = route.getRouting();
@@ -69,7 +68,7 @@ void compiler::addRoutingConfig(moe::RouteOp route, KernelText &text) {
     text.includes.emplace_back(scoring.header);
   if (route.getRouting().getSinks() > 0)
     text.includes.emplace_back("moe/routing/sinks.cuh");
-  // The innermost changes the logit last.
+  // The innermost policy is applied to the logit last.
   if (const FloatAttr softcap = route.getRouting().getSoftcap()) {
     text.includes.emplace_back("moe/math/softcap.cuh");
     config.open("Cap");

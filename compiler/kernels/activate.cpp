@@ -1,4 +1,4 @@
-//===- activate.cpp - an activation by itself -----------------------------===//
+//===- activate.cpp - kernel of a separate activation ---------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

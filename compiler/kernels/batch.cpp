@@ -1,4 +1,4 @@
-//===- batch.cpp - tiles of a layer whose rows are batched ----------------===//
+//===- batch.cpp - kernel that lists tiles of batched rows ----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// A thread an expert.
+/// Makes a schedule with one thread for each expert.
 static FailureOr<moe::ScheduleAttr> selectBatch(moe::KernelOp kernel,
                                                 MeasuredSchedules &) {
   auto batch = findStage<moe::BatchOp>(kernel);

@@ -1,4 +1,4 @@
-//===- combine.cpp - sums of each token's experts -------------------------===//
+//===- combine.cpp - kernels that sum over experts ------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -20,8 +20,7 @@ using namespace moec;
 using namespace moec::compiler;
 
 namespace {
-/// A kernel sums `partials` over the experts of each of at most `tokens`
-/// tokens.
+/// A sum of `partials` over the experts of each of at most `tokens` tokens.
 struct Sum {
   mlir::Value partials, out;
   int64_t hidden = 0, tokens = 0;
@@ -41,7 +40,8 @@ static Sum sumOf(moe::KernelOp kernel) {
           int64_t(finalize.getWidth()), tokens / int64_t(finalize.getRanks())};
 }
 
-/// One CTA a token, or one for 512 columns where tokens are few.
+/// Makes a schedule with one CTA for each token or, for few tokens, for each
+/// 512 columns of a token.
 static FailureOr<moe::ScheduleAttr> selectCombine(moe::KernelOp kernel,
                                                   MeasuredSchedules &) {
   const Sum sum = sumOf(kernel);
@@ -69,7 +69,7 @@ static void planCombine(moe::KernelOp kernel, LaunchPlan &plan) {
   plan.columnBlocks = llvm::divideCeil(sumOf(kernel).hidden, columns);
   plan.label = fmt::format("1x{}", columns);
   plan.grid = Expression::symbol("tokens") * Expression(plan.columnBlocks);
-  // Every CTA waits once for its stores to other ranks.
+  // Every CTA waits once for its stores to other ranks, so the grid is limited.
   constexpr int64_t kCtasPerSm = 4;
   if (findStage<moe::SendBackOp>(kernel))
     plan.grid =

@@ -1,4 +1,4 @@
-//===- combine_normed.cpp - sums of normed experts ------------------------===//
+//===- combine_normed.cpp - kernel that sums normed rows ------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -17,8 +17,8 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// One CTA a token, which reads whole rows: each thread keeps its columns of
-/// all of them where these are one vector.
+/// Makes a schedule with one CTA for each token, which reads whole rows. If a
+/// thread's columns fit in one vector, it keeps those of all rows in registers.
 static FailureOr<moe::ScheduleAttr> selectCombineNormed(moe::KernelOp kernel,
                                                         MeasuredSchedules &) {
   auto combine = findStage<moe::CombineNormedOp>(kernel);
@@ -35,7 +35,8 @@ static FailureOr<moe::ScheduleAttr> selectCombineNormed(moe::KernelOp kernel,
 static void emitCombineNormed(Emission &emission) {
   auto combine = findStage<moe::CombineNormedOp>(emission.kernel);
   emission.config().real("kEpsilon", combine.getEpsilon().convertToDouble());
-  // Rows of 16 bits leave registers for a second CTA, which loads meanwhile.
+  // 16-bit rows leave registers for a second CTA per SM, whose loads overlap
+  // with the first.
   if (elementBytes(elementTypeOf(combine.getPartials())) == 2)
     emission.out.text.minCtasPerSm = 2;
 }

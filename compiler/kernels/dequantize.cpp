@@ -1,4 +1,4 @@
-//===- dequantize.cpp - codes to values -----------------------------------===//
+//===- dequantize.cpp - kernel that dequantizes x -------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- dispatch.cpp - rows to other ranks and back ------------------------===//
+//===- dispatch.cpp - kernels that send rows to ranks ---------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -10,7 +10,8 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// Every warp has rows on their way to other ranks.
+/// Makes a schedule with many warps, each of which has rows in flight to other
+/// ranks.
 static llvm::FailureOr<moe::ScheduleAttr> selectDispatch(moe::KernelOp kernel,
                                                          MeasuredSchedules &) {
   return blockSchedule(kernel, 512);

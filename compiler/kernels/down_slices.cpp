@@ -1,12 +1,13 @@
-//===- down_slices.cpp - second matmul and combine as one kernel ----------===//
+//===- down_slices.cpp - second matmul fused with the combine -------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The fields and members here are those that down_slices.cuh lists. Partial
-// sums stay inside of the kernel, in memory that is its own.
+// The fields and members in this file are those that
+// templates/moe/kernel/down_slices.cuh lists. Partial sums stay in the kernel's
+// own part of the workspace.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +25,8 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// The kernel drops whole lines of the cache, and with them what else is there.
+/// The kernel discards whole cache lines and all data in them, so no other
+/// value may share a line.
 static_assert(kRegionAlignment % 128 == 0,
               "partial sums must begin at a line of the cache");
 
@@ -46,7 +48,7 @@ static FailureOr<moe::ScheduleAttr> selectSlices(moe::KernelOp kernel,
       kernel->getParentOfType<moe::ProgramOp>(), *chosen);
 }
 
-/// The grid has as many CTAs as the GPU holds.
+/// The grid has as many CTAs as fit on the GPU.
 static void planSlices(moe::KernelOp kernel, LaunchPlan &plan) {
   const moe::ScheduleAttr schedule = kernel.getScheduleAttr();
   plan.sharedBytes =

@@ -1,13 +1,14 @@
-//===- few_tokens.cpp - the two kernels of few tokens ---------------------===//
+//===- few_tokens.cpp - the two few-token kernels -------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The fields and members here are those that route_gate_up.cuh and
-// down_combine.cuh list. What routing and quantization make stays inside of the
-// kernels, but for what the caller may ask for.
+// The fields and members in this file are those that
+// templates/moe/kernel/route_gate_up.cuh and down_combine.cuh list. Results of
+// routing and quantization stay inside the kernels, except those that the
+// caller may request.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +40,7 @@ static FailureOr<moe::ScheduleAttr> selectGemv(moe::KernelOp kernel,
       kernel->getParentOfType<moe::ProgramOp>(), *chosen);
 }
 
-/// The grid has as many CTAs as the GPU holds, or fewer if there are fewer
+/// The grid has as many CTAs as fit on the GPU, or fewer if there are fewer
 /// results.
 static void planFewTokens(moe::KernelOp kernel, LaunchPlan &plan) {
   auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
@@ -76,7 +77,7 @@ public:
 
 private:
   bool isFirst() const { return !combine; }
-  /// Before it is quantized.
+  /// Returns the lhs before it is quantized.
   mlir::Value input() {
     return quantize ? quantize.getInput() : matmul.getLhs();
   }
@@ -95,7 +96,8 @@ private:
 };
 } // namespace
 
-/// A field for each operand that the kernel does not make and that has none.
+/// Adds a field for each operand that the kernel does not compute and that has
+/// no field yet.
 void FewTokensText::addOperands(moe::StageOpInterface stage) {
   for (mlir::OpOperand &operand : stage->getOpOperands()) {
     const StringRef name = stage.getOperandName(operand.getOperandNumber());
@@ -110,8 +112,8 @@ void FewTokensText::addFields() {
   addRoutingFields(route, emission);
   addPlacement(route, emission);
   if (isFirst()) {
-    // Behind a dispatch the caller gets those of its own tokens, from
-    // elsewhere.
+    // After a dispatch, another kernel returns the ids and weights of this
+    // rank's tokens to the caller.
     if (!emission.boundTo("ids").empty()) {
       emission.pointer("ids", "int", true);
       emission.pointer("weights", "float", true);

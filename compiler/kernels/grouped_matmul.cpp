@@ -1,12 +1,12 @@
-//===- grouped_matmul.cpp - one matmul of all experts ---------------------===//
+//===- grouped_matmul.cpp - kernel of a grouped matmul --------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A matmul takes what was measured on this GPU for this shape, else what is
-// known to be good, else what the cost model ranks first.
+// The schedule of a matmul is, in order of precedence: one measured on this GPU
+// for this shape, a known good one, or the best by the cost model.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,7 +37,7 @@ using namespace moec::compiler;
 
 static bool mayBeSplit(moe::ProgramOp program, const MatmulProblem &problem,
                        const Schedule &schedule, const Hardware &hardware) {
-  // Sums of two halves differ in their last bits from those of a whole.
+  // The sum of two halves of k may differ in its last bits from the whole sum.
   return !program.getBatchInvariant() &&
          program.getTarget().getArchRow().has("clusters") &&
          engineOf(schedule).maySplit(problem, schedule, hardware);
@@ -77,7 +77,7 @@ static FailureOr<moe::ScheduleAttr> selectMatmul(moe::KernelOp kernel,
   return scheduleAttr<moe::MatmulScheduleAttr>(program, *chosen);
 }
 
-/// Any schedule that is legal may stand.
+/// Accepts any legal schedule.
 static FailureOr<moe::ScheduleAttr> acceptMatmul(moe::KernelOp kernel) {
   auto program = kernel->getParentOfType<moe::ProgramOp>();
   const moe::ScheduleAttr stands = kernel.getScheduleAttr();
@@ -117,7 +117,7 @@ static void planMatmul(moe::KernelOp kernel, LaunchPlan &plan) {
   const int64_t cluster =
       schedule.getCluster().empty() ? 1 : schedule.getCluster()[0];
   plan.sharedBytes = sharedBytes(problem, numbers);
-  // The word of tile_count that counts the tiles that CTAs have taken.
+  // Index of the word of tile_count from which CTAs fetch their next tile.
   if (schedule.getPersistent())
     plan.cursor = findStage<moe::GroupedMatmulOp>(kernel).isFirst() ? 1 : 2;
   if (numbers.hasRoles()) {
@@ -165,11 +165,12 @@ private:
   moe::GroupedMatmulOp matmul;
   moe::ActivateOp activate;
   moe::QuantizeOp quantize;
-  const bool ofBlocks; ///< tensor cores take the scales of blocks
+  const bool ofBlocks; ///< tensor cores apply block scales
 };
 } // namespace
 
-/// Tensor cores that take scales of blocks read two codes of 4 bits as one.
+/// Returns the C++ type of an operand. Block-scaled MMAs read two 4-bit codes
+/// as one element.
 std::string MatmulText::multipliedType(mlir::Value value) {
   return ofBlocks && elementBits(elementTypeOf(value)) == 4 &&
                  multipliedBits(matmul) == 4
@@ -180,8 +181,8 @@ std::string MatmulText::multipliedType(mlir::Value value) {
 void MatmulText::addOperand(OpOperand &operand) {
   const StringRef name = matmul.getOperandName(operand.getOperandNumber());
   const mlir::Value value = operand.get();
-  // Producers copy weight codes that are narrower than the operands of lhs; a
-  // tensor map does not spread them over bytes.
+  // Producer warps copy weight codes that are narrower than the operands of
+  // lhs, because a tensor map cannot expand them to bytes.
   const auto spreadsCodes = [&] {
     return ofBlocks && elementBits(elementTypeOf(matmul.getRhs())) <
                            elementBits(elementTypeOf(matmul.getLhs()));
@@ -217,8 +218,8 @@ void MatmulText::addFields() {
     emission.pointer("result", cppType(resultOfMatmul(emission.kernel)), true);
 }
 
-/// The atom, with the types that it multiplies, those of the scales of blocks
-/// and of weights behind them.
+/// Returns the MMA type with its operand types and, if it has them, the types
+/// of block scales and weights.
 std::string MatmulText::mma() {
   const bool isNative = catalog::choosesNative(
       &engine.row, elementTypeOf(matmul.getLhs()),

@@ -1,4 +1,4 @@
-//===- permute.cpp - rows by expert ---------------------------------------===//
+//===- permute.cpp - kernel that sorts rows by expert ---------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,12 +1,13 @@
-//===- quantize.cpp - values to codes -------------------------------------===//
+//===- quantize.cpp - kernels that quantize -------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The fields and members here are those that quantize.cuh lists, those that
-// route.cuh takes besides, or those of store_chunk.cuh.
+// The fields and members in this file are those listed in
+// templates/moe/kernel/quantize.cuh, the additional ones of route.cuh, or those
+// of store_chunk.cuh.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +28,7 @@ using mlir::StringRef;
 using namespace moec;
 using namespace moec::compiler;
 
-/// The policy in emulated.cuh.
+/// Returns the policy of templates/moe/math/emulated.cuh for a descriptor.
 static std::string emulatedPolicy(moe::DescriptorAttr descriptor) {
   const std::string element(
       cppElementType(elementTypeName(descriptor.getElement())));
@@ -95,7 +96,7 @@ static int64_t columnsOf(mlir::Value value) {
 
 void compiler::addQuantization(Emission &emission) {
   moe::KernelOp kernel = emission.kernel;
-  // Beside routing, whose fields and members are there already.
+  // The fields and members of routing already exist if the kernel also routes.
   const bool joins = bool(findStage<moe::RouteOp>(kernel));
   auto amax = findStage<moe::AmaxOp>(kernel);
   auto quantize = findStage<moe::QuantizeOp>(kernel);
@@ -109,7 +110,7 @@ void compiler::addQuantization(Emission &emission) {
   ArgumentLayout &args = emission.args();
   moe::StageOpInterface stage =
       amax ? moe::StageOpInterface(amax) : moe::StageOpInterface(quantize);
-  // Rows are of tokens, unless offsets say them.
+  // Rows are those of tokens, unless offsets define them.
   const auto addTokens = [&] {
     if (!offsets && !args.has("tokens"))
       args.size("tokens", Expression::symbol("tokens"));
@@ -151,8 +152,7 @@ void compiler::addQuantization(Emission &emission) {
 }
 
 Expression compiler::ctasToQuantize(moe::KernelOp kernel, std::string &label) {
-  // Columns of a thread whose data are emulated, and threads that share a group
-  // of 128.
+  // Columns that a thread emulates, and threads that share a group of 128.
   constexpr int64_t kWidth = 8, kLanesOfGroup = 16;
   auto quantize = findStage<moe::QuantizeOp>(kernel);
   const int64_t threads = kernel.getScheduleAttr().getThreads();
@@ -172,14 +172,14 @@ Expression compiler::ctasToQuantize(moe::KernelOp kernel, std::string &label) {
     return ceilDiv(rows, Expression(int64_t(*quantize.getBlockRows())));
   }
   if (wholeRows) {
-    // A row's threads have 16 columns each at most, up to 256 threads.
+    // Each thread of a row has at most 16 columns, up to 256 threads.
     const int64_t threadsOfRow = std::clamp<int64_t>(
         llvm::PowerOf2Ceil(llvm::divideCeil(columns, 16)), 32, 256);
     const int64_t rowsOfCta = std::max<int64_t>(threads / threadsOfRow, 1);
     label = fmt::format("{}x{}", rowsOfCta, columns);
     return ceilDiv(rows, Expression(rowsOfCta));
   }
-  // Groups end with the row.
+  // No group spans two rows.
   const bool emulated = quantize.isEmulated() || quantize.scalesBlocks();
   group = emulated ? std::max(group, kWidth) : group;
   const int64_t lanes = emulated ? group / kWidth : kLanesOfGroup;

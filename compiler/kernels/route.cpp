@@ -18,8 +18,9 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// At most so many that registers last: a lane holds every 32nd logit of its
-/// row and its key, and compares those of each group, or of each round.
+/// Returns the maximum threads of a CTA for which registers suffice. Each lane
+/// holds every 32nd logit of its row and its key, and compares those of each
+/// group or of each round.
 static int64_t threadsToRoute(moe::RouteOp route) {
   const bool many = route.getNumExperts() > 512;
   const bool parts = route.getRouting().getGroups() > 0 ||
@@ -27,7 +28,8 @@ static int64_t threadsToRoute(moe::RouteOp route) {
   return many && parts ? 256 : many || parts ? 512 : 1024;
 }
 
-/// One warp a token at a time; CTAs that permute are one, or one cluster.
+/// Makes a schedule in which each warp routes one token at a time. If the
+/// kernel permutes, one CTA or one cluster does it.
 static FailureOr<moe::ScheduleAttr> selectRoute(moe::KernelOp kernel,
                                                 MeasuredSchedules &) {
   auto program = kernel->getParentOfType<moe::ProgramOp>();
@@ -60,7 +62,7 @@ static FailureOr<moe::ScheduleAttr> selectRoute(moe::KernelOp kernel,
   return scheduleAttr<moe::BlockScheduleAttr>(program, fields);
 }
 
-/// One CTA, or one cluster, permutes.
+/// Plans the grid. One CTA or one cluster permutes.
 static void planRoute(moe::KernelOp kernel, LaunchPlan &plan) {
   const moe::ScheduleAttr schedule = kernel.getScheduleAttr();
   const int64_t cluster =
@@ -71,7 +73,7 @@ static void planRoute(moe::KernelOp kernel, LaunchPlan &plan) {
                   : tokenBlocks(count.getBlockTokens(), count.getMostBlocks());
   if (!findStage<moe::QuantizeOp>(kernel))
     return;
-  // Whole clusters quantize beside it.
+  // Additional whole clusters quantize in the same launch.
   Expression more = ctasToQuantize(kernel, plan.label);
   if (cluster > 1)
     more = ceilDiv(more, Expression(cluster)) * Expression(cluster);
@@ -81,7 +83,7 @@ static void planRoute(moe::KernelOp kernel, LaunchPlan &plan) {
 static void addResults(moe::KernelOp kernel, Emission &emission) {
   emission.pointer("topk_ids", "int", true);
   emission.pointer("topk_weights", "float", true);
-  // A part of a layer may return neither.
+  // A part of a layer may return neither ids nor weights.
   if (const std::string ids = emission.outputOf("topk_ids"); !ids.empty())
     emission.args().pointer("ids", "int", ids, true);
   if (const std::string weights = emission.outputOf("topk_weights");
@@ -96,7 +98,7 @@ static void addResults(moe::KernelOp kernel, Emission &emission) {
   } else if (findStage<moe::PairRowsOp>(kernel)) {
     emission.pointer("positions", "int", true);
   } else if (!emission.boundTo("block_counts").empty()) {
-    // A part of a layer has no use for them.
+    // A part of a layer does not use the counts.
     emission.pointer("block_counts", "int", true);
   }
 }

@@ -1,4 +1,4 @@
-//===- shared_rows.cpp - rows of shared experts ---------------------------===//
+//===- shared_rows.cpp - kernel that lists shared rows --------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

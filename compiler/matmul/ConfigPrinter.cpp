@@ -1,12 +1,12 @@
-//===- ConfigPrinter.cpp - members of a kernel's Config -------------------===//
+//===- ConfigPrinter.cpp - prints a kernel's Config -----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The text is a function of the kernel alone: no paths, dates or versions, so
-// that equal kernels have equal cache keys.
+// The text depends only on the kernel and contains no paths, dates or versions,
+// so that equal kernels have equal cache keys.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +42,7 @@ void ConfigPrinter::flag(std::string_view name, bool value) {
 }
 
 void ConfigPrinter::real(std::string_view name, double value) {
-  // Hexadecimal: exactly this number, whatever the locale.
+  // Hexadecimal is exact and independent of the locale.
   line(fmt::format("static constexpr float {} = {:a}f;", name,
                    double(float(value))));
 }

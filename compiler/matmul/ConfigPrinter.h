@@ -1,12 +1,12 @@
-//===- ConfigPrinter.h - members of a kernel's Config -----------*- C++ -*-===//
+//===- ConfigPrinter.h - prints a kernel's Config ---------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Engines and emitters say what a Config holds; this alone knows how it is
-// written.
+// Engines and emitters specify the members of a Config. Only this class
+// determines how they are written as C++.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,22 +19,22 @@
 
 namespace moec::compiler {
 
-/// Collects the members of struct Config.
+/// Collects the members of a kernel's `struct Config` and prints them as C++.
 class ConfigPrinter {
 public:
   ConfigPrinter();
   void type(std::string_view name, std::string_view cppType);
-  /// A member of an enum.
+  /// Adds an enumerator: `name` = cppEnum::member.
   void choice(std::string_view name, std::string_view cppEnum,
               std::string_view member);
   void number(std::string_view name, int64_t value);
   void flag(std::string_view name, bool value);
-  /// An f32, with all its digits.
+  /// Adds a float with its exact value.
   void real(std::string_view name, double value);
-  /// Members that follow are those of a nested struct.
+  /// Opens a nested struct, which contains the members up to close().
   void open(std::string_view nested);
   void close();
-  /// "struct Config {...};", complete.
+  /// Returns the complete text "struct Config {...};".
   std::string text() const;
 
 private:

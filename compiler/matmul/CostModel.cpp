@@ -1,12 +1,12 @@
-//===- CostModel.cpp - ranks schedules ------------------------------------===//
+//===- CostModel.cpp - ranks schedules by predicted time ------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The constants of this file were fitted to an H100, together with those of
-// engine wgmma, and scale with the numbers of the GPU's row.
+// The constants in this file were fitted to an H100, together with those of
+// engine wgmma. They scale with the properties of the GPU's catalog row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,12 +20,12 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// Bytes in flight on an SM at which half of the bandwidth is reached.
+/// Bytes in flight on an SM for which half of the bandwidth is reached.
 static constexpr double kHalfBandwidthBytes = 8 << 10;
-/// Memory delivers this over the bandwidth of a plain read, with all bytes in
-/// flight that it takes.
+/// Bandwidth with enough bytes in flight, relative to that of a plain read.
 static constexpr double kFullBandwidth = 1.04;
-/// The longest of parts that overlap decides: the sum's exponent.
+/// Exponent of the norm that combines overlapping parts. The longest part
+/// dominates.
 static constexpr double kOverlap = 3.75;
 
 std::string_view Cost::bound() const {
@@ -56,7 +56,7 @@ Cost compiler::estimate(const MatmulProblem &p, const Schedule &s,
   work.columnTiles = std::ceil(double(p.n) / double(s.tileN));
   work.weights = work.rowTiles.count * double(p.n) * double(p.k);
   double tiles = work.rowTiles.count * work.columnTiles;
-  // A cluster shares a tile's k where there are few tiles.
+  // If there are few tiles, the CTAs of a cluster split k of a tile.
   if (tiles <= double(mostTilesToSplit(hw)) && engine.maySplit(p, s, hw))
     tiles *= double(kSplit);
   const double sms = double(hw.sms);
@@ -80,7 +80,7 @@ Cost compiler::estimate(const MatmulProblem &p, const Schedule &s,
       work.resident * double(s.stages - 1) * double(s.tileK) *
       (double(s.tileN) * ofElement + double(std::min(s.tileM, s.tileN)) * eb);
   const double reach = inFlight / (inFlight + kHalfBandwidthBytes);
-  // An SM alone cannot draw more than about twice its share.
+  // One SM cannot use more than about twice its share of the bandwidth.
   const double busy = std::min(1.0, 2.0 * std::min(tiles, sms) / sms);
   cost.memorySeconds =
       cost.bytes / (hw.bandwidth * kFullBandwidth * reach * busy);
@@ -111,7 +111,7 @@ Schedule compiler::best(const MatmulProblem &problem,
   int64_t middle =
       std::max<int64_t>(1, int64_t(std::sqrt(double(problem.minTokens) *
                                              double(problem.maxTokens))));
-  // Beyond a few thousand tokens nothing changes any more.
+  // The ranking does not change for more than a few thousand tokens.
   int64_t last = std::min<int64_t>(problem.maxTokens,
                                    std::max<int64_t>(problem.minTokens, 8192));
   const Schedule *winner = &schedules.front();

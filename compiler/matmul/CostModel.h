@@ -1,15 +1,15 @@
-//===- CostModel.h - ranks schedules ----------------------------*- C++ -*-===//
+//===- CostModel.h - ranks schedules by predicted time ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A roofline of one kernel: memory, the L2 cache and multiplying overlap, and
-// filling the pipelines comes on top. Memory is the bytes of the experts that
-// get rows, over what a schedule keeps in flight; multiplying is the rows of
-// tiles, over the rate that the engine's file knows. bench/notes/cost-model.md
-// has the measurements.
+// A roofline model of one kernel. Memory, L2 cache and arithmetic overlap; the
+// time to fill the pipelines is added. The memory time follows from the bytes
+// of the experts that get rows and from the bytes in flight of the schedule.
+// The compute time follows from the rows of all tiles, including padding, and
+// the engine's rate. The measurements are in bench/notes/cost-model.md.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,37 +24,37 @@
 
 namespace moec::compiler {
 
-/// Filling the ring and draining the epilogue of one CTA.
+/// Time to fill the pipeline stages and to drain the epilogue of one CTA.
 inline constexpr double kTileSeconds = 1.0e-6;
-/// A kernel that reads 1 MB takes this above bytes / bandwidth.
+/// Time of a kernel that reads 1 MB in excess of bytes / bandwidth.
 inline constexpr double kRampSeconds = 1.6e-6;
 
 struct Cost {
   double memorySeconds = 0, l2Seconds = 0, computeSeconds = 0;
-  double convertSeconds = 0;  ///< of weights that are stored otherwise
-  bool convertsFirst = false; ///< see Engine; else it overlaps
-  double fillSeconds = 0;     ///< at the ends of the kernel
+  double convertSeconds = 0;  ///< to convert weights to operands
+  bool convertsFirst = false; ///< see Engine; if false, it overlaps
+  double fillSeconds = 0;     ///< startup and tail of the kernel
   double seconds = 0;
-  double bytes = 0; ///< of weights, rows and result, each once
-  double flops = 0; ///< without rows behind an expert's end
-  /// The part that takes longest: "memory", "l2", "compute", "convert" or
+  double bytes = 0; ///< weights, rows and result, each counted once
+  double flops = 0; ///< without the padding of tiles
+  /// Returns the longest part: "memory", "l2", "compute", "convert" or
   /// "latency".
   std::string_view bound() const;
-  /// Sets `seconds` by the parts.
+  /// Sets `seconds` from the parts.
   void add();
 };
 
-/// The kernel of a grouped matmul, in a run with these rows.
+/// Estimates the kernel of a grouped matmul for this distribution of rows.
 Cost estimate(const MatmulProblem &problem, const Schedule &schedule,
               const Hardware &hardware, const ExpertRows &rows);
 
-/// The same where every expert is as likely as any other.
+/// Estimates a run of `tokens` tokens in which all experts are equally likely.
 Cost estimate(const MatmulProblem &problem, const Schedule &schedule,
               const Hardware &hardware, int64_t tokens);
 
-/// The best of `schedules` (not empty) over the problem's token range, by the
-/// geometric mean of the time at its ends and its middle. Ties go to the
-/// earlier one.
+/// Returns the best of `schedules` (not empty) for the problem's token range.
+/// The criterion is the geometric mean of the times at the smallest, middle and
+/// largest token count. On a tie the earlier schedule is returned.
 Schedule best(const MatmulProblem &problem,
               const std::vector<Schedule> &schedules, const Hardware &hardware);
 

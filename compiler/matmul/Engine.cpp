@@ -1,11 +1,11 @@
-//===- Engine.cpp - what all engines are asked ----------------------------===//
+//===- Engine.cpp - checks and rules common to all engines ----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The registry follows the order of the catalog, which is that of priority.
+// The order of the engines is that of the catalog, which is by priority.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +19,8 @@
 using namespace moec;
 using namespace moec::compiler;
 
-// A file without a row of its name would end in a null pointer, and a row
-// without a file in a layer that no engine serves.
+// A file whose name has no catalog row would cause a null pointer, and a row
+// without a file would cause layers that no engine serves.
 #define MOEC_ENGINE(name)                                                      \
   static_assert(catalog::find(catalog::kEngines, #name) != nullptr,            \
                 "compiler/matmul/" #name ".cpp has no row in Engines.h");
@@ -62,7 +62,7 @@ const Engine &compiler::engineOf(const Schedule &schedule) {
 std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
                                                 const Schedule &s,
                                                 const Hardware &hardware) {
-  // Kernels multiply it by the column tiles in 32 bits.
+  // Kernels multiply groupM by the number of column tiles in 32 bits.
   constexpr int64_t kMostOfGroup = 1024;
   const Engine &engine = engineOf(s);
   if (s.groupM > kMostOfGroup)
@@ -192,7 +192,8 @@ std::string compiler::describe(const Schedule &s) {
                      s.tileN, s.tileK, s.stages, warps);
 }
 
-/// The names of a member's numbers in a Config: "kStages" of "stages".
+/// Returns the names of a schedule member's values in a Config, for example
+/// "kStages" for "stages".
 static std::vector<std::string> configNames(std::string_view member) {
   if (member == "tile")
     return {"kTileM", "kTileN", "kTileK"};

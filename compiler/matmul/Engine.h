@@ -1,17 +1,21 @@
-//===- Engine.h - what multiplies the tiles of a matmul ---------*- C++ -*-===//
+//===- Engine.h - interface of matmul engines -------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// An engine says which tiles serve a problem, which schedules are legal, which
-// are good, what they need and cost, and how a kernel's Config names them. It
-// is a file that is called as its row of Engines.h, `wgmma.cpp`; what engines
-// with the same roles of warps share is in Multistage.h and WarpSpecialized.h.
+// An engine is an instruction family that multiplies the tiles of a grouped
+// matmul, such as wgmma. It defines which tile sizes serve a problem, which
+// schedules are legal and which are good, what resources they need, what they
+// cost, and which type its kernel's Config names. The engine of a row of
+// dialect/catalog/Engines.h is implemented in the file of the same name, such
+// as `wgmma.cpp`. Multistage.h and WarpSpecialized.h have what engines with the
+// same use of warps share.
 //
-// No engines in this sense are Gemv.h (two kernels of a few tokens, with sizes
-// of their own) and Slices.h (one kernel of a matmul and its combine).
+// Two files implement no engine in this sense: Gemv.h (the two few-token
+// kernels, with their own schedule) and Slices.h (a kernel that fuses the
+// second matmul with the combine).
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,67 +34,75 @@
 
 namespace moec::compiler {
 
-/// A file of bench/notes with the measurements behind a row, and their date.
+/// Source of a rule: a file of bench/notes with the measurements, and their
+/// date.
 struct Measured {
   std::string_view source, date;
 };
 
 inline constexpr double kAnyRows = std::numeric_limits<double>::infinity();
 
-/// The conditions of a rule. A condition that is not given always holds. Weight
-/// sizes count one expert, in the element type of the MMA.
+/// The conditions of a rule. A condition with its default value always holds.
+/// Sizes of weights are for one expert, in the element type of the MMA.
 struct When {
-  int64_t elementBytes = 0; ///< of operands
+  int64_t elementBytes = 0; ///< of an operand element
   int64_t tileRows = 0;
   int64_t codeBits = 0;
-  std::optional<bool> first = std::nullopt; ///< the layer's first matmul
+  /// True for the layer's first matmul.
+  std::optional<bool> first = std::nullopt;
   std::optional<bool> groupScales = std::nullopt;
   std::optional<bool> addsFast = std::nullopt;
   std::optional<bool> quantizesGroups = std::nullopt;
-  /// The first matmul reads rows that come by expert.
+  /// The rows of the first matmul are batched by expert, not gathered.
   std::optional<bool> rowsByExpert = std::nullopt;
-  bool isWide = false; ///< the engine has wide tiles for the problem
+  bool isWide = false; ///< the engine uses wide tiles for the problem
   int64_t leastN = 0, leastK = 0;
-  int64_t wholeN = 0; ///< n is a multiple of it
-  /// Bytes of the layer's first weight, and of a weight row.
+  int64_t wholeN = 0; ///< n must be a multiple of this
+  /// Exclusive lower and inclusive upper bound on the bytes of the layer's
+  /// first weight, and upper bound on the bytes of a weight row.
   int64_t firstAbove = 0, firstUpTo = 0, rowBytesUpTo = 0;
-  /// The mean number of rows of an expert at the variant's most tokens.
+  /// Upper bound on the mean number of rows per expert at the variant's largest
+  /// token count.
   double mostRows = kAnyRows;
-  WordList weights = {}; ///< element types of weights in fragments
-  Registers registers = Registers::Many; ///< that other things may take
+  WordList weights = {}; ///< element types of weights in fragment order
+  /// Upper bound on MatmulProblem::registers.
+  Registers registers = Registers::Many;
 };
 
-/// A rule: the choice that measured best where the conditions hold.
+/// A rule: the choice that measured best for problems that meet the conditions.
 template <typename T> struct Rule {
   When when;
   T then;
   Measured measured = {};
 };
 
-/// Tiles of `rows` rows, which serve problems of up to When::mostRows mean rows
-/// per expert. Rows after an expert's end are computed for nothing, and an
-/// expert of more rows than a tile has its weight read more than once. The
-/// counts vary, so the rules leave a small tile before the mean fills it.
+/// A number of tile rows for problems of up to When::mostRows mean rows per
+/// expert. Tile rows after an expert's last row are wasted, and an expert with
+/// more rows than a tile reads its weights more than once. Row counts vary
+/// between experts, so the rules switch to the next larger tile before the mean
+/// fills the smaller one.
 struct TileChoice {
   int64_t rows = 0;
-  /// If not 0, an expert's rows are split evenly over its tiles, in multiples
-  /// of `step`; if 0, all tiles but the last are full.
+  /// If not 0, an expert's rows are distributed evenly over its tiles, in
+  /// multiples of `step`. If 0, all of an expert's tiles except the last are
+  /// full.
   int64_t step = 0;
   bool isWide = false; ///< 256 weight rows; schedule rules of wide tiles apply
 };
 using TileRule = Rule<TileChoice>;
 
-/// A schedule that measured well over several layers on GPUs with large shared
+/// A schedule that measured well for several layers on GPUs with large shared
 /// memory.
 struct ScheduleChoice {
   int64_t tileN = 0;
-  int64_t tileK = 0; ///< 0: as the engine has it
+  int64_t tileK = 0; ///< 0: the engine chooses it
   int64_t stages = 0;
   int64_t group = 1, ctasPerSm = 1;
-  int64_t warpgroupRows = 64; ///< of roles: see rowsOfWarpgroup()
-  WarpGrid warps = {};        ///< without roles
+  int64_t warpgroupRows = 64; ///< for warp roles, see rowsOfWarpgroup()
+  WarpGrid warps = {};        ///< for engines without warp roles
   bool swap = true;
-  bool behindOthers = false; ///< the other engines' are tried first
+  /// Only used if no other engine has a legal schedule.
+  bool behindOthers = false;
 };
 using ScheduleRule = Rule<ScheduleChoice>;
 
@@ -99,19 +111,19 @@ struct GoodSchedule {
   bool behindOthers = false;
 };
 
-/// The tiles of a kernel.
+/// The tiles that a kernel computes.
 struct MatmulWork {
   ExpertRows::Tiles rowTiles;
-  double columnTiles = 0; ///< of each row tile
-  double tilesOfSm = 0;   ///< for each multiprocessor, in the mean
-  double resident = 1;    ///< CTAs of a multiprocessor that have a tile
-  double weights = 0;     ///< elements that tiles load, each tile's again
+  double columnTiles = 0; ///< column tiles of each row tile
+  double tilesOfSm = 0;   ///< mean number of tiles per multiprocessor
+  double resident = 1;    ///< CTAs per multiprocessor that have a tile
+  double weights = 0;     ///< weight elements loaded, counted for each tile
 };
 
 struct EngineCost {
   double computeSeconds = 0;
-  double convertSeconds = 0; ///< of weights that are stored otherwise
-  double fillSeconds = 0;    ///< at the ends of the kernel or of CTAs
+  double convertSeconds = 0; ///< to convert weights to operands
+  double fillSeconds = 0;    ///< startup and tail of the kernel or of its CTAs
 };
 
 class Engine {
@@ -121,126 +133,137 @@ public:
   virtual ~Engine() = default;
   const catalog::Engine &row;
 
-  /// They ascend; the last one serves all the rest.
+  /// Returns the tile rules, ascending by When::mostRows. The last rule serves
+  /// all remaining problems.
   virtual std::span<const TileRule> tileRules() const = 0;
-  /// Best first. Their schedules need not be legal.
+  /// Returns the schedule rules, best first. Their schedules need not be legal.
   virtual std::span<const ScheduleRule>
   scheduleRules(const MatmulProblem &) const {
     return {};
   }
-  /// "multiples of 16 up to 256", the tiles of a problem for messages.
+  /// Returns the legal tile sizes of a problem for messages, such as "multiples
+  /// of 16 up to 256".
   virtual std::string possibleTileRows(const MatmulProblem &problem) const = 0;
-  /// Returns true if all conditions hold but the one on rows of an expert.
+  /// Returns true if all conditions hold, without regard to When::mostRows.
   bool serves(const When &when, const MatmulProblem &problem) const;
   bool holds(const When &when, const MatmulProblem &problem) const {
     return serves(when, problem) && problem.meanRows() <= when.mostRows;
   }
-  /// Returns true if the first tile rule that holds has wide tiles.
+  /// Returns true if the first tile rule that holds uses wide tiles.
   bool isWide(const MatmulProblem &problem) const;
-  /// The schedules of the rules that hold.
+  /// Returns the schedules of all rules that hold.
   std::vector<GoodSchedule> goodSchedules(const MatmulProblem &problem,
                                           const Hardware &hardware) const;
-  /// Legal schedules, for the cost model to rank, ctasPerSm filled in. Never
-  /// empty for a problem with a tile row count that its rules have on a catalog
-  /// GPU.
+  /// Returns legal schedules, with ctasPerSm set, for the cost model to rank.
+  /// The result is not empty if the GPU is in the catalog and problem.tileRows
+  /// is a tile size of the engine's rules.
   virtual std::vector<Schedule> candidates(const MatmulProblem &problem,
                                            const Hardware &hardware) const = 0;
 
-  /// Why not, besides what whyIllegal() below asks all engines.
+  /// Returns why the schedule is illegal by the engine's own conditions, or
+  /// nullopt. The free function whyIllegal() below also checks the conditions
+  /// common to all engines.
   virtual std::optional<std::string>
   whyIllegal(const MatmulProblem &problem, const Schedule &schedule) const = 0;
-  /// Returns why a separate launch quantizes a result by groups; nullopt where
-  /// a CTA's tile has whole groups and its epilogue does it. Every such problem
-  /// has candidates.
+  /// Returns why a separate launch must quantize a result by groups, or nullopt
+  /// if the epilogue can. The epilogue can if a CTA's tile contains whole
+  /// groups. If it can, the problem has candidates.
   virtual std::optional<std::string>
   whyGroupsApart(const MatmulProblem &problem) const = 0;
-  /// Returns true if a cluster splits K of a tile in runs with so few active
-  /// experts that there are no more tiles than CTAs (matmul/roles/split.cuh of
-  /// the templates).
+  /// Returns true if the CTAs of a cluster split K of a tile in runs with so
+  /// few active experts that there are no more tiles than CTAs
+  /// (templates/moe/matmul/roles/split.cuh).
   virtual bool maySplit(const MatmulProblem &, const Schedule &,
                         const Hardware &) const {
     return false;
   }
-  /// mapsRows() returns true if the rows of a second matmul, which are
-  /// contiguous, are loaded with TMA: kBoxRows at a time, as in the templates.
+  /// mapsRows() returns true if TMA loads the contiguous rows of a second
+  /// matmul. kBoxRows is the number of rows of a TMA box, as in the templates.
   static constexpr int64_t kBoxRows = 64;
   virtual bool mapsRows(const MatmulProblem &, const Schedule &) const {
     return false;
   }
-  /// Slices.h serves beside it.
+  /// Returns true if kernels of slices (Slices.h) may be used with this engine.
   virtual bool hasSlices() const { return false; }
-  /// Its CTAs take tiles until none is left, and weights by a tensor map.
+  /// Returns true if CTAs are persistent: each processes tiles until none is
+  /// left, and TMA loads the weights.
   virtual bool isPersistent() const = 0;
 
-  /// Dynamic shared memory. The host's copy of moe::sharedBytes of the
-  /// templates: every emitted .cu asserts that both agree.
+  /// Returns the dynamic shared memory of a CTA in bytes. It must equal
+  /// moe::sharedBytes of the templates; every emitted .cu file asserts this.
   virtual int64_t sharedBytes(const MatmulProblem &problem,
                               const Schedule &schedule) const = 0;
-  /// Columns of tensor memory of a CTA; 0 if its sums are in registers.
+  /// Returns the columns of tensor memory that a CTA allocates. Returns 0 if
+  /// accumulators are in registers.
   virtual int64_t tensorColumns(const MatmulProblem &, const Schedule &) const {
     return 0;
   }
-  /// Registers of a thread when its CTA begins.
+  /// Returns the number of registers of a thread at launch.
   virtual int64_t registers(const MatmulProblem &problem,
                             const Schedule &schedule) const = 0;
-  /// CTAs of a measured schedule on a multiprocessor.
+  /// Returns the CTAs per multiprocessor for a measured schedule.
   virtual int64_t ctasPerSm(const MatmulProblem &problem,
                             const Schedule &schedule,
                             const Hardware &hardware) const = 0;
-  /// Returns the number of which the rows of a tile's MMAs are a multiple.
+  /// Returns the granularity of the rows that the MMAs of a tile compute.
   virtual int64_t rowStep(const Schedule &schedule) const {
     return schedule.tileM;
   }
   virtual EngineCost cost(const MatmulProblem &problem,
                           const Schedule &schedule, const Hardware &hardware,
                           const MatmulWork &work) const = 0;
-  /// Warps convert a stage's weights before they multiply it.
+  /// Returns true if warps convert the weights of a pipeline stage before they
+  /// multiply them, so that the conversion does not overlap with the MMAs.
   virtual bool convertsFirst() const { return false; }
 
-  /// `Mma` of a Config, over the C++ type of operands. isNative: see
-  /// catalog::choosesNative.
+  /// Returns the `Mma` type of a Config for the C++ element type of the
+  /// operands. For `isNative`, see catalog::choosesNative.
   virtual std::string mma(const MatmulProblem &problem,
                           const Schedule &schedule, std::string_view type,
                           bool isNative) const = 0;
 
 protected:
-  /// Copies the warps and the CTAs per SM of a choice into a schedule.
+  /// Copies the warps and the CTAs per SM of a choice to a schedule.
   virtual void setWarps(Schedule &schedule, const ScheduleChoice &choice,
                         const MatmulProblem &problem,
                         const Hardware &hardware) const = 0;
 };
 
-/// All, as Engines.h orders them.
+/// Returns all engines, in the order of dialect/catalog/Engines.h.
 std::span<const Engine *const> allEngines();
-/// The engine of grouped matmuls that is called so, or null.
+/// Returns the engine with this name, or null.
 const Engine *findEngine(std::string_view name);
-/// The engine of a schedule.
+/// Returns the engine of a schedule.
 const Engine &engineOf(const Schedule &schedule);
 
-/// A sentence saying why the schedule cannot serve the problem, or nullopt.
+/// Returns a sentence that states why the schedule cannot serve the problem, or
+/// nullopt.
 std::optional<std::string> whyIllegal(const MatmulProblem &problem,
                                       const Schedule &schedule,
                                       const Hardware &hardware);
 
-/// The first good schedule that is legal (source "default"), with one of these
-/// engines.
+/// Returns the first good schedule that is legal (source "default") and whose
+/// engine is in `engines`, or nullopt.
 std::optional<Schedule> knownGood(const MatmulProblem &problem,
                                   const Engines &engines,
                                   const Hardware &hardware);
 
 int64_t sharedBytes(const MatmulProblem &problem, const Schedule &schedule);
-/// CTAs that fit one SM by shared memory, registers and threads; 0 if none.
+/// Returns the number of CTAs that fit on one SM by shared memory, registers
+/// and threads.
 int64_t occupancy(const MatmulProblem &problem, const Schedule &schedule,
                   const Hardware &hardware);
 
-/// "mma_sync 16x64x64 stages 4 warps 1x4", for reports and messages; roles
-/// are "warps 4+8", and "warps 4+8 of tokens" where operands are not swapped.
+/// Returns a description for reports and messages, such as "mma_sync 16x64x64
+/// stages 4 warps 1x4". With warp roles the end is "warps 4+8" (producers +
+/// consumers), or "warps 4+8 of tokens" if tokens are the MMA's rows.
 std::string describe(const Schedule &schedule);
 
-/// Adds the nested struct of a Config.
+/// Adds the nested struct `Schedule` with the members of a schedule to a
+/// Config.
 void addSchedule(const Schedule &schedule, ConfigPrinter &config);
 
-/// The engines themselves: Engines.inc lists the files.
+/// The engine instances. Engines.inc lists their files.
 namespace engines {
 #define MOEC_ENGINE(name) const Engine &name();
 #include "compiler/matmul/Engines.inc"

@@ -1,13 +1,14 @@
-//===- ExpertRows.h - how many rows experts get -----------------*- C++ -*-===//
+//===- ExpertRows.h - distribution of rows over experts ---------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Tokens choose experts independently of each other, so the rows of an expert
-// have a binomial distribution. Means of such counts say how much of a layer's
-// weights a run reads, and how full its tiles are.
+// Tokens are assumed to choose experts independently of each other, so the
+// number of rows of an expert is binomially distributed. Expectations over
+// these counts determine how much of the weights a run reads and how full its
+// tiles are.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,39 +20,39 @@
 
 namespace moec::compiler {
 
-/// Experts that a token chooses with the same probability.
+/// A number of experts that each token chooses with probability `chance`.
 struct ExpertGroup {
   double experts = 0, chance = 0;
 };
 
-/// The rows that a run brings to the experts of a rank.
+/// The distribution of a run's rows over the experts of a rank.
 class ExpertRows {
 public:
   ExpertRows(int64_t tokens, std::vector<ExpertGroup> groups)
       : numTokens(tokens), groups(std::move(groups)) {}
-  /// `pairs` of `experts` are chosen for each token, all alike; `localExperts`
-  /// of them are of the rank.
+  /// Returns the distribution if each token chooses `pairs` of `experts`
+  /// uniformly. This rank has `localExperts` of them.
   static ExpertRows uniform(int64_t tokens, int64_t experts,
                             int64_t localExperts, int64_t pairs);
 
   int64_t tokens() const { return numTokens; }
-  /// Rows of all experts.
+  /// Returns the expected number of rows of all experts.
   double rows() const;
-  /// Experts with a row at least.
+  /// Returns the expected number of experts that have at least one row.
   double touched() const;
-  /// Rows of the expert that has most, in the mean.
+  /// Returns the expected number of rows of the expert that has the most.
   double most() const;
 
   struct Tiles {
-    double count = 0; ///< of all experts
-    double rows = 0;  ///< that they multiply, with those behind an expert's end
+    double count = 0; ///< tiles of all experts
+    double rows = 0;  ///< rows that tiles compute, including padding
   };
-  /// Tiles of at most `tileRows` rows, of which an expert has as few as there
-  /// can be. Each multiplies a multiple of `step` rows. `alike`: the tiles of
-  /// an expert have as many rows each, but for the last one; else all but the
-  /// last one are full.
+  /// Returns the expected tiles if each expert uses as few tiles of at most
+  /// `tileRows` rows as possible. The rows that a tile computes are a multiple
+  /// of `step`. If `alike`, all tiles of an expert except the last have the
+  /// same number of rows; else all except the last are full.
   Tiles tiles(int64_t tileRows, int64_t step, bool alike) const;
-  /// The tiles of one group of experts.
+  /// Returns the expected tiles of one group of experts.
   Tiles tilesOf(const ExpertGroup &group, int64_t tileRows, int64_t step,
                 bool alike) const;
   const std::vector<ExpertGroup> &ofGroups() const { return groups; }

@@ -1,12 +1,12 @@
-//===- Gemv.cpp - schedules of the two kernels of few tokens --------------===//
+//===- Gemv.cpp - schedules of the few-token kernels ----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Mirrors templates/moe/matmul/few_tokens/gemv.cuh and slab_gemv.cuh; emitted
-// code asserts it.
+// The sizes must match templates/moe/matmul/few_tokens/gemv.cuh and
+// slab_gemv.cuh. Emitted code asserts this.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,10 +19,11 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// The ring of weights begins at a multiple of it.
+/// Alignment of the start of the ring of weights in shared memory [bytes].
 static constexpr int64_t kLineBytes = 128;
 
-/// The kernels keep this besides: maxima, the pairs, and their order.
+/// Returns the bytes of static shared memory: maxima, the pairs, and their
+/// order.
 static int64_t staticBytes(const MatmulProblem &problem) {
   constexpr int64_t kMaxima = 512, kPair = 56;
   return kMaxima + problem.maxTokens * problem.pairs * kPair;
@@ -35,14 +36,16 @@ constexpr Measured kUnits = {"bench/notes/weight-only-h200.md", "2026-11-29"};
 
 struct GemvRule {
   struct When {
-    bool inFragments = false; ///< weights are codes in the order of fragments
+    bool inFragments = false; ///< weights are codes in fragment order
     int64_t codeBits = 0, groupK = 0, elementBytes = 0;
-    std::optional<bool> first = std::nullopt; ///< the layer's first matmul
+    /// True for the layer's first matmul.
+    std::optional<bool> first = std::nullopt;
     int64_t tokensUpTo = 0;
-    int64_t firstUpTo = 0; ///< bytes of the layer's first weight
-    /// True if all pairs together have at least one unit for each SM.
+    /// Upper bound on the bytes of the layer's first weight.
+    int64_t firstUpTo = 0;
+    /// The units of all pairs together are at least as many as the SMs.
     bool unitsFillGpu = false;
-    /// True if one expert has at most one unit for each SM.
+    /// The units of one expert are at most as many as the SMs.
     bool unitsFitGpu = false;
   } when;
   struct Then {
@@ -53,11 +56,11 @@ struct GemvRule {
   Measured measured = {};
 };
 
-/// The first rule that applies is taken. `stages` is the number of stages of
-/// gate_up, which reads two weight rows for a result. down reads one weight row
-/// and has twice as many stages. With fewer bytes in flight other kernels are
-/// faster, unless the second kernel routes and prefetches its weights while the
-/// first one runs.
+/// The first rule that holds applies. `stages` is for gate_up, which reads two
+/// weight rows for each result; down reads one and has twice as many stages.
+/// With fewer bytes in flight other engines' kernels are faster. The exception
+/// is a second kernel that routes and prefetches its weights while the first
+/// one runs.
 // clang-format off
 constexpr GemvRule kGemvRules[] = {
     {{.elementBytes = 1, .tokensUpTo = 1, .firstUpTo = 8 << 20}, {.warps = 16, .stages = 4, .besideNext = true}, kBeside},
@@ -93,7 +96,8 @@ static bool holds(const GemvRule::When &when, const MatmulProblem &problem,
          (!when.unitsFitGpu || units <= hardware.sms);
 }
 
-/// Columns of a step: a unit of one slab takes two slabs along k.
+/// Returns the columns of a k step. A unit of one slab processes two slabs
+/// along k.
 static int64_t stepColumns(const GemvSchedule &schedule) {
   return (schedule.unitRows == kSlabRows ? 2 : 1) * kSlabBlock;
 }
@@ -105,9 +109,9 @@ static int64_t stepGroups(const MatmulProblem &problem,
   return isShared ? 1 : columns / std::min(problem.groupK, kSlabBlock);
 }
 
-/// Bytes of shared memory. Each warp and stage has a slot for the codes,
-/// numbers and rows of lhs of one step; after the slots come the sums of two
-/// items.
+/// Returns the bytes of shared memory. Each warp has a slot for each pipeline
+/// stage, which holds the codes, scales and lhs rows of one step. The
+/// accumulators of two items follow the slots.
 static int64_t slabRingBytes(const MatmulProblem &problem,
                              const GemvSchedule &schedule) {
   const int64_t rows = schedule.unitRows, columns = stepColumns(schedule);
@@ -133,7 +137,7 @@ int64_t compiler::sharedBytes(const MatmulProblem &problem,
     operand += rows * scales * 4;
   }
   operand = (operand + kLineBytes - 1) / kLineBytes * kLineBytes;
-  // A weight row of a step: 16 bytes of each lane, and a scale.
+  // A weight row of a step: 16 bytes for each lane, and a scale.
   int64_t row = problem.scaled ? 640 : 512;
   return operand + schedule.threads / 32 * schedule.stages * parts * row;
 }
@@ -146,9 +150,10 @@ int64_t compiler::launchBytes(int64_t sharedBytes, int64_t ctasPerSm,
   return std::max(sharedBytes, least);
 }
 
-/// Returns true if ctasPerSm CTAs fit an SM, with besideNext together with a
-/// CTA of the layer's other kernel. Units of 64 rows need as many numbers as a
-/// warp has lanes.
+/// Returns true if ctasPerSm CTAs fit on an SM, or with besideNext if one CTA
+/// of each of the layer's two kernels fits. In units of 64 rows, each lane
+/// loads 16 bytes of scales and zero points, so a step may not have more of
+/// them.
 static bool fits(const MatmulProblem &problem, const GemvSchedule &schedule,
                  const Hardware &hardware) {
   constexpr int64_t kLaneBytes = 16, kLanes = 32;
@@ -183,8 +188,8 @@ std::optional<GemvSchedule> compiler::gemvSchedule(const MatmulProblem &problem,
 
 Cost compiler::gemvCost(const MatmulProblem &problem, double touchedExperts,
                         const Hardware &hardware) {
-  // A kernel routes for itself, and has no tiles to fill. Fitted to an H100:
-  // bench/notes/cost-model.md.
+  // The kernel routes by itself and has no tiles to fill. The constants were
+  // fitted to an H100 (bench/notes/cost-model.md).
   constexpr double kKernelSeconds = 4.9e-6, kKernelSecondsOfCodes = 5.8e-6;
   constexpr double kBandwidth = 0.94;
   constexpr ConversionClocks kConversion = {0.016, 1.13};

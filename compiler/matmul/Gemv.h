@@ -1,14 +1,15 @@
-//===- Gemv.h - schedules of the two kernels of few tokens ------*- C++ -*-===//
+//===- Gemv.h - schedules of the few-token kernels --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A layer of a few tokens is two kernels whose time is that of reading weights:
-// as many bytes as fit are on their way. Dot products have the rows that they
-// multiply by in shared memory. Codes in the order of fragments become operands
-// of mma.sync, and bring those rows with them.
+// For a few tokens a layer is computed by two kernels whose time is that of
+// reading the weights, so they keep as many bytes in flight as fit. Kernels of
+// dot products keep the rows of x in shared memory. Kernels of weights in
+// fragment order convert codes (quantized values) to operands of mma.sync and
+// load the rows of x along with them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,23 +24,23 @@
 
 namespace moec::compiler {
 
-/// The number of pairs of a token and an expert that a CTA keeps
-/// (routing/few.cuh).
+/// Maximum number of (token, expert) pairs that a CTA stores
+/// (templates/moe/routing/few.cuh).
 inline constexpr int64_t kFewPairs = 64;
-/// The number of rows of an expert that a kernel for at least as many tokens
-/// multiplies at a time (routing/few.cuh).
+/// Number of rows of an expert that a kernel multiplies at a time, if it serves
+/// at least this many tokens (templates/moe/routing/few.cuh).
 inline constexpr int64_t kFewTileRows = 4;
 
-/// The most tokens that these kernels serve. Above them other engines are
-/// faster: these kernels convert weights anew for each row of x.
+/// Maximum token count of these kernels. Above it other engines are faster,
+/// because these kernels convert weights again for each row of x.
 struct FewTokensRule {
   struct When {
-    int64_t elementBytes; ///< Bytes of an operand's element.
-    /// Types of stored weights that are converted to operands. Empty if stored
-    /// weights are operands.
+    int64_t elementBytes; ///< bytes of an operand element
+    /// Element types of stored weights that are converted to operands. Empty if
+    /// the stored weights are the operands.
     WordList weights = {};
-    int64_t groupK = 0; ///< Columns that share a scale; 0 takes any number.
-    /// The minimum number of elements of an expert's first weight.
+    int64_t groupK = 0; ///< columns that share a scale; 0: any number
+    /// Minimum number of elements of an expert's first weight.
     int64_t leastElements = 0;
   } when;
   struct Then {
@@ -55,7 +56,7 @@ inline constexpr Measured kMeasuredSlabs = {"bench/notes/weight-only-h100.md",
 inline constexpr Measured kMeasuredLarge = {"bench/notes/weight-only-h200.md",
                                             "2026-11-30"};
 
-/// The first rule that holds is taken.
+/// The first rule that holds applies.
 // clang-format off
 inline constexpr FewTokensRule kFewTokensRules[] = {
     {{.elementBytes = 1}, {.tokens = 1}, kMeasuredFew},
@@ -68,20 +69,23 @@ inline constexpr FewTokensRule kFewTokensRules[] = {
 };
 // clang-format on
 
-/// Dynamic shared memory; what the kernel's sharedBytes() says.
+/// Returns the dynamic shared memory of a CTA. It equals the kernel's
+/// sharedBytes().
 int64_t sharedBytes(const MatmulProblem &problem, const GemvSchedule &schedule);
-/// Dynamic shared memory that a launch asks for: so much that a multiprocessor
-/// holds no more CTAs than the schedule says. CTAs start while the launch in
-/// front ends, and more of them would gather where that one ends first.
+/// Returns the dynamic shared memory that a launch requests: enough that at
+/// most `ctasPerSm` CTAs fit on an SM. With programmatic dependent launch, CTAs
+/// start while the predecessor ends. Without this limit more of them would
+/// start on the SMs where the predecessor ends first.
 int64_t launchBytes(int64_t sharedBytes, int64_t ctasPerSm,
                     const Hardware &hardware);
 
-/// The schedule of the first rule that holds and fits the GPU, if one does.
+/// Returns the schedule of the first rule that holds and fits the GPU, or
+/// nullopt.
 std::optional<GemvSchedule> gemvSchedule(const MatmulProblem &problem,
                                          const Hardware &hardware);
 
-/// The time of one of the two kernels, which reads the weights of
-/// `touchedExperts`.
+/// Returns the cost of one of the two kernels if it reads the weights of
+/// `touchedExperts` experts.
 Cost gemvCost(const MatmulProblem &problem, double touchedExperts,
               const Hardware &hardware);
 

@@ -1,4 +1,4 @@
-//===- Histogram.cpp - how tokens spread over experts ---------------------===//
+//===- Histogram.cpp - distribution of tokens over experts ----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -21,7 +21,7 @@ using namespace moec::compiler;
 using nlohmann::json;
 using Kind = RoutingPattern::Kind;
 
-/// A histogram has a number for each expert.
+/// Maximum size of a histogram file, which has one count for each expert.
 static constexpr size_t kMaxBytes = size_t(1) << 20;
 
 static Result<std::vector<double>> readCounts(const std::string &path) {
@@ -80,12 +80,14 @@ std::vector<double> Histogram::oddsOf(int64_t experts) const {
   return odds;
 }
 
-/// The chance of an expert that was drawn so often, in the mean.
+/// Returns the probability of at least one draw if `draws` is the mean of a
+/// Poisson distribution.
 static double chanceOf(double draws) { return -std::expm1(-draws); }
 
-/// Draws without repetition: the first `pairs` experts that independent Poisson
-/// processes with these odds as rates choose. Their time is searched so that
-/// the chances have the sum `pairs`.
+/// Computes the probabilities for drawing `pairs` experts without repetition.
+/// Each expert is drawn at the times of a Poisson process whose rate is its
+/// odds, until `pairs` different experts are drawn. Searches the time at which
+/// the probabilities sum to `pairs`.
 static std::vector<double> chancesBy(const std::vector<double> &odds,
                                      double pairs) {
   const auto sumAt = [&](double time) {
@@ -107,7 +109,8 @@ static std::vector<double> chancesBy(const std::vector<double> &odds,
   return chances;
 }
 
-/// Counts say the chances themselves, up to their sum; none is above one.
+/// Scales the counts to probabilities that sum to `pairs`. Each is at most one;
+/// the excess is distributed over the others.
 static std::vector<double> chancesOfCounts(const std::vector<double> &counts,
                                            double pairs) {
   std::vector<double> chances(counts.size(), 0.0);

@@ -1,4 +1,4 @@
-//===- Histogram.h - how tokens spread over experts -------------*- C++ -*-===//
+//===- Histogram.h - distribution of tokens over experts --------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -17,32 +17,36 @@
 
 namespace moec::compiler {
 
-/// Odds of experts to be chosen by a token.
+/// The relative frequencies with which tokens choose experts.
 class Histogram {
 public:
-  /// All experts alike.
+  /// Constructs the uniform distribution.
   Histogram() = default;
 
-  /// Reads "uniform", "zipf:EXPONENT" (the odds of the expert of rank r are
-  /// r^-EXPONENT), "hot:EXPERTS" (every token chooses those first),
-  /// "used:FRACTION" (tokens choose from that part of the experts alone), or
-  /// the path of a JSON file {"rows": [...]}: the rows that each expert got.
-  /// Errors: another text, a file that cannot be read or says something else.
+  /// Parses the description of a distribution:
+  ///   - "uniform"
+  ///   - "zipf:EXPONENT": the expert of rank r has odds r^-EXPONENT
+  ///   - "hot:EXPERTS": tokens choose others only after the first EXPERTS
+  ///   - "used:FRACTION": tokens choose only from this fraction of the experts
+  ///   - the path of a JSON file {"rows": [...]} with the rows of each expert
+  /// Returns an error for any other text or if the file cannot be read or
+  /// parsed.
   static Result<Histogram> parse(std::string_view text);
 
-  /// As parse() took it, for reports.
+  /// Returns the text that parse() accepted, for reports.
   const std::string &text() const { return said; }
 
-  /// The probability of each of `experts` that it is among the `pairs` that a
-  /// token chooses; experts with equal ones are a group. Their sum is `pairs`.
-  /// Errors: a file of another number of experts; fewer experts that get rows
-  /// than `pairs`; more hot experts than there are.
+  /// Returns for each of `experts` the probability that a token's `pairs`
+  /// choices include it. Experts with equal probability form a group. The sum
+  /// of all probabilities is `pairs`. Returns an error if a file has another
+  /// number of experts, if fewer than `pairs` experts get rows, or if there are
+  /// more hot experts than experts.
   Result<std::vector<ExpertGroup>> chances(int64_t experts,
                                            int64_t pairs) const;
 
 private:
   RoutingPattern pattern;
-  std::vector<double> counts; ///< of a file
+  std::vector<double> counts; ///< from a file
   std::string said = "uniform";
 
   std::vector<double> oddsOf(int64_t experts) const;

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Every warp of a CTA copies and multiplies; stages of shared memory are filled
-// ahead (templates/moe/matmul/loop/multistage.cuh).
+// Base of engines in which every warp of a CTA both copies and multiplies.
+// Asynchronous copies fill several pipeline stages in shared memory ahead of
+// the MMAs (templates/moe/matmul/loop/multistage.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,12 +52,12 @@ protected:
   void setWarps(Schedule &schedule, const ScheduleChoice &choice,
                 const MatmulProblem &problem,
                 const Hardware &hardware) const override;
-  /// Smallest pieces of a warp's tile that fragments are made of.
+  /// Granularity of a warp's tile, given by the MMA fragments.
   struct Granularity {
     int64_t m, n, k;
   };
-  /// The choices worth ranking for an m tile: what was seen to work on GPUs,
-  /// not all that is legal.
+  /// The schedules that candidates() enumerates for a tile size: those that
+  /// were fast on GPUs, not all that are legal.
   struct Choices {
     std::vector<int64_t> tileNs, tileKs;
     int64_t minStages, maxStages;
@@ -64,15 +65,16 @@ protected:
   };
   virtual Granularity granularity(const MatmulProblem &problem) const = 0;
   virtual Choices choices(const MatmulProblem &problem) const = 0;
-  /// Registers of a step's operands.
+  /// Returns the number of registers that hold the operands of a k step.
   virtual int64_t fragments(const MatmulProblem &problem, int64_t warpM,
                             int64_t warpN) const = 0;
-  /// CTAs of a candidate at most, so that ptxas does not spill.
+  /// Returns the maximum CTAs per SM of a candidate for which ptxas does not
+  /// spill.
   virtual int64_t mostCtas(const MatmulProblem &, const Schedule &,
                            const Hardware &) const {
     return 8;
   }
-  /// Operations a second, as a warp of this tile reaches them.
+  /// Returns the operations per second of an SM with warp tiles of this size.
   virtual double rate(const MatmulProblem &problem, const Hardware &hardware,
                       double warpM, double warpN) const = 0;
 };

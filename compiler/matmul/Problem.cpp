@@ -1,11 +1,12 @@
-//===- Problem.cpp - hardware from catalog rows ---------------------------===//
+//===- Problem.cpp - hardware properties from catalog rows ----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The only place where the cost model's numbers meet the tables.
+// The only file that derives the cost model's parameters from the catalog
+// tables.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,7 +54,7 @@ bool compiler::findHardware(const std::string &arch, const std::string &gpu,
   hardware.ctasPerSm = archRow->blocksPerSm;
   hardware.asyncCopy = archRow->has("cp_async");
 
-  // sm_88 has no GPU of its own in the table: a middling one is assumed.
+  // sm_88 has no GPU in the table. A mid-range GPU is assumed.
   hardware.sms = 64;
   hardware.bandwidth = 600e9;
   std::string name(gpu.empty() ? std::string(archRow->gpu) : gpu);
@@ -64,15 +65,15 @@ bool compiler::findHardware(const std::string &arch, const std::string &gpu,
     return false;
   hardware.gpu = name;
   hardware.sms = gpuRow->sms;
-  // A measured number says more than what the maker states.
+  // Measured bandwidth is preferred to the manufacturer's specification.
   hardware.bandwidth =
       1e9 * (gpuRow->measuredBandwidth > 0 && gpuRow->schedulesByMeasured
                  ? gpuRow->measuredBandwidth
                  : gpuRow->bandwidth * 0.93);
   hardware.l2Bytes = int64_t(gpuRow->l2 * 1024 * 1024);
   hardware.tensorFlops = gpuRow->matmulRate * 1e12;
-  // 128 lanes an SM at about 1.7 GHz, and three quarters of the 64 bytes a
-  // clock that come from the L2 cache.
+  // Assumes 128 lanes per SM at about 1.7 GHz, and three quarters of the L2
+  // cache's peak of 64 bytes per clock and SM.
   constexpr double kClock = 1.7e9;
   hardware.scalarFlops = gpuRow->sms * 128.0 * 2.0 * kClock;
   hardware.l2Bandwidth = gpuRow->sms * 64.0 * 0.75 * kClock;

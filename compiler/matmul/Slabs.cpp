@@ -1,4 +1,4 @@
-//===- Slabs.cpp - weights in the order of fragments ----------------------===//
+//===- Slabs.cpp - weights in MMA fragment order --------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

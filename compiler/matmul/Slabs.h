@@ -1,11 +1,12 @@
-//===- Slabs.h - weights in the order of fragments --------------*- C++ -*-===//
+//===- Slabs.h - weights in MMA fragment order ------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Engines that read such weights share these. The sizes mirror
+// Slabs are weights that are pre-shuffled into MMA fragment order. This header
+// has what the engines that read them share. The sizes must match
 // templates/moe/matmul/feed/slab_stage.cuh.
 //
 //===----------------------------------------------------------------------===//
@@ -20,31 +21,33 @@
 
 namespace moec::compiler {
 
-/// Rows of a block of codes and, for operands of 16 bits, its columns; rows of
-/// a slab.
+/// kSlabBlock: rows of a block of codes (quantized values) and, for 16-bit
+/// operands, its columns. kSlabRows: rows of a slab.
 inline constexpr int64_t kSlabBlock = 64, kSlabRows = 16;
 
-/// Columns of a block of codes, by the size of the operands.
+/// Returns the columns of a block of codes for the size of an operand element.
 constexpr int64_t slabColumns(int64_t elementBytes) {
   return 2 * kSlabBlock / elementBytes;
 }
 
-/// The number of scale groups in `columns` columns.
+/// Returns the number of scale groups in `columns` columns.
 int64_t groupsOf(const MatmulProblem &problem, int64_t columns);
 
-/// Codes, scales and zero points of a stage.
+/// Returns the bytes of codes, scales and zero points in a pipeline stage.
 int64_t slabBytes(const MatmulProblem &problem, const Schedule &schedule);
 
-/// A sentence saying why the weights have no such order, or nullopt.
+/// Returns a sentence that states why the weights cannot be stored as slabs, or
+/// nullopt.
 std::optional<std::string> whyNoSlabs(const MatmulProblem &problem);
 
-/// Clocks of a multiprocessor for a code, and for a scale that a group shares.
+/// Clock cycles of a multiprocessor to convert one code, and to apply one scale
+/// to the codes of its group.
 struct ConversionClocks {
   double code = 0, scale = 0;
 };
 
-/// The time to convert `elements` codes on all multiprocessors; 0 if weights
-/// are stored as they are multiplied.
+/// Returns the time to convert `elements` codes on all multiprocessors. Returns
+/// 0 if the stored weights are the operands.
 double conversionSeconds(const MatmulProblem &problem, double elements,
                          const ConversionClocks &clocks,
                          const Hardware &hardware);

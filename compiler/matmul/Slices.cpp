@@ -1,12 +1,12 @@
-//===- Slices.cpp - second matmul and combine by one kernel ---------------===//
+//===- Slices.cpp - second matmul fused with the combine ------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Mirrors templates/moe/matmul/slices/layout.cuh; emitted code asserts
-// it.
+// The sizes must match templates/moe/matmul/slices/layout.cuh. Emitted code
+// asserts this.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,18 +18,19 @@ using namespace moec;
 using namespace moec::compiler;
 
 static constexpr int64_t kColumns = 128, kRowBytes = 128;
-/// A slice costs this whatever its width: CTAs wait for each other.
+/// Fixed cost of a slice, because CTAs wait for each other.
 static constexpr double kSecondsOfSlice = 4e-6;
-/// With fewer slices, little of the sums runs beside a matmul.
+/// Minimum number of slices. With fewer, too little of the summation overlaps
+/// with a matmul.
 static constexpr int64_t kLeastSlices = 16;
 
 namespace {
 constexpr Measured kMeasured = {"bench/notes/slices-h100.md", "2026-11-21"};
 
-/// Three buffers let CTAs run at different speeds. Above 32,768 rows three
-/// buffers exceed the L2 cache, so there are two, and more warps add sums. Two
+/// Three buffers allow CTAs to run at different speeds. Above 32,768 rows three
+/// buffers exceed the L2 cache, so there are two, and more warps sum. Two
 /// warpgroups multiply. No rule serves 16-bit operands: they lose more at the
-/// ends of the kernel than they gain.
+/// start and end of the kernel than they gain.
 // clang-format off
 constexpr struct {
   struct { int64_t elementBytes, rowsUpTo; } when;
@@ -52,8 +53,8 @@ int64_t compiler::slicesSharedBytes(const MatmulProblem &problem,
   int64_t bytes = scalesAt;
   if (problem.groupScales)
     bytes += ceilDiv(problem.k, kScaledColumns) * schedule.blockRows * 4;
-  // Segments, and pairs of the tokens that it sums. A tile is multiplied by up
-  // to 24 rows more than it has.
+  // Segments of rows, and the pairs of the tokens that the CTA sums. A tile may
+  // be computed with up to 24 rows more than it has.
   bytes += std::max<int64_t>((schedule.blockRows / 8 + 1) * 16, 128);
   bytes += ceilDiv(schedule.blockTokens * problem.pairs, 2) * 16;
   bytes = std::max(bytes, scalesAt + 24 * kRowBytes);
@@ -61,7 +62,7 @@ int64_t compiler::slicesSharedBytes(const MatmulProblem &problem,
   bytes += schedule.roles().consumerWarps / 4 *
            std::min<int64_t>(schedule.tileM, 64) *
            (columns * problem.resultBytes + 16);
-  // Scales of the weights, and barriers.
+  // Scales of the weights, and mbarriers.
   return bytes + ceilDiv(schedule.stages, 4) * 16 +
          (2 * schedule.stages + 4 * schedule.buffers) * 8;
 }
@@ -78,7 +79,7 @@ compiler::slicesSchedule(const MatmulProblem &problem,
     s.tileK = kRowBytes / problem.elementBytes;
     s.warps = then.warps;
     s.buffers = then.buffers;
-    // Rows of an expert begin at a multiple of 8.
+    // The rows of each expert start at a multiple of 8.
     const int64_t eights = (rows + 7 * problem.localExperts) / 8;
     s.blockRows = ceilDiv(eights, hardware.sms) * 8;
     s.blockTokens = ceilDiv(problem.maxTokens, hardware.sms);
@@ -100,7 +101,8 @@ std::vector<SlicesRange> compiler::slicesRanges(const MatmulProblem &problem,
   std::vector<SlicesRange> ranges;
   if (problem.n % kColumns || problem.n / kColumns < kLeastSlices)
     return ranges;
-  // Partial sums that are written and read again, against the slices' ends.
+  // The break-even point between the traffic of partial sums that are written
+  // and read again, and the fixed cost of the slices.
   const double rows = kSecondsOfSlice * hardware.bandwidth /
                       double(kColumns * 2 * problem.resultBytes);
   const double inL2 =
@@ -112,7 +114,7 @@ std::vector<SlicesRange> compiler::slicesRanges(const MatmulProblem &problem,
       continue;
     MatmulProblem up = problem;
     up.maxTokens = std::min(when.rowsUpTo / problem.pairs, problem.maxTokens);
-    // Less than all that a row serves may fit.
+    // Fewer tokens than the rule's maximum may fit.
     while (up.maxTokens >= first && !slicesSchedule(up, hardware))
       up.maxTokens /= 2;
     if (up.maxTokens < first)
@@ -126,8 +128,8 @@ std::vector<SlicesRange> compiler::slicesRanges(const MatmulProblem &problem,
 Cost compiler::slicesCost(const MatmulProblem &problem,
                           const SlicesSchedule &schedule,
                           const Hardware &hardware, const ExpertRows &rows) {
-  // CTAs wait for each other at each slice's end. Fitted to an H100:
-  // bench/notes/cost-model.md.
+  // CTAs wait for each other at the end of each slice. The constant was fitted
+  // to an H100 (bench/notes/cost-model.md).
   constexpr double kSecondsOfStep = 6.4e-6;
   Cost cost = estimate(problem, schedule, hardware, rows);
   const double steps = kSecondsOfStep * double(ceilDiv(problem.n, kColumns));

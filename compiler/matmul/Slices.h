@@ -1,14 +1,15 @@
-//===- Slices.h - second matmul and combine by one kernel -------*- C++ -*-===//
+//===- Slices.h - second matmul fused with the combine ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Between the token counts whose partial sums outgrow the L2 and those whose
-// intermediate rows outgrow the shared memory of a GPU, one kernel makes the
-// result in slices of columns and sums a slice while it multiplies the next
-// (templates/moe/matmul/slices/stationary.cuh).
+// A slice is 128 columns of the result. One kernel multiplies slice by slice
+// and sums each slice over a token's experts while it multiplies the next one
+// (templates/moe/matmul/slices/stationary.cuh). It serves token counts whose
+// partial sums no longer fit in the L2 cache, but whose intermediate rows still
+// fit in the shared memory of all SMs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,32 +24,33 @@
 
 namespace moec::compiler {
 
-/// Words behind the number of tiles: a cursor for each of both matmuls, then
-/// two counters for each buffer of a schedule with the most of them.
+/// Words that follow the tile count in memory: one cursor for each of the two
+/// matmuls, then two counters for each slice buffer, for up to three buffers.
 inline constexpr int64_t kSliceCounters = 2 + 2 * 3;
 
-/// The token counts that a schedule of slices serves.
+/// A range of token counts that kernels of slices serve, inclusive.
 struct SlicesRange {
   int64_t first = 0, last = 0;
 };
 
-/// The ranges of a second matmul (n columns of the result, k of lhs, sorted
-/// rows of `pairs` for each token of up to maxTokens), ascending; empty where
-/// slices do not pay or do not fit.
+/// Returns the ranges for which slices are used for a second matmul, ascending,
+/// up to problem.maxTokens. Returns none if slices are not faster or do not
+/// fit.
 std::vector<SlicesRange> slicesRanges(const MatmulProblem &problem,
                                       const Hardware &hardware);
 
-/// The schedule for up to problem.maxTokens tokens; none where their rows do
-/// not fit. Its blockRows and blockTokens are those of a GPU with at least so
-/// many multiprocessors as this one.
+/// Returns the schedule for up to problem.maxTokens tokens, or nullopt if their
+/// rows do not fit. blockRows and blockTokens assume a GPU with at least as
+/// many multiprocessors as `hardware`.
 std::optional<SlicesSchedule> slicesSchedule(const MatmulProblem &problem,
                                              const Hardware &hardware);
 
-/// Dynamic shared memory; what the kernel's sharedBytes() says.
+/// Returns the dynamic shared memory of a CTA. It equals the kernel's
+/// sharedBytes().
 int64_t slicesSharedBytes(const MatmulProblem &problem,
                           const SlicesSchedule &schedule);
 
-/// The time of the kernel, for a run with these rows.
+/// Estimates the kernel for this distribution of rows.
 Cost slicesCost(const MatmulProblem &problem, const SlicesSchedule &schedule,
                 const Hardware &hardware, const ExpertRows &rows);
 

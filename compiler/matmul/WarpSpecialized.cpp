@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Sizes mirror templates/moe/kernel/grouped_matmul.cuh; emitted code asserts
-// them.
+// The sizes must match templates/moe/kernel/grouped_matmul.cuh. Emitted code
+// asserts this.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,17 +19,18 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// Groups of the result are quantized in tiles of so many rows at most: 1 to
-/// 3 % of a layer's time, and with 128 rows 2 to 13 % are lost to half as many
-/// tiles, each twice as long.
+/// Maximum tile rows for which the epilogue quantizes by groups, which saves 1
+/// to 3 % of a layer's time. With 128 rows the layer loses 2 to 13 %, because
+/// there are half as many tiles, each twice as long.
 static constexpr int64_t kGroupedTileRows = 64;
-/// Bytes of k that a stage has of each row.
+/// Bytes of each row in a pipeline stage.
 static constexpr int64_t kRowBytes = 128;
-/// Routing's tail, the first tile's way in and the last one's way out.
+/// Fixed time of a kernel: the tail of routing, the first tile's loads and the
+/// last tile's stores.
 static constexpr double kKernelSeconds = 4.7e-6;
 
-/// Registers that a CTA begins with, and that its roles may share: an SM has 64
-/// Ki, and a thread gets them in eights.
+/// Returns the registers that a CTA has at launch and that its warp roles
+/// share. An SM has 64 Ki registers, allocated to threads in multiples of 8.
 static int64_t registersOfCta(const Schedule &s) {
   const int64_t all = std::max<int64_t>(s.threads() * s.ctasPerSm, 1);
   return s.threads() * std::min<int64_t>((64 << 10) / all / 8 * 8, 248);
@@ -46,10 +47,11 @@ void compiler::setRoles(Schedule &s, int64_t rowsOfWarpgroup, bool swap) {
   roles.swap = swap;
   roles.producerWarps = 4;
   roles.consumerWarps = (swap ? s.tileN : s.tileM) * 4 / rowsOfWarpgroup;
-  // With a CTA alone on its SM there is room for the producers' addresses of
-  // 256 rows; they spill with fewer, and those of 64 rows and their scales do
-  // with fewer than 48. Sums of 128 rows take what there is: producers
-  // then hand each other the addresses. Those of 16 rows do with 40.
+  // One CTA per SM leaves 56 registers for producers, enough for the addresses
+  // of 256 rows; with fewer they spill. Addresses of 64 rows and their scales
+  // need 48. The accumulators of 128 rows need the remaining registers, so
+  // producers then pass each other the addresses with 40. Addresses of 16 rows
+  // need only 40.
   roles.producerRegisters = rowsOfWarpgroup == 128 ? 40
                             : s.ctasPerSm == 1     ? 56
                             : s.ctasPerSm == 2     ? 48
@@ -69,7 +71,7 @@ WarpSpecialized::whyGroupsApart(const MatmulProblem &problem) const {
   if (problem.tileRows < 1 || problem.tileRows > kGroupedTileRows)
     return fmt::format("engine '{}' quantizes groups in tiles of up to {} rows",
                        row.name, kGroupedTileRows);
-  // Scales of rows are handed over where the group lies.
+  // The scales of rows are exchanged in the shared memory that the group uses.
   if (problem.rowScales)
     return fmt::format("engine '{}' has no room for scales of rows beside "
                        "groups in tiles of up to {} rows",
@@ -81,7 +83,7 @@ void WarpSpecialized::setWarps(Schedule &s, const ScheduleChoice &choice,
                                const MatmulProblem &problem,
                                const Hardware &) const {
   s.tileK = kRowBytes / problem.elementBytes;
-  // Roles share the registers that the number of CTAs leaves.
+  // The number of CTAs per SM determines the registers that the roles share.
   s.ctasPerSm = choice.ctasPerSm;
   setRoles(s, choice.warpgroupRows, choice.swap);
 }
@@ -97,7 +99,8 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
   if (roles.consumerWarps < 4 || roles.consumerWarps % 4)
     return fmt::format("{} consuming warps; whole warpgroups of 4 are possible",
                        roles.consumerWarps);
-  // Warpgroups that promote sums in registers take turns, each with 64 rows.
+  // Several warpgroups that promote accumulators in registers take turns, with
+  // 64 rows each.
   const bool inRegisters = tensorColumns(problem, s) == 0;
   bool whole = rowsOfWarpgroup(s) == 128 &&
                (roles.consumerWarps == 4 || problem.inFragments ||
@@ -139,7 +142,8 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
                          registers);
   int64_t registers = 32 * (roles.producerWarps * roles.producerRegisters +
                             roles.consumerWarps * roles.consumerRegisters);
-  // If they ask for more, the warps wait for registers and never get them.
+  // If the roles request more registers than the CTA has, setmaxnreg never
+  // returns.
   if (registers > registersOfCta(s))
     return fmt::format("{} registers in all; a CTA has {}", registers,
                        registersOfCta(s));
@@ -155,13 +159,15 @@ bool WarpSpecialized::maySplit(const MatmulProblem &problem,
                                const Schedule &schedule,
                                const Hardware &hardware) const {
   constexpr int64_t kMostRows = 32, kFewestSteps = 8;
-  // The column tiles of the second matmul fill a GPU, and its k is short.
+  // The second matmul has enough column tiles to fill a GPU, and its k is
+  // short.
   if (!schedule.roles().swap || !problem.gather || schedule.ctasPerSm != 1 ||
       schedule.tileM > kMostRows || rowsOfWarpgroup(schedule) != 64 ||
       takenWeightRows(problem, schedule.tileN) != schedule.tileN ||
       problem.k < kFewestSteps * schedule.tileK)
     return false;
-  // All tokens take so many experts: of a rank with some of the experts, one.
+  // The number of experts with rows if all tokens choose the same ones. A rank
+  // with only some of the experts may have just one.
   int64_t experts = problem.localExperts < problem.experts ? 1 : problem.pairs;
   int64_t columnTiles = (problem.n + schedule.tileN - 1) / schedule.tileN;
   return experts * columnTiles <= mostTilesToSplit(hardware);
@@ -176,7 +182,7 @@ std::vector<Schedule>
 WarpSpecialized::candidates(const MatmulProblem &problem,
                             const Hardware &hardware) const {
   std::vector<Schedule> result;
-  // The ring is as deep as fits, or a third less deep.
+  // Try as many pipeline stages as fit, and two thirds of them.
   const auto addDeepest = [&](Schedule s) {
     for (s.stages = 10; s.stages >= 2; --s.stages)
       if (!compiler::whyIllegal(problem, s, hardware))
@@ -211,9 +217,9 @@ int64_t WarpSpecialized::weightBytes(const MatmulProblem &problem,
   return schedule.tileN * schedule.tileK * problem.elementBytes;
 }
 
-/// Shared memory holds the ring of stages, a staging tile for each consuming
-/// warpgroup (or one of 8 tokens for each warp, if rows are tokens), two slots
-/// for tiles, the scales of each stage, and the mbarriers.
+/// Returns the shared memory: the pipeline stages, a staging tile for each
+/// consumer warpgroup (or one of 8 tokens for each warp, if tokens are rows),
+/// two slots for tiles, the scales of each pipeline stage, and the mbarriers.
 int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
                                      const Schedule &schedule) const {
   constexpr int64_t kSlot = 16, kBarrier = 8;
@@ -232,16 +238,17 @@ int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
         roles.consumerWarps * 8 *
         (std::min<int64_t>(schedule.tileN, 128) / (problem.gated ? 2 : 1) + 8) *
         problem.resultBytes;
-  // Codes of a group of 8 tokens for each warp, or one of f32 for all
+  // Quantized groups of 8 tokens for each warp, or one group of f32 for all
   // warpgroups.
   if (problem.quantizesGroups())
     staging = roles.swap ? schedule.tileM * kScaledColumns * 4
                          : roles.consumerWarps * 8 * (kScaledColumns + 16);
-  // Scales of a stage's tokens. Those of whole tokens, where tokens are rows,
-  // come with a tile's first stage, which is any of the ring.
+  // Scales of a stage's tokens. If tokens are rows and each has one scale, it
+  // is loaded with the tile's first stage, which may be any of the pipeline
+  // stages.
   int64_t scales = problem.groupScales || !roles.swap ? schedule.tileM * 4 : 0;
-  // And those of its weights: templates/moe/matmul/feed/scales.cuh,
-  // StageScales.
+  // Scales of a stage's weights (StageScales in
+  // templates/moe/matmul/feed/scales.cuh).
   constexpr int64_t kWeightScales = 16;
   if (problem.groupScales)
     scales += kWeightScales;
@@ -249,10 +256,10 @@ int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
          (2 * schedule.stages + 4) * kBarrier;
 }
 
-/// The part of the dense rate that shared memory lets through. It delivers and
-/// takes 128 bytes a clock. In the clocks of an instruction of 64 rows by n
-/// columns, which are n / 2, it is read 32 bytes for each row and column; a
-/// stage of a tile fills it.
+/// Returns the fraction of the dense rate that shared memory bandwidth permits.
+/// Shared memory reads or writes 128 bytes a clock. An MMA of 64 rows by n
+/// columns lasts n / 2 clocks and reads 32 bytes for each row and column.
+/// Loading a tile's pipeline stage writes it.
 static double capOfSharedMemory(double instructionRows,
                                 double instructionColumns, double filledRows,
                                 double tileRows, double tileColumns) {
@@ -263,8 +270,9 @@ static double capOfSharedMemory(double instructionRows,
   return std::min(1.0, kBytes / (read + filled));
 }
 
-/// Producers run ahead over the ends of tiles, so these cost nothing but at a
-/// kernel's ends. The last round of tiles leaves half of the CTAs idle.
+/// Producers run ahead across tile boundaries, so fill time occurs only once
+/// for a kernel. In the last wave of tiles half of the CTAs are idle on
+/// average.
 EngineCost WarpSpecialized::cost(const MatmulProblem &problem,
                                  const Schedule &s, const Hardware &hardware,
                                  const MatmulWork &work) const {
@@ -273,7 +281,8 @@ EngineCost WarpSpecialized::cost(const MatmulProblem &problem,
   const double columns =
       s.roles().swap ? rows
                      : std::min(tileN, isPromoted(problem) ? 128.0 : 256.0);
-  // Codes are smaller than what they become.
+  // Codes (quantized values) are smaller than the operands that they are
+  // converted to.
   const double codes =
       problem.codeBits > 0
           ? double(problem.codeBits) / double(8 * problem.elementBytes)

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Some warps of a CTA copy and the others multiply, and CTAs stay until no tile
-// is left (templates/moe/matmul/roles/produce_consume.cuh).
+// Base of warp-specialized engines: producer warps copy, consumer warps
+// multiply, and CTAs are persistent
+// (templates/moe/matmul/roles/produce_consume.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +23,8 @@ class WarpSpecialized : public Engine {
 public:
   using Engine::Engine;
 
-  /// All widths, roles and numbers of CTAs, with the deepest rings that fit.
+  /// Enumerates tile widths, warp roles and CTAs per SM, each with as many
+  /// pipeline stages as fit.
   std::vector<Schedule> candidates(const MatmulProblem &problem,
                                    const Hardware &hardware) const override;
   std::optional<std::string>
@@ -35,14 +37,16 @@ public:
   bool isPersistent() const override { return true; }
   int64_t sharedBytes(const MatmulProblem &problem,
                       const Schedule &schedule) const override;
-  /// Registers at launch; warps hand registers to each other later.
+  /// Returns the registers of a thread at launch. The warp roles redistribute
+  /// them later (setmaxnreg).
   int64_t registers(const MatmulProblem &,
                     const Schedule &schedule) const override;
   int64_t ctasPerSm(const MatmulProblem &, const Schedule &schedule,
                     const Hardware &) const override {
     return schedule.ctasPerSm;
   }
-  /// Tokens are columns of an instruction, or rows of a warpgroup's.
+  /// Tokens are the columns of an MMA (multiples of 16) or, if not swapped, its
+  /// 64 rows.
   int64_t rowStep(const Schedule &schedule) const override {
     return schedule.roles().swap ? 16 : 64;
   }
@@ -56,29 +60,33 @@ protected:
   void setWarps(Schedule &schedule, const ScheduleChoice &choice,
                 const MatmulProblem &problem,
                 const Hardware &hardware) const override;
-  /// Why the instruction cannot multiply the tile.
+  /// Returns why the instruction cannot multiply a tile of this size, or
+  /// nullopt.
   virtual std::optional<std::string>
   whyNoTile(const MatmulProblem &problem, const Schedule &schedule) const = 0;
-  /// Registers of a consumer for sums and what stands beside them, and those
-  /// for addresses and the epilogue.
+  /// Registers of a consumer thread: `registers` for accumulators and the
+  /// values kept with them, `others` for addresses and the epilogue.
   struct Sums {
     int64_t registers, others;
-    std::string_view words; ///< "accumulators", for messages
+    std::string_view words; ///< name of `registers` in messages
   };
   virtual Sums sums(const MatmulProblem &problem,
                     const Schedule &schedule) const = 0;
-  /// Sums are added to totals as they become long.
+  /// Returns true if partial sums are regularly added to f32 totals.
   virtual bool isPromoted(const MatmulProblem &problem) const {
     return problem.isPromoted();
   }
-  /// The part of the dense rate that a kernel reaches where shared memory does
-  /// not bound it.
+  /// Returns the fraction of the dense rate that a kernel reaches if shared
+  /// memory does not limit it.
   virtual double efficiency(const MatmulProblem &problem) const = 0;
-  /// The clocks of weights that lie in registers when they are multiplied.
+  /// Returns the conversion cost if weights are converted in registers, else
+  /// nullopt.
   virtual std::optional<ConversionClocks> conversion() const { return {}; }
-  /// The most tokens of a tile of 128 weight rows a warpgroup.
+  /// Returns the maximum tile rows (tokens) if each warpgroup has 128 weight
+  /// rows.
   virtual int64_t mostTokens(const MatmulProblem &) const { return 128; }
-  /// Bytes of a stage of the ring that weights take: rows of tileK elements.
+  /// Returns the bytes of weights in a pipeline stage, which has tileK elements
+  /// of each row.
   virtual int64_t weightBytes(const MatmulProblem &problem,
                               const Schedule &schedule) const;
 };

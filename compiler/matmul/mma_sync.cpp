@@ -1,12 +1,13 @@
-//===- mma_sync.cpp - multiplies by mma.sync ------------------------------===//
+//===- mma_sync.cpp - engine mma_sync: mma.sync ---------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Serves sm_80 and later, and all weights that are converted. Those in
-// fragments are converted in registers, others on their way through shared
+// Serves sm_80 and later, and all kinds of converted weights. Weights in
+// fragment order are converted in registers; weights in row order are converted
+// between global memory and the mainloop's operand tiles, through shared
 // memory.
 //
 //===----------------------------------------------------------------------===//
@@ -19,10 +20,12 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// It reaches this part of the row's dense rate on the GPUs whose rate needs
-/// wgmma or tcgen05; the ranking does not depend on it elsewhere.
+/// Fraction of the catalog's dense rate that mma.sync reaches on GPUs whose
+/// dense rate needs wgmma or tcgen05. On other GPUs the ranking does not depend
+/// on it.
 static constexpr double kMmaSyncEfficiency = 0.65;
-/// Shared memory: 128 bytes a clock against 1024 multiply-adds a clock.
+/// Shared memory traffic: 128 bytes a clock relative to 1024 multiply-adds a
+/// clock.
 static constexpr double kBytesPerMultiplyAdd = 0.125;
 
 namespace {
@@ -31,12 +34,12 @@ constexpr Measured kTiles = {"bench/notes/mma_sync-h100.md", "2026-11-21"};
 constexpr Measured kFragments = {"bench/notes/mma_sync-fragments.md",
                                  "2026-11-25"};
 
-/// Not measured: chosen by registers and shared memory.
+/// Not measured. Chosen by registers and shared memory.
 constexpr Measured kAssumed = {"bench/notes/mma_sync-fragments.md",
                                "2026-11-23"};
 
-/// Best first. Where the weight of an expert outgrows the L2, tiles share it
-/// while it passes.
+/// Best first. If an expert's weight exceeds the L2 cache, groups of row tiles
+/// read it at the same time.
 // clang-format off
 constexpr ScheduleRule kRules[] = {
     {{.elementBytes = 2, .tileRows = 16}, {.tileN = 64, .tileK = 128, .stages = 4, .ctasPerSm = 3}, kTiles},
@@ -47,9 +50,9 @@ constexpr ScheduleRule kRules[] = {
     {{.elementBytes = 2, .tileRows = 128}, {.tileN = 256, .tileK = 32, .stages = 4, .group = 4, .ctasPerSm = 1, .warps = {2, 4}}, kTiles},
 };
 
-/// Likewise of weights in fragments. A warp has 16 or 32 weight rows and all
-/// tokens of its tile, so that each code is converted once. Short loops and few
-/// tiles gain nothing by stages of 128 columns.
+/// Best first, for weights in fragment order. A warp has 16 or 32 weight rows
+/// and all tokens of its tile, so that each code is converted once. Short loops
+/// and few tiles do not benefit from pipeline stages of 128 columns.
 constexpr ScheduleRule kFragmentRules[] = {
     {{.elementBytes = 2, .tileRows = 16, .codeBits = 4, .leastN = 1024, .leastK = 512}, {.tileN = 64, .tileK = 128, .stages = 4, .ctasPerSm = 6}, kFragments},
     {{.elementBytes = 2, .tileRows = 16, .codeBits = 4, .leastN = 128, .wholeN = 128}, {.tileN = 128, .tileK = 64, .stages = 6, .ctasPerSm = 4}, kFragments},
@@ -74,8 +77,8 @@ public:
   }
 
 private:
-  // mma.m16n8k16 (k32 of 8 bits), weights loaded 16 rows at a time by
-  // ldmatrix.x4.
+  // mma.m16n8k16 (m16n8k32 for 8-bit operands). ldmatrix.x4 loads 16 rows of
+  // weights.
   Granularity granularity(const MatmulProblem &problem) const override {
     return {16, 16, 32 / problem.elementBytes};
   }
@@ -83,26 +86,26 @@ private:
   Choices choices(const MatmulProblem &problem) const override {
     Choices c;
     if (problem.tileRows <= 16)
-      // Memory bound: several CTAs an SM, long rows, a deep ring.
+      // Memory bound: several CTAs per SM, long rows, many pipeline stages.
       c = {{64, 128}, {64, 128}, 4, 6, {{1, 4}}};
     else if (problem.tileRows <= 32)
       c = {{64, 128}, {64, 128}, 3, 6, {{1, 4}, {2, 2}}};
     else if (problem.tileRows <= 64)
       c = {{64, 128, 256}, {32, 64}, 3, 5, {{1, 4}, {2, 2}, {2, 4}}};
     else
-      // Compute bound: warps of 64x32 or 64x64.
+      // Compute bound: warp tiles of 64x32 or 64x64.
       c = {{128, 256}, {32, 64}, 3, 4, {{2, 4}, {4, 2}}};
     // Rows of 64 or 128 bytes.
     if (problem.elementBytes == 1)
       c.tileKs = {64, 128};
-    // Warps of 16 or 32 weight rows and all tokens.
+    // Warp tiles have 16 or 32 weight rows and all tokens.
     if (problem.inFragments) {
       c.tileKs = {kSlabBlock};
       c.warps = {{1, 4}, {1, 8}};
       c.tileNs = {64, 128, 256};
       return c;
     }
-    // Totals, scales and zero points take registers of the sums.
+    // Totals, scales and zero points need registers of the accumulators.
     if ((problem.elementBytes == 1 || problem.codeBits > 0) &&
         problem.tileRows > 64)
       c.tileNs = {64, 128};
@@ -111,12 +114,13 @@ private:
 
   int64_t fragments(const MatmulProblem &problem, int64_t warpM,
                     int64_t warpN) const override {
-    // One step of 16 in k: four registers for 16 rows of lhs, two for 8 rows of
-    // weights. Operands of 16 bits stand beside those of 8 where the arch has
-    // no multiply of 8.
+    // One k step of 16: four registers for 16 rows of lhs, two for 8 weight
+    // rows. On archs without 8-bit MMAs, 8-bit operands are also kept as 16-bit
+    // operands.
     if (problem.inFragments) {
-      // Up to 64 tokens of two steps; of each 16 weight rows a step, the codes
-      // of 64 columns, and scale and zero point of two rows of each group.
+      // Up to 64 tokens of two k steps. For each 16 weight rows: operands of a
+      // step, the codes of 64 columns, and scale and zero point of two rows for
+      // each group.
       const int64_t slab =
           4 + problem.codeBits + 4 * groupsOf(problem, kSlabBlock);
       return std::min<int64_t>(warpM, 64) / 2 + warpN / 16 * slab;
@@ -126,8 +130,8 @@ private:
 
   double rate(const MatmulProblem &problem, const Hardware &hardware,
               double warpM, double warpN) const override {
-    // Clocks of one k element of a warp's tile on the multipliers and on shared
-    // memory; the two overlap in part.
+    // Clocks for one k element of a warp's tile, of the tensor core and of
+    // shared memory. The two overlap partially.
     double multiply = warpM * warpN / (1024.0 * kMmaSyncEfficiency);
     double load = (warpM + warpN) * double(problem.elementBytes) *
                   kBytesPerMultiplyAdd / 16.0;

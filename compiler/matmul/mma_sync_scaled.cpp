@@ -1,13 +1,14 @@
-//===- mma_sync_scaled.cpp - multiplies with scales of blocks -------------===//
+//===- mma_sync_scaled.cpp - engine mma_sync_scaled: block scales ---------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// mma.sync with block_scale, of sm_120f. All sizes along k are bytes: an
-// instruction has rows of 32, and a stage rows of 128, whose scales are whole
-// words. Nothing was measured: no such GPU was at hand.
+// Uses mma.sync with block_scale of sm_120f. All sizes along k are in bytes: an
+// MMA has rows of 32 bytes, and a pipeline stage has rows of 128 bytes, whose
+// scales are whole words. The constants are not measured, because no such GPU
+// was available.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,11 +24,12 @@ using namespace moec::compiler;
 static constexpr int64_t kStepBytes = 32;
 static constexpr int64_t kStageBytes = 128;
 
-/// As engine mma_sync, of which half the bytes are read for as many products.
+/// Assumed to equal those of engine mma_sync. Each product reads half as many
+/// bytes as with 16-bit operands.
 static constexpr double kEfficiency = 0.65;
 static constexpr double kBytesPerMultiplyAdd = 0.125;
 
-/// Bytes along k that share a scale.
+/// Returns the bytes along k that share a scale.
 static int64_t blockBytes(const MatmulProblem &problem) {
   return problem.powerGroups ? kStepBytes : problem.blockBytes;
 }
@@ -46,8 +48,8 @@ public:
     if (s.tileK != kStageBytes)
       return fmt::format("tile k {}; engine '{}' takes {} bytes", s.tileK,
                          row.name, kStageBytes);
-    // A register has the scales of two blocks of 16 rows of lhs, and of four of
-    // 8 weight rows.
+    // A register holds the scales of two blocks of 16 lhs rows, or of four
+    // blocks of 8 weight rows.
     const bool isGrid = !s.hasRoles() && s.grid().m > 0 && s.grid().n > 0;
     const int64_t warpM = isGrid ? s.tileM / s.grid().m : 0;
     const int64_t warpN = isGrid ? s.tileN / s.grid().n : 0;
@@ -55,7 +57,7 @@ public:
       return fmt::format("a warp's tile of {}x{}; with scales of blocks its "
                          "sides are 16 or multiples of 32",
                          warpM, warpN);
-    // The tensor core applies the scales, so sums are not promoted.
+    // The tensor core applies the scales, so accumulators are not promoted.
     MatmulProblem scaled = problem;
     scaled.blockBytes = blockBytes(problem);
     return Multistage::whyIllegal(scaled, s);
@@ -72,7 +74,8 @@ public:
   int64_t registers(const MatmulProblem &problem,
                     const Schedule &s) const override {
     const int64_t sums = s.tileM * s.tileN / std::max<int64_t>(s.threads(), 1);
-    // Addresses, loop, predicates, and where scales come from.
+    // Registers for addresses, loop counters, predicates and the addresses of
+    // scales.
     const int64_t addresses = problem.gather ? 56 : 52;
     const int64_t estimate =
         sums + addresses +
@@ -97,15 +100,15 @@ private:
 
   int64_t fragments(const MatmulProblem &, int64_t warpM,
                     int64_t warpN) const override {
-    // Two steps: four registers for 16 rows of lhs, two for 8 weight rows, and
-    // their scales.
+    // Two k steps: four registers for 16 rows of lhs, two for 8 weight rows,
+    // and their scales.
     return 2 * (warpM / 4 + warpN / 4) / 2 + 2 * ((warpM + 31) / 32) +
            2 * ((warpN + 31) / 32);
   }
 
   double rate(const MatmulProblem &problem, const Hardware &hardware,
               double warpM, double warpN) const override {
-    // Clocks of a byte of k of a warp's tile, as in mma_sync.
+    // Clocks for one byte of k of a warp's tile, as in mma_sync.cpp.
     const double multiply = warpM * warpN / (2 * 1024.0 * kEfficiency);
     const double load = (warpM + warpN) * kBytesPerMultiplyAdd / 16.0;
     return hardware.tensorFlopsOf(problem.elementBytes) * kEfficiency /

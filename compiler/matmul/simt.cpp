@@ -1,11 +1,12 @@
-//===- simt.cpp - multiplies on the scalar units --------------------------===//
+//===- simt.cpp - engine simt: FMAs on the CUDA cores ---------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Serves every arch, and element types that no tensor core multiplies.
+// Serves every arch, and is the only engine for element types without tensor
+// core MMAs, such as f32.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,7 +37,8 @@ private:
                   : problem.tileRows <= 64
                       ? std::pair<int64_t, int64_t>{2, 4}
                       : std::pair<int64_t, int64_t>{4, 2}}};
-    // Totals and twice as many elements in a chunk: fewer columns a thread.
+    // f32 totals and twice as many elements in a 16-byte load leave registers
+    // for fewer columns.
     if (problem.elementBytes == 1 && problem.tileRows > 64)
       c.tileNs = {32};
     return c;
@@ -49,20 +51,22 @@ private:
 
   int64_t mostCtas(const MatmulProblem &problem, const Schedule &s,
                    const Hardware &hardware) const override {
-    // Two sets of 16 bytes of each of a lane's rows of lhs and of weights; what
-    // is narrower than float is widened, all weights and a row of lhs at once.
+    // Two sets of 16 bytes for each of a lane's rows of lhs and weights.
+    // Elements narrower than f32 are widened: all weights and one row of lhs at
+    // a time.
     int64_t rowsOfLhs = s.tileM / s.grid().m / 4;
     int64_t rowsOfWeights = s.tileN / s.grid().n / 8;
     int64_t operands = 2 * 4 * (rowsOfLhs + rowsOfWeights);
     if (problem.elementBytes < 4)
       operands += 16 / problem.elementBytes * (rowsOfWeights + 1);
     constexpr int64_t kAddresses = 48;
-    // Sums of 8-bit operands have totals beside them, and scales.
+    // 8-bit operands need f32 totals in addition to the accumulators, and
+    // scales.
     int64_t sums = rowsOfLhs * rowsOfWeights;
     if (problem.elementBytes == 1)
       sums = 2 * sums + 2 * rowsOfLhs;
     if (problem.codeBits > 0)
-      sums += 24; // scales, zero points and their places
+      sums += 24; // scales, zero points and their addresses
     int64_t registers = operands + sums + kAddresses;
     return std::max<int64_t>(
         hardware.registersPerSm / (registers * s.threads()), 1);

@@ -1,14 +1,14 @@
-//===- tcgen05.cpp - multiplies by tcgen05 --------------------------------===//
+//===- tcgen05.cpp - engine tcgen05 ---------------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Serves sm_100a and its family. Weight rows are the 128 rows of an
-// instruction, tokens its columns, and the sums are in tensor memory. Nothing
-// was measured: the rules follow from shared memory, registers and tensor
-// memory, and kernels ran on the emulator alone.
+// Serves sm_100a and its family. Weight rows are the 128 rows of an MMA, tokens
+// its columns, and the accumulators are in tensor memory. The rules are not
+// measured: they follow from the sizes of shared memory, registers and tensor
+// memory. Kernels ran only on the emulator.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,26 +22,28 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// Weight rows of an instruction, and of a warpgroup.
+/// Weight rows of an MMA, and of a consumer warpgroup.
 static constexpr int64_t kRows = 128;
-/// The most tokens of a tile. A thread keeps the sums of two weight rows.
+/// Maximum tile rows (tokens). A thread holds the accumulators of two weight
+/// rows.
 static constexpr int64_t kMostTokens = 128;
-/// The size of an atom of scales, in bytes and in columns of tensor memory.
+/// Size of an atom of scales, in bytes and in columns of tensor memory.
 static constexpr int64_t kAtomBytes = 512, kAtomColumns = 4;
 
-/// Atoms of scales in a stage, of both operands. An atom has four scales of 128
-/// rows. 0 if operands are not block-scaled.
+/// Returns the atoms of scales of both operands in a pipeline stage. An atom
+/// has four scales for each of 128 rows. Returns 0 if the operands are not
+/// block-scaled.
 static int64_t scaleAtoms(const MatmulProblem &problem, const Schedule &s) {
   return problem.blockBytes > 0 ? 2 * (s.tileK / problem.blockBytes / 4) : 0;
 }
 
-/// Columns of 32 bits of a multiprocessor's tensor memory, and the fewest that
-/// a CTA can have.
+/// 32-bit columns of an SM's tensor memory, and the smallest allocation of a
+/// CTA.
 static constexpr int64_t kColumnsOfSm = 512, kFewestColumns = 32;
 
 namespace {
 /// N of an MMA is the number of tokens in the tile, rounded up to 16. A large
-/// tile costs shared memory and registers, but no MMA of padding.
+/// tile therefore costs shared memory and registers, but no MMAs on padding.
 // clang-format off
 constexpr TileRule kTileRules[] = {
     {{.mostRows = 8}, {.rows = 32}},
@@ -49,8 +51,9 @@ constexpr TileRule kTileRules[] = {
     {{}, {.rows = 128, .step = 16}},
 };
 
-/// Best first. With two CTAs on an SM, one multiplies during the other's
-/// epilogue. Promoted sums of 128 tokens leave registers for one CTA only.
+/// Best first. With two CTAs per SM, one multiplies during the other's
+/// epilogue. Promoted accumulators of 128 tokens leave registers for only one
+/// CTA.
 constexpr ScheduleRule kRules[] = {
     {{.tileRows = 16}, {.tileN = 128, .stages = 5, .ctasPerSm = 2, .warpgroupRows = kRows}},
     {{.tileRows = 32}, {.tileN = 128, .stages = 5, .ctasPerSm = 2, .warpgroupRows = kRows}},
@@ -79,15 +82,17 @@ public:
   }
   std::optional<std::string>
   whyGroupsApart(const MatmulProblem &problem) const override {
-    // The barrier at which a tile's multiplies end serves one column tile.
+    // The mbarrier that signals the end of a tile's MMAs serves one column
+    // tile.
     if (!isPromoted(problem))
       return fmt::format("engine '{}' quantizes groups where sums are promoted",
                          row.name);
     return WarpSpecialized::whyGroupsApart(problem);
   }
 
-  /// Sums of a stage that are read while the next stage is multiplied take
-  /// twice the columns. Block scales take columns for each stage.
+  /// Returns the columns of tensor memory. Promotion reads the accumulators of
+  /// one stage while the next stage is multiplied, which needs two sets of
+  /// columns. Block scales need columns for each pipeline stage.
   int64_t tensorColumns(const MatmulProblem &problem,
                         const Schedule &s) const override {
     const int64_t columns =
@@ -98,16 +103,17 @@ public:
 
   int64_t sharedBytes(const MatmulProblem &problem,
                       const Schedule &s) const override {
-    // A barrier of each warpgroup at which a tile's multiplies end, or one for
-    // each stage, and the address of the sums.
+    // For each warpgroup an mbarrier that signals the end of a tile's MMAs, or
+    // one for each pipeline stage; and the address of the accumulators.
     const int64_t ends = s.tileN / kRows * (isPromoted(problem) ? s.stages : 1);
     return WarpSpecialized::sharedBytes(problem, s) +
            s.stages * scaleAtoms(problem, s) * kAtomBytes + (ends + 1) * 8;
   }
 
-  /// Scales that change along K promote the sums to registers; otherwise sums
-  /// stay in tensor memory over all of K. PTX calls them f32; how many bits the
-  /// hardware keeps for e4m3 is not known.
+  /// Returns the MMA type. If scales change along K, accumulators are promoted
+  /// to registers; otherwise they stay in tensor memory for all of K. PTX
+  /// specifies them as f32, but it is not known how many bits the hardware
+  /// keeps for e4m3.
   std::string mma(const MatmulProblem &problem, const Schedule &,
                   std::string_view type, bool) const override {
     if (problem.blockBytes > 0)
@@ -122,9 +128,10 @@ protected:
                 const MatmulProblem &problem,
                 const Hardware &hardware) const override {
     WarpSpecialized::setWarps(s, choice, problem, hardware);
-    // Sums of few tokens leave registers to producers, which then keep the
-    // places of all their rows; with fewer they spill.
-    // Producers that copy block scales need more registers for every tile.
+    // With few tokens the accumulators leave registers for the producers, which
+    // then keep the addresses of all their rows; with fewer registers they
+    // would spill. Producers that copy block scales need more registers for
+    // every tile size.
     constexpr int64_t kFewTokens = 64;
     const bool copiesScales = problem.blockBytes > 0;
     const int64_t ofProducers = copiesScales ? 64 : 56;
@@ -142,7 +149,7 @@ private:
     return problem.groupScales;
   }
 
-  /// As engine wgmma, for want of a measurement.
+  /// Assumed to equal that of engine wgmma, since it was not measured.
   double efficiency(const MatmulProblem &problem) const override {
     return problem.elementBytes == 1 ? 0.69 : 0.74;
   }
@@ -174,7 +181,7 @@ private:
   }
 
   Sums sums(const MatmulProblem &problem, const Schedule &s) const override {
-    // Registers for the promoted sums, and for the partial sums of 64 rows.
+    // Registers for the promoted totals, and for the partial sums of 64 rows.
     if (isPromoted(problem))
       return {s.tileM + s.tileM / 2, 40, "sums and totals"};
     return {s.tileM, 40, "sums"};

@@ -1,11 +1,12 @@
-//===- wgmma.cpp - multiplies by wgmma ------------------------------------===//
+//===- wgmma.cpp - engine wgmma -------------------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Serves sm_90a. Weight rows are the rows of an instruction, or tokens are.
+// Serves sm_90a. The rows of an MMA are weight rows or, if operands are not
+// swapped, tokens.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,17 +27,19 @@ constexpr Measured kSkewed = {"bench/notes/skewed-h100.md", "2026-11-27"};
 constexpr Measured kChoice = {"bench/notes/choice-h100.md", "2026-11-28"};
 constexpr Measured kDecode = {"bench/notes/decode-h100.md", "2026-11-21"};
 
-/// First weights, in bytes, that few tokens fill tiles of.
+/// Upper bound on the bytes of a small first weight, for which larger tiles are
+/// used with few tokens.
 constexpr int64_t kSmallFirst = 64 << 20;
 
-/// A tile is multiplied by the rows that it really has, by 16 at least. So rows
-/// follow from the experts that get most tokens, not from the mean alone. Large
-/// tiles may be alike: a short last one reads as much weight as a full one, and
-/// later than its neighbours, when the L2 has forgotten it. Tiles of 192 rows
-/// leave shared memory for a deeper ring where few experts have more. Operands
-/// of 8 bits leave room for totals beside the sums. Wide tiles have 256 weight
-/// rows, with tokens as an instruction's rows: half as many copies, and whole
-/// groups of the result.
+/// A tile is multiplied with its actual number of rows, rounded up to 16. The
+/// tile size therefore follows from the experts with the most tokens, not only
+/// from the mean. Rows of large tiles may be distributed evenly over an
+/// expert's tiles: a short last tile reads as many weights as a full one, but
+/// later than its neighbors, when the L2 cache no longer has them. Tiles of 192
+/// rows leave shared memory for more pipeline stages if few experts have more
+/// rows. 8-bit operands leave registers for totals in addition to the
+/// accumulators. Wide tiles have 256 weight rows, with tokens as the rows of an
+/// MMA: they need half as many copies, and contain whole groups of the result.
 // clang-format off
 constexpr TileRule kTileRules[] = {
     {{.elementBytes = 1, .groupScales = true, .addsFast = false, .mostRows = 8}, {.rows = 32}, kSkewed},
@@ -57,20 +60,21 @@ constexpr TileRule kTileRules[] = {
 
 /// Best first. Rows for 16-bit operands:
 ///
-/// * Tiles of 32 and 128 rows, and of 16 rows of large experts, serve only
-///   those who ask for them. Tiles of small experts run beside each other.
-/// * Tiles share a weight that is larger than the L2 cache while it passes. If
-///   it is small, the column tiles of down share the rows.
+/// * Tiles of 32 and 128 rows, and tiles of 16 rows of large experts, are only
+///   used on request. Tiles of small experts run concurrently.
+/// * Row tiles of a group share a weight that is larger than the L2 cache while
+///   it is read. If the weight is small, the column tiles of down share the
+///   rows.
 ///
 /// Rows for 8-bit operands:
 ///
-/// * Short weight rows of few tokens are read faster than a tile starts and
-///   ends. Such a tile is four warpgroups wide. So is one that quantizes
-///   groups: two of its column tiles are multiplied at a time.
-/// * An epilogue takes as long as the multiplies if k is short. A second CTA
-///   hides it.
-/// * Sums take as long as multiplies if scales change along k and tokens are
-///   many. A thread with few tokens takes least.
+/// * With few tokens, short weight rows are read in less time than a tile needs
+///   to start and end. Such a tile is four warpgroups wide. So is a tile that
+///   quantizes groups: two of its column tiles are multiplied at a time.
+/// * An epilogue lasts as long as the MMAs if k is short. A second CTA hides
+///   it.
+/// * Promotion lasts as long as the MMAs if scales change along k and there are
+///   many tokens. It is fastest if each thread has few tokens.
 // clang-format off
 constexpr ScheduleRule kRules[] = {
     {{.elementBytes = 2, .tileRows = 16, .firstUpTo = 8 << 20}, {.tileN = 128, .stages = 10}, kDecode},
@@ -123,7 +127,7 @@ public:
                                      : "multiples of 16 up to 256";
   }
   bool hasSlices() const override { return true; }
-  /// Tiles of fewer rows have fewer copies.
+  /// Tiles with fewer rows need too few copies to benefit.
   bool mapsRows(const MatmulProblem &problem,
                 const Schedule &s) const override {
     return problem.elementBytes == 1 && s.tileM >= 2 * kBoxRows &&
@@ -142,14 +146,15 @@ private:
     return problem.isPromoted(row.addsFast);
   }
 
-  /// With the clock that a card keeps at its limit of power.
+  /// Measured at the clock rate that the GPU sustains at its power limit.
   double efficiency(const MatmulProblem &problem) const override {
     return problem.elementBytes == 1 ? 0.69 : 0.74;
   }
 
   std::optional<std::string> whyNoTile(const MatmulProblem &problem,
                                        const Schedule &s) const override {
-    // Totals beside the sums take registers, and so do scales of 256 tokens.
+    // Totals in addition to the accumulators need registers, and so do the
+    // scales of 256 tokens.
     int64_t mostRows = !s.roles().swap             ? 192
                        : isPromoted(problem)       ? 128
                        : problem.elementBytes == 1 ? 192
@@ -157,7 +162,8 @@ private:
     if (s.tileM % 16 || s.tileM > mostRows)
       return fmt::format("tile m {} is no multiple of 16 up to {}", s.tileM,
                          mostRows);
-    // The templates can be instantiated with up to 256; these ran on a GPU.
+    // The templates can be instantiated with n up to 256. Only these sizes ran
+    // on a GPU.
     if (s.tileN != 64 && s.tileN != 128 && s.tileN != 256)
       return fmt::format("tile n {}; 64, 128 and 256 are possible", s.tileN);
     if (!s.roles().swap && s.tileN == 256)
@@ -188,20 +194,21 @@ private:
   }
 
   Sums sums(const MatmulProblem &problem, const Schedule &s) const override {
-    // A warpgroup with the sums of 128 rows promotes those of 64 at a time, and
-    // tokens as rows take no buffers: there 24 suffice beside them.
+    // A warpgroup with the accumulators of 128 rows promotes 64 rows at a time,
+    // and schedules with tokens as rows need no buffers. In both cases 24 other
+    // registers suffice.
     const bool whole = rowsOfWarpgroup(s) == 128;
     const int64_t columns = s.roles().swap ? s.tileM : s.tileN;
     Sums taken{columns / 2 * (rowsOfWarpgroup(s) / 64),
                whole || !s.roles().swap ? 24 : 64, "accumulators"};
-    // Results of 32 bits are stored from more addresses, and so are biases.
+    // Storing 32-bit results and adding biases needs more addresses.
     if (!s.roles().swap && s.tileN == 256 && problem.resultBytes == 4 &&
         !problem.quantizesGroups() &&
         (problem.hasBias ||
          (!problem.gated && (problem.first || !problem.groupScales))))
       taken.others += 24;
     if (isPromoted(problem)) {
-      // A piece of 128 columns is summed at a time.
+      // 128 columns are promoted at a time.
       taken.registers += std::min<int64_t>(columns, 128) / 2;
       taken.words = "sums, totals and scales";
     }

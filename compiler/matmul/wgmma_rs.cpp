@@ -1,13 +1,14 @@
-//===- wgmma_rs.cpp - converts weights and multiplies by wgmma ------------===//
+//===- wgmma_rs.cpp - engine wgmma_rs: converted weights ------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Serves sm_90a and weights of 4, 6 and 8 bits by activations of 16 bits, and
-// of 4 by e4m3. Weight rows are the rows of an instruction and lie in
-// registers, tokens are its columns.
+// Serves sm_90a for weights of 4, 6 and 8 bits with 16-bit activations, and for
+// 4-bit weights with e4m3 activations. Weights are converted in registers.
+// Weight rows are the rows of an MMA, whose A operand is in registers; tokens
+// are its columns.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +25,7 @@ using namespace moec::compiler;
 namespace {
 constexpr Measured kMeasured = {"bench/notes/weight-only-h100.md",
                                 "2026-11-24"};
-/// Rows of a tile of experts with 40 to 110 tokens.
+/// Tile rows for experts with 40 to 110 tokens.
 constexpr Measured kMiddle = {"bench/notes/weight-only-h200.md", "2026-11-29"};
 
 // clang-format off
@@ -44,7 +45,7 @@ constexpr TileRule kTileRules[] = {
 };
 
 /// Best first. Tiles of 16 and 32 rows are faster with mma_sync. Producers that
-/// gather would spill with 128 rows of e4m3.
+/// gather would spill with 128 weight rows per warpgroup of e4m3.
 constexpr ScheduleRule kRules[] = {
     {{.elementBytes = 2, .tileRows = 16, .leastN = 128}, {.tileN = 128, .stages = 9, .ctasPerSm = 3, .behindOthers = true}, kMeasured},
     {{.elementBytes = 2, .tileRows = 16, .leastN = 128}, {.tileN = 128, .stages = 10, .ctasPerSm = 2, .behindOthers = true}, kMeasured},
@@ -90,7 +91,8 @@ private:
   }
   bool convertsFirst() const override { return true; }
 
-  /// The stage's weights: templates/moe/matmul/feed/slab_stage.cuh.
+  /// Returns the bytes of a stage's weights
+  /// (templates/moe/matmul/feed/slab_stage.cuh).
   int64_t weightBytes(const MatmulProblem &problem,
                       const Schedule &schedule) const override {
     constexpr int64_t kAlignment = 1024;
@@ -114,7 +116,8 @@ private:
     return std::nullopt;
   }
 
-  /// Sums that are promoted have totals beside them.
+  /// Returns the maximum tile rows. Promotion needs totals in addition to the
+  /// accumulators.
   int64_t mostTokens(const MatmulProblem &problem) const override {
     return problem.isPromoted() ? 128 : 160;
   }
@@ -122,12 +125,13 @@ private:
   Sums sums(const MatmulProblem &problem, const Schedule &s) const override {
     const int64_t atoms = rowsOfWarpgroup(s) / 64;
     const int64_t activation = problem.takesManyRegisters ? 40 : 0;
-    // The codes of an atom, what they become and their scales.
+    // The codes of an MMA's A operand, their converted values and their scales.
     if (problem.isPromoted())
       return {s.tileM / 2 * (atoms + 1),
               40 + activation + (groupsOf(problem, s.tileK) > 1 ? 8 : 0),
               "sums and totals"};
-    // Two sets of registers, the codes of a stage and their scales.
+    // Two sets of operand registers, and the codes and scales of a pipeline
+    // stage.
     const int64_t others =
         40 + 16 * atoms + activation + (problem.hasZeroPoints ? 8 : 0);
     return {s.tileM / 2 * atoms, others, "accumulators"};

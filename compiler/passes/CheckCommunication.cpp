@@ -1,12 +1,12 @@
-//===- CheckCommunication.cpp - what a package moves ----------------------===//
+//===- CheckCommunication.cpp - options refused for token-moving packages -===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Tokens stand behind the gather that are not in the order, or not of the
-// number, that an option of this rank's tokens speaks of.
+// After the gather, the tokens have neither the order nor the count of this
+// rank's tokens. Options that depend on this order or count are refused.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,8 @@
 using namespace mlir;
 using namespace moec;
 
-/// Kernels that write into the memory of other ranks do less.
+/// Refuses options that kernels which write into other ranks' memory do not
+/// support.
 static LogicalResult checkOneSided(moe::LayerOp layer,
                                    const compiler::Communication &moved) {
   bool failed = false;

@@ -1,14 +1,14 @@
-//===- CheckProgram.cpp - whether a program is that of its layer ----------===//
+//===- CheckProgram.cpp - checks an input program -------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A program that stands in the input may have been edited, or its layer, and
-// the manifest says what the layer says. So the layer is compiled once more,
-// and whatever is not the same is refused where it stands. Schedules and plans
-// of the workspace are judged by the passes that make them.
+// A program in the input, or its layer, may have been edited, but the manifest
+// describes the layer. The pass therefore compiles the layer again and reports
+// every difference at the op that differs. Schedules and workspace plans are
+// checked by the passes that make them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,13 +35,14 @@ using namespace moec;
 using namespace moec::compiler;
 
 namespace {
-/// The program that a layer becomes, in a module of its own.
+/// The program that the compiler makes of a layer, in its own module.
 struct Derived {
   OwningOpRef<ModuleOp> module;
   moe::ProgramOp program() { return *module->getOps<moe::ProgramOp>().begin(); }
 };
 
-/// A program that stands against the one that its layer becomes.
+/// Compares a program of the input with the programs that the compiler makes of
+/// its layer, before and after kernels are formed.
 class Comparison {
 public:
   Comparison(moe::ProgramOp stands, moe::ProgramOp stages,
@@ -52,7 +53,7 @@ public:
 private:
   using Values = llvm::DenseMap<mlir::Value, mlir::Value>;
 
-  /// Begins a refusal at `where`.
+  /// Starts an error at `where`.
   InFlightDiagnostic differs(Operation *where) {
     return where->emitError()
            << "this is not what layer @" << stands.getLayer() << " becomes: ";
@@ -66,7 +67,7 @@ private:
                                  Attribute got, Attribute want);
 
   moe::ProgramOp stands, stages, kernels;
-  Values fromStages, fromKernels; ///< of inputs and packed weights
+  Values fromStages, fromKernels; ///< values for inputs and packed weights
   llvm::StringSet<> launched;
 };
 } // namespace
@@ -114,7 +115,8 @@ LogicalResult Comparison::compareOp(Operation *got, Operation *want,
 }
 
 LogicalResult Comparison::compareOps(Block &got, Block &want, Values &same) {
-  // Both end in a terminator: what is too much or too little meets it.
+  // Both blocks end with a terminator, so a missing or additional op is
+  // compared with it and reported.
   for (auto [mine, its] : llvm::zip(got, want)) {
     if (failed(compareOp(&mine, &its, same)))
       return failure();
@@ -128,7 +130,8 @@ LogicalResult Comparison::compareOps(Block &got, Block &want, Values &same) {
 LogicalResult Comparison::compareKernel(moe::LaunchOp got, moe::LaunchOp want) {
   moe::KernelOp mine = got.getKernelOp(), its = want.getKernelOp();
   launched.insert(mine.getSymName());
-  // Several variants may launch one, which has the name of the first.
+  // Several variants may launch the same kernel, which is named after the first
+  // one.
   if (!SymbolTable::lookupSymbolIn(kernels, mine.getSymName()))
     return differs(mine) << "expected kernel @" << its.getSymName()
                          << " or that of another variant, got @"
@@ -179,7 +182,7 @@ LogicalResult Comparison::compareHead() {
     return failure();
   for (moe::ProgramOp derived : {stages, kernels}) {
     Values &same = derived == stages ? fromStages : fromKernels;
-    // Their types are the layer's, as the verifier has seen.
+    // The verifier has checked that their types are those of the layer.
     for (auto [mine, its] : llvm::zip(stands.getBody().getArguments(),
                                       derived.getBody().getArguments()))
       same[mine] = its;
@@ -239,7 +242,7 @@ struct CheckProgram : compiler::impl::CheckProgramPassBase<CheckProgram> {
     if (!program.isResolved())
       return program.emitError() << "no backend is chosen; run "
                                     "moe-choose-backend first";
-    // The report says what was asked for at compile time.
+    // The report contains the choices of the original compilation.
     const moe::ReportAttr report = program.getReportAttr();
     const Choices choices = report ? choicesOf(report) : Choices();
     Derived stages = derive(program, choices, Phase::Stages);
@@ -257,7 +260,8 @@ struct CheckProgram : compiler::impl::CheckProgramPassBase<CheckProgram> {
               "layer again";
   }
 
-  /// The layer compiled for the program's target; no module where that fails.
+  /// Compiles the layer for the program's target. The module is null if that
+  /// fails.
   Derived derive(moe::ProgramOp program, const Choices &choices, Phase phase) {
     Derived derived{ModuleOp::create(program.getLoc())};
     OpBuilder::atBlockEnd(derived.module->getBody())
@@ -267,7 +271,8 @@ struct CheckProgram : compiler::impl::CheckProgramPassBase<CheckProgram> {
     options.gpu = program.getTarget().getGpu().str();
     options.maxTokens = program.getMaxTokens();
     static_cast<Choices &>(options) = choices;
-    // Whoever measured them: which files there were, nobody knows here.
+    // The files with the measurements may not be available, so the ranges are
+    // taken from the program's variants.
     for (auto variant : program.getBody().getOps<moe::VariantOp>())
       if (variant.getTuned())
         options.tunedRanges.push_back(printGivenRange(givenRangeOf(variant)));

@@ -1,4 +1,4 @@
-//===- CheckStoredWeights.cpp - how weights may be stored -----------------===//
+//===- CheckStoredWeights.cpp - checks the stored form of weights ---------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -14,7 +14,8 @@ using namespace moec;
 
 namespace {
 
-/// Scales that cuBLAS would take in atoms, whatever the number of columns.
+/// Returns true if the scales can be stored in the atoms of block scales that
+/// cuBLAS defines, regardless of the group's number of columns.
 bool hasBlockScales(moe::DescriptorAttr weight) {
   return !weight.isPlain() && weight.getGroup()[0] == 1 &&
          weight.getGroup()[1] > 0 &&
@@ -60,7 +61,7 @@ LogicalResult checkStoredLayout(moe::LayerOp layer) {
                                                 (bytes ? "or 8 " : "") +
                                                 "bits" + got);
   }
-  // Each of them counts rows of one weight and elements of rows of the other.
+  // Each size is the number of rows of one weight and of columns of the other.
   constexpr int64_t kPerWord = 8;
   for (auto [size, extent] :
        {std::pair<StringRef, int64_t>("hidden_size", layer.getWidth()),
@@ -74,7 +75,8 @@ LogicalResult checkStoredLayout(moe::LayerOp layer) {
   return success();
 }
 
-/// Floats: templates/moe/math/weight_scaling.cuh has the rules.
+/// Checks weights that are stored as floats and quantized at load time. The
+/// rules are in templates/moe/math/weight_scaling.cuh.
 LogicalResult checkQuantizedWeights(moe::LayerOp layer) {
   bool failed = false;
   if (layer.quantizesWeights() &&
@@ -105,8 +107,9 @@ LogicalResult checkQuantizedWeights(moe::LayerOp layer) {
   return failure(failed);
 }
 
-/// Columns of k in groups that an index says: they are brought into order when
-/// they are packed, and rows that are multiplied with them at each run.
+/// Checks a group index, which assigns each column of k to a group. Packing
+/// sorts the columns by group, and each run permutes the columns of the rows
+/// that are multiplied with them.
 LogicalResult checkGroupIndex(moe::LayerOp layer) {
   if (!layer.getGroupIndex())
     return success();
@@ -130,7 +133,7 @@ LogicalResult checkGroupIndex(moe::LayerOp layer) {
        {std::pair<StringRef, moe::DescriptorAttr>("w1", quant.getW1()),
         {"w2", quant.getW2()}}) {
     if (weight.isPlain())
-      continue; // said above
+      continue; // reported above
     if (weight.getGroup()[0] != 1 || weight.getGroup()[1] == -1)
       refuse(name + " has groups of [" + Twine(weight.getGroup()[0]) + ", " +
              Twine(weight.getGroup()[1]) +
@@ -156,7 +159,7 @@ LogicalResult checkGroupIndex(moe::LayerOp layer) {
   return failure(failed);
 }
 
-/// Padding of a rank's weights, which packing leaves out.
+/// Checks the padding of a rank's weights, which packing removes.
 LogicalResult checkPadding(moe::LayerOp layer) {
   if (!layer.padsWeights())
     return success();
@@ -165,7 +168,7 @@ LogicalResult checkPadding(moe::LayerOp layer) {
     failed = true;
     (void)compiler::refuse(layer, code, reason);
   };
-  // Words hold so many elements, and runs of gate and up rows as many rows.
+  // Words hold 8 elements, and runs of gate and up rows have 8 rows.
   constexpr int64_t kMultiple = 8;
   for (auto [name, size] :
        {std::pair<StringRef, std::optional<int64_t>>(

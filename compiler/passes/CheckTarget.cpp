@@ -1,12 +1,12 @@
-//===- CheckTarget.cpp - refuses what no backend can do -------------------===//
+//===- CheckTarget.cpp - refuses unsupported layers -----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Refuses options, parameters of catalog rows and sizes that no kernel serves.
-// Every refusal is reported, not only the first.
+// Refuses options, parameters of catalog rows and sizes that no kernel
+// supports. Reports all refusals, not only the first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +38,7 @@ using compiler::Refuse;
 // Options
 //===----------------------------------------------------------------------===//
 
-/// An option that no backend does, unless it has its default.
+/// An option that no backend supports. It must have its default value.
 struct OptionRule {
   StringRef name;
   bool (*isAsked)(moe::LayerOp layer);
@@ -66,8 +66,8 @@ void checkOptions(moe::LayerOp layer, Refuse refuse) {
                                          "'; accepted: " + rule.accepted);
 }
 
-/// Rows that come by expert go back as they came: what is done for each token
-/// is the sender's.
+/// Checks a batched layer. Rows go back to the sender grouped by expert, so the
+/// sender must perform whatever is done for each token.
 void checkBatched(moe::LayerOp layer, Refuse refuse) {
   if (!layer.isBatched())
     return;
@@ -86,7 +86,7 @@ void checkBatched(moe::LayerOp layer, Refuse refuse) {
                             "each token; accepted: one of the two"));
 }
 
-/// A part of a layer, of tokens in the order of the caller.
+/// Checks a part of a layer. Its tokens are in the caller's order.
 void checkPart(moe::LayerOp layer, Refuse refuse) {
   if (!layer.getPart())
     return;
@@ -109,14 +109,15 @@ void checkPart(moe::LayerOp layer, Refuse refuse) {
                "accepted: one of the two");
 }
 
-/// How each kind of input says that the caller computes shared experts.
+/// Ways to specify for each kind of input that the caller computes the shared
+/// experts.
 constexpr StringLiteral kBesideLayer =
     "shared experts beside this layer (--no-shared-experts, option "
     "no_shared_experts of moec_compile_config, or a layer JSON without "
     "n_shared_experts)";
 
-/// Shared experts with weights of their own: options that say something of the
-/// others' weights or pairs, and nothing of theirs.
+/// Checks shared experts with their own weights. Refuses options that apply to
+/// the routed experts' weights or pairs, but not to those of shared experts.
 void checkSharedMlp(moe::LayerOp layer, Refuse refuse) {
   const std::optional<compiler::Communication> moved =
       compiler::communicationOf(layer);
@@ -147,7 +148,8 @@ void checkSharedMlp(moe::LayerOp layer, Refuse refuse) {
                  "; accepted: one of the two, or " + kBesideLayer);
 }
 
-/// The norm of a row needs the whole row, as its expert gives it.
+/// The norm needs a whole row of an expert's result, so no rank may have only
+/// some of the columns.
 void checkPostExpertNorm(moe::LayerOp layer, Refuse refuse) {
   if (!layer.getPostExpertNormEps())
     return;
@@ -179,7 +181,7 @@ void checkPostExpertNorm(moe::LayerOp layer, Refuse refuse) {
                                          reason + "; accepted: one of the two");
 }
 
-/// Constant experts have the last ids, and no rows.
+/// Constant experts have the last ids and no rows.
 void checkConstantExperts(moe::LayerOp layer, Refuse refuse) {
   if (!isPositive(layer.getNumConstantExperts()))
     return;
@@ -216,7 +218,7 @@ void checkConstantExperts(moe::LayerOp layer, Refuse refuse) {
                                          reason + "; accepted: one of the two");
 }
 
-/// One option's demands on the others.
+/// Checks combinations of options.
 void checkTogether(moe::LayerOp layer, Refuse refuse) {
   const auto cannot = [&](const Twine &reason) {
     refuse("option_not_supported", reason);
@@ -254,7 +256,8 @@ void checkTogether(moe::LayerOp layer, Refuse refuse) {
     cannot(
         "num_redundant_experts: which experts have replicas is an input of a "
         "layer with enable_eplb alone; accepted: both");
-  // Who sends rows by expert has multiplied them already.
+  // If rows arrive grouped by expert, the sender has already multiplied them by
+  // the top-k weights.
   const std::pair<bool, StringRef> withWeightOnInput[] = {
       {layer.getInputQuantized(),
        "input_quantized: x is multiplied before it is quantized"},
@@ -308,8 +311,9 @@ void checkTogether(moe::LayerOp layer, Refuse refuse) {
     checkSharedMlp(layer, refuse);
 }
 
-/// Operands whose sums an engine may leave to its tensor cores: those of 8-bit
-/// floats. Scales that change along k are f32's to apply.
+/// Returns true if an engine may leave accumulation to the tensor cores,
+/// without promotion. The operands must be 8-bit floats whose scales do not
+/// change along k, since such scales are applied in f32.
 bool mayAccumulateFast(moe::QuantAttr quant) {
   if (quant.dequantizesWeights())
     return false;
@@ -330,10 +334,10 @@ void checkAccumulation(moe::LayerOp layer, Refuse refuse) {
                 "fp8_tensor_dynamic, fp8_channel); accepted: f32");
 }
 
-/// One warp compares the groups of a token.
+/// Maximum number of expert groups. Each lane of one warp compares one group.
 constexpr int64_t kMaxGroups = 32;
 
-/// How the experts stand in groups.
+/// Checks how experts are divided into groups.
 void checkGroups(moe::LayerOp layer, Refuse refuse,
                  const catalog::RoutingMethod &row) {
   const moe::RoutingAttr routing = layer.getRouting();
@@ -357,7 +361,7 @@ void checkGroups(moe::LayerOp layer, Refuse refuse,
                       " groups; accepted: a multiple of all " + Twine(groups));
 }
 
-/// The last experts, which every token takes.
+/// Checks the sinks: the last experts, which every token selects.
 void checkSinks(moe::LayerOp layer, Refuse refuse,
                 const catalog::RoutingMethod &row) {
   const bool hasSinks = layer.getRouting().getSinks() > 0;
@@ -377,7 +381,7 @@ void checkSinks(moe::LayerOp layer, Refuse refuse,
                             "follow them; accepted: one of the two"));
 }
 
-/// The parameters of a catalog row.
+/// Checks the parameters of catalog rows.
 void checkParameters(moe::LayerOp layer, Refuse refuse) {
   const moe::RoutingAttr routing = layer.getRouting();
   const moe::ActivationAttr activation = layer.getActivation();
@@ -452,7 +456,7 @@ void checkSizes(moe::LayerOp layer, Refuse refuse) {
                               ? layer.getComputeType()
                               : a1.getElement();
   int64_t bits = multiplied.getIntOrFloatBitWidth();
-  // x as it comes, too, where it is only converted.
+  // The rows of x are loaded in its input type if they are only converted.
   if (a1.isPlain())
     bits = std::min<int64_t>(bits, layer.getInDtype().getIntOrFloatBitWidth());
   const int64_t elements = compiler::elementsPerPiece(bits);

@@ -1,12 +1,12 @@
-//===- CheckTypes.cpp - refuses element types that no kernel takes --------===//
+//===- CheckTypes.cpp - refuses unsupported element types -----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Refuses descriptors of dequantized weights and emulated activations, and
-// element types of a layer's tensors, that no kernel serves.
+// Refuses descriptors of dequantized weights and of emulated activations, and
+// element types of a layer's tensors, that no kernel supports.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,11 +19,11 @@ using namespace mlir;
 using namespace moec;
 using compiler::Refuse;
 
-/// The number of codes that a kernel converts at a time
+/// Number of codes (quantized values) that a kernel converts at a time
 /// (templates/moe/quant/dequantize.cuh).
 static constexpr int64_t kCodesOfChunk = 8;
 
-/// Checks w1 or w2 of a scheme that dequantizes weights.
+/// Checks descriptor w1 or w2 of a scheme that dequantizes weights.
 static void checkWeight(Refuse refuse, StringRef name,
                         moe::DescriptorAttr weight) {
   const auto because = [&](const Twine &reason) {
@@ -57,7 +57,7 @@ static void checkWeight(Refuse refuse, StringRef name,
     because("zero points of " + spelled(zero) + "; accepted: i8");
 }
 
-/// Checks a1 or a2 of a scheme that emulates activations
+/// Checks descriptor a1 or a2 of a scheme that emulates quantized activations
 /// (templates/moe/math/emulated.cuh).
 static void checkActivation(Refuse refuse, StringRef name,
                             moe::DescriptorAttr activation) {
@@ -122,7 +122,7 @@ static void checkPlainActivations(Refuse refuse, moe::QuantAttr quant) {
   const auto nameOf = [](moe::DescriptorAttr operand) {
     return compiler::elementTypeName(operand.getElement());
   };
-  // An engine that does not serve f32 refuses it itself.
+  // Engines that do not support f32 refuse it themselves.
   const bool isOneType = quant.getA1() == quant.getA2();
   for (auto [name, activation] :
        {std::pair<StringRef, moe::DescriptorAttr>("a1", quant.getA1()),
@@ -142,7 +142,7 @@ static void checkPlainActivations(Refuse refuse, moe::QuantAttr quant) {
                nameOf(quant.getA1()) + " and " + nameOf(quant.getA2()));
 }
 
-/// "a1 of bf16, w1 of i4, a2 of bf16, w2 of bf16".
+/// Returns, for example, "a1 of bf16, w1 of i4, a2 of bf16, w2 of bf16".
 static std::string operandsOf(moe::QuantAttr quant) {
   std::string text;
   for (auto [name, operand] :

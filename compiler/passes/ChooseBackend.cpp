@@ -1,13 +1,13 @@
-//===- ChooseBackend.cpp - who serves the layer, and why ------------------===//
+//===- ChooseBackend.cpp - chooses backend and engine ---------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Asks the resolver (plan/Resolver.h) and writes its answer on the
-// program, refusals included. The choice is per program, so that all variants
-// read the same packed weights.
+// Runs the resolver (compiler/plan/Resolver.h) and stores its result on the
+// program as a report that includes all refused candidates. There is one choice
+// for each program, because all variants read the same packed weights.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,15 +32,16 @@ using namespace moec;
 using namespace moec::compiler;
 
 namespace {
-/// Something that an earlier phase chose.
+/// A backend, engine or realization that an earlier phase chose.
 struct Standing {
   std::string kind, name;
-  std::string where; ///< " of variant @up_to_1", say; "": of the program
+  std::string where; ///< for example " of variant @up_to_1"; "": of the program
 };
 } // namespace
 
-/// Engines of the program: the report's, those of variants and schedules, and
-/// those that may yet serve a matmul without a schedule.
+/// Returns the engines of the program: those of the report, of variants and of
+/// schedules, and those that may still be selected for a matmul without a
+/// schedule.
 static std::vector<Standing> enginesIn(moe::ProgramOp program,
                                        moe::ReportAttr report) {
   std::vector<Standing> made = {{"engine", report.getEngine().str(), ""}};
@@ -56,7 +57,7 @@ static std::vector<Standing> enginesIn(moe::ProgramOp program,
     if (kernel && kernel.getSchedule())
       return add(kernel.getScheduleAttr().getEngine(),
                  " of kernel @" + kernel.getSymName().str());
-    // Kernels of other kinds have one engine, which a variant names.
+    // Kernels of other kinds have a fixed engine, which the variant specifies.
     auto variant = matmul->getParentOfType<moe::VariantOp>();
     if (kernel ? kernel.getKind() != "grouped_matmul"
                : bool(variant.getEngine()))
@@ -64,7 +65,7 @@ static std::vector<Standing> enginesIn(moe::ProgramOp program,
     for (const Engine *engine : servingEngines(report, matmul))
       add(engine->row.name, ", which may serve a matmul that has no schedule");
   });
-  // Variants are not made yet.
+  // The variants do not exist yet, so few-token kernels may still be chosen.
   const auto *backend = catalog::find(catalog::kBackends, report.getBackend());
   if (auto permute = findIn<moe::PermuteOp>(program);
       permute && permute.getTileRows() == 0 && backend &&
@@ -73,7 +74,8 @@ static std::vector<Standing> enginesIn(moe::ProgramOp program,
   return made;
 }
 
-/// All that the choices of a caller may name.
+/// Returns everything that the program uses and that the user's choices may
+/// name.
 static std::vector<Standing> standingIn(moe::ProgramOp program,
                                         moe::ReportAttr report) {
   std::vector<Standing> made = {
@@ -110,13 +112,15 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
       return program.emitError() << "no stage of the program is a matmul";
     std::vector<Candidate> judged;
     moe::LayerOp layer = program.getLayerOp();
-    // The layer's stands in the manifest, whatever its stages became.
+    // The manifest contains the layer's realization, so it applies even if the
+    // stages were changed.
     const std::optional<StringRef> said = layer.getRealization();
     auto resolution =
         resolve(factsOf(layer), program.getTarget().getArch().str(), choices,
                 said ? said->str() : realizationOf(program), &judged);
     if (!resolution) {
-      // A report that chose nothing keeps the reasons for who asks for them.
+      // The report without a choice keeps the reasons, for callers that request
+      // them.
       Resolution none;
       none.candidates = std::move(judged);
       report(program, none, choices);
@@ -126,7 +130,7 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
     return success();
   }
 
-  /// Nothing may be asked that contradicts what an earlier phase chose.
+  /// Checks that the choices do not contradict what an earlier phase chose.
   static LogicalResult agrees(moe::ProgramOp program, moe::ReportAttr report,
                               const Choices &choices) {
     const Choices earlier = choicesOf(report);
@@ -157,7 +161,9 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
     return success();
   }
 
-  /// A part of a layer has no matmul. Variables are for all that is compiled.
+  /// Checks that no backend or engine is requested for a part of a layer, which
+  /// has no matmul. Choices of environment variables are ignored, because they
+  /// apply to everything that is compiled.
   static LogicalResult choosesNothing(moe::ProgramOp program,
                                       const Choices &options) {
     const auto asked = options.asked();

@@ -1,12 +1,13 @@
-//===- ChooseRealization.cpp - how a layer is computed --------------------===//
+//===- ChooseRealization.cpp - chooses how a layer is computed ------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Asks the resolver (plan/Resolver.h) of each target which realizations it
-// serves. All later passes see the layer as it is computed.
+// Queries the resolver (compiler/plan/Resolver.h) for the realizations that
+// each target supports. All later passes see the layer in its chosen
+// realization.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,21 +43,23 @@ struct ChooseRealization
       module.emitError() << checked.error().message;
       return signalPassFailure();
     }
-    // The shares of a package's ranks are computed alike, too.
+    // All shares of a layer must have the same realization.
     llvm::MapVector<StringAttr, SmallVector<moe::LayerOp>> shares;
     for (auto layer : module.getOps<moe::LayerOp>())
       if (!layer.getRealization() && layer.isResolved() && !targets->empty() &&
           !hasProgram(layer))
         shares[StringAttr::get(&getContext(), wholeLayerOf(layer))].push_back(
             layer);
-    // A part has no matmul, of which variables say how it is computed.
+    // A part has no matmul, so choices of environment variables do not apply to
+    // it.
     for (auto &[name, layers] : shares)
       choose(layers, *targets,
              layers.front().getPart() ? choices.withoutVariables() : choices);
   }
 
-  /// Columns of the layer's share first, then those of other ranks' shares:
-  /// ranks compute alike, whether one package is for all or each has its own.
+  /// Returns the columns of the layer's share, followed by those of all other
+  /// ranks' shares. All ranks must compute the same way, whether they run one
+  /// package or several.
   static SmallVector<int64_t> columnsOfShards(moe::LayerOp layer) {
     const int64_t own = layer.getIntermediateSizePerPartition().value_or(
         layer.getIntermediateSize());

@@ -1,18 +1,19 @@
-//===- ChooseWeightLayout.cpp - one packed copy of each weight ------------===//
+//===- ChooseWeightLayout.cpp - packed layout of each weight --------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A gated activation needs a gate column and its up column in one thread.
-// With rows interleaved by 8 both lie in the two halves of an m16n8 tile pair,
-// in one fragment, for mma.sync as for wgmma, plain and swapped. What a
-// checkpoint stores in another order than rows is brought into rows, and
-// columns into the order of their groups. Scales of weights that are multiplied
-// as stored become f32 if they are powers of two. For an engine that reads
-// fragments, codes, their scales and zero points are in that order. A scale of
-// more rows or columns than kernels read is repeated.
+// A gated activation needs a gate column and its up column in one thread. If
+// gate and up rows are interleaved by 8, both are in the two halves of an m16n8
+// tile pair and thus in one MMA fragment. This holds for mma.sync and wgmma,
+// with and without swapped operands. Packing converts weights that a checkpoint
+// stores in another order to rows, and sorts columns by their groups.
+// Power-of-two scales of weights that are multiplied as stored are converted to
+// f32. For an engine that reads MMA fragment order, the codes (quantized
+// values), scales and zero points are stored in that order. A scale that covers
+// more rows or columns than kernels expect is replicated.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +36,7 @@ using namespace moec;
 
 namespace {
 
-/// Whether the only reader of the matmul's result is a gated activation.
+/// Returns the gated activation that reads the matmul's result, or null.
 moe::ActivateOp gatedReader(moe::GroupedMatmulOp matmul) {
   for (Operation *user : matmul.getResult().getUsers())
     if (auto activate = dyn_cast<moe::ActivateOp>(user))
@@ -44,7 +45,7 @@ moe::ActivateOp gatedReader(moe::GroupedMatmulOp matmul) {
   return {};
 }
 
-/// The element type that matmuls read for a weight or its scales.
+/// Returns the element type in which matmuls read a weight or its scales.
 Type elementAsRead(Value weight) {
   const Type element =
       cast<RankedTensorType>(weight.getType()).getElementType();
@@ -57,9 +58,9 @@ Type elementAsRead(Value weight) {
   return element;
 }
 
-/// The layout in which kernels read a weight that gated matmuls read, or what
-/// is not stored as they read it (`changes`: of another type, or its columns in
-/// another order); null for as stored.
+/// Returns the layout in which kernels read a weight, or null if they read it
+/// as stored. `gated`: gated matmuls read it. `changes`: packing changes the
+/// element type or the order of columns.
 moe::LayoutAttr layoutFor(RankedTensorType weight, bool gated, bool changes,
                           StringRef gateUpOrder) {
   if (gated)
@@ -70,8 +71,9 @@ moe::LayoutAttr layoutFor(RankedTensorType weight, bool gated, bool changes,
              : moe::LayoutAttr();
 }
 
-/// The layout of a weight, its scales or its zero points for an engine that
-/// reads fragments; null for what it reads as stored.
+/// Returns the layout of a weight, its scales or its zero points for an engine
+/// that reads fragment order. Returns null for a tensor that it reads as
+/// stored.
 moe::LayoutAttr fragmentLayout(BlockArgument value) {
   for (OpOperand &use : value.getUses()) {
     auto matmul = dyn_cast<moe::GroupedMatmulOp>(use.getOwner());
@@ -91,7 +93,7 @@ moe::LayoutAttr fragmentLayout(BlockArgument value) {
   return {};
 }
 
-/// Whether the program's engine reads its weights in fragments.
+/// Returns true if the program's engine reads weights in fragment order.
 bool readsFragments(moe::ProgramOp program) {
   const moe::ReportAttr report = program.getReportAttr();
   const catalog::Engine *engine =
@@ -100,7 +102,7 @@ bool readsFragments(moe::ProgramOp program) {
          compiler::orderOf(compiler::factsOf(program), *engine) == "fragment";
 }
 
-/// The groups of a weight's scales as the matmul reads them.
+/// Returns the group shape of a weight's scales as the matmul reads them.
 SmallVector<int64_t, 2> groupAsRead(moe::GroupedMatmulOp matmul,
                                     bool fragments) {
   const moe::DescriptorAttr lhs = matmul.getLhsDescriptorAttr();
@@ -114,20 +116,22 @@ SmallVector<int64_t, 2> groupAsRead(moe::GroupedMatmulOp matmul,
   if (!rhs)
     return {};
   SmallVector<int64_t, 2> group(rhs.getGroup());
-  // A block of fragments has a number of each row.
+  // A block in fragment order has one scale for each row.
   if (fragments)
     group[0] = 1;
   return group;
 }
 
-/// How numbers of a weight (scales or zero points) are repeated.
+/// Describes how the scales or zero points of a weight are replicated.
 struct Repeat {
   SmallVector<int64_t, 3> shape; ///< of the result
   std::array<int64_t, 3> times;  ///< parts, rows and columns
-  int64_t alternate; ///< rows after which parts take turns; 0: they do not
+  /// Rows after which gate and up alternate; 0: they do not alternate.
+  int64_t alternate;
 };
 
-/// Nothing where the matmuls read them as they are.
+/// Returns how to replicate a tensor of scales or zero points. Returns nullopt
+/// if the matmuls read it as stored.
 std::optional<Repeat> repeatFor(Value numbers, bool fragments) {
   for (OpOperand &use : numbers.getUses()) {
     auto matmul = dyn_cast<moe::GroupedMatmulOp>(use.getOwner());
@@ -162,7 +166,7 @@ std::optional<Repeat> repeatFor(Value numbers, bool fragments) {
   return std::nullopt;
 }
 
-/// Packs numbers in the layout, repeated as matmuls read them.
+/// Packs scales or zero points in the layout, replicated as matmuls read them.
 moe::PackOp packNumbers(OpBuilder &builder, Value source, const Repeat &repeat,
                         Type element, moe::LayoutAttr layout) {
   auto packed = moe::PackOp::create(
@@ -175,7 +179,8 @@ moe::PackOp packNumbers(OpBuilder &builder, Value source, const Repeat &repeat,
   return packed;
 }
 
-/// Matmuls of a gated layer that read `weight`.
+/// Returns the matmuls that read `weight` and whose result a gated activation
+/// reads.
 SmallVector<moe::GroupedMatmulOp> gatedMatmuls(Value weight) {
   SmallVector<moe::GroupedMatmulOp> readers;
   for (Operation *user : weight.getUsers())
@@ -185,7 +190,8 @@ SmallVector<moe::GroupedMatmulOp> gatedMatmuls(Value weight) {
   return readers;
 }
 
-/// Codes that are made of floats are written in that layout at once.
+/// Sets the packed layout of a weight that is quantized at load time, so that
+/// the codes are written in this layout directly.
 LogicalResult quantizeInto(moe::ProgramOp program,
                            moe::QuantizeWeightsOp quantize) {
   Value scale = quantize.getScale();
@@ -215,7 +221,7 @@ LogicalResult quantizeInto(moe::ProgramOp program,
   return success();
 }
 
-/// The order of the columns of a weight, or null.
+/// Returns the order of the columns of a weight, or null.
 Value orderOf(moe::ProgramOp program, BlockArgument weight) {
   const std::string index = compiler::valueName(weight) + "_group_index";
   for (auto order : program.getBody().getOps<moe::PackOrderOp>())
@@ -234,7 +240,7 @@ LogicalResult pack(moe::ProgramOp program) {
   for (auto order : program.getBody().getOps<moe::PackOrderOp>())
     builder.setInsertionPointAfter(order);
   for (BlockArgument weight : program.getBody().getArguments()) {
-    // A weight that is packed already stays.
+    // Skip weights that are already packed.
     if (llvm::any_of(weight.getUsers(),
                      llvm::IsaPred<moe::PackOp, moe::PackOrderOp,
                                    moe::QuantizeWeightsOp>))

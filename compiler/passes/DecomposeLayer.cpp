@@ -1,12 +1,12 @@
-//===- DecomposeLayer.cpp - a layer becomes stages ------------------------===//
+//===- DecomposeLayer.cpp - converts layers to programs of stages ---------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// One program for each layer and target, with one variant for all token
-// counts; block and tile sizes are left open (0).
+// Creates one program for each layer and target, with one variant for all token
+// counts. Block and tile sizes are not set yet (0).
 //
 //===----------------------------------------------------------------------===//
 
@@ -75,7 +75,8 @@ struct DecomposeLayerPass
               " this layer emulates activations: x becomes numbers of 16 bits "
               "at once, and no codes; accepted: schemes that the support "
               "matrix calls native or dequantized there");
-    // Rows that come by expert are of this rank's, whichever those are.
+    // Rows of batched layers are assigned to this rank's experts by the sender,
+    // so any stride is possible.
     if (layer.getLocalStride().value_or(1) != 1 && !layer.getExpertMap() &&
         !layer.isBatched())
       return compiler::refuse(layer, "option_not_supported",

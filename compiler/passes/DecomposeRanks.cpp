@@ -1,4 +1,4 @@
-//===- DecomposeRanks.cpp - stages between ranks, and of shared experts ---===//
+//===- DecomposeRanks.cpp - stages between ranks --------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

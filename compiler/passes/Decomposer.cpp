@@ -1,4 +1,4 @@
-//===- Decomposer.cpp - the stages of one layer ---------------------------===//
+//===- Decomposer.cpp - builds the stages of one layer --------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -14,7 +14,8 @@ using namespace moec;
 using namespace moec::compiler;
 using moe::kAny;
 
-/// Rows of a block of maxima: many blocks even of few rows, few numbers to read
+/// Rows of a block of which one maximum is computed. Blocks are small enough
+/// that few rows make many blocks, and large enough that few maxima are read
 /// again for the scale.
 static constexpr int64_t kAmaxRows = 32;
 
@@ -126,7 +127,8 @@ Decomposer::Quantized Decomposer::quantize(moe::DescriptorAttr descriptor,
   if (descriptor.isPlain() && !weights &&
       type.getElementType() == descriptor.getElement())
     return {input, Value()};
-  // Products, or values of another type, are rounded.
+  // Products with top-k weights, and values of another element type, must be
+  // rounded.
   if (descriptor.isPlain())
     return {moe::QuantizeOp::create(
                 builder, location, type.clone(descriptor.getElement()),
@@ -296,7 +298,7 @@ void Decomposer::addStages() {
     if (!onInput && input("x") == ownX.data)
       quantizedOwn = x;
   }
-  // Weighed rows are of pairs, others of tokens.
+  // Rows multiplied by top-k weights belong to pairs, other rows to tokens.
   IntegerAttr pairsOfRow = builder.getI64IntegerAttr(onInput ? 1 : pairs);
   if (layer.getGroupIndex()) {
     x.data =
@@ -318,7 +320,8 @@ void Decomposer::addStages() {
   if (moved && (!sharesApart || moved->scatter > 1))
     out = finalize(*moved, out, route, own, moved->scatter,
                    sharesApart ? 1 : moved->reduce);
-  // The MLP takes this rank's tokens; ranks that have the same share columns.
+  // The shared experts' MLP reads this rank's tokens. Ranks with the same
+  // tokens divide its columns.
   if (sharesApart) {
     out = addSharedExperts(out, ownX);
     if (moved && moved->reduce > 1)
@@ -395,7 +398,8 @@ Value Decomposer::secondHalf(Value h, const Rows &rows, Value pairs,
                              const std::string &whose) {
   const moe::DescriptorAttr a2 = layer.getQuant().getA2();
   const int64_t columns = cast<RankedTensorType>(h.getType()).getDimSize(1);
-  // Values stay f32 until they are quantized next: one rounding.
+  // Values that are quantized next stay f32, so that they are rounded only
+  // once.
   auto activate = moe::ActivateOp::create(
       builder, location,
       tensor({kAny, layer.isGated() ? columns / 2 : columns},

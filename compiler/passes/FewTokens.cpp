@@ -1,4 +1,4 @@
-//===- FewTokens.cpp - up to how many tokens dot products serve -----------===//
+//===- FewTokens.cpp - token counts of the few-token kernels --------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -23,7 +23,7 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Whether both kernels fit the GPU with so many tokens.
+/// Returns true if both kernels fit the GPU with this token count.
 static bool fits(moe::VariantOp stages, int64_t tokens,
                  const Hardware &hardware) {
   return llvm::all_of(
@@ -32,10 +32,10 @@ static bool fits(moe::VariantOp stages, int64_t tokens,
       });
 }
 
-/// The first stage that no kernel of a few tokens does, or "".
+/// Returns the first stage that no few-token kernel supports, or "".
 static StringRef stageWithoutKernel(moe::VariantOp stages) {
   for (Operation &op : stages.getBody().front().without_terminator()) {
-    // Kernels of their own move tokens and sums, and do shared rows.
+    // Other kernels move tokens and sums between ranks and compute shared rows.
     if (isa<moe::DispatchOp, moe::SendBackOp, moe::FinalizeOp>(op) ||
         isOfSharedRows(&op))
       continue;
@@ -51,7 +51,7 @@ static StringRef stageWithoutKernel(moe::VariantOp stages) {
 }
 
 namespace {
-/// The path of a layer, as its predicates see it.
+/// The few-token kernels for a program, as the predicates below see them.
 struct Path {
   moe::ProgramOp program;
   moe::VariantOp stages;
@@ -62,7 +62,7 @@ struct Path {
   SmallVector<moe::GroupedMatmulOp> matmuls =
       matmulsOf(stages, /*ofSharedRows=*/false);
 
-  /// Weights are converted to what the engine multiplies.
+  /// Returns true if weights are converted to the operand type.
   bool converts() {
     return first.getRealization() == moe::Realization::Dequantized;
   }
@@ -78,7 +78,7 @@ struct Refusal {
   std::string code, reason;
 };
 
-/// Why the path does not serve, or nullopt.
+/// Returns why the few-token kernels cannot serve the program, or nullopt.
 using Predicate = std::optional<Refusal> (*)(Path &path);
 } // namespace
 
@@ -220,12 +220,12 @@ static std::optional<Refusal> sizes(Path &path) {
   return std::nullopt;
 }
 
-/// In the order in which they are asked.
+/// The predicates in the order of evaluation. The first refusal is reported.
 static constexpr Predicate kPredicates[] = {
     excluded, options, stagesHaveKernels, readsX, archFeatures, elementTypes,
     layout,   sizes};
 
-/// The most tokens that the rules and the shared memory let through.
+/// Returns the maximum token count that the rules and the shared memory permit.
 static int64_t mostTokens(Path &path, const Hardware &hardware) {
   const int64_t bytes = operandBytes(path.stages);
   const bool converts = path.converts();
@@ -260,7 +260,7 @@ FewTokens compiler::fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
       catalog::find(catalog::kBackends, report.getBackend());
   const catalog::Engine *engine =
       backend ? catalog::find(catalog::kEngines, backend->fewTokens) : nullptr;
-  // Who asks for an engine gets it for all tokens.
+  // If the user requests an engine, it serves all token counts.
   if (!engine || report.getChoice("engine"))
     return few;
   few.engine = engine->name;
@@ -286,7 +286,7 @@ FewTokens compiler::fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
                      "their way in shared memory, of which a CTA on {} has {} "
                      "bytes",
                      few.engine, path.arch().name, hardware.sharedPerBlock)});
-  // Each rank brings a token at least.
+  // Each rank contributes at least one token.
   if (path.dispatch && most < int64_t(path.dispatch.getRanks()))
     return refuse(
         {"size_not_supported",

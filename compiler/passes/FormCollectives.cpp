@@ -1,12 +1,12 @@
-//===- FormCollectives.cpp - stages between ranks -------------------------===//
+//===- FormCollectives.cpp - forms collectives between ranks --------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A dispatch is one collective of all that moves, so that it is one operation
-// of the library that does it. A finalize is one or two.
+// A dispatch becomes one collective with all its tensors, so that one operation
+// of the library performs it. A finalize becomes one or two collectives.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +31,7 @@ bool compiler::isBeforeDispatch(Operation *stage) {
 static moe::CollectiveOp create(OpBuilder &builder, Operation *stage,
                                 StringRef kind, int64_t ranks, int64_t stride,
                                 ArrayRef<StringRef> names, ValueRange values) {
-  // A default is absent, as it is when it was printed and parsed.
+  // The default is omitted, so that the op equals its printed and parsed form.
   return moe::CollectiveOp::create(
       builder, stage->getLoc(), values.getTypes(), builder.getStringAttr(kind),
       builder.getI64IntegerAttr(ranks),
@@ -52,7 +52,7 @@ static void form(OpBuilder &builder, moe::DispatchOp dispatch) {
 static void form(OpBuilder &builder, moe::FinalizeOp finalize) {
   Value sum = finalize.getPartials();
   const int64_t ranks = finalize.getRanks(), reduce = finalize.getReduce();
-  // A combine of shared experts adds it to theirs.
+  // A combine of shared experts adds this result to its own.
   const StringRef name =
       llvm::any_of(finalize->getUsers(), llvm::IsaPred<moe::CombineOp>)
           ? "routed"

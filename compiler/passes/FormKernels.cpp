@@ -1,17 +1,21 @@
-//===- FormKernels.cpp - decides which stages share a kernel --------------===//
+//===- FormKernels.cpp - groups stages into kernels -----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Backend grouped: routing and permutation in one kernel where few CTAs take
-// all tokens, quantization of x beside routing, the activation and some
-// quantizations of its result in the epilogue of the first matmul, and combine
-// with the second one where a variant makes the result in slices. Backend
-// unfused: one kernel a stage, but for counting, which needs what routing has
-// at hand. A few tokens: two kernels, of which each routes for itself. Between
-// ranks: a kernel a stage, but that one combines and sends back.
+// Backend grouped fuses:
+//   - routing and permutation, if a few CTAs process all tokens
+//   - the quantization of x with routing
+//   - the activation, and some quantizations of its result, into the epilogue
+//   of
+//     the first matmul
+//   - combine with the second matmul, if the variant computes slices
+// Backend unfused forms one kernel for each stage. Only counting is fused with
+// routing, because it needs routing's data. A few-token variant has two
+// kernels, each of which routes by itself. Stages between ranks have one kernel
+// each, except that one kernel combines and sends back.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,28 +41,32 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Up to here one CTA is done before two could tell each other their counts.
+/// Maximum token count that one CTA routes before two CTAs of a cluster could
+/// exchange their counts.
 static constexpr int64_t kTokensOfOneCta = 8;
 
-/// The tokens that one CTA routes where others, or another launch, permute.
+/// Returns the tokens that one CTA routes. `fused`: the same launch permutes.
+/// `clusters`: it may use a cluster of CTAs.
 static int64_t blockTokensFor(int64_t maxTokens, bool fused, bool clusters) {
   if (fused)
     return clusters && maxTokens > kTokensOfOneCta
                ? llvm::divideCeil(maxTokens, kRoutingCluster)
                : maxTokens;
-  // Small blocks are routed sooner, but every CTA of the permutation sums the
-  // counts of all.
+  // Small blocks are routed in less time, but every CTA of the permutation sums
+  // the counts of all blocks.
   return maxTokens <= 2048 ? 16 : maxTokens <= 8192 ? 32 : 64;
 }
 
-/// More blocks than these grow instead: the counts that all CTAs of the
-/// permutation sum are then as many for any number of tokens.
+/// Maximum number of token blocks. For more tokens the blocks become larger, so
+/// that the number of counts that each CTA of the permutation sums stays
+/// bounded.
 static constexpr int64_t kMostBlocks = 256;
 
-/// Rows that a CTA quantizes where no block of maxima says it.
+/// Rows that a CTA quantizes if no block of maxima determines it.
 static constexpr int64_t kRowsOfCta = 16;
 
-/// The caller's name of a result that it may ask for, else "".
+/// Returns the name under which the caller can request a result as an optional
+/// output, else "".
 static StringRef optionalName(OpResult result) {
   for (OpOperand &use : result.getUses())
     if (auto ret = dyn_cast<moe::ReturnOp>(use.getOwner()))
@@ -70,18 +78,19 @@ static StringRef optionalName(OpResult result) {
   return {};
 }
 
-/// The name of an operand in the kernel's argument block.
+/// Returns the name of an operand in the kernel's argument block.
 static StringRef fieldName(OpOperand &operand, const StageGroup &group) {
   const StringRef name = cast<moe::StageOpInterface>(operand.getOwner())
                              .getOperandName(operand.getOperandNumber());
-  // The matmul of these kernels reads the quantized operand.
+  // In kernels that route by themselves, the matmul reads the quantized operand
+  // as "lhs".
   return group.kind->routesItself && name == "input" ? "lhs" : name;
 }
 
-/// The name of a result in the argument block of a kernel.
+/// Returns the name of a result in the kernel's argument block.
 static StringRef fieldName(OpResult result, const StageGroup &group) {
-  // If every kernel routes for itself, the results of routing are written for
-  // the caller alone.
+  // If every kernel routes by itself, the results of routing are only written
+  // for the caller.
   if (group.kind->routesItself)
     if (const StringRef name = optionalName(result); !name.empty())
       return name;
@@ -89,7 +98,7 @@ static StringRef fieldName(OpResult result, const StageGroup &group) {
       .getResultName(result.getResultNumber());
 }
 
-/// The caller's name of a stage's result, else "".
+/// Returns the caller's name of a stage's result, else "".
 static StringRef returnedName(OpResult result) {
   for (OpOperand &use : result.getUses())
     if (auto ret = dyn_cast<moe::ReturnOp>(use.getOwner()))
@@ -99,7 +108,7 @@ static StringRef returnedName(OpResult result) {
   return {};
 }
 
-/// Whether it is an output of that name.
+/// Returns true if the result is an output with this name.
 static bool isReturnedAs(OpResult result, StringRef name) {
   return llvm::any_of(result.getUses(), [&](OpOperand &use) {
     auto ret = dyn_cast<moe::ReturnOp>(use.getOwner());
@@ -109,18 +118,18 @@ static bool isReturnedAs(OpResult result, StringRef name) {
   });
 }
 
-/// Whether a combine of shared experts adds the result to theirs.
+/// Returns true if a combine of shared experts adds the result to its own.
 static bool isAddedToShared(OpResult result) {
   return isa<moe::CombineOp, moe::CombineNormedOp, moe::FinalizeOp>(
              result.getOwner()) &&
          llvm::any_of(result.getUsers(), llvm::IsaPred<moe::CombineOp>);
 }
 
-/// The name of a result as a value of the program, if it is not of rows of
-/// shared experts.
+/// Returns the name of a result as a value of the program, without the prefix
+/// for shared experts.
 static std::string nameOfResult(OpResult result, const StageGroup &group) {
   StringRef inKernel = fieldName(result, group);
-  // "x_q", "x_scale", "t_amax": of the two values that are quantized.
+  // x and the intermediate are quantized: "x_q", "x_scale", "t_amax" and so on.
   if (isa<moe::AmaxOp, moe::QuantizeOp>(result.getOwner())) {
     StringRef what = inKernel == "data"         ? "q"
                      : inKernel == "block_amax" ? "amax"
@@ -129,7 +138,8 @@ static std::string nameOfResult(OpResult result, const StageGroup &group) {
   }
   if (isa<moe::DequantizeOp>(result.getOwner()))
     return "x_dequantized";
-  // Ids and weights of all ranks are called as those of a rank alone.
+  // The gathered top-k ids and weights have the names that they have in a
+  // package for one rank, so this rank's own ones get other names.
   if (isa<moe::RouteOp>(result.getOwner()) &&
       isBeforeDispatch(result.getOwner()))
     return inKernel == "topk_ids" ? "own_ids" : "own_weights";
@@ -139,7 +149,7 @@ static std::string nameOfResult(OpResult result, const StageGroup &group) {
     return "partial";
   if (isAddedToShared(result))
     return "routed";
-  // In a part that routes the caller gets them.
+  // A part that routes returns the places to the caller.
   if (isa<moe::RouteOp>(result.getOwner()) && isReturnedAs(result, "places"))
     return "places";
   if (inKernel != "result")
@@ -150,13 +160,14 @@ static std::string nameOfResult(OpResult result, const StageGroup &group) {
     return "t";
   if (StringRef returned = returnedName(result); !returned.empty())
     return returned.str();
-  // Partials come in two types, so that no value has two.
+  // Partial results have one of two element types. Each has its own name, so
+  // that no value has two types.
   if (StringRef(group.name).ends_with("down"))
     return fmt::format("y_{}", elementTypeOf(result));
   return "h";
 }
 
-/// The name of a result as a value of the program.
+/// Returns the name of a result as a value of the program.
 static std::string launchResultName(OpResult result, const StageGroup &group) {
   const std::string name = nameOfResult(result, group);
   return isOfSharedRows(result.getOwner()) && returnedName(result) != name
@@ -164,8 +175,9 @@ static std::string launchResultName(OpResult result, const StageGroup &group) {
              : name;
 }
 
-/// Stages that say rows write every result, but where every kernel routes for
-/// itself; others write what is used.
+/// Returns true if the kernel writes the result. Routing and the stages that
+/// list rows write all results, unless every kernel routes by itself. Other
+/// stages write only results that another kernel or the caller uses.
 static bool isWritten(OpResult result, const StageGroup &group) {
   if (!group.kind->routesItself &&
       isa<moe::RouteOp, moe::PermuteOp, moe::SharedRowsOp>(result.getOwner()))
@@ -175,7 +187,7 @@ static bool isWritten(OpResult result, const StageGroup &group) {
   });
 }
 
-/// The row of the catalog that holds the stages of a kernel.
+/// Sets the catalog row that supports the stages of the kernel.
 static LogicalResult findKind(StageGroup &group) {
   std::string stages;
   for (Operation *op : group.stages)
@@ -188,7 +200,8 @@ static LogicalResult findKind(StageGroup &group) {
   return success();
 }
 
-/// Rows of a CTA where no block of maxima says them.
+/// Sets the rows of a CTA for quantizations for which no block of maxima
+/// determines them.
 static void decideRows(const StageGroup &group) {
   if (!group.kind->routesItself)
     for (Operation *stage : group.stages)
@@ -197,8 +210,10 @@ static void decideRows(const StageGroup &group) {
           quantize.setBlockRows(kRowsOfCta);
 }
 
-/// Blocks of tokens: an even share of the variant's where the CTAs permute, all
-/// of them where every CTA routes for itself.
+/// Sets the token blocks of counting and permutation. If the kernel also
+/// permutes, its CTAs divide the variant's tokens evenly. If every CTA routes
+/// by itself, its block has all tokens. Otherwise the size depends on the
+/// variant's largest token count.
 static void decideBlocks(moe::ProgramOp program, moe::VariantOp variant,
                          const StageGroup &group) {
   bool fused = group.kind->name == "route_permute" || group.kind->routesItself;
@@ -215,7 +230,7 @@ static void decideBlocks(moe::ProgramOp program, moe::VariantOp variant,
       op.setMostBlocks(kMostBlocks);
   };
   for (Operation *stage : group.stages) {
-    // Nobody sums the counts in a part of a layer.
+    // In a part of a layer no kernel sums the counts.
     if (auto count = dyn_cast<moe::CountOp>(stage))
       decide(count, !count.getBlockCounts().use_empty());
     if (auto permute = dyn_cast<moe::PermuteOp>(stage))
@@ -223,9 +238,10 @@ static void decideBlocks(moe::ProgramOp program, moe::VariantOp variant,
   }
 }
 
-/// Partial sums leave the chip when they are larger than L2: then half the
-/// bytes are worth one rounding. f16 does not hold all rows whose weighted sum
-/// it holds.
+/// Sets the element type of partial sums. If they are larger than the L2 cache,
+/// they are written to memory, and half the bytes justify one more rounding.
+/// f16 is not used, because a row may overflow although the weighted sum does
+/// not.
 static void decidePartials(moe::ProgramOp program, moe::VariantOp variant) {
   const catalog::Gpu *gpu = program.getTarget().getGpuRow();
   if (!gpu || variant.getEngine())
@@ -253,8 +269,9 @@ static void decidePartials(moe::ProgramOp program, moe::VariantOp variant) {
       decide(combine);
 }
 
-/// A kernel of its own tells rows from padding, and whose they are, by the
-/// offsets; in one with the matmul the tiles say whose.
+/// Sets the offsets that activations read. An activation in its own kernel
+/// needs the offsets to distinguish rows from padding and to find their
+/// experts. In the matmul's kernel the tiles provide this.
 static void giveOffsets(moe::VariantOp variant, bool fuseActivation) {
   moe::PermuteOp permute;
   for (auto op : variant.getBody().getOps<moe::PermuteOp>())
@@ -274,8 +291,8 @@ static void giveOffsets(moe::VariantOp variant, bool fuseActivation) {
   }
 }
 
-/// In the kernel of the first matmul, the quantization of what it computes
-/// takes its rows from the tiles.
+/// Replaces the offsets of a quantization in the first matmul's kernel by the
+/// matmul's tiles.
 static void giveTiles(const StageGroup &group) {
   for (Operation *stage : group.stages) {
     auto quantize = dyn_cast<moe::QuantizeOp>(stage);
@@ -360,7 +377,8 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
       return success();
     bool fuse = !program.getReport() ||
                 program.getReportAttr().getBackend() != "unfused";
-    // Adapters add to what the first matmul leaves.
+    // Adapters are added to the result of the first matmul before the
+    // activation.
     const bool adapts = llvm::any_of(
         body.getOps<moe::ActivateOp>(),
         [](moe::ActivateOp activate) { return bool(activate.getAddend()); });

@@ -1,4 +1,4 @@
-//===- GroupStages.cpp - stages that share a kernel -----------------------===//
+//===- GroupStages.cpp - groups stages into kernels -----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -20,17 +20,19 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// One kernel routes and permutes this many tokens at most. One CTA then has
-/// four for each of 32 warps, and takes about as long as a second launch.
+/// Maximum token count for which one kernel routes and permutes. One CTA then
+/// has four tokens for each of its 32 warps, and takes about as long as a
+/// second launch.
 static constexpr int64_t kFusedTokens = 128;
-/// x is quantized beside routing for this many tokens at most: a launch less is
-/// worth 0.3 to 4 us there, and with 8192 tokens up to 40 us are lost.
+/// Maximum token count for which the kernel that routes also quantizes x. Up to
+/// here one launch less saves 0.3 to 4 us; with 8192 tokens it would lose up to
+/// 40 us.
 static constexpr int64_t kQuantizedBesideRouting = 512;
 
 bool compiler::isOfIntermediate(Operation *op) {
   auto quantize = dyn_cast<moe::QuantizeOp>(op);
   auto amax = dyn_cast<moe::AmaxOp>(op);
-  // x is an argument of the program, also where rows are counted.
+  // x is an argument of the program, even if its rows have counts.
   const Value input = quantize ? quantize.getInput() : amax.getInput();
   const bool areCounted =
       quantize ? quantize.getOffsets() || quantize.getExpertNumTokens() ||
@@ -39,12 +41,12 @@ bool compiler::isOfIntermediate(Operation *op) {
   return areCounted && !isa<BlockArgument>(input);
 }
 
-/// A sentence saying why the intermediate is not quantized by the kernel of the
-/// first matmul, or "" where it is: where the scale is known, or follows from
-/// columns that a CTA computes (unless `asked` to give it a launch of its own).
-/// A scale of a row follows from too many: that the last CTA of a row reads
-/// them back was measured, and is slower than a launch
-/// (bench/notes/quantize-h100.md).
+/// Returns a sentence that states why the first matmul's kernel does not
+/// quantize the intermediate, or "" if it does. It does if the scale is known
+/// or if a CTA computes all columns of a scale, unless `asked` requests a
+/// separate launch. A scale of a whole row needs too many columns: the variant
+/// in which the last CTA of a row reads them back was measured and is slower
+/// than a launch (bench/notes/quantize-h100.md).
 static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
                             bool asked) {
   const moe::DescriptorAttr descriptor = quantize.getDescriptor();
@@ -57,8 +59,8 @@ static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
     return "";
   if (descriptor.getGroup()[1] < 1 || descriptor.getSecondPerRow())
     return "a scale follows from more values than a CTA has";
-  // Several divisions a value hold up each CTA's end, for longer than a launch
-  // of its own takes (docs/decisions.md, 020).
+  // Several divisions for each value delay the end of each CTA by more than a
+  // separate launch takes (docs/decisions.md, 020).
   if ((quantize.isEmulated() || quantize.scalesBlocks()) &&
       descriptor.getRule().empty())
     return "scales that are no powers of two are divided by, which a launch of "
@@ -81,17 +83,17 @@ static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
       asked ? "as asked for" : "");
 }
 
-/// Whether a quantization of x shares a kernel with routing, where neither
-/// waits for the other.
+/// Returns true if the kernel that routes also quantizes x. Neither stage waits
+/// for the other.
 static bool joinsRouting(moe::VariantOp variant, moe::QuantizeOp quantize) {
-  // Nothing routes where rows are counted.
+  // There is no routing if rows have counts.
   return !quantize.getBlockAmax() && !quantize.getRowWeights() &&
          !quantize.getExpertNumTokens() && !quantize.getOffsets() &&
          int64_t(variant.getMaxTokens()) <= kQuantizedBesideRouting;
 }
 
-/// Puts a quantization of x that shares a kernel with routing right behind the
-/// stages of that kernel.
+/// Moves a quantization of x that shares a kernel with routing after the stages
+/// of that kernel.
 static void moveToRouting(moe::VariantOp variant) {
   Operation *last = nullptr;
   moe::QuantizeOp joining;
@@ -103,7 +105,8 @@ static void moveToRouting(moe::VariantOp variant) {
     if (auto quantize = dyn_cast<moe::QuantizeOp>(op))
       if (!isOfIntermediate(quantize) && joinsRouting(variant, quantize))
         joining = quantize;
-    // A quantization in front of it shares the kernel that routes there.
+    // A quantization before the dispatch shares the kernel that routes before
+    // it.
     if (isa<moe::DispatchOp>(op) && joining)
       break;
   }
@@ -111,15 +114,16 @@ static void moveToRouting(moe::VariantOp variant) {
     joining->moveAfter(last);
 }
 
-/// Whether a kernel of a few tokens holds the stage. The others move tokens
-/// between ranks, come before that, or are of shared rows.
+/// Returns true if a few-token kernel contains the stage. Other stages move
+/// tokens between ranks, precede that, or compute shared rows.
 static bool isOfFewTokens(Operation &op) {
   return !isOfSharedRows(&op) && !isBeforeDispatch(&op) &&
          !isa<moe::DispatchOp, moe::SendBackOp, moe::FinalizeOp>(op);
 }
 
-/// Lets what follows the activation route for itself, by a copy of the stages
-/// that do. They read inputs of the layer, or what ranks have sent.
+/// Duplicates the routing stages after the activation, so that the second
+/// kernel routes by itself. The copies read inputs of the layer or data that
+/// other ranks have sent.
 static void repeatRouting(moe::VariantOp variant) {
   Operation *activate = nullptr;
   SmallVector<Operation *> routing;
@@ -147,8 +151,8 @@ static void repeatRouting(moe::VariantOp variant) {
           });
 }
 
-/// Quantizes x once more for shared experts, where the kernels of the others
-/// keep what they quantize.
+/// Duplicates the quantization of x for shared experts if the routed experts'
+/// kernels do not write their quantized x.
 static void repeatQuantization(moe::VariantOp variant) {
   for (auto shared : variant.getBody().getOps<moe::SharedRowsOp>())
     for (moe::GroupedMatmulOp matmul : matmulsOf(variant, true)) {
@@ -182,8 +186,8 @@ bool compiler::isInSlices(moe::VariantOp variant, Operation &op) {
   return variant.getMultiprocessors() && !isOfSharedRows(&op);
 }
 
-/// The name of a kernel that begins with the stage. Several stages of a variant
-/// may be of one kind.
+/// Returns the name of a kernel whose first stage is `op`. A variant may have
+/// several stages of the same kind.
 static std::string nameOfStage(moe::VariantOp variant, Operation &op) {
   const std::string stage = op.getName().stripDialect().str();
   if (isa<moe::RouteOp>(op) && isBeforeDispatch(&op))
@@ -203,14 +207,15 @@ static std::string nameOfStage(moe::VariantOp variant, Operation &op) {
   return isa<moe::DequantizeOp>(op) ? stage + "_x" : stage;
 }
 
-/// The same with a word for shared experts. The variant's name is in front.
+/// Returns this name with a prefix for shared experts. The caller prepends the
+/// variant's name.
 static std::string nameOf(moe::VariantOp variant, Operation &op) {
   const std::string name = nameOfStage(variant, op);
   return isOfSharedRows(&op) && !isa<moe::SharedRowsOp>(op) ? "shared_" + name
                                                             : name;
 }
 
-/// Puts a stage into the last group, or into one of its own.
+/// Adds a stage to the last group or to a new one.
 static void addStage(moe::VariantOp variant, Operation &op,
                      const StageFusion &fusion,
                      SmallVectorImpl<StageGroup> &groups) {
@@ -230,7 +235,7 @@ static void addStage(moe::VariantOp variant, Operation &op,
       joins = fusion.any && joinsRouting(variant, quantize);
     }
   }
-  // Sums that leave this rank need no place here.
+  // Sums that are sent to other ranks need no buffer on this rank.
   if (isa<moe::SendBackOp>(op) && fusion.any && !groups.empty() &&
       groups.back().stages.size() == 1 &&
       isa<moe::CombineOp>(groups.back().stages.front())) {
@@ -242,7 +247,7 @@ static void addStage(moe::VariantOp variant, Operation &op,
   groups.back().stages.push_back(&op);
 }
 
-/// The two kernels of a few tokens, and those of the other stages.
+/// Groups the stages of the two few-token kernels, and all other stages.
 static void groupFewTokens(moe::VariantOp variant, const StageFusion &fusion,
                            SmallVectorImpl<StageGroup> &groups) {
   repeatRouting(variant);

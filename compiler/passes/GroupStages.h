@@ -1,11 +1,11 @@
-//===- GroupStages.h - stages that share a kernel ---------------*- C++ -*-===//
+//===- GroupStages.h - groups stages into kernels ---------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Part of moe-form-kernels.
+// Implementation of the pass moe-form-kernels.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,47 +22,49 @@
 
 namespace moec::compiler {
 
-/// Stages of one kernel.
+/// The stages of one kernel.
 struct StageGroup {
-  std::string name; ///< behind the variant's
+  std::string name; ///< suffix of the kernel's name, after the variant's name
   mlir::SmallVector<mlir::Operation *> stages;
-  /// Why it has a launch of its own where it may share one, "" elsewhere.
+  /// Reason why the stage has its own launch although it could share one, else
+  /// "".
   std::string apart;
   const catalog::KernelKind *kind = nullptr;
 };
 
-/// The stages that share a kernel, as the pass decides for a variant.
+/// Options of a variant that determine which stages share a kernel.
 struct StageFusion {
-  bool any = false;        ///< stages share kernels at all
-  bool activation = false; ///< the activation is in the first matmul's kernel
-  /// The intermediate is quantized by a kernel of its own, but where its scale
-  /// is given.
+  bool any = false; ///< some stages share kernels
+  /// The first matmul's kernel also computes the activation.
+  bool activation = false;
+  /// A separate kernel quantizes the intermediate, unless its scale is given.
   bool quantizesApart = false;
   bool routing = false; ///< one kernel routes and permutes
 };
 
-/// Whether an amax or a quantize is of the intermediate, not of x.
+/// Returns true if an amax or a quantize op reads the intermediate, and false
+/// if it reads x.
 bool isOfIntermediate(mlir::Operation *op);
 
-/// Whether one kernel holds the variant's second matmul and combine, and the
-/// stage is one of these.
+/// Returns true if one kernel of slices computes the variant's second matmul
+/// and combine (compiler/matmul/Slices.h) and `op` is one of these two.
 bool isInSlices(moe::VariantOp variant, mlir::Operation &op);
 
-/// Puts all stages of a variant into groups, in order, and moves or repeats
-/// those that share a kernel with others. `fusion.routing` is not read: it
-/// follows from the variant. Fails at a stage that no kernel holds.
+/// Groups all stages of a variant into kernels, in order. Moves or duplicates
+/// stages that share a kernel with others. Ignores `fusion.routing` and derives
+/// it from the variant. Fails at a stage that no kernel supports.
 mlir::LogicalResult groupStages(moe::VariantOp variant, StageFusion fusion,
                                 mlir::SmallVectorImpl<StageGroup> &groups);
 
-/// Whether the stage is one between ranks that no kernel holds: a library does
-/// it.
+/// Returns true if the stage communicates between ranks and is performed by a
+/// collective of a library instead of a kernel.
 bool isBetweenRanks(mlir::Operation *stage);
 
 /// Returns true if the stage runs before the dispatch, on this rank's own
 /// tokens.
 bool isBeforeDispatch(mlir::Operation *stage);
 
-/// Puts collectives in place of a stage between ranks.
+/// Replaces a stage between ranks by collectives.
 void formCollectives(mlir::OpBuilder &builder, mlir::Operation *stage);
 
 } // namespace moec::compiler

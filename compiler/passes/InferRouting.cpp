@@ -1,12 +1,12 @@
-//===- InferRouting.cpp - from flags to a routing method ------------------===//
+//===- InferRouting.cpp - routing method from flags -----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Checkpoints' configurations say a scoring function and flags. The table here
-// says which method they mean; the catalog says which methods there are.
+// Configurations of checkpoints specify a scoring function and flags. The table
+// in this file maps them to a method; the catalog defines the methods.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,15 +24,15 @@ using namespace moec;
 
 namespace {
 
-/// `?` in a column is any.
+/// One row of the table. `?` in a column matches any value.
 struct Rule {
   std::string_view scoring;
   char bias, renormalize, groups, scaled;
   std::string_view method;
 };
 
-/// The first rule that fits decides. Every combination of flags has a name,
-/// also those that other systems call unspecified.
+/// The first matching rule applies. Every combination of flags has a method,
+/// including those that other systems call unspecified.
 constexpr Rule kRules[] = {
     // scoring       bias renorm groups scaled method
     {"sqrtsoftplus", '?', 'y', '?', '?', "deepseek_v4"},
@@ -60,7 +60,7 @@ void infer(moe::LayerOp layer) {
     scale = layer.getRoutedScalingFactorAttr();
     layer.removeRoutedScalingFactorAttr();
   }
-  // A factor of one and a single group are no factor and no groups.
+  // A factor of one, or a single group, is equivalent to none.
   if (scale && scale.getValueAsDouble() == 1.0)
     scale = {};
   FloatAttr logitScale = routing.getLogitScale();
@@ -82,7 +82,7 @@ void infer(moe::LayerOp layer) {
   }
   const catalog::RoutingMethod *row =
       catalog::find(catalog::kRoutingMethods, method);
-  // A method's needs are not said.
+  // Flags that a method implies are omitted.
   const bool bias = routing.getBias() || row->needs.contains("bias");
   if (row->needs.contains("weight_on_input"))
     layer.setApplyRouterWeightOnInput(true);

@@ -1,17 +1,18 @@
-//===- MakeVariants.cpp - one copy of the stages per token range ----------===//
+//===- MakeVariants.cpp - one variant for each token range ----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The ranges and their tiles follow from the rules of the program's engine and
-// the size of its operands' elements (matmul/Engine.h). Before them comes a
-// range of a few tokens with an engine of its own (FewTokens.cpp), or a refusal
-// in the report that says why there is none. Where the second matmul and
-// combine pay as one kernel, GPUs that are large enough have ranges more
-// (matmul/Slices.h), which come before those of all. Ranges for which both
-// matmuls were measured cut all others (plan/Tuned.h).
+// The token ranges and their tile sizes follow from the rules of the program's
+// engine and the element size of the operands (compiler/matmul/Engine.h). The
+// first range uses the few-token kernels (FewTokens.cpp); if they do not serve,
+// the report gets a refusal with the reason. On GPUs that are large enough,
+// further ranges fuse the second matmul with the combine
+// (compiler/matmul/Slices.h). Each of them is listed before the range that
+// contains it. Ranges for which both matmuls were measured replace parts of all
+// other ranges (compiler/plan/Tuned.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,13 +54,15 @@ struct Range {
   TileRule rule;
 };
 
-/// The program's engine: a report names one that multiplies tiles.
+/// Returns the program's engine. The report always names an engine of tiled
+/// matmuls.
 const compiler::Engine &engineOf(moe::ProgramOp program) {
   return *compiler::findEngine(program.getReportAttr().getEngine());
 }
 
-/// The first matmul of experts, or of shared ones that have weights of their
-/// own, with what either matmul says.
+/// Returns the problem of the first matmul of the routed experts or, with
+/// `ofSharedRows`, of shared experts with their own weights. Members that the
+/// tile rules read combine the properties of both matmuls.
 compiler::MatmulProblem layerProblem(moe::VariantOp variant,
                                      bool ofSharedRows = false) {
   using compiler::Registers;
@@ -90,8 +93,8 @@ compiler::MatmulProblem layerProblem(moe::VariantOp variant,
   return layer;
 }
 
-/// The tiles of shared rows in a variant of up to so many tokens: of one expert
-/// that takes them all.
+/// Returns the tile rule for shared rows in a variant of up to `tokens` tokens.
+/// All these rows belong to one expert.
 std::optional<TileRule> sharedRule(moe::ProgramOp program,
                                    moe::VariantOp stages, int64_t tokens) {
   const compiler::Engine &engine = engineOf(program);
@@ -114,7 +117,8 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
   const compiler::Engine &engine = engineOf(program);
   const int64_t maxTokens = stages.getMaxTokens();
   const bool isBatched = compiler::isBatched(program);
-  // Mean rows of an expert. Slots are so many at most.
+  // Mean rows per expert for each token. In batched programs a token is a slot,
+  // so this is an upper bound.
   const double rowsPerToken =
       isBatched ? 1
                 : double(compiler::rowsOfToken(program)) /
@@ -130,8 +134,8 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
     if (last > (ranges.empty() ? 0 : ranges.back().last))
       ranges.push_back({last, rule});
   };
-  // A batch-invariant layer has one tile for all token counts: that of the
-  // most.
+  // A batch-invariant layer has one tile size for all token counts, that of the
+  // largest.
   if (program.getBatchInvariant()) {
     for (const TileRule &rule : rules)
       if (rule.when.mostRows == kAnyRows)
@@ -154,14 +158,15 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
   return ranges;
 }
 
-/// The variant of stages that are in no ranges yet.
+/// Name of the variant that has the stages before ranges are made.
 constexpr StringLiteral kAll = "all";
 
-/// The last token counts of a part's ranges: kernels of fewer tokens give a
-/// token more CTAs, or a CTA fewer tokens.
+/// Last token counts of the ranges of a part of a layer. Kernels for fewer
+/// tokens use more CTAs for each token, or fewer tokens for each CTA.
 constexpr int64_t kRangesOfPart[] = {kFusedRouting, 2048, 8192};
 
-/// Decided, or of a later phase: not to be cloned again.
+/// Returns true if the variant already has its range or was made by a later
+/// phase. It must not be cloned again.
 bool isDecided(moe::ProgramOp program, moe::VariantOp variant) {
   if (program.getPart())
     return variant.getSymName() != kAll;
@@ -177,16 +182,17 @@ bool isDecided(moe::ProgramOp program, moe::VariantOp variant) {
   return true;
 }
 
-/// The ranges of slices: where they serve beside the engine and nobody asks for
-/// what their kernel does not do.
+/// Returns the ranges for kernels of slices. They are used if the program's
+/// engine supports them and the layer needs nothing that their kernel lacks.
 std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
                                             moe::VariantOp stages,
                                             compiler::Hardware &hardware) {
   const moe::ReportAttr report = program.getReportAttr();
   const moe::TargetAttr target = program.getTarget();
-  // Which kernels serve may not depend on the number of tokens, sums are not
-  // always made here, of weighted rows alone, rows of other ranks' experts are
-  // never counted on, and one scale for all rows was not measured.
+  // Slices need the following: no batch invariance, since the kernel must not
+  // depend on the token count; a combine on this rank, with top-k weights; all
+  // experts on this rank; and scales of rows, since one scale for all rows was
+  // not measured.
   if (report.getBackend() != "grouped" || !engineOf(program).hasSlices() ||
       program.getBatchInvariant() ||
       !compiler::findHardware(target.getArch().str(), target.getGpu().str(),
@@ -210,11 +216,11 @@ std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
   return {};
 }
 
-/// Adds a refusal to the program's report.
+/// Adds the refusal of the few-token kernels to the program's report.
 void report(moe::ProgramOp program, const FewTokens &few) {
   const moe::ReportAttr old = program.getReportAttr();
   SmallVector<moe::CandidateAttr> candidates(old.getCandidates());
-  // As the chosen one computes.
+  // Uses the realization text of the chosen candidate.
   StringRef computed;
   for (moe::CandidateAttr candidate : candidates)
     if (candidate.getBackend() == old.getBackend() &&
@@ -228,7 +234,7 @@ void report(moe::ProgramOp program, const FewTokens &few) {
       old.getDegraded(), old.getRealization(), old.getChoices()));
 }
 
-/// Ranges as the rules say, without measured ones.
+/// Returns the ranges of the rules, without measured ones.
 Ranges plan(moe::ProgramOp program, moe::VariantOp stages, const FewTokens &few,
             ArrayRef<compiler::SlicesRange> slices) {
   Ranges planned;
@@ -255,7 +261,7 @@ Ranges plan(moe::ProgramOp program, moe::VariantOp stages, const FewTokens &few,
   return planned;
 }
 
-/// The step of the rule whose tiles have so many rows.
+/// Returns the row step of the tile rule with this number of tile rows.
 int64_t stepOf(moe::ProgramOp program, moe::VariantOp stages, int64_t rows) {
   const compiler::Engine &engine = engineOf(program);
   const compiler::MatmulProblem layer = layerProblem(stages);
@@ -265,7 +271,7 @@ int64_t stepOf(moe::ProgramOp program, moe::VariantOp stages, int64_t rows) {
   return 0;
 }
 
-/// Ranges of measured rows of both matmuls.
+/// Returns the ranges for which rows of both matmuls were measured.
 Ranges measuredRanges(moe::ProgramOp program, moe::VariantOp stages,
                       const std::vector<compiler::TunedRow> &rows) {
   compiler::MatmulProblem problems[2];
@@ -288,8 +294,8 @@ Ranges measuredRanges(moe::ProgramOp program, moe::VariantOp stages,
   return planned;
 }
 
-/// Ranges that a program has which stood in the input; those that overlap are
-/// of none.
+/// Returns the tuned ranges of a program from the input. Overlapping ranges are
+/// dropped.
 Ranges givenRanges(ArrayRef<std::string> texts, int64_t maxTokens) {
   Ranges planned;
   for (const std::string &text : texts)
@@ -307,14 +313,15 @@ Ranges givenRanges(ArrayRef<std::string> texts, int64_t maxTokens) {
   return apart;
 }
 
-/// `step`: 0 where tiles are full.
+/// Sets the tile rows of an op. `step` is 0 if tiles are full.
 template <typename Op> void setTiles(Op op, int64_t rows, int64_t step) {
   op.setTileRows(rows);
   if (step > 0)
     op.setRowStep(step);
 }
 
-/// `ranges`: of the program in the input, else none.
+/// Clones the stages once for each range. `ranges` are the tuned ranges of a
+/// program in the input, or empty.
 void cloneStages(moe::ProgramOp program, moe::VariantOp stages,
                  ArrayRef<std::string> ranges,
                  const std::vector<compiler::TunedRow> &rows) {
@@ -322,7 +329,8 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages,
   compiler::Hardware hardware;
   const std::vector<compiler::SlicesRange> slices =
       slicesOf(program, stages, hardware);
-  // In all variants, so that they share the kernels of the first matmul.
+  // All variants get the counters, so that they can share the kernels of the
+  // first matmul.
   if (!slices.empty())
     for (auto permute : stages.getBody().getOps<moe::PermuteOp>()) {
       auto words = cast<RankedTensorType>(permute.getTileCount().getType());
@@ -333,7 +341,7 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages,
   if (!few.code.empty())
     report(program, few);
   Ranges measured;
-  // A batch-invariant layer has one tile for all token counts.
+  // A batch-invariant layer has one tile size for all token counts.
   if (!program.getBatchInvariant())
     measured = ranges.empty() ? measuredRanges(program, stages, rows)
                               : givenRanges(ranges, stages.getMaxTokens());
@@ -369,7 +377,8 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages,
   stages.erase();
 }
 
-/// A part without routing has kernels that are the same for any tokens.
+/// Clones the stages of a part. Kernels of a part without routing do not depend
+/// on the token count.
 void cloneStagesOfPart(moe::ProgramOp program, moe::VariantOp stages) {
   OpBuilder builder(stages);
   const int64_t most = stages.getMaxTokens();

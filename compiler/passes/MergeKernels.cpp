@@ -1,13 +1,13 @@
-//===- MergeKernels.cpp - one symbol for equal kernels --------------------===//
+//===- MergeKernels.cpp - merges equal kernels ----------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Two kernels are one when their stages, schedules and fields are equal and
-// every launch binds the same values to the fields: then also their argument
-// blocks are. The first symbol stays.
+// Two kernels are merged if their stages, schedules and fields are equal and
+// every launch binds the same values to the fields. Their argument blocks are
+// then equal as well. The first symbol is kept.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +28,7 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// The names of what a launch reads and writes, in order.
+/// Returns the names of the values that a launch reads and writes, in order.
 static std::string boundNames(moe::LaunchOp launch) {
   std::string names;
   for (Value argument : launch.getArguments())
@@ -43,7 +43,7 @@ static std::string boundNames(moe::LaunchOp launch) {
   return names;
 }
 
-/// The schedule of a kernel, wherever it is from.
+/// Returns the kernel's schedule without its source.
 static Attribute withoutSource(moe::KernelOp kernel) {
   moe::ScheduleAttr schedule = kernel.getScheduleAttr();
   return schedule ? schedule.withoutSource() : Attribute();
@@ -57,7 +57,8 @@ static bool areEqual(moe::KernelOp a, moe::KernelOp b) {
              &a.getBody(), &b.getBody(), OperationEquivalence::IgnoreLocations);
 }
 
-/// Why the stage has a launch of its own: each variant's reason.
+/// Merges the reasons why a stage has its own launch. Each variant may have
+/// another reason.
 static void mergeApart(moe::KernelOp kept, moe::KernelOp merged) {
   auto known = kept->getAttrOfType<StringAttr>(kApart);
   auto more = merged->getAttrOfType<StringAttr>(kApart);
@@ -67,7 +68,8 @@ static void mergeApart(moe::KernelOp kept, moe::KernelOp merged) {
                                   known.getValue() + "; " + more.getValue()));
 }
 
-/// The rows that serve: each variant's.
+/// Merges the measured rows that provide the schedule. Each variant may have
+/// another row.
 static void mergeRows(moe::KernelOp kept, moe::KernelOp merged) {
   auto known = kept->getAttrOfType<StringAttr>(kMeasuredBy);
   auto more = merged->getAttrOfType<StringAttr>(kMeasuredBy);
@@ -77,10 +79,10 @@ static void mergeRows(moe::KernelOp kept, moe::KernelOp merged) {
                                                            more.getValue())
                                      : more);
 }
-/// A variant and the source of the schedule that it has chosen.
+/// A variant and the source of the schedule that was selected for it.
 using Source = std::pair<StringAttr, DictionaryAttr>;
 
-/// The sources for the variants of these launches.
+/// Returns the sources for the variants of these launches.
 static SmallVector<Source> sourcesOf(moe::KernelOp kernel,
                                      ArrayRef<moe::LaunchOp> uses) {
   SmallVector<Source> sources;
@@ -100,7 +102,7 @@ static SmallVector<Source> sourcesOf(moe::KernelOp kernel,
   return sources;
 }
 
-/// Writes them down where they are not all the same.
+/// Stores the sources in the kernel if they differ between variants.
 static void noteSources(moe::KernelOp kernel, ArrayRef<Source> sources) {
   const auto isFirst = [&](const Source &one) {
     return one.second == sources.front().second;
@@ -142,7 +144,7 @@ struct MergeKernels : compiler::impl::MergeKernelsPassBase<MergeKernels> {
       sources[equal->first].append(its);
       for (moe::LaunchOp launch : uses)
         launch.setKernel(equal->first.getSymName());
-      // A measured schedule says more.
+      // A measured schedule has precedence over one from another source.
       if (kernel.getScheduleAttr() &&
           kernel.getScheduleAttr().getSource() == "tuned") {
         equal->first.setScheduleAttr(kernel.getScheduleAttr());

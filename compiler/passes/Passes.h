@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Declares createXPass() and its options for each pass of Passes.td, and what
-// several passes share: how arch and GPU names become targets, and how a layer
-// is refused.
+// Declares createXPass() and its options for each pass of Passes.td, and
+// functions that several passes share: the targets for arch and GPU names, and
+// refusals of layers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,53 +29,57 @@ namespace moec::compiler {
 #define GEN_PASS_DECL
 #include "compiler/passes/Passes.h.inc"
 
-/// The target of each arch, in the order given, each once. `gpu` is assumed
-/// for the archs whose code it runs; the others, and all if it is empty, assume
-/// the usual GPU of their row. Errors, at `location`: an unknown name; a GPU
-/// that runs none of the archs.
+/// Returns the target of each arch, in the given order, without duplicates.
+/// Targets whose code `gpu` can run assume that GPU. The others, and all
+/// targets if `gpu` is empty, assume the usual GPU of the arch's catalog row.
+/// Emits an error at `location` if a name is unknown or if `gpu` runs none of
+/// the archs.
 llvm::FailureOr<llvm::SmallVector<moe::TargetAttr>>
 targetsOf(mlir::Location location, llvm::ArrayRef<std::string> archs,
           llvm::StringRef gpu);
 
-/// Whether the module has a program of the layer.
+/// Returns true if the module contains a program of the layer.
 bool hasProgram(moe::LayerOp layer);
 
-/// An error at the layer: "refused [code]: reason". `code` is stable.
+/// Emits the error "refused [code]: reason" at the layer and returns failure.
+/// `code` is stable.
 mlir::LogicalResult refuse(moe::LayerOp layer, llvm::StringRef code,
                            const llvm::Twine &reason);
-/// The same of a program, by the name of its layer.
+/// Emits this error at a program, naming its layer, and returns failure.
 mlir::LogicalResult refuse(moe::ProgramOp program, llvm::StringRef code,
                            const llvm::Twine &reason);
 
-// Parts of moe-check-target.
+// Parts of the pass moe-check-target.
 
-/// Refuses what a package that moves tokens and sums between ranks itself
-/// (all_to_all = gather_scatter) does not do.
+/// Refuses options that are not supported if the package itself moves tokens
+/// and sums between ranks (all_to_all = gather_scatter or one_sided).
 mlir::LogicalResult checkCommunication(moe::LayerOp layer);
 
-/// Records a refusal of the layer; the checks go on.
+/// Records a refusal of the layer. The checks continue, so that all refusals
+/// are reported.
 using Refuse =
     llvm::function_ref<void(llvm::StringRef code, const llvm::Twine &reason)>;
 
-/// Refuses element types and descriptors that no kernel takes.
+/// Refuses element types and descriptors that no kernel supports.
 void checkTypes(moe::LayerOp layer, Refuse refuse);
 
 /// Refuses values of stored_layout, group_index and weights_dtype that no
-/// kernel packs.
+/// kernel can pack.
 mlir::LogicalResult checkStoredWeights(moe::LayerOp layer);
 
-// Part of moe-make-variants.
+// Parts of the pass moe-make-variants.
 
-/// The two kernels of a few tokens (matmul/Gemv.h) serve next to the program's
-/// engine: up to how many tokens, or why they serve none.
+/// Maximum token count of the two few-token kernels (compiler/matmul/Gemv.h),
+/// which serve in addition to the program's engine; or the reason why they
+/// serve none.
 struct FewTokens {
   int64_t tokens = 0;
   std::string engine, realization;
-  std::string code, reason; ///< no code: nobody needs to know
+  std::string code, reason; ///< code is "" if nothing is reported
 };
 
-/// The tokens of stages without ranges. Behind a dispatch they are those of all
-/// its ranks.
+/// Returns the token counts of the few-token kernels for a program without
+/// token ranges. After a dispatch, tokens of all ranks count.
 FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages);
 
 } // namespace moec::compiler

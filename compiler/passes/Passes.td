@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// In the order in which they run, one file each: FormKernelsPass is
-// FormKernels.cpp. A pass does not do again what has been done, so that a
-// module may be printed after any of them and given to the compiler again.
+// The passes are listed in the order in which they run. Each has its own file:
+// FormKernelsPass is in FormKernels.cpp. A pass keeps results that are already
+// in the module. A module that was printed after any pass can therefore be
+// compiled further.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,29 +21,32 @@ class Moe_Pass<string name> : Pass<name, "::mlir::ModuleOp"> {
   let dependentDialects = ["::moec::moe::MoeDialect"];
 }
 
-// A pass over one program. Programs of several archs are compiled in parallel.
+// A pass on one program. Programs of several archs are compiled in parallel.
 class Moe_ProgramPass<string name> : Pass<name, "::moec::moe::ProgramOp"> {
   let dependentDialects = ["::moec::moe::MoeDialect"];
 }
 
 def ResolveParallelPass : Moe_Pass<"moe-resolve-parallel"> {
-  let summary = "Write down what of each layer this rank holds";
+  let summary = "Store the share of each layer that this rank computes";
   let description = [{
-    Flattens dp, pcp and tp into one size and rank; splits the intermediate by
-    it, or with `ep` the experts, of which the first ranks hold the remainder.
-    An intermediate that does not divide into whole runs of rows is split
-    unevenly, not padded; `moe.first_column` says where a shard begins. Where
-    blocks with a scale are fewer than shards, each shard lies in one. Without
-    `ep` rank 0 alone adds the bias b2, since the ranks' outputs are summed.
+    Flattens dp, pcp and tp into one size and one rank. Divides the intermediate
+    by this size or, with `ep`, the experts; the first ranks get one of the
+    remaining experts each. An intermediate that does not divide into whole runs
+    of rows is divided unevenly instead of padded. `moe.first_column` is the
+    first column of a shard. If there are fewer scale groups than shards, each
+    shard is within one group. Without `ep` only rank 0 adds the bias b2,
+    because the outputs of the ranks are summed.
 
-    A layer may be for several ranks (`ranks`). Their shares have equal sizes, or
-    the layer becomes one for each size, `@NAME_share0`, `@NAME_share1` and so on.
+    A layer may be for several ranks (`ranks`). If their shares have different
+    sizes, the pass clones the layer for each size, as `@NAME_share0`,
+    `@NAME_share1` and so on.
 
-    What the caller moves between ranks is written as `moe.communication`: x,
-    logits and valid tokens of `gather` ranks come together, outputs are summed
-    over `scatter` ranks, of which each keeps its tokens', then over `reduce`
-    ranks; or the transport `exchange` does it all. Transports that hand over
-    rows per expert make the layer's `activation_format` `batched`.
+    The attribute `moe.communication` describes what the caller moves between
+    ranks. x, logits and valid tokens of `gather` ranks are gathered. Outputs are
+    reduce-scattered over `scatter` ranks, each of which keeps its own tokens,
+    and then all-reduced over `reduce` ranks. The transport `exchange` may do all
+    of this instead. If the transport delivers rows grouped by expert, the
+    layer's `activation_format` becomes `batched`.
 
     Before: `parallel = #moe.parallel<tp = 4, tp_rank = 1>`,
     `intermediate_size = 768`. After: besides `local_begin = 0`,
@@ -53,12 +57,12 @@ def ResolveParallelPass : Moe_Pass<"moe-resolve-parallel"> {
 }
 
 def InferRoutingPass : Moe_Pass<"moe-infer-routing"> {
-  let summary = "Replace routing 'auto' by the method that its flags mean";
+  let summary = "Replace routing 'auto' by the method that its flags specify";
   let description = [{
-    Importers that know a scoring function and flags, but no method, write
-    `#moe.routing<auto, ...>`. The table of this pass finds the method. A method
-    that needs a bias then has one, and the layer's factor becomes the
-    routing's where it is not the output's.
+    Importers that read a scoring function and flags, but no method, write
+    `#moe.routing<auto, ...>`. The table of this pass maps them to a method. If
+    the method needs a bias, the pass adds one. The layer's scaling factor moves
+    to the routing unless it applies to the output.
 
     Before: `#moe.routing<auto, scoring = softmax, renormalize>`.
     After: `#moe.routing<renormalize_naive>`.
@@ -66,12 +70,12 @@ def InferRoutingPass : Moe_Pass<"moe-infer-routing"> {
 }
 
 def CheckTargetPass : Moe_Pass<"moe-check-target"> {
-  let summary = "Refuse what no backend can do, option by option";
+  let summary = "Refuse layers that no backend supports";
   let description = [{
-    Judges options, types, sizes and parameters of each layer, each against a
-    table, for every arch asked for and for every program in the module. A
-    refusal is an error at the layer with a stable code and a sentence:
-    `refused [option_not_supported]: ...`. Nothing is changed.
+    Checks the options, types, sizes and parameters of each layer against tables,
+    for every requested arch and for every program in the module. A refusal is an
+    error at the layer with a stable code and a sentence:
+    `refused [option_not_supported]: ...`. The pass changes nothing.
   }];
   let options = [
     ListOption<"archs", "arch", "std::string", "rows of the architecture table">,
@@ -89,14 +93,16 @@ defvar Moe_ChoiceOptions = [
 ];
 
 def ChooseRealizationPass : Moe_Pass<"moe-choose-realization"> {
-  let summary = "Choose how each layer is computed, where there are several ways";
+  let summary = "Choose the realization of each layer";
   let description = [{
-    The first realization of the scheme's row (`Realizations.h`) that each target
-    serves, for the shares of all ranks, since a package has one meaning. If no
-    target serves any, the last one: `moe-choose-backend` says why. A layer whose scheme has one
-    realization, or that has been here, is left alone. `weight_only` is another
-    layer: `quant` has activations without scales then, and `stored_quant` what
-    the user said.
+    A realization is a way to compute a quantization scheme
+    (`dialect/catalog/Realizations.h`). The pass chooses the first realization of
+    the scheme that all targets support for the shares of all ranks, because all
+    targets and ranks must compute the same layer. If there is none, it chooses
+    the last one, and `moe-choose-backend` reports the reasons. Layers whose
+    scheme has only one realization, or that already have a realization, are not
+    changed. `weight_only` computes a different layer: `quant` then has
+    activations without scales, and `stored_quant` has the user's scheme.
 
     Before: `moe.layer @l {..., quant = #moe.quant<nvfp4>}`.
     After: besides `realization = emulated`; or with allow=weight_only
@@ -110,12 +116,12 @@ def ChooseRealizationPass : Moe_Pass<"moe-choose-realization"> {
 }
 
 def DecomposeLayerPass : Moe_Pass<"moe-decompose-layer"> {
-  let summary = "Turn each layer into a program of stages, one for each arch";
+  let summary = "Build a program of stages for each layer and arch";
   let description = [{
     Adds a `moe.program` with one variant for all token counts: route, count,
-    permute, matmul, activate, matmul, combine. The layer stays. An arch that
-    has its program already is left alone. Codes of 4-bit floats are multiplied by
-    8-bit activations where the layer's realization is `native`.
+    permute, matmul, activate, matmul, combine. The layer is kept. Archs that
+    already have a program are skipped. If the layer's realization is `native`,
+    codes (quantized values) of 4-bit floats are multiplied by 8-bit activations.
 
     Before: `moe.layer @l {...}`.
     After: besides `moe.program @l_sm_90a of @l for #moe.target<sm_90a> ... {...}`.
@@ -130,9 +136,12 @@ def DecomposeLayerPass : Moe_Pass<"moe-decompose-layer"> {
 def ChooseWeightLayoutPass : Moe_ProgramPass<"moe-choose-weight-layout"> {
   let summary = "Pack each weight once, for all variants";
   let description = [{
-    Decides how kernels read each weight. Gated weights of 8 bits and more
-    get their gate and up rows interleaved by 8, so that both lie in one thread
-    of an mma; all other weights are read as stored.
+    Chooses the layout in which kernels read each weight. Gate and up rows of
+    gated weights are interleaved by 8, so that one thread of an MMA has both.
+    Engines that read MMA fragment order get weights, scales and zero points in
+    that order. Stored layouts other than rows are converted, columns are sorted
+    by their group index, and scales are replicated if they cover more rows or
+    columns than kernels expect. All other weights are read as stored.
 
     Before: `moe.grouped_matmul ..., %w13`, `moe.activate <silu> %h`.
     After: `%packed = moe.pack %w13 : ... -> tensor<..., #moe.layout<interleave = 8>>`
@@ -142,10 +151,11 @@ def ChooseWeightLayoutPass : Moe_ProgramPass<"moe-choose-weight-layout"> {
 }
 
 def ChooseBackendPass : Moe_ProgramPass<"moe-choose-backend"> {
-  let summary = "Choose backend and engine of each program, and say why";
+  let summary = "Choose and report backend and engine of each program";
   let description = [{
     Before: a program without a report. After: `report #moe.report<...>` with the
-    winner and every candidate in its order, refused ones with the reason.
+    chosen backend and engine, and with every candidate in order. Refused
+    candidates have their reason.
   }];
   let options = Moe_ChoiceOptions;
 }
@@ -153,16 +163,19 @@ def ChooseBackendPass : Moe_ProgramPass<"moe-choose-backend"> {
 def MakeVariantsPass : Moe_ProgramPass<"moe-make-variants"> {
   let summary = "Clone the stages once for each range of token counts";
   let description = [{
-    The ranges follow from r, the mean number of rows of an expert, with limits
-    at powers of two. The rules are the engine's (matmul/Engine.h): tiles
-    of 16 rows up to r = 8, of 64 up to 48, then of 128; with wgmma of 192 up to
-    160, then of 256, both cut evenly (`row_step`).
+    The ranges follow from r, the mean number of rows per expert, and end at
+    powers of two. The engine defines the rules (compiler/matmul/Engine.h). For
+    mma_sync, tiles have 16 rows up to r = 8, 64 rows up to r = 48, and 128 rows
+    above. For wgmma with 16-bit operands, tiles have 64 rows up to r = 8, 192
+    rows up to r = 160, and 256 rows above. The last two divide an expert's rows
+    evenly over its tiles (`row_step`).
+
     No range crosses 128 tokens, up to which one CTA may route and permute. The
-    first tokens have a range with `engine "gemv"` where its two kernels fit
-    (matmul/Gemv.h), unless an engine was asked for; where they do not, a
-    refusal in the report says why. Measured rows of both matmuls that agree on
-    the tiles' rows make a range of their own, with `tuned`, which cuts the
-    others.
+    smallest token counts have a range with `engine "gemv"` if its two few-token
+    kernels fit (compiler/matmul/Gemv.h) and the user requested no engine. If
+    they do not fit, a refusal in the report has the reason. Measured rows of
+    both matmuls with the same tile rows define a range with `tuned`, which
+    replaces that part of the other ranges.
 
     Before: `moe.variant @all tokens [1, 65536]` with `tile_rows = 0`.
     After: `moe.variant @up_to_128 tokens [1, 128]` with `tile_rows = 16`, and so
@@ -175,25 +188,26 @@ def MakeVariantsPass : Moe_ProgramPass<"moe-make-variants"> {
 }
 
 def CheckProgramPass : Moe_Pass<"moe-check-program"> {
-  let summary = "Refuse a program that is not what its layer becomes";
+  let summary = "Refuse an input program that does not match its layer";
   let description = [{
-    Before: programs that stood in the input, with a report and variants of
-    stages or launches. Each layer is compiled once more for the program's
-    target, and what differs is refused where it stands. Schedules may be
-    edited: `moe-select-schedule` judges them. The plans of the workspace and of
-    launches may be taken away: they are then made again.
+    Checks programs of the input, which have a report and variants of stages or
+    launches. The pass compiles each layer again for the program's target and
+    emits an error at every op that differs. Schedules may be edited:
+    `moe-select-schedule` checks them. Plans of the workspace and of launches may
+    be removed: later passes then make them again.
   }];
 }
 
 def FormKernelsPass : Moe_ProgramPass<"moe-form-kernels"> {
-  let summary = "Move the stages that run together into kernels";
+  let summary = "Group stages into kernels";
   let description = [{
     Before: variants of stages. After: `moe.kernel` ops with the stages as their
-    regions, and variants of `moe.launch`. A variant with `engine "gemv"` has two:
-    the stages up to the activation, and the rest with a copy of those that
-    route, so that neither waits for a launch that does. The intermediate is
-    quantized by the kernel of the first matmul where that has all values that
-    share a scale; where not, `moe.apart` of the kernel that does says why.
+    regions, and variants of `moe.launch`. A variant with `engine "gemv"` has two
+    kernels: one with the stages up to the activation, and one with the remaining
+    stages. Both have the routing stages, so that neither waits for a launch that
+    routes. The kernel of the first matmul quantizes the intermediate if a CTA
+    has all values that share a scale. Otherwise another kernel does, and its
+    attribute `moe.apart` has the reason.
   }];
   let options = [
     Option<"quantizeApart", "quantize-apart", "bool", "false", "gives the quantization of the intermediate a kernel of its own wherever its scales are not given">
@@ -201,17 +215,17 @@ def FormKernelsPass : Moe_ProgramPass<"moe-form-kernels"> {
 }
 
 def SelectSchedulePass : Moe_ProgramPass<"moe-select-schedule"> {
-  let summary = "Write a schedule on each kernel that has none";
+  let summary = "Select a schedule for each kernel that has none";
   let description = [{
-    The engines' good schedules (matmul/Engine.h) say which engine
-    serves a matmul: the program's, or another one that its backend admits and
-    the report does not refuse. Of that engine a measured schedule is taken if
-    there is one for the GPU, the shape and the range, else the table's, else
-    the best by the cost model. A schedule that stands in the module is kept
-    if it is legal; of a kernel without a grouped matmul one alone is.
-    `moe.measured_by` of a kernel names the row that serves it;
-    `moe.measured_beside` says for which token counts rows of the same matmul
-    were measured where none serves.
+    A matmul may use the program's engine, or another engine that the backend
+    admits and the report does not refuse. A measured schedule for the GPU, the
+    shape and the token range has precedence. Next is the first legal good
+    schedule of these engines (compiler/matmul/Engine.h), and last the best
+    schedule by the cost model. A schedule in the module is kept if it is legal.
+    Kernels without a grouped matmul have exactly one legal schedule. The
+    attribute `moe.measured_by` of a kernel names the measured row that provides
+    its schedule. If there is none, `moe.measured_beside` has the token counts
+    for which the same matmul was measured.
   }];
   let options = [
     ListOption<"tuned", "tuned", "std::string", "JSON files of measured schedules, read before those built in">
@@ -219,34 +233,35 @@ def SelectSchedulePass : Moe_ProgramPass<"moe-select-schedule"> {
 }
 
 def PlanWorkspacePass : Moe_ProgramPass<"moe-plan-workspace"> {
-  let summary = "Give each workspace value its bytes while it lives";
+  let summary = "Assign workspace memory by lifetime";
   let description = [{
-    Before: a variant of launches. After: besides its `workspace` size and its
-    `regions`; values share bytes only if they share no launch. A plan that
-    stands in the module must be the one that would be made.
+    Before: a variant of launches. After: the variant also has its `workspace`
+    size and its `regions`. Values share bytes only if their lifetimes do not
+    overlap. A plan in the module must equal the plan that this pass would make.
   }];
 }
 
 def MergeKernelsPass : Moe_ProgramPass<"moe-merge-kernels"> {
-  let summary = "Keep one of kernels that are equal";
+  let summary = "Merge equal kernels";
   let description = [{
-    Two kernels with equal regions, fields and schedules become one symbol,
-    launched by several variants. Where these have their schedules from several
-    sources, `moe.sources` of the kernel says each variant's.
+    Kernels with equal regions, fields and schedules are merged into one symbol,
+    which several variants launch. If the schedules came from different sources,
+    the kernel's attribute `moe.sources` has the source for each variant.
   }];
 }
 
 def PlanLaunchesPass : Moe_ProgramPass<"moe-plan-launches"> {
-  let summary = "Write down what a launch of each kernel takes";
+  let summary = "Plan the launches of each kernel";
   let description = [{
-    Shared memory, the grid, and how a kernel works beside the launches around
-    it: what it reads early, which word counts the tiles that persistent CTAs take,
-    which column tiles it counts and awaits. A kernel that several variants launch
-    does what is right in each.
+    Decides shared memory, the grid, and how a kernel overlaps with adjacent
+    launches: what it reads before the predecessor launch ends, which word counts
+    the tiles that persistent CTAs have fetched, and which column tiles it counts
+    and waits for. If several variants launch a kernel, its plan is correct in
+    all of them.
 
     Before: `moe.kernel @down kind = grouped_matmul schedule #moe.wgmma_schedule<...>`.
     After: besides `plan #moe.plan<grid = "...", shared_bytes = 192704, cursor = 2, awaits = 12, ...>`.
-    A plan that stands in the module must be the one that would be made.
+    A plan in the module must equal the plan that this pass would make.
   }];
 }
 

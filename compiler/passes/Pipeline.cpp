@@ -77,7 +77,7 @@ void compiler::buildPipeline(mlir::OpPassManager &manager,
 }
 
 namespace {
-/// PipelineOptions and the phase, as text.
+/// The members of PipelineOptions and the phase, for textual pipelines.
 struct TextOptions : mlir::PassPipelineOptions<TextOptions> {
   ListOption<std::string> archs{
       *this, "archs", llvm::cl::desc("what to compile for, such as sm_90a")};

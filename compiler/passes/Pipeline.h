@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Which passes run, with which options, up to which phase. Compiler.cpp runs
-// the pipeline; tests may build their own pass manager from it.
+// Defines which passes run, with which options, up to which phase. Compiler.cpp
+// runs the pipeline. Tests may add it to their own pass manager.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,15 +19,15 @@
 
 namespace moec::compiler {
 
-/// Adds the passes up to and with phase `stop` to a manager of modules.
-/// Phases after Scheduled add nothing more.
+/// Adds the passes up to and including phase `stop` to a module pass manager.
+/// Phases after Scheduled add no further passes.
 void buildPipeline(mlir::OpPassManager &manager, const PipelineOptions &options,
                    Phase stop);
 
-/// Makes every pass known by its name to pipelines in text.
+/// Registers every pass under its name for textual pipelines.
 void registerPasses();
 
-/// Makes the pipeline known as moe-pipeline to pipelines in text.
+/// Registers the pipeline as moe-pipeline for textual pipelines.
 void registerPipeline();
 
 } // namespace moec::compiler

@@ -1,13 +1,13 @@
-//===- PlanLaunches.cpp - what each launch takes --------------------------===//
+//===- PlanLaunches.cpp - plans the launches of kernels -------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The last decisions: shared memory, grids, and how a kernel works beside the
-// launches around it. The kind of a kernel makes them (compiler/kernels), and
-// emitters print them. A plan that stands must be the one that is made here.
+// Decides shared memory, grids, and how a kernel overlaps with adjacent
+// launches. compiler/kernels makes these decisions for each kind of kernel, and
+// the emitters print them. A plan in the input must equal the plan made here.
 //
 //===----------------------------------------------------------------------===//
 

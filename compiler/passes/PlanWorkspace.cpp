@@ -1,13 +1,13 @@
-//===- PlanWorkspace.cpp - where workspace values lie ---------------------===//
+//===- PlanWorkspace.cpp - places values in the workspace -----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A value lives from the launch that writes it to the last that reads it, or to
-// one that runs beside that. The plan is made per variant; one that is there
-// already must be the same.
+// A value lives from the launch that writes it to the last launch that reads
+// it, or to a launch that overlaps with that one. There is a plan for each
+// variant. A plan in the input must equal the plan made here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,7 +44,7 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
         return signalPassFailure();
   }
 
-  /// A plan that stands must be the one that its launches need.
+  /// Checks that a plan in the input equals the plan of the launches.
   static LogicalResult compare(moe::VariantOp variant, StringAttr bytes,
                                ArrayRef<Attribute> regions) {
     const StringRef instead = "; take 'workspace' and 'regions' away to have "
@@ -68,8 +68,8 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
     return success();
   }
 
-  /// Kernels count pairs in 32 bits, and the 16-byte pieces of the rows that a
-  /// matmul reads, too.
+  /// Checks that pairs, and the 16-byte pieces of the rows that a matmul reads,
+  /// can be counted in 32 bits, as kernels do.
   static LogicalResult checkLimits(moe::ProgramOp program,
                                    moe::VariantOp variant,
                                    const std::vector<WorkspaceValue> &values,
@@ -126,7 +126,8 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
       if (!launch && !isa<moe::CollectiveOp>(op))
         return op.emitError() << "expected launches only, got a stage; run "
                                  "moe-form-kernels first";
-      // Values that a launch reads while the next one runs outlive that one.
+      // If the next launch starts before this one ends, values read here must
+      // outlive the next launch.
       auto next = dyn_cast_or_null<moe::LaunchOp>(op.getNextNode());
       int64_t last = index + (next && awaitedColumnTiles(next) > 0);
       for (Value operand : op.getOperands()) {

@@ -1,14 +1,15 @@
-//===- ResolveParallel.cpp - what this rank holds of each layer -----------===//
+//===- ResolveParallel.cpp - the share of each layer on this rank ---------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Flattens dp, pcp and tp: without expert parallelism the intermediate is
-// split over all of them, with it the experts are. A layer for ranks whose
-// shares have several sizes becomes a layer for each. And says what the rank
-// expects of the others: tokens before it runs, sums behind.
+// Flattens dp, pcp and tp. Without expert parallelism the intermediate is
+// divided over all ranks; with it the experts are. A layer whose ranks have
+// shares of several sizes is cloned for each size. The pass also stores what
+// the rank expects of other ranks: gathered tokens before it runs, and sums
+// after it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,37 +27,40 @@ using namespace moec;
 
 namespace {
 
-/// A way to send rows to the ranks of their experts and results back.
+/// A transport that sends rows to the ranks of their experts and returns
+/// results.
 struct Transport {
   StringRef name;
-  /// Rows come as [local experts, most tokens, hidden] with a count of each.
+  /// Rows arrive as [local experts, most tokens, hidden], with a count for each
+  /// expert.
   bool batched;
 };
 
 constexpr StringLiteral kGatherScatter = "allgather_reducescatter";
 
-/// A transport's name in earlier versions of vLLM, and what became of it.
+/// A transport's name in earlier versions of vLLM, and its successor.
 struct FormerTransport {
   StringRef name;
-  StringRef successor;       ///< that does the same; "" if there is none
-  StringRef successors = {}; ///< those that a refusal names
+  StringRef successor;       ///< equivalent transport; "" if there is none
+  StringRef successors = {}; ///< transports that a refusal suggests
 };
 
 const FormerTransport kFormerTransports[] = {
-    // ParallelConfig takes it so.
+    // ParallelConfig of vLLM still accepts this name.
     {"naive", kGatherScatter},
     {"flashinfer_all2allv", "flashinfer_nvlink_two_sided"},
-    // MoriAll2AllManager had the kernels of it alone (InterNodeV1).
+    // MoriAll2AllManager had only the kernels of this one (InterNodeV1).
     {"mori", "mori_high_throughput"},
-    // Its rows came by expert; ParallelConfig takes it as one of which they do
-    // not.
+    // Rows of this transport arrived grouped by expert. ParallelConfig replaces
+    // it by a transport whose rows do not.
     {"pplx", "",
      "deepep_low_latency or nixl_ep, which bring rows by expert likewise, or "
      "allgather_reducescatter, which vLLM takes in its place"},
 };
 
-/// The package moves rows, not the caller: by collectives of a library, or its
-/// kernels write them into the memory of other ranks.
+/// Transports for which the package moves rows, not the caller: with
+/// collectives of a library, or with kernels that write into other ranks'
+/// memory.
 constexpr StringLiteral kByPackage = "gather_scatter";
 constexpr StringLiteral kOneSided = "one_sided";
 
@@ -74,8 +78,8 @@ const Transport kTransports[] = {
     {"nixl_ep", true},
 };
 
-/// As vLLM's FusedMoEParallelConfig: an all-to-all is between ranks that have
-/// tokens of their own, and of those there are dp * pcp * sp.
+/// Follows vLLM's FusedMoEParallelConfig: an all-to-all is between ranks with
+/// different tokens, of which there are dp * pcp * sp.
 LogicalResult resolveCommunication(moe::LayerOp layer) {
   const moe::ParallelAttr parallel = layer.getParallel();
   const int64_t tp = parallel.getTp(), sp = parallel.getSp();
@@ -106,7 +110,7 @@ LogicalResult resolveCommunication(moe::LayerOp layer) {
                             "unknown all_to_all '" + name +
                                 "'; accepted: " + known);
   }
-  // The default is not said.
+  // The default is omitted.
   if (name == kGatherScatter)
     layer.removeAllToAllAttr();
   else
@@ -131,7 +135,7 @@ LogicalResult resolveCommunication(moe::LayerOp layer) {
   return success();
 }
 
-/// Refuses a layer that cannot give each rank a share.
+/// Checks that each rank gets a share.
 LogicalResult checkShares(moe::LayerOp layer) {
   const moe::ParallelAttr parallel = layer.getParallel();
   const int64_t shards = parallel.getShardSize();
@@ -174,7 +178,7 @@ LogicalResult checkShares(moe::LayerOp layer) {
   return success();
 }
 
-/// Writes what the rank in `parallel` holds.
+/// Sets the attributes for the share of the rank in `parallel`.
 void writeShare(moe::LayerOp layer) {
   const compiler::Share share =
       compiler::shareOf(layer, layer.getParallel().getFlatRank());
@@ -186,15 +190,15 @@ void writeShare(moe::LayerOp layer) {
   layer.setLocalExperts(share.experts);
   if (share.stride != 1) {
     layer.setLocalStride(share.stride);
-    // Experts that do not follow each other are found by the caller's map. Who
-    // sends rows by expert has found them.
+    // The caller's expert map is needed to find experts that are not
+    // consecutive. For batched layers the sender has already found them.
     if (!layer.isBatched())
       layer.setExpertMap(true);
   }
   layer.setW2Bias(share.addsW2Bias);
 }
 
-/// The ranks of a package in groups whose shares have equal sizes.
+/// Groups the ranks of a package by the sizes of their shares.
 SmallVector<SmallVector<int64_t>> groupsOfRanks(moe::LayerOp layer) {
   SmallVector<SmallVector<int64_t>> groups;
   for (const int64_t rank : layer.getRanksOfPackage()) {
@@ -229,7 +233,7 @@ LogicalResult resolve(moe::LayerOp layer) {
     writeShare(layer);
     return success();
   }
-  // Programs are of one share.
+  // A program implements one share.
   if (layer.isResolved())
     return layer.emitError() << "layer @" << layer.getSymName()
                              << " is resolved, but its 'ranks' "

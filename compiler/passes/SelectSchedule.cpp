@@ -1,12 +1,12 @@
-//===- SelectSchedule.cpp - how each kernel does its work -----------------===//
+//===- SelectSchedule.cpp - selects a schedule for each kernel ------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The kind of a kernel makes its schedule (compiler/kernels). Schedules that
-// stand are judged by the same rules, whoever wrote them.
+// compiler/kernels makes the schedule of each kind of kernel. Schedules in the
+// input are checked by the same rules, whatever their source.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,11 +1,11 @@
-//===- Targets.cpp - the targets of a compilation, and refusals -----------===//
+//===- Targets.cpp - targets of a compilation, and refusals ---------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// See Targets.h.
+// Implements functions that Passes.h declares.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,4 +1,4 @@
-//===- Choices.cpp - what the caller asks of the resolver -----------------===//
+//===- Choices.cpp - the user's choices for the resolver ------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -92,7 +92,8 @@ std::vector<std::pair<std::string, std::string>> Choices::asked() const {
   return made;
 }
 
-/// "exclude", or "exclude (MOEC_EXCLUDE)".
+/// Returns the option's name, followed by its environment variable if that set
+/// it: "exclude" or "exclude (MOEC_EXCLUDE)".
 static std::string nameOf(const Choices &choices, std::string_view option) {
   const std::string by = choices.saidBy(option);
   return by == "option" ? std::string(option)
@@ -111,7 +112,7 @@ static Result<void> checkKnown(const Choices &choices, std::string_view kind,
       unknownWord(kind, name, catalog::nameList(table)));
 }
 
-/// Returns true if each row of the table is excluded.
+/// Returns true if the choices exclude every row of the table.
 template <typename Row, size_t N>
 static bool excludesAll(const Choices &choices, const Row (&table)[N]) {
   return std::ranges::all_of(
@@ -140,7 +141,7 @@ Result<void> compiler::checkChoices(const Choices &choices) {
           "allow: {}expected weight_only, the one "
           "realization that is another layer, got '{}'",
           didYouMean(word, std::array{std::string_view("weight_only")}), word);
-    // A variable forbids what a caller would take.
+    // An environment variable may exclude what the caller's option allows.
     if (choices.isExcluded(word) && choices.saidBy("exclude") == "option")
       return invalidArgument("allow and exclude both name '{}'; expected one "
                              "of them",

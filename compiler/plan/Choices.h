@@ -1,4 +1,4 @@
-//===- Choices.h - what the caller asks of the resolver ---------*- C++ -*-===//
+//===- Choices.h - the user's choices for the resolver ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -19,29 +19,35 @@
 namespace moec::compiler {
 
 struct Choices {
-  std::string backend; ///< forces a row of Backends.h; "" chooses
-  std::string engine;  ///< forces a row of Engines.h; "" chooses
-  /// Backends, engines and realizations that are not taken.
+  /// Backend forced by name (dialect/catalog/Backends.h); "": none.
+  std::string backend;
+  /// Engine forced by name (dialect/catalog/Engines.h); "": none.
+  std::string engine;
+  /// Names of backends, engines and realizations that the resolver must not
+  /// choose.
   std::vector<std::string> exclude;
-  /// Realizations that are another layer, and may be taken.
+  /// Realizations that compute a different layer and that the resolver may
+  /// choose.
   std::vector<std::string> allow;
-  /// The options of these that an environment variable says.
+  /// Options whose value came from an environment variable.
   std::vector<std::string> variables;
 
   bool isExcluded(std::string_view word) const;
   bool isAllowed(std::string_view realization) const;
-  /// "option", or the name of the variable that says it.
+  /// Returns "option" if the command line set the option, else the name of the
+  /// environment variable that set it.
   std::string saidBy(std::string_view option) const;
-  /// " by MOEC_ENGINE", say; "" of an option.
+  /// Returns, for example, " by MOEC_ENGINE", or "" if no environment variable
+  /// set the option.
   std::string byVariable(std::string_view option) const;
-  /// Only choices that options say.
+  /// Returns a copy without the values that came from environment variables.
   Choices withoutVariables() const;
-  /// Option and value of what is asked, in a fixed order.
+  /// Returns the name and value of each option that is set, in a fixed order.
   std::vector<std::pair<std::string, std::string>> asked() const;
 };
 
 /// Calls see(name, member, variable, help) for each choice, in a fixed order.
-/// `variable` is the environment variable that stands in for the option, or
+/// `variable` is the environment variable that replaces a missing option, or
 /// null.
 template <typename Options, typename See>
 void forEachChoice(Options &options, See see) {
@@ -57,14 +63,16 @@ void forEachChoice(Options &options, See see) {
       "which quantizes no activations");
 }
 
-/// InvalidArgument: an unknown word, with the known ones, or choices that
-/// contradict each other.
+/// Checks that all names are known and that no two choices contradict each
+/// other. Returns InvalidArgument otherwise. For an unknown name the message
+/// lists the known ones.
 Result<void> checkChoices(const Choices &choices);
 
-/// Takes each choice that is empty from its environment variable.
+/// Sets each empty choice from its environment variable.
 void addVariables(Choices &choices);
 
-/// "a,b" of {"a", "b"}, and back; no empty words.
+/// joinWords({"a", "b"}) returns "a,b"; splitWords() is its inverse and drops
+/// empty words.
 std::string joinWords(const std::vector<std::string> &words);
 std::vector<std::string> splitWords(std::string_view text);
 

@@ -1,13 +1,13 @@
-//===- Communication.h - what a rank expects of the others ------*- C++ -*-===//
+//===- Communication.h - data that moves between ranks ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A rank's package computes its share. What moves between ranks, and whether
-// the package or its caller moves it, moe-resolve-parallel writes at the layer.
-// It follows from options of the layer, so it is an attribute beside them:
+// A rank's package computes one share of a layer. The pass moe-resolve-parallel
+// derives from the layer's options what data moves between ranks, and whether
+// the package or its caller moves it. The result is an attribute of the layer:
 //
 //   moe.first_column = 48
 //   moe.communication = {gather = 2, scatter = 2, reduce = 4}
@@ -35,33 +35,37 @@ struct Communication {
   int64_t reduce = 1;
   /// The caller performs the all-reduce (skip_final_all_reduce).
   bool deferred = false;
-  /// In place of all that: the transport that sends each rank the rows of its
-  /// experts, with ids and weights, and brings their results back.
+  /// Replaces all of the above: the name of the all-to-all transport. It sends
+  /// each rank the rows of its experts, with top-k ids and weights, and returns
+  /// the results.
   std::string exchange;
-  /// The package does it (all_to_all = gather_scatter or one_sided), not the
-  /// caller.
+  /// True if the package performs the communication (all_to_all =
+  /// gather_scatter or one_sided), false if the caller does.
   bool byPackage = false;
-  /// Its kernels write into the windows of other ranks.
+  /// The package's kernels write into the windows of other ranks.
   bool oneSided = false;
 
-  /// Distance between ranks that gather: between them are ranks with the same
-  /// tokens.
+  /// Returns the distance between the ranks of one all-gather. The ranks
+  /// between two of them have the same tokens.
   int64_t stride() const { return gather > 1 ? reduce : 1; }
 };
 
-/// The communication of a package that moves tokens and sums itself.
+/// Returns the layer's communication if the package performs it, else nullopt.
 std::optional<Communication> movedByPackage(moe::LayerOp layer);
 
-/// Absent for a rank alone.
+/// setCommunication() sets the communication attribute of a layer, and
+/// communicationOf() returns it. A layer that runs on one rank has none.
 void setCommunication(moe::LayerOp layer, const Communication &expected);
 std::optional<Communication> communicationOf(moe::LayerOp layer);
 
-/// The layer of which this is the part for ranks of equal shares, as its user
-/// calls it; its own name where it has not been taken apart.
+/// setWholeLayer() records that a layer is a share, for ranks with shares of
+/// equal sizes, of the user's layer `name`. wholeLayerOf() returns this name,
+/// or the layer's own name if the layer is not a share.
 void setWholeLayer(moe::LayerOp layer, llvm::StringRef name);
 std::string wholeLayerOf(moe::LayerOp layer);
 
-/// The first of this rank's columns of the intermediate.
+/// setFirstColumn() records the first column of the intermediate that this rank
+/// computes, and firstColumnOf() returns it.
 void setFirstColumn(moe::LayerOp layer, int64_t column);
 int64_t firstColumnOf(moe::LayerOp layer);
 

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The texts that cmake/EmbedTemplates.cmake builds into the compiler: the
-// kernel templates, the measured schedules and the style of pages. One binary
-// needs no data files.
+// Texts that cmake/EmbedTemplates.cmake compiles into the compiler: the kernel
+// templates, the measured schedules, the style sheets of reports and the shell
+// completions. The binary therefore needs no data files.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,16 +24,17 @@ struct EmbeddedFile {
   std::string_view text;
 };
 
-/// templates/**.cuh, sorted by name; names are what #include says.
+/// Returns templates/**.cuh, sorted by name. A name is the path that #include
+/// uses.
 std::span<const EmbeddedFile> embeddedTemplates();
 
-/// tuned/*.json, sorted by name.
+/// Returns tuned/*.json, sorted by name.
 std::span<const EmbeddedFile> embeddedTuned();
 
-/// compiler/html/*.css.
+/// Returns compiler/html/*.css.
 std::span<const EmbeddedFile> embeddedStyles();
 
-/// compiler/command/completion/moec.*: a script for each shell.
+/// Returns compiler/command/completion/moec.*, one script for each shell.
 std::span<const EmbeddedFile> embeddedCompletions();
 
 } // namespace moec::compiler

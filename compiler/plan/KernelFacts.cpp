@@ -1,11 +1,12 @@
-//===- KernelFacts.cpp - numbers of a kernel by name ----------------------===//
+//===- KernelFacts.cpp - named facts of a kernel --------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Facts of stages are those that manifests have.
+// Facts of stages have the names and values of the stage's attributes in
+// manifests.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,15 +1,18 @@
-//===- KernelFacts.h - numbers of a kernel by name --------------*- C++ -*-===//
+//===- KernelFacts.h - named facts of a kernel ------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Rows of dialect/catalog/Kernels.h name facts: attributes of the stages as
-// manifests call them, `columns` of the first operand, `NAME_bytes` of a row of
-// an operand and `NAME_pieces` that warps copy it in, `rank_experts` whose
-// weights this rank has, `threads` and `schedule_tokens` of the schedule,
-// `early` and `column_blocks` of the plan.
+// Rows of dialect/catalog/Kernels.h refer to facts of a kernel by name:
+//   - attributes of the stages, named as in manifests
+//   - `columns`: columns of a stage's first operand
+//   - `NAME_bytes`: bytes of one row of the operand or result NAME
+//   - `NAME_pieces`: the number of pieces in which warps copy such a row
+//   - `rank_experts`: the number of experts whose weights this rank has
+//   - `threads`, `schedule_tokens`: members of the schedule
+//   - `early`, `column_blocks`: members of the plan
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,47 +28,52 @@
 
 namespace moec::compiler {
 
-/// The fact of that name, an integer or a flag, or null.
+/// Returns the fact with this name, an integer or a flag, or null.
 mlir::Attribute factOf(moe::KernelOp kernel, llvm::StringRef name);
 
-/// A bool, number, string or dictionary as JSON; null for a unit and for all
-/// that JSON does not have.
+/// Converts a bool, number, string or dictionary attribute to JSON. Returns
+/// null for a unit attribute and for any attribute that JSON cannot represent.
 nlohmann::json attributeJson(mlir::Attribute attribute);
 
-/// The text with numbers in place of `{fact}`.
+/// Returns the text with each `{fact}` replaced by the value of that fact.
 std::string withFacts(moe::KernelOp kernel, llvm::StringRef text);
 
-/// The operand or result of a stage that has the name, or null.
+/// Returns the operand or result with this name of any of the kernel's stages,
+/// or null.
 mlir::Value valueOf(moe::KernelOp kernel, llvm::StringRef name);
 
-/// Numbers of the rank that runs which the stage takes, by the names of
-/// runtime/package/Stages.h; and whether a stage of the kernel takes one.
+/// rankOperandsOf() returns the names of the per-rank parameters that the stage
+/// needs, such as "rank" or "local_begin" (runtime/package/Stages.h).
+/// takesOfRank() returns true if any stage of the kernel needs `operand`.
 llvm::SmallVector<llvm::StringRef> rankOperandsOf(moe::StageOpInterface stage);
 bool takesOfRank(moe::KernelOp kernel, llvm::StringRef operand);
 
-/// A stage that reaches other ranks takes these besides values of the program;
-/// the names are those of runtime/package/Stages.h.
+/// Returns the operands that a stage which communicates with other ranks needs
+/// besides values of the program. The names are those of
+/// runtime/package/Stages.h.
 llvm::ArrayRef<llvm::StringRef> exchangeOperandsOf(moe::StageOpInterface stage);
 
-/// Whether, wherever the kernel is launched, the launch right before it wrote
-/// none of these fields, words separated by blanks: then they may be read while
-/// that launch still runs (templates/moe/core/pdl.cuh).
+/// Returns true if, for every launch of the kernel, the predecessor launch
+/// writes none of `fields` (blank-separated names). The kernel may then read
+/// them before that launch ends (templates/moe/core/pdl.cuh).
 bool areOlder(moe::KernelOp kernel, WordList fields);
 
-// The second of two persistent matmuls may begin while the first one ends: on
-// row tiles that it counts as stored
-// (templates/moe/matmul/roles/tile_source.cuh). Both are then live at a time.
-// Overlap.cpp decides it.
+// The second of two persistent matmuls may start while the first one still
+// runs. It then reads row tiles that the first one has counted as stored
+// (templates/moe/matmul/roles/tile_source.cuh), so the results of both are live
+// at the same time. Overlap.cpp decides when this applies.
 
-/// How many column tiles of a row tile the launch right before this one counts
-/// before this one may read its rows; 0 where this one waits for all of it.
+/// Returns the number of column tiles of a row tile that the preceding launch
+/// must have stored before this launch may read the rows of the tile. Returns 0
+/// if this launch waits for the whole preceding launch.
 int64_t awaitedColumnTiles(moe::LaunchOp launch);
 
-/// The same of all launches of a kernel; 0 where they differ.
+/// Returns awaitedColumnTiles(launch) if it is equal for all of the kernel's
+/// launches, else 0.
 int64_t awaitedColumnTiles(moe::KernelOp kernel);
 
-/// Returns true if a launch of the kernel is followed by one of a kernel that
-/// awaits its column tiles.
+/// Returns true if some launch of the kernel is followed by a launch whose
+/// kernel waits for its column tiles.
 bool countsColumnTiles(moe::KernelOp kernel);
 
 } // namespace moec::compiler

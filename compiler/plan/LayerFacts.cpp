@@ -1,4 +1,4 @@
-//===- LayerFacts.cpp - what the resolver asks of a layer -----------------===//
+//===- LayerFacts.cpp - a layer's facts for the resolver ------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -16,7 +16,7 @@ using namespace moec;
 using namespace moec::compiler;
 
 namespace {
-/// The operands of one matmul.
+/// The operand descriptors of one matmul.
 struct Operands {
   moe::DescriptorAttr activation, weight;
 };
@@ -26,7 +26,7 @@ static std::string nameOfType(Type type) {
   return type ? elementTypeName(type) : "";
 }
 
-/// Facts that are the layer's, whatever the realization.
+/// Returns the facts that do not depend on the realization.
 static LayerFacts commonFacts(moe::LayerOp layer) {
   LayerFacts facts;
   facts.name = layer.getSymName();
@@ -47,8 +47,8 @@ static LayerFacts commonFacts(moe::LayerOp layer) {
   return facts;
 }
 
-/// Why no engine multiplies the operands as stored, and the instruction that
-/// would.
+/// Sets `impossible`, the reason why no engine multiplies the operands as
+/// stored, and `instruction`, which could.
 static void addImpossible(LayerFacts &facts, ArrayRef<Operands> matmuls) {
   for (const Operands &operands : matmuls) {
     if (operands.activation.isPlain())
@@ -73,7 +73,7 @@ std::vector<LayerFacts> compiler::factsOf(moe::LayerOp layer) {
   const Type computeType = layer.getComputeType();
   std::vector<LayerFacts> made;
   for (const std::string_view way : stored.getRealizations()) {
-    // Engines make this of what is native.
+    // If a native entry exists, engines derive `dequantized` from it.
     if (way == "dequantized" && !made.empty())
       continue;
     const moe::QuantAttr quant = way == "weight_only"
@@ -88,7 +88,8 @@ std::vector<LayerFacts> compiler::factsOf(moe::LayerOp layer) {
                        (way == "native" && quant.mayMultiplyCodes());
     if (way == "native")
       facts.blocks = quant.getBlockPair();
-    // A caller's scales are f32 and need not be powers of two.
+    // If the caller quantizes x, its scales are f32 and need not be powers of
+    // two.
     if (way == "native" && !layer.getInputQuantized())
       facts.powerGroups = quant.getPowerGroups();
     const bool converts = quant.dequantizesWeights() && !codes && !facts.blocks;

@@ -1,4 +1,4 @@
-//===- LayerFacts.h - what the resolver asks of a layer ---------*- C++ -*-===//
+//===- LayerFacts.h - a layer's facts for the resolver ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -15,17 +15,18 @@
 
 namespace moec::compiler {
 
-/// The layer, which must be resolved, as each of its realizations computes it,
-/// in their order. Facts of the first of its two matmuls come first.
+/// Returns the facts of a resolved layer, one entry for each of its
+/// realizations, in their order. In lists for each matmul, the first matmul
+/// comes first.
 std::vector<LayerFacts> factsOf(moe::LayerOp layer);
 
-/// Facts of the realization that the program is.
+/// Returns the facts of the realization that the program implements.
 LayerFacts factsOf(moe::ProgramOp program);
 
-/// The program's realization, as one of factsOf() calls it.
+/// Returns the program's realization, as a name that factsOf() uses.
 std::string realizationOf(moe::ProgramOp program);
 
-/// Choices that a report keeps.
+/// Returns the choices that the report records.
 Choices choicesOf(moe::ReportAttr report);
 
 } // namespace moec::compiler

@@ -1,11 +1,12 @@
-//===- Liveness.cpp - places workspace by lifetime ------------------------===//
+//===- Liveness.cpp - workspace offsets by lifetime -----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Two steps: numbers decide who lies below whom, expressions say where.
+// There are two steps. Sizes at the largest token count decide which values are
+// placed below which; the offsets are then built as expressions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +27,8 @@ static bool overlapInTime(const LiveValue &a, const LiveValue &b) {
   return a.firstLaunch <= b.lastLaunch && b.firstLaunch <= a.lastLaunch;
 }
 
-/// The maximum of the ends of `below`, leaving out every value on which
-/// another of them already rests.
+/// Returns the maximum of the ends of `below`. Skips every value that another
+/// value of `below` already rests on.
 static Expression highestEnd(const std::vector<size_t> &below,
                              const std::vector<std::vector<size_t>> &supports,
                              const std::vector<Expression> &ends) {
@@ -82,15 +83,15 @@ compiler::planWorkspace(const std::vector<LiveValue> &values,
     placed.push_back(v);
   }
 
-  // From the bottom up. Values of equal offset never overlap in time unless
-  // one has no bytes.
+  // Process values by ascending offset. Values of equal offset never overlap in
+  // time unless one of them is empty.
   std::ranges::sort(order, [&](size_t a, size_t b) {
     return std::pair(offsets[a], a) < std::pair(offsets[b], b);
   });
   WorkspacePlan plan;
   plan.offsets.resize(count);
   std::vector<Expression> ends(count);
-  // supports[v]: everything that v rests on, also through others.
+  // supports[v]: all values that v rests on, directly or indirectly.
   std::vector<std::vector<size_t>> supports(count);
   std::vector<size_t> done;
   for (size_t v : order) {

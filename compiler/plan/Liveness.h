@@ -1,13 +1,14 @@
-//===- Liveness.h - places workspace by lifetime ----------------*- C++ -*-===//
+//===- Liveness.h - workspace offsets by lifetime ---------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Values of a variant, each with its size as an expression and the launches
-// during which it must keep its content, get offsets so that two overlap in
-// bytes only if they do not overlap in time, for every token count.
+// Assigns workspace offsets to the values of a variant. Each value has a size,
+// as an expression, and a range of launches during which it must keep its
+// content. For every token count, two values share bytes only if their live
+// ranges do not overlap.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,24 +22,24 @@
 
 namespace moec::compiler {
 
-/// Every region starts at a multiple of this many bytes.
+/// Alignment of the start of each region [bytes].
 inline constexpr int64_t kRegionAlignment = 256;
 
 struct LiveValue {
   std::string name;
   Expression bytes;
-  int64_t firstLaunch = 0, lastLaunch = 0; ///< inclusive
+  int64_t firstLaunch = 0, lastLaunch = 0; ///< both inclusive
 };
 
 struct WorkspacePlan {
-  std::vector<Expression> offsets; ///< parallel to the values
-  Expression bytes;                ///< of the whole workspace
+  std::vector<Expression> offsets; ///< one for each value, in the same order
+  Expression bytes;                ///< size of the whole workspace
 };
 
-/// First fit by descending size at `largest` (the symbols at the variant's
-/// maximal token count); the order found there then holds for all token
-/// counts, each offset being the end of what lies below. Fails only if a size
-/// cannot be evaluated.
+/// Places values first-fit by descending size, with sizes evaluated at
+/// `largest` (the symbols at the variant's maximal token count). Each offset is
+/// then expressed as the end of the values below it, so that the same order is
+/// valid for every token count. Fails only if a size cannot be evaluated.
 Result<WorkspacePlan> planWorkspace(const std::vector<LiveValue> &values,
                                     const Symbols &largest);
 

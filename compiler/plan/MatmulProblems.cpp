@@ -1,11 +1,11 @@
-//===- MatmulProblems.cpp - a program's matmuls for engines ---------------===//
+//===- MatmulProblems.cpp - matmul problems of a program ------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Sizes are in the ops; what else a schedule depends on follows from them.
+// The ops have the sizes; the other members of a problem are derived from them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -64,17 +64,18 @@ Engines compiler::servingEngines(moe::ReportAttr report,
   return engines;
 }
 
-/// Adds what the op says of layer, rows and element types.
+/// Sets the members of the problem that follow from the op: layer, rows and
+/// element types.
 static void addFacts(moe::GroupedMatmulOp matmul, MatmulProblem &p) {
   auto program = matmul->getParentOfType<moe::ProgramOp>();
-  // Slots of an expert are rows of this rank's experts alone.
+  // In batched programs, rows are slots of this rank's experts only.
   const bool isShared = multipliesSharedRows(matmul);
   p.experts = isShared ? 1 : storedExperts(program);
   p.pairs = isShared ? 1 : rowsOfToken(program);
   p.scheme = program.getScheme().value_or("").str();
   p.elementType = elementTypeOf(matmul.getLhs());
   if (matmul.getRealization() != moe::Realization::Native) {
-    // Measurements of plain weights say nothing of these.
+    // Measured schedules of unquantized weights do not apply to these.
     p.elementType =
         fmt::format("{} {}", p.elementType, elementTypeOf(matmul.getRhs()));
     const int64_t group = matmul.getRhsDescriptor()->getGroup()[1];
@@ -83,20 +84,22 @@ static void addFacts(moe::GroupedMatmulOp matmul, MatmulProblem &p) {
   }
   p.first = matmul.isFirst();
   p.gather = bool(matmul.getRows());
-  // Fast sums serve tiles that others do not.
+  // Fast accumulation allows tile sizes that other accumulation does not, so
+  // its measured rows have a separate element type name.
   if (p.addsFast)
     p.elementType += " fast";
 }
 
 namespace {
-/// The tiles of a list, known to the stage that made it.
+/// The row tiles of a list, as the stage that builds the list defines them.
 struct Tiles {
-  int64_t rows = 0; ///< 0 where no variant has any
+  int64_t rows = 0; ///< 0 if no variant has tiles
   bool alike = false;
 };
 } // namespace
 
-/// A refusal where variants that launch the kernel differ.
+/// Returns the tiles that the kernel reads. Emits an error if variants that
+/// launch the kernel have different tile sizes.
 static FailureOr<Tiles> tilesOf(moe::KernelOp kernel) {
   Tiles tiles;
   int64_t others = 0;

@@ -1,13 +1,13 @@
-//===- MatmulProblems.h - a program's matmuls for engines -------*- C++ -*-===//
+//===- MatmulProblems.h - matmul problems of a program ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The problem that a kernel's matmul poses, and the engines that may serve it.
-// Schedules are selected, ranges are made and candidates are tuned by the same
-// answers.
+// Computes the problem (MatmulProblem) of a kernel's matmul and the engines
+// that may serve it. Schedule selection, the choice of variants and the tuner
+// all use these functions, so they agree.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,48 +25,55 @@
 namespace moec::compiler {
 
 /// Attributes of a kernel with a grouped matmul: the file of the measured row
-/// that serves it, and rows of the same matmul that do not.
+/// that provides its schedule, and the measured rows of the same matmul that do
+/// not apply.
 inline constexpr llvm::StringLiteral kMeasuredBy = "moe.measured_by";
 inline constexpr llvm::StringLiteral kMeasuredBeside = "moe.measured_beside";
-/// An attribute of a kernel that variants share whose schedules are from
-/// several sources: a dictionary of variants, with `source` and both of the
-/// above for each.
+/// Attribute of a kernel that several variants share and whose schedules come
+/// from different sources. It is a dictionary from variant to `source` and the
+/// two attributes above.
 inline constexpr llvm::StringLiteral kSources = "moe.sources";
 
-/// The token counts for which a kernel is launched.
+/// Returns the range of token counts for which the kernel is launched.
 std::pair<int64_t, int64_t> tokenRange(moe::KernelOp kernel);
 
-/// Engines that may serve a matmul of the program, the chosen one first: its
-/// backend admits them, the report refuses none, and they read the weights as
-/// they are packed. A forced engine is alone, since all others are refused
-/// then.
+/// Returns the engines that may serve a matmul of the program, the chosen one
+/// first. The program's backend must admit an engine, the report must not
+/// refuse it, and it must read the packed order of the weights. If the user
+/// forces an engine, it is the only one, because the report refuses all others.
 Engines servingEngines(moe::ReportAttr report, moe::GroupedMatmulOp matmul);
 
-/// The matmul of a kernel that takes tiles of rows, all members known. An error
-/// at the kernel where no variant launches it, or variants whose tiles differ.
+/// Returns the complete problem of a kernel's tiled matmul. Emits an error at
+/// the kernel if no variant launches it, or if the variants that launch it have
+/// different tile sizes.
 mlir::FailureOr<MatmulProblem> tiledProblem(moe::KernelOp kernel);
 
-/// A matmul of a variant without kernels: all members but token counts, tiles
-/// and what its kernel quantizes.
+/// Returns the problem of a matmul in a variant whose kernels are not formed
+/// yet. Token counts, tile sizes and the quantization of the result are not
+/// set.
 MatmulProblem problemOfStages(moe::GroupedMatmulOp matmul);
 
-/// The problem of a kernel that routes by itself, for at most so many tokens.
+/// Returns the problem of the few-token kernel that also routes, for at most
+/// `tokens` tokens.
 MatmulProblem gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens);
 
-/// Up to here one CTA can route, count and permute; a range never crosses it,
-/// so that form-kernels may fuse the three in all of a variant or in none.
+/// Maximum token count for which one CTA can route, count and permute. No
+/// variant's range crosses it, so form-kernels can fuse the three stages in all
+/// of a variant or in none of it.
 inline constexpr int64_t kFusedRouting = 128;
 
-/// Token counts with tiles of one size. `step`: TileRule::step.
+/// A range of token counts with one tile size. `step` is TileChoice::step.
 struct GivenRange {
   int64_t first = 0, last = 0, tileRows = 0, step = 0;
 };
-/// The range of a tuned variant.
+/// Returns the range of a variant that the tuner compiled.
 GivenRange givenRangeOf(moe::VariantOp variant);
-/// "23-45-64-0", and back; what is no such text has no range.
+/// printGivenRange() returns text such as "23-45-64-0" (first, last, tileRows,
+/// step). parseGivenRange() is its inverse and returns nullopt for any other
+/// text.
 std::string printGivenRange(const GivenRange &range);
 std::optional<GivenRange> parseGivenRange(llvm::StringRef text);
-/// Stands for no range at all.
+/// Text that denotes an empty list of ranges.
 inline constexpr llvm::StringLiteral kNoGivenRanges = "none";
 
 } // namespace moec::compiler

@@ -26,8 +26,8 @@ LogicalResult MeasuredSchedules::read(moe::KernelOp kernel) {
   return success();
 }
 
-/// The ranges that moe-make-variants makes of the rows, so that a variant gets
-/// the schedules of the pair that made it.
+/// Returns the ranges that moe-make-variants derives from the rows, so that a
+/// variant gets the schedules of the pair that defined it.
 ArrayRef<ServedRange> MeasuredSchedules::servedBy(moe::ProgramOp program,
                                                   const Hardware &hardware) {
   if (served)
@@ -70,7 +70,7 @@ MeasuredSchedules::find(moe::KernelOp kernel, const MatmulProblem &problem,
                         const Engines &engines, const Hardware &hardware) {
   if (failed(read(kernel)))
     return failure();
-  // Rows for ranges of tokens are those of the layer's two matmuls.
+  // Only the two matmuls of the routed experts define measured ranges.
   const ArrayRef<ServedRange> ranges =
       isOfSharedRows(kernel)
           ? ArrayRef<ServedRange>()

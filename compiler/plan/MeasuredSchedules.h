@@ -17,20 +17,20 @@
 
 namespace moec::compiler {
 
-/// The measured rows of some files and of those built in, as they serve the
-/// matmuls of one program after the other.
+/// The measured schedules of some files and of the compiler's built-in files.
+/// The object serves the matmuls of several programs, one program at a time.
 class MeasuredSchedules {
 public:
   explicit MeasuredSchedules(std::vector<std::string> files)
       : files(std::move(files)) {}
 
-  /// Forgets the ranges of the program before.
+  /// Discards the cached ranges of the previous program.
   void beginProgram() { served.reset(); }
 
-  /// The row that serves a matmul's kernel, or null. Notes at the kernel which
-  /// one it is, or that rows of other token counts do not serve it
-  /// (kMeasuredBy, kMeasuredBeside). An error at the kernel: a file that cannot
-  /// be read.
+  /// Returns the row that provides the schedule of a kernel's matmul, or null.
+  /// Records at the kernel which row it is, or that rows exist only for other
+  /// token counts (kMeasuredBy, kMeasuredBeside). Emits an error at the kernel
+  /// if a file cannot be read.
   llvm::FailureOr<const TunedRow *> find(moe::KernelOp kernel,
                                          const MatmulProblem &problem,
                                          const Engines &engines,

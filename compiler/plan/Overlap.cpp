@@ -1,4 +1,4 @@
-//===- Overlap.cpp - matmuls that run beside each other -------------------===//
+//===- Overlap.cpp - persistent matmuls that overlap ----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -22,7 +22,7 @@ static moe::KernelOp kernelOf(moe::LaunchOp launch) {
   return {};
 }
 
-/// The value that a launch binds to a field of its kernel, or null.
+/// Returns the value that a launch binds to a field of its kernel, or null.
 static Value boundTo(moe::LaunchOp launch, moe::KernelOp kernel,
                      StringRef field) {
   for (auto [name, value] :
@@ -32,12 +32,13 @@ static Value boundTo(moe::LaunchOp launch, moe::KernelOp kernel,
   return {};
 }
 
-/// Rows of a tile at most. With more, each tile's look at its counter costs
-/// what the end of the first matmul saves (bench/notes/skewed-h100.md).
+/// Maximum tile rows of overlapped matmuls. For larger tiles, polling the
+/// tile's counter costs as much as the overlap saves
+/// (bench/notes/skewed-h100.md).
 static constexpr int64_t kOverlappedTileRows = 64;
 
-/// Returns true if the kernel is only a persistent matmul, which may run at the
-/// same time as another.
+/// Returns true if the kernel is a persistent grouped matmul that may run at
+/// the same time as another one.
 static bool isPersistentMatmul(moe::KernelOp kernel) {
   moe::ScheduleAttr schedule = kernel ? kernel.getScheduleAttr() : nullptr;
   const Schedule *s = schedule ? schedule.getMatmul() : nullptr;
@@ -60,7 +61,8 @@ int64_t compiler::awaitedColumnTiles(moe::LaunchOp launch) {
       !tiles || tiles != boundTo(before, first, "tiles") || !lhs ||
       lhs.getDefiningOp() != before)
     return 0;
-  // A scale of the whole result is written once, and counted by no tile.
+  // A scale of the whole result is written once, and no tile's counter covers
+  // it.
   if (auto quantize = findStage<moe::QuantizeOp>(first);
       quantize && quantize.getStaticScale())
     return 0;

@@ -1,11 +1,11 @@
-//===- PlannedRanges.cpp - token counts before variants -------------------===//
+//===- PlannedRanges.cpp - token ranges of variants -----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A measured range may lie in the midst of another one, which becomes two.
+// A measured range may be inside a planned one, which then becomes two ranges.
 //
 //===----------------------------------------------------------------------===//
 

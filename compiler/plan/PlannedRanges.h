@@ -1,12 +1,12 @@
-//===- PlannedRanges.h - token counts before variants --------- -*- C++ -*-===//
+//===- PlannedRanges.h - token ranges of variants ---------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Ranges of token counts that rules and measurements say, and what is left of
-// the one beside the other. No IR.
+// Combines the ranges of token counts that rules propose with those that
+// measurements propose. This header does not depend on the IR.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,19 +19,23 @@
 
 namespace moec::compiler {
 
-/// A variant to be.
+/// A range of token counts that becomes one variant.
 struct Planned {
-  /// Slices precede a range that holds them; all others are side by side.
+  /// Slices: second matmul and combine in one kernel
+  /// (compiler/matmul/Slices.h). A range of kind Slices lies within another
+  /// range and is listed before it. Ranges of the other kinds do not overlap.
   enum Kind { Few, Slices, Tiles, Tuned } kind;
   int64_t first = 0, last = 0, tileRows = 0, step = 0;
   bool operator==(const Planned &) const = default;
 };
 
-/// The same ranges, none of which goes on behind `border`.
+/// Splits each range that contains both `border` and `border` + 1 after
+/// `border`.
 std::vector<Planned> splitAt(int64_t border, std::span<const Planned> ranges);
 
-/// The measured ranges, which ascend, and what is left of those planned beside
-/// them. They ascend, slices before the range that holds them.
+/// Returns the measured ranges and the parts of the planned ranges that no
+/// measured range covers. The result ascends; slices come before the range that
+/// contains them. `measured` must ascend.
 std::vector<Planned> cutRanges(std::span<const Planned> planned,
                                std::span<const Planned> measured);
 

@@ -1,11 +1,12 @@
-//===- Prediction.cpp - how long a layer takes ----------------------------===//
+//===- Prediction.cpp - predicted time of a layer -------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The constants of this file were fitted to an H100: bench/notes/cost-model.md.
+// The constants in this file were fitted to an H100
+// (bench/notes/cost-model.md).
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,17 +25,17 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// A launch that overlaps with the one in front of it.
+/// Time of a launch that overlaps with the preceding one.
 static constexpr double kLaunchSeconds = 1.2e-6;
-/// Routing, or sorting what was routed, apart from its bytes.
+/// Time of routing or permuting, in addition to the time for its bytes.
 static constexpr double kRoutingSeconds = 2.0e-6;
-/// Bandwidth of kernels that move bytes, of a plain read's.
+/// Bandwidth of kernels that only move bytes, relative to that of a plain read.
 static constexpr double kMovingBandwidth = 0.82;
 /// Read bandwidth of the L2 cache, relative to memory.
 static constexpr double kFromL2 = 1.7;
 
-/// Bytes that kernels write into the memory of another GPU each second, and the
-/// time of a signal there and back: measured on two H200 of a host.
+/// Bytes per second that kernels write into another GPU's memory, and the
+/// round-trip time of a signal. Both were measured on two H200 of one host.
 static constexpr double kLinkBandwidth = 348e9;
 static constexpr double kSignalSeconds = 2.7e-6;
 
@@ -47,7 +48,7 @@ static double bytesOf(Value value, double leading) {
          double(elementBits(elementTypeName(type.getElementType()))) / 8;
 }
 
-/// Bytes that a kernel without a matmul reads and writes.
+/// Returns the bytes that a kernel without a matmul reads and writes.
 static double bytesMoved(moe::KernelOp kernel, const ExpertRows &rows) {
   const auto tokens = double(rows.tokens());
   if (auto finalize = findStage<moe::FinalizeOp>(kernel)) {
@@ -71,7 +72,7 @@ static double bytesMoved(moe::KernelOp kernel, const ExpertRows &rows) {
       const double leading = stage.isOfTokens(cast<OpResult>(op.getResult(0)))
                                  ? tokens
                                  : rows.rows();
-      // The first operand is what a stage converts or sorts.
+      // The first operand is the tensor that a stage converts or sorts.
       if (op.getNumOperands() > 0)
         bytes += bytesOf(op.getOperand(0), leading);
       if (!isa<moe::AmaxOp>(op))
@@ -96,8 +97,9 @@ static Cost costOfMoving(moe::KernelOp kernel, const ExpertRows &rows,
   return cost;
 }
 
-/// A kernel that writes into the windows of other ranks, where all bring as
-/// many tokens and use all experts alike.
+/// Returns the cost of a kernel that writes into the windows of other ranks.
+/// All ranks are assumed to have equally many tokens and to use all experts
+/// equally.
 static Cost costOfExchange(moe::KernelOp kernel, const ExpertRows &rows,
                            const Hardware &hardware) {
   auto dispatch = findStage<moe::DispatchOp>(kernel);
@@ -120,7 +122,7 @@ static Cost costOfExchange(moe::KernelOp kernel, const ExpertRows &rows,
   } else {
     cost.bytes = bytesOf(sendBack.getPartials(), sent);
   }
-  // One of a token's owners may be its own rank.
+  // One of the ranks that own a token's experts may be the token's own rank.
   cost.memorySeconds = cost.bytes * (ranks - 1) / ranks / kLinkBandwidth;
   cost.fillSeconds = kLaunchSeconds + kSignalSeconds;
   if (auto combine = findStage<moe::CombineOp>(kernel)) {
@@ -163,7 +165,7 @@ Prediction compiler::predict(moe::VariantOp variant, const ExpertRows &ofRouted,
     const double rows = group.chance * double(made.tokens);
     made.experts.push_back({group.experts, rows, rows});
   }
-  // A row of each token that this rank brings.
+  // Shared experts have one row for each token of this rank.
   int64_t own = made.tokens;
   for (auto gather : variant.getBody().getOps<moe::CollectiveOp>())
     if (gather.getKind() == "all_gather")
@@ -182,7 +184,7 @@ Prediction compiler::predict(moe::VariantOp variant, const ExpertRows &ofRouted,
     } else if (kernel.getKind() == "down_slices") {
       cost = costOfSlices(kernel, rows, hardware);
     } else if (findStage<moe::GroupedMatmulOp>(kernel)) {
-      // The schedule stands, so the problem is one.
+      // The kernel already has a schedule, so tiledProblem() cannot fail.
       const MatmulProblem problem = *tiledProblem(kernel);
       const Schedule &schedule = *kernel.getScheduleAttr().getMatmul();
       cost = estimate(problem, schedule, hardware, rows);

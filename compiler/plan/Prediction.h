@@ -1,13 +1,14 @@
-//===- Prediction.h - how long a layer takes --------------------*- C++ -*-===//
+//===- Prediction.h - predicted time of a layer -----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Times of the kernels of a variant by the cost models of their engines, and of
-// the kernels that only move bytes. Launches are those of a CUDA graph, and
-// weights are not in the L2 cache.
+// Predicts the times of a variant's kernels: with the engines' cost models for
+// matmuls, and by bytes moved for the other kernels. The prediction assumes
+// that the launches are in a CUDA graph and that no weights are in the L2
+// cache.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,25 +29,28 @@ struct KernelPrediction {
   Cost cost;
 };
 
-/// Experts that are chosen equally often. Rows are means of one expert.
+/// A group of experts that are chosen equally often. Counts of rows are means
+/// for one expert.
 struct ExpertGroupRows {
   double experts = 0, rows = 0;
-  double tileRows = 0; ///< of the first matmul; `rows` if it has no tiles
+  /// Rows of its tiles in the first matmul; `rows` if untiled.
+  double tileRows = 0;
 };
 
 struct Prediction {
   int64_t tokens = 0;
   double seconds = 0;
-  double touchedExperts = 0; ///< of this rank
-  double rows = 0;           ///< of its experts
-  double mostRows = 0;       ///< of an expert
-  /// Rows of tiles behind an expert's end, over all rows of tiles.
+  double touchedExperts = 0; ///< experts of this rank that have rows
+  double rows = 0;           ///< rows of this rank's experts
+  double mostRows = 0;       ///< rows of the expert with the most rows
+  /// Fraction of the rows of tiles that are padding after an expert's last row.
   double padding = 0;
   std::vector<ExpertGroupRows> experts;
   std::vector<KernelPrediction> kernels;
 };
 
-/// The run of a variant, whose kernels have schedules.
+/// Predicts a run of the variant. Its kernels must have schedules. `ofRouted`
+/// is the distribution of rows over the routed experts.
 Prediction predict(moe::VariantOp variant, const ExpertRows &ofRouted,
                    const Hardware &hardware);
 

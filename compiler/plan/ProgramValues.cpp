@@ -1,12 +1,12 @@
-//===- ProgramValues.cpp - the values of a program by name ----------------===//
+//===- ProgramValues.cpp - named values of a program ----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The op that makes a value says whether its leading '?' is tokens or rows; of
-// blocks and tiles it is known here.
+// The op that defines a value specifies whether its dynamic extent counts
+// tokens or rows. The extents of lists of blocks and tiles are computed here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -76,7 +76,8 @@ static StringRef nameAt(ArrayAttr names, unsigned index) {
   return cast<StringAttr>(names[index]).getValue();
 }
 
-/// Adds the storage of weights that a kernel converts.
+/// Sets the members that describe the stored form of weights that a kernel
+/// converts.
 static void addCodes(moe::GroupedMatmulOp matmul, MatmulProblem &problem) {
   if (matmul.getRealization() == moe::Realization::Native ||
       matmul.getRealization() == moe::Realization::Blocks)
@@ -115,14 +116,15 @@ MatmulProblem compiler::problemOf(moe::GroupedMatmulOp matmul,
   problem.rowScales = matmul.scalesByRow();
   problem.hasBias = bool(matmul.getBias());
   problem.addsFast = matmul.getFast();
-  // Integers are summed exactly; where scales change along k, in groups.
+  // Integer products are accumulated exactly. If scales change along k, they
+  // are accumulated for each scale group.
   problem.sumsByGroup = problem.groupK > 0 && problem.codeBits > 0 &&
                         elementTypeOf(matmul.getLhs()) == "i8";
   if (matmul.getRealization() == moe::Realization::Native &&
       matmul.getLhsDescriptor() && matmul.getRhsDescriptor())
     problem.powerGroups = moe::havePowerGroups(*matmul.getLhsDescriptor(),
                                                *matmul.getRhsDescriptor());
-  // Sizes along k are bytes then.
+  // For block-scaled operands, sizes along k count bytes.
   if (matmul.getRealization() == moe::Realization::Blocks) {
     const int64_t bits = multipliedBits(matmul);
     problem.k = problem.k * bits / 8;
@@ -199,7 +201,7 @@ SmallVector<NamedOutput> compiler::outputsOf(moe::ReturnOp ret) {
   return outputs;
 }
 
-/// Returns true if the launched kernel has such a stage.
+/// Returns true if the launched kernel has a stage of type Op.
 template <typename Op> static bool launches(moe::LaunchOp launch) {
   moe::KernelOp kernel = launch ? launch.getKernelOp() : moe::KernelOp();
   return kernel && findStage<Op>(kernel);
@@ -220,7 +222,7 @@ bool compiler::isOfSharedRows(Operation *op) {
   return false;
 }
 
-/// Returns true if `isSo` holds for a launch of the kernel.
+/// Returns true if `isSo` holds for any launch of the kernel.
 static bool isAnyLaunch(moe::KernelOp kernel,
                         llvm::function_ref<bool(moe::LaunchOp)> isSo) {
   return kernel->getParentOfType<moe::ProgramOp>()
@@ -277,8 +279,9 @@ static bool gathers(Operation &op) {
          launches<moe::DispatchOp>(dyn_cast<moe::LaunchOp>(op));
 }
 
-/// Returns true if the launch computes on this rank's tokens only, in a program
-/// that gathers tokens. A kernel that gathers reads this rank's tokens.
+/// Returns true if the launch computes only on this rank's tokens in a program
+/// that gathers tokens. The kernel that gathers also reads only this rank's
+/// tokens.
 static bool isOfOwnTokens(moe::LaunchOp launch) {
   return llvm::any_of(*launch->getBlock(), [&](Operation &op) {
     return gathers(op) && (!op.isBeforeInBlock(launch) ||
@@ -287,7 +290,8 @@ static bool isOfOwnTokens(moe::LaunchOp launch) {
   });
 }
 
-/// `isShared`: of rows of moe.shared_rows; `isOwn`: as isOfOwnTokens().
+/// Rewrites a size for its launch. `isShared`: the launch computes on rows of
+/// moe.shared_rows. `isOwn`: see isOfOwnTokens().
 static Expression sizeOf(Expression expression, bool isShared, bool isOwn) {
   if (isShared)
     expression = expression.renamed("rows", "tokens");
@@ -309,7 +313,8 @@ bool compiler::isOutput(OpResult value) {
 }
 
 Expression WorkspaceValue::bytes() const {
-  // Constants in one factor, so that texts stay short.
+  // Collect constants in one factor, so that the printed expressions stay
+  // short.
   Expression varying(1);
   int64_t constant = elementBits(elementType);
   for (const Expression &extent : shape) {
@@ -340,12 +345,14 @@ Expression compiler::rowCapacity(moe::ProgramOp program) {
 }
 
 namespace {
-/// The smallest blocks and tiles of any variant need the most memory.
+/// The smallest block and tile sizes of any variant, which need the most
+/// memory.
 struct Smallest {
   int64_t tileRows = std::numeric_limits<int64_t>::max();
   int64_t sharedTileRows = std::numeric_limits<int64_t>::max();
   int64_t blockTokens = std::numeric_limits<int64_t>::max();
-  /// No variant has more blocks; said where one has a bound of its own.
+  /// Maximum number of blocks in any variant. Only set if some variant has its
+  /// own bound.
   int64_t mostBlocks = 0;
   bool isBounded = false;
 };
@@ -376,8 +383,8 @@ static Expression leadingExtent(Value inKernel, const Smallest &smallest) {
   return known;
 }
 
-/// Adds a value, or the larger ones of its constant extents to the one of its
-/// name.
+/// Adds a value to the list. If the list has a value of this name, enlarges its
+/// constant extents instead.
 static void addValue(std::vector<WorkspaceValue> &values, WorkspaceValue made) {
   auto known =
       llvm::find_if(values, [&](auto &v) { return v.name == made.name; });
@@ -391,7 +398,8 @@ static void addValue(std::vector<WorkspaceValue> &values, WorkspaceValue made) {
       extent = other;
 }
 
-/// A result of a launch; `dynamic` stands for the extents that runs decide.
+/// Describes a result of a launch. `dynamic` replaces the extents that are
+/// known only at run time.
 static WorkspaceValue describeValue(Value value, const Expression &dynamic) {
   auto type = cast<RankedTensorType>(value.getType());
   WorkspaceValue made{
@@ -402,7 +410,8 @@ static WorkspaceValue describeValue(Value value, const Expression &dynamic) {
   return made;
 }
 
-/// Values that a collective leaves: of all tokens, or of this rank's.
+/// Adds the results of a collective, which have all tokens or this rank's
+/// tokens.
 static void addResults(moe::CollectiveOp collective,
                        std::vector<WorkspaceValue> &values) {
   const bool gathers = llvm::any_of(
@@ -418,7 +427,8 @@ static void addResults(moe::CollectiveOp collective,
   }
 }
 
-/// The stage that writes it writes into the windows of other ranks.
+/// Returns true if the stage that defines the result writes into the windows of
+/// other ranks.
 static bool isOfWindow(moe::KernelOp kernel, size_t result) {
   return isa<moe::DispatchOp, moe::SendBackOp>(
       kernel.getYield().getValues()[result].getDefiningOp());
@@ -441,7 +451,8 @@ std::vector<WorkspaceValue> compiler::windowValues(moe::ProgramOp program) {
 
 std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
   Smallest smallest;
-  // A value that stays inside a kernel takes no workspace.
+  // Returns true if the value leaves its kernel. Other values need no
+  // workspace.
   auto leaves = [](Value value) {
     return llvm::any_of(value.getUsers(), [](Operation *user) {
       return isa<moe::YieldOp>(user);

@@ -1,11 +1,11 @@
-//===- Regions.cpp - offsets of regions in few words ----------------------===//
+//===- Regions.cpp - compact expressions of region offsets ----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A text is shortened only where it can be read back as it was.
+// An expression is shortened only if expanding it returns the original text.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,8 @@ using llvm::StringRef;
 using namespace moec;
 using namespace moec::compiler;
 
-/// The whole text; `depth` ends circles.
+/// Expands all end(...) in the text. `depth` limits the recursion, in case
+/// regions refer to each other in a cycle.
 static Result<std::string>
 expand(StringRef text, llvm::ArrayRef<PlacedRegion> regions, size_t depth) {
   std::string made;
@@ -53,7 +54,8 @@ Result<Expression> compiler::withoutEnds(StringRef text,
   return Expression::parse(whole);
 }
 
-/// `text` with `word` in place of whole operands that read `part`.
+/// Returns `text` with `word` in place of each whole operand that equals
+/// `part`.
 static std::string replaced(StringRef text, StringRef part, StringRef word) {
   const auto isPart = [](char c) { return llvm::isAlnum(c) || c == '_'; };
   std::string made;
@@ -77,7 +79,7 @@ RegionEnds::RegionEnds(llvm::ArrayRef<PlacedRegion> placed) : regions(placed) {
     if (end && !end->constant())
       ends.emplace_back(end->text(), std::move(name));
   }
-  // The longest first: it may hold others.
+  // Replace the longest texts first, since they may contain others.
   llvm::stable_sort(
       ends, [](auto &a, auto &b) { return a.first.size() > b.first.size(); });
 }

@@ -1,12 +1,13 @@
-//===- Regions.h - offsets of regions in few words --------------*- C++ -*-===//
+//===- Regions.h - compact expressions of region offsets --------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A region rests on others, so its offset repeats theirs. The IR says `end(t)`
-// for where the region of t ends.
+// The offset of a region is computed from the regions below it, so its
+// expression repeats theirs. The IR therefore writes `end(t)` for the end of
+// t's region.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,16 +27,17 @@ namespace moec::compiler {
 
 struct PlacedRegion {
   std::string value;
-  std::string offset; ///< an expression that may say end(value)
+  std::string offset; ///< an expression that may contain end(value)
   Expression bytes;
 };
 
-/// The expression without end(...), which are those of `regions`.
+/// Parses the expression and replaces each end(value) by the end of that
+/// value's region in `regions`.
 Result<Expression> withoutEnds(llvm::StringRef text,
                                llvm::ArrayRef<PlacedRegion> regions);
 
-/// Writes expressions with end(...) where that is the same. The regions must
-/// outlive it.
+/// Rewrites expressions with end(...) if the result is equivalent. The regions
+/// must outlive this object.
 class RegionEnds {
 public:
   explicit RegionEnds(llvm::ArrayRef<PlacedRegion> placed);
@@ -43,7 +45,7 @@ public:
 
 private:
   llvm::ArrayRef<PlacedRegion> regions;
-  /// The end of a region as a whole text, and its short one.
+  /// For each region, the full text of its end and the short form end(value).
   std::vector<std::pair<std::string, std::string>> ends;
 };
 

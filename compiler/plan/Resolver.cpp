@@ -1,11 +1,11 @@
-//===- Resolver.cpp - which backend and engine serve a layer --------------===//
+//===- Resolver.cpp - chooses backend and engine of a layer ---------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Adding a reason to refuse is adding a predicate to kPredicates.
+// To add a reason for refusal, add a predicate to kPredicates.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,7 +50,7 @@ static int64_t bitsOf(const std::string &elementType) {
 static std::optional<Reason> quantization(const LayerFacts &layer,
                                           const Architecture &,
                                           const Pair &candidate) {
-  // Weights that are dequantized are served by their descriptors.
+  // For dequantized weights, support depends on their descriptors only.
   if (!layer.quantized || !layer.scheme.empty() || layer.nativeScales ||
       !layer.codes.empty() || layer.blocks)
     return std::nullopt;
@@ -60,7 +60,8 @@ static std::optional<Reason> quantization(const LayerFacts &layer,
                             candidate.backend->name)};
 }
 
-/// Other engines multiply such operands only in other realizations.
+/// Refuses engines that cannot multiply block-scaled operands in this
+/// realization.
 static std::optional<Reason> blockScales(const LayerFacts &layer,
                                          const Architecture &,
                                          const Pair &candidate) {
@@ -97,7 +98,7 @@ static std::optional<Reason> elementTypes(const LayerFacts &layer,
                     fmt::format("engine '{}' multiplies weights as they are "
                                 "stored, and those of {} become another type",
                                 candidate.engine->name, type)};
-  // Elements of 8 bits hold every code of i4, and e4m3 those of e2m1.
+  // 8-bit elements can represent every i4 code, and e4m3 every e2m1 code.
   for (const std::string &type : layer.codes)
     if (bitsOf(layer.elementTypes.front()) == 8 && type != "i4" &&
         !candidate.engine->fragmentElements.contains(
@@ -198,8 +199,9 @@ static std::optional<Reason> expertCounts(const LayerFacts &layer,
   return std::nullopt;
 }
 
-/// Why an engine cannot read the weights in the order of fragments: it needs
-/// codes in blocks. Packing repeats the scales of several rows.
+/// Returns why an engine cannot read the weights in MMA fragment order. That
+/// order needs codes in whole blocks. Packing replicates a scale that several
+/// rows share.
 static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
                                             const catalog::Engine &engine) {
   const std::string_view name = engine.name;
@@ -210,7 +212,8 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
                     "this layer's are multiplied as they are",
                     name)};
   const int64_t bits = bitsOf(layer.elementTypes.front());
-  // Its epilogue would need more registers than the tile leaves.
+  // The epilogue of such an activation would need more registers than the
+  // accumulators leave.
   if (engine.warpSpecialized && layer.takesManyRegisters && !layer.gated)
     return Reason{"activation_not_supported",
                   fmt::format("engine '{}' does not serve {} without gates",
@@ -244,7 +247,8 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
   return std::nullopt;
 }
 
-/// An engine that reads nothing but fragments.
+/// Refuses engines that read only fragment order if the weights cannot be
+/// packed so.
 static std::optional<Reason> fragments(const LayerFacts &layer,
                                        const Architecture &,
                                        const Pair &candidate) {
@@ -253,8 +257,9 @@ static std::optional<Reason> fragments(const LayerFacts &layer,
   return whyNoFragments(layer, *candidate.engine);
 }
 
-/// Returns true if the engine multiplies weights of the layer's types in
-/// fragments. An epilogue that emulates reads rows.
+/// Returns true if the engine reads the layer's weight types in fragment order.
+/// An engine without warp roles whose epilogue emulates quantization reads rows
+/// instead.
 static bool haveFragments(const LayerFacts &layer,
                           const catalog::Engine &engine) {
   if (layer.emulated && !engine.warpSpecialized)
@@ -280,7 +285,8 @@ std::string_view compiler::orderOf(const LayerFacts &layer,
              : "rows";
 }
 
-/// Features that an arch lacks come first: nothing else matters then.
+/// Missing arch features are checked first, because no other reason matters
+/// then.
 static constexpr Predicate kPredicates[] = {
     archFeatures, quantization, blockScales,  elementTypes,
     equalTypes,   rowSizes,     expertCounts, fragments};
@@ -294,7 +300,8 @@ std::string compiler::realizationWith(const LayerFacts &layer,
       engine.name, layer.elementTypes.front(), arch.features));
 }
 
-/// The caller's choice comes before all that is possible.
+/// Returns why the user's choices exclude the candidate. They are checked
+/// before the predicates.
 static std::optional<Reason> whyNotAsked(const Pair &candidate,
                                          const std::string &realization,
                                          const Choices &choices) {
@@ -315,7 +322,8 @@ static std::optional<Reason> whyNotAsked(const Pair &candidate,
   return std::nullopt;
 }
 
-/// Why an engine that could serve is not taken unless the caller names it.
+/// Returns why an engine that could serve is not chosen unless the user names
+/// it.
 static std::optional<Reason> whyNotUnasked(const catalog::Engine &engine,
                                            const Choices &choices) {
   if (!engine.onlyIfAsked || choices.engine == engine.name)
@@ -326,7 +334,7 @@ static std::optional<Reason> whyNotUnasked(const catalog::Engine &engine,
                             engine.name)};
 }
 
-/// Why the realization is refused whoever would do it.
+/// Returns why the realization is refused for every backend and engine.
 static std::optional<Reason> whyImpossible(const LayerFacts &layer,
                                            const Architecture &arch,
                                            const Choices &choices) {
@@ -355,14 +363,15 @@ static std::optional<Reason> whyImpossible(const LayerFacts &layer,
                             layer.instruction->noun, features)};
 }
 
-/// Backends and engines by descending priority.
+/// Returns the (backend, engine) pairs to evaluate, by descending priority.
 static std::vector<Pair> pairsFor(const LayerFacts &layer,
                                   const Architecture &arch,
                                   const Choices &choices) {
-  // Candidates are the engines that could serve the layer's kind of weights,
-  // and the one that the caller names. An engine that serves only a caller who
-  // names it is no candidate on archs that lack it, nor is one that others can
-  // replace.
+  // Candidates are the engines for the layer's kind of weights and the engine
+  // that the user names. An engine that serves only if the user names it
+  // is otherwise a candidate only on archs that have its instructions, so that
+  // the report can suggest it. The same holds for a block-scaled engine of
+  // power-of-two group scales, which other engines can replace.
   const auto isFor = [&](const catalog::Engine &e) {
     const bool has = arch.features.firstMissing(e.features).empty();
     return e.name == choices.engine ||
@@ -387,7 +396,8 @@ static std::vector<Pair> pairsFor(const LayerFacts &layer,
   return pairs;
 }
 
-/// Says of candidates that serve, but compute another layer, how to have them.
+/// For accepted candidates that compute a different layer, states which option
+/// allows them.
 static void askForLeave(const LayerFacts &layer, const Choices &choices,
                         std::vector<Candidate> &candidates) {
   const auto *row = catalog::find(catalog::kRealizations, layer.realization);
@@ -413,7 +423,7 @@ static void askForLeave(const LayerFacts &layer, const Choices &choices,
   }
 }
 
-/// Each backend and engine for one realization.
+/// Evaluates each backend and engine for one realization.
 static std::vector<Candidate> judge(const LayerFacts &layer,
                                     const Architecture &arch,
                                     const Choices &choices) {
@@ -453,7 +463,8 @@ std::string compiler::candidateNames(
   return text;
 }
 
-/// All reasons but those that the caller's own choice gives.
+/// Returns the text of all reasons except those that follow from the user's own
+/// choices.
 static std::string reasonsOf(const std::vector<Candidate> &candidates,
                              bool namesRealizations) {
   std::string text;
@@ -477,7 +488,8 @@ static std::string reasonsOf(const std::vector<Candidate> &candidates,
   return text;
 }
 
-/// Takes the first that serves, of the realization that was decided.
+/// Chooses the first accepted candidate, of the decided realization if there is
+/// one.
 static void choose(Resolution &resolution, const std::string &decided) {
   for (Candidate &candidate : resolution.candidates) {
     const bool isExact = candidate.realization == "native" ||
@@ -499,7 +511,7 @@ static void choose(Resolution &resolution, const std::string &decided) {
                      candidate.realization);
       continue;
     }
-    // A candidate that the caller did not want is no degradation.
+    // Candidates that the user excluded do not count as a degradation.
     const bool isUnwanted =
         candidate.code == "not_requested" || candidate.code == "excluded" ||
         candidate.code == "not_allowed" || candidate.code == "never_run";

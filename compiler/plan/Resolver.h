@@ -1,14 +1,15 @@
-//===- Resolver.h - which backend and engine serve a layer ------*- C++ -*-===//
+//===- Resolver.h - chooses backend and engine of a layer -------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// One resolver for every scheme, driven by the tables: each realization of a
-// layer, with each backend and each engine that it admits, is judged by the
-// same list of predicates, pure functions of (layer, arch). No device is asked
-// and no environment read.
+// One resolver serves every scheme and is driven by the tables of
+// dialect/catalog. It evaluates each realization of a layer with each backend
+// and each engine that the backend admits. Each combination is checked by the
+// same list of predicates, which are pure functions of (layer, arch). The
+// resolver queries no device and reads no environment variable.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,96 +29,109 @@
 
 namespace moec::compiler {
 
-/// Predicates may ask this of a layer on this rank, as one realization computes
-/// it.
+/// Properties of a layer on this rank, as one of its realizations computes it.
+/// The resolver's predicates read nothing else of the layer.
 struct LayerFacts {
   std::string name;
-  /// A row of Realizations.h. An engine may make `dequantized` of `native`.
+  /// Name of a row of dialect/catalog/Realizations.h. An engine may implement
+  /// `native` as `dequantized`.
   std::string realization = "native";
-  std::string bits; ///< "w4a16": what is multiplied
-  /// Why no engine does, whatever the arch: no program computes it so.
+  std::string bits; ///< bit widths that are multiplied, such as "w4a16"
+  /// Reason why no engine can compute this realization on any arch; "" if one
+  /// can.
   std::string impossible;
-  /// The instruction that would, if the arch has it.
+  /// Instruction that could compute an impossible realization, on archs that
+  /// have it; or null.
   const catalog::BlockInstruction *instruction = nullptr;
-  /// The operands with scales of blocks that its engine multiplies, where the
-  /// arch has that; nothing is impossible then.
+  /// Block-scaled operand types that an engine multiplies natively on archs
+  /// that support it, or null. If set, the realization is possible on such
+  /// archs.
   const catalog::BlockPair *blocks = nullptr;
-  /// The operands with power-of-two scales of 128 elements along k that a
-  /// block-scaled engine multiplies, if the arch has it. Other engines multiply
-  /// sums by these scales.
+  /// Operand types with power-of-two scales of 128 elements along k that a
+  /// block-scaled engine multiplies, if the arch supports it. Other engines
+  /// apply these scales to the accumulators.
   const catalog::BlockPair *powerGroups = nullptr;
-  /// Whether x, or what is compiled, are codes: activations are quantized.
+  /// True if the layer receives x as codes (quantized values), or if only a
+  /// part of a layer is compiled. A realization that computes another layer
+  /// (weight_only) is then refused.
   bool takesCodes = false;
   int64_t experts = 1, localExperts = 1, pairs = 1;
   int64_t hidden = 0, intermediate = 0; ///< of this rank
-  /// The same of shared experts that have weights of their own; 0: none have.
+  /// Intermediate size of shared experts that have their own weights; 0 if none
+  /// have.
   int64_t sharedIntermediate = 0;
   bool gated = false;
-  bool takesManyRegisters = false; ///< the activation
-  std::string_view function;       ///< what the activation applies
+  bool takesManyRegisters = false; ///< the activation needs many registers
+  std::string_view function;       ///< name of the activation function
   std::string format = "standard"; ///< activation_format
   bool quantized = false;          ///< some descriptor has a scale
-  std::string scheme; ///< a row of Schemes.h, or "" when spelled out
-  /// Descriptors that are spelled out, but have a row of kNativeScales.
+  std::string scheme; ///< row of dialect/catalog/Schemes.h; "" if spelled out
+  /// True if every pair of descriptors has a row of kNativeScales. Engines then
+  /// support it without a named scheme.
   bool nativeScales = false;
-  /// Element types of x, unless it is quantized, and of what the two matmuls
-  /// multiply: a1, w1, a2, w2.
+  /// Element types of x, unless x is quantized, and of the operands of the two
+  /// matmuls: a1, w1, a2, w2.
   std::vector<std::string> elementTypes;
-  /// Element types of weights that are dequantized. They are then none of
-  /// the others.
+  /// Element types of the codes of weights that are dequantized. Such weights
+  /// have no entry in elementTypes.
   std::vector<std::string> codes;
-  /// The descriptors of those: weight rows and elements of k that share a
-  /// scale, -1 for all.
+  /// Scale groups of the weights in `codes`: weight rows and elements of k that
+  /// share a scale, -1 for all.
   std::vector<std::array<int64_t, 2>> codeGroups;
-  /// Whether some are made of floats when the layer is loaded.
+  /// True if some weights are quantized from floats when the layer is loaded.
   bool quantizesWeights = false;
-  /// Whether activations are quantized and dequantized before they are
-  /// multiplied; elementTypes has what they become.
+  /// True if activations are quantized and dequantized again before they are
+  /// multiplied. elementTypes then has the dequantized type.
   bool emulated = false;
 };
 
-/// A realization by a backend with an engine, as it was judged.
+/// A combination of backend, engine and realization, with the resolver's
+/// verdict.
 struct Candidate {
   std::string backend, engine; ///< "": the realization is refused for all
   std::string realization, bits;
-  std::string code;   ///< stable, lower case; "": it serves
-  std::string reason; ///< a sentence without its full stop
+  std::string code;   ///< stable lower-case refusal code; "" if accepted
+  std::string reason; ///< a sentence without its final period
 
   bool isRefused() const { return !code.empty(); }
 };
 
 struct Resolution {
   std::string backend, engine;
-  /// Each candidate, in the order of the realizations, then by priority.
+  /// All candidates: in the order of the realizations, then by priority.
   std::vector<Candidate> candidates;
-  /// The first choice, and why it was not taken; "" if it was.
+  /// First candidate that the user did not exclude but that was refused, with
+  /// the reason; "" if there is none.
   std::string degraded;
-  /// The choice's: a row of Realizations.h.
+  /// Realization of the chosen candidate (dialect/catalog/Realizations.h).
   std::string realization = "native";
 };
 
-/// The first candidate that serves, of those backends that are for the layer's
-/// activation_format. `ways` are the layer's realizations in their order. With
-/// `decided`, the realization of one of them, others are not taken.
-/// InvalidArgument: see checkChoices(). No candidate left is Refused with all
-/// reasons, each also in `judged`, if given.
+/// Chooses the first candidate that is not refused, among the backends for the
+/// layer's activation_format. `ways` has the layer's realizations in their
+/// order. If `decided` names one of them, all other realizations are excluded.
+/// Returns InvalidArgument as checkChoices() does. If no candidate remains,
+/// returns Refused with all reasons; `judged`, if not null, receives the
+/// candidates.
 Result<Resolution> resolve(const std::vector<LayerFacts> &ways,
                            const std::string &arch, const Choices &choices,
                            const std::string &decided = "",
                            std::vector<Candidate> *judged = nullptr);
 
-/// "grouped with wgmma_rs, mma_sync; unfused with simt": of candidates that
-/// follow each other.
+/// Returns text such as "grouped with wgmma_rs, mma_sync; unfused with simt"
+/// for a list of (backend, engine) pairs. Consecutive pairs with the same
+/// backend are merged.
 std::string
 candidateNames(const std::vector<std::pair<std::string, std::string>> &pairs);
 
-/// "native" or "dequantized" of what is exact, else the layer's realization.
+/// Returns "native" or "dequantized" for an exact realization, depending on the
+/// engine; else the layer's realization.
 std::string realizationWith(const LayerFacts &layer,
                             const catalog::Engine &engine,
                             const catalog::Architecture &arch);
 
-/// The `order` of #moe.layout in which an engine that serves the layer reads
-/// its weights.
+/// Returns the `order` of #moe.layout in which this engine reads the layer's
+/// weights.
 std::string_view orderOf(const LayerFacts &layer,
                          const catalog::Engine &engine);
 

@@ -1,4 +1,4 @@
-//===- Shares.cpp - what a rank holds of a layer --------------------------===//
+//===- Shares.cpp - the part of a layer on a rank -------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -15,7 +15,8 @@ using namespace moec;
 using namespace moec::compiler;
 
 ShardUnits compiler::shardUnitsOf(moe::LayerOp layer) {
-  // A realization leaves the shares as they are.
+  // The realization does not affect shares, so they are computed from the
+  // user's quantization.
   const moe::QuantAttr quant = layer.getUsersQuant();
   const Type multiplied = quant.dequantizesWeights()
                               ? layer.getComputeType()
@@ -28,7 +29,7 @@ ShardUnits compiler::shardUnitsOf(moe::LayerOp layer) {
     group = std::lcm(group, quant.getW1().getGroup()[0]);
   if (!quant.getW2().isPlain() && quant.getW2().getGroup()[1] > 1)
     group = std::lcm(group, quant.getW2().getGroup()[1]);
-  // Shards of the intermediate are quantized as the whole of it.
+  // A shard must be quantized as the whole intermediate would be.
   if (!quant.getA2().isPlain() && quant.getA2().getGroup()[1] > 1)
     group = std::lcm(group, quant.getA2().getGroup()[1]);
   return {piece, group};
@@ -38,7 +39,8 @@ int64_t compiler::mostShards(int64_t whole, const ShardUnits &units) {
   return llvm::divideCeil(whole, units.piece);
 }
 
-/// The remainder goes to the first ranks, whatever the placement.
+/// Assigns experts to a rank. The first ranks get one of the remaining experts
+/// each, for every placement.
 static void placeExperts(moe::LayerOp layer, int64_t rank, Share &share) {
   const moe::ParallelAttr parallel = layer.getParallel();
   const int64_t size = parallel.getExpertSize();
@@ -59,8 +61,9 @@ struct Columns {
 };
 } // namespace
 
-/// Units are dealt out, of which the first shards get the remainder and the
-/// last one may be cut: shards of several sizes, but no padding.
+/// Distributes units over shards. The first shards get one of the remaining
+/// units each, and the last unit may be cut. Shards may differ in size, but
+/// need no padding.
 static Columns dealOut(int64_t whole, int64_t unit, int64_t shards,
                        int64_t shard) {
   const int64_t units = llvm::divideCeil(whole, unit);
@@ -70,9 +73,9 @@ static Columns dealOut(int64_t whole, int64_t unit, int64_t shards,
           std::min(unit * (base + (shard < rest ? 1 : 0)), whole - first)};
 }
 
-/// Fewer groups than shards: several shards share a group, and each lies in
-/// one, so that its columns have one scale. The next shard goes to the first
-/// group whose largest shard is largest.
+/// Handles fewer groups than shards: several shards share a group, and each
+/// shard is within one group, so that its columns have one scale. The next
+/// shard always goes to the first of the groups whose largest shard is largest.
 static Columns placeInGroups(int64_t whole, const ShardUnits &units,
                              int64_t shards, int64_t shard) {
   const int64_t groups = llvm::divideCeil(whole, units.group);
@@ -98,7 +101,7 @@ static Columns placeInGroups(int64_t whole, const ShardUnits &units,
   return made;
 }
 
-/// Equal shards where they consist of whole groups.
+/// Makes equal shards if they consist of whole groups.
 static Columns placeColumns(int64_t whole, const ShardUnits &units,
                             int64_t shards, int64_t shard) {
   if (shards == 1 || whole % (shards * units.group) == 0)
@@ -108,8 +111,7 @@ static Columns placeColumns(int64_t whole, const ShardUnits &units,
   return placeInGroups(whole, units, shards, shard);
 }
 
-/// Ranks that have tokens of their own, whose tokens the package brings
-/// together.
+/// Returns the number of ranks with different tokens that the package gathers.
 static int64_t gatheredRanks(moe::LayerOp layer) {
   const moe::ParallelAttr parallel = layer.getParallel();
   return layer.communicates()
@@ -148,16 +150,17 @@ Share compiler::shareOf(moe::LayerOp layer, int64_t rank) {
                    layer.getParallel().getShardSize(), spreads ? 0 : rank);
   share.firstColumn = columns.first, share.columns = columns.count;
   if (whySharedMlp(layer).empty()) {
-    // Sharded as the others are.
+    // Shared experts are sharded like the routed ones.
     share.experts += layer.getNSharedExperts().value_or(0);
   } else {
-    // Ranks that have the same tokens follow each other.
+    // Ranks that have the same tokens are consecutive.
     const int64_t shards = sharedShards(layer);
     const Columns own =
         placeColumns(layer.getSharedWidth(), units, shards, rank % shards);
     share.firstSharedColumn = own.first, share.sharedColumns = own.count;
   }
-  // The ranks' outputs are summed, and these must be in the sum once.
+  // The outputs of all ranks are summed, so exactly one rank must add these
+  // terms.
   share.addsW2Bias = spreads || rank == 0;
   share.addsZeroExperts = rank == 0;
   return share;

@@ -1,12 +1,13 @@
-//===- Shares.h - what a rank holds of a layer ------------------*- C++ -*-===//
+//===- Shares.h - the part of a layer on a rank -----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A share has the sizes that code depends on. Ranks whose shares have equal
-// sizes run the same code; the rest are numbers that a rank hands to it.
+// A share is the part of a layer that one rank computes. Generated code depends
+// only on the sizes in a share. Ranks whose shares have equal sizes run the
+// same code and pass the remaining values at run time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,11 +21,11 @@
 namespace moec::compiler {
 
 struct Share {
-  /// Physical experts: firstExpert + i * stride for i below `experts`.
+  /// Physical experts firstExpert + i * stride for i < `experts`.
   int64_t firstExpert = 0, experts = 0, stride = 1;
-  /// Columns of the intermediate: `columns`, from firstColumn on.
+  /// Columns [firstColumn, firstColumn + columns) of the intermediate.
   int64_t firstColumn = 0, columns = 0;
-  /// Columns of the MLP of shared experts, where that is one of its own.
+  /// Columns of the shared experts' MLP, if it has its own weights.
   int64_t firstSharedColumn = 0, sharedColumns = 0;
   bool addsW2Bias = true, addsZeroExperts = true;
 
@@ -35,30 +36,35 @@ struct Share {
   }
 };
 
-/// The parts of an intermediate that a shard holds whole [columns].
+/// Units in which the intermediate is divided into shards [columns].
 struct ShardUnits {
-  /// 16 bytes of the second matmul's operands, and a run of gate rows.
+  /// Columns of 16 bytes of the second matmul's operands, rounded up to whole
+  /// runs of gate rows.
   int64_t piece;
-  /// Whole pieces, rows and columns that share a weight scale, and columns that
-  /// are quantized together.
+  /// Multiple of `piece` that also covers whole groups of columns and rows that
+  /// share a weight scale, and whole groups of columns that are quantized
+  /// together.
   int64_t group;
 };
 ShardUnits shardUnitsOf(moe::LayerOp layer);
 
-/// The largest number of shards of an intermediate of `whole` columns.
+/// Returns the largest number of shards into which an intermediate of `whole`
+/// columns can be divided.
 int64_t mostShards(int64_t whole, const ShardUnits &units);
 
-/// Why the shared experts of a layer are an MLP with weights of its own, as the
-/// end of a sentence. "" where they are rows of the others' weights, which
-/// takes no launch of its own, or where there are none.
+/// Returns why the shared experts are an MLP with separate weights, as the end
+/// of a sentence. Returns "" if the layer has no shared experts, or if their
+/// weights are additional rows of the routed experts' weights, which needs no
+/// additional launch.
 std::string whySharedMlp(moe::LayerOp layer);
 
-/// The ranks that compute the MLP of the same tokens, of which each has a shard
-/// of the columns, and adds its part before they sum.
+/// Returns the number of ranks that compute the shared experts' MLP for the
+/// same tokens. Each of them has a shard of the columns, and their results are
+/// summed.
 int64_t sharedShards(moe::LayerOp layer);
 
-/// The share of a flattened rank. There are at most `mostShards` shards, and as
-/// many ranks as experts.
+/// Returns the share of a flattened rank. The layer must have at most
+/// mostShards() shards and at least as many experts as ranks.
 Share shareOf(moe::LayerOp layer, int64_t rank);
 
 } // namespace moec::compiler

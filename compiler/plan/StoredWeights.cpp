@@ -1,4 +1,4 @@
-//===- StoredWeights.cpp - weights as a checkpoint has them ---------------===//
+//===- StoredWeights.cpp - layouts of checkpoint weights ------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -30,8 +30,9 @@ int64_t StoredWeight::bytesOfExpert() const {
   return elements * elementBits(elementType) / 8;
 }
 
-/// The matrices that a weight's rows are of, one behind the other. Rows of
-/// gates and ups may alternate, but numbers of several rows are of one of both.
+/// Returns the number of matrices (gate, up) that a tensor's rows consist of,
+/// one after the other. Rows of gate and up may alternate, but a scale of
+/// several rows always belongs to one of the two.
 static int64_t partsOf(moe::LayerOp layer, llvm::StringRef input) {
   input = catalog::withoutShared(input);
   if (!layer.isGated() || !(input.starts_with("w13") || input == "b13"))
@@ -59,10 +60,10 @@ StoredWeight compiler::storedWeight(moe::LayerOp layer, llvm::StringRef input,
   made.atoms = tensor.atoms;
   const mlir::ArrayRef<int64_t> extents =
       made.isPadded ? layout.getPadded() : type.getShape().drop_front();
-  // Numbers of whole rows are those of one group.
+  // A tensor without columns has one value for each row.
   made.rows = extents[0], made.columns = extents.size() > 1 ? extents[1] : 1;
   if (!tensor.packed.empty()) {
-    // As wide as the codes that they are subtracted from.
+    // Zero points have the width of the codes that they are subtracted from.
     const moe::QuantAttr quant = layer.getQuant();
     const moe::DescriptorAttr weight =
         catalog::withoutShared(input).starts_with("w13") ? quant.getW1()
@@ -114,7 +115,8 @@ std::optional<StoredWeight> compiler::storedWeight(moe::PackOp pack) {
     return std::nullopt;
   StoredWeight made = sourceValue(pack);
   made.powers = changes;
-  // Codes of rows, as words of them: those of a byte are not read apart.
+  // 4-bit codes in rows are read as 32-bit words, since kernels do not read
+  // parts of a byte.
   if (made.bits == 4 && made.rowsPerWord * made.columnsPerWord == 1) {
     made.columnsPerWord = kWordBits / made.bits;
     made.slots = "0 1 2 3 4 5 6 7";
@@ -134,7 +136,7 @@ int64_t compiler::packedBytesOfExpert(moe::PackOp pack) {
 }
 
 bool compiler::packsInPlace(moe::PackOp pack) {
-  // Numbers that are made of floats have memory of their own.
+  // Weights that are quantized at load time have separate memory.
   if (!mlir::isa<mlir::BlockArgument>(pack.getSource()))
     return false;
   const std::optional<StoredWeight> stored = storedWeight(pack);
@@ -151,7 +153,7 @@ json compiler::storedLayoutJson(moe::LayerOp layer) {
                   {"packed", tensor->packed},
                   {"slots", tensor->slots.text()},
                   {"added", tensor->added}};
-  // Written where there are some, so that older packages stay as they are.
+  // Only written if true, so that manifests of older packages do not change.
   if (row.scales.atoms)
     made["scales"]["atoms"] = true;
   return made;

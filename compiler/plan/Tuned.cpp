@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// {"tuned": 2, "rows": [{"gpu", "tokens": [first, last], "problem": {...},
-// "schedule": {...}, "measured": {...}}]}. Version 1 has the token count in the
-// problem, and time and date in the row.
+// The format is {"tuned": 2, "rows": [{"gpu", "tokens": [first, last],
+// "problem": {...}, "schedule": {...}, "measured": {...}}]}. In version 1 the
+// token count is a member of the problem, and time and date are members of the
+// row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,11 +31,11 @@ using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;
 
-/// Sizes and counts of a row; products of a few of them fit 64 bits.
+/// Maximum size or count in a row. The product of two of them fits in 64 bits.
 static constexpr int64_t kMaxNumber = INT32_MAX;
-/// The version that is written; earlier ones are read, too.
+/// The version that is written. Earlier versions can be read.
 static constexpr int64_t kTunedVersion = 2;
-/// A file of measurements has some hundred bytes a row.
+/// Maximum size of a file. A row has a few hundred bytes.
 static constexpr size_t kMaxTunedBytes = size_t(64) << 20;
 
 static void readProblem(JsonReader &problem, int64_t version, TunedRow &row) {
@@ -53,7 +54,7 @@ static void readProblem(JsonReader &problem, int64_t version, TunedRow &row) {
 }
 
 namespace {
-/// Reads the members of a schedule out of a row.
+/// Reads the members of a schedule from a row.
 struct MemberReader {
   JsonReader &row;
   void integer(const char *name, int64_t &value, int64_t) {
@@ -65,7 +66,7 @@ struct MemberReader {
     for (size_t i = 0; i < values.size(); ++i)
       *values.begin()[i] = read[i];
   }
-  /// Rows leave away what is true.
+  /// Flags that are true are omitted in rows.
   void flag(const char *name, bool &value) {
     value = row.booleanOr(name, true);
   }
@@ -264,8 +265,8 @@ int64_t compiler::lastWithSchedule(const std::vector<TunedRow> &rows,
   return last;
 }
 
-/// Returns true if the row, and those with the same schedule that follow its
-/// range, were measured for the token counts of the problem.
+/// Returns true if this row and the rows with the same schedule that continue
+/// its range were measured for all token counts of the problem.
 static bool covers(const std::vector<TunedRow> &rows, const TunedRow &row,
                    const MatmulProblem &p, const std::string &gpu) {
   if (!row.hasRange())
@@ -274,9 +275,9 @@ static bool covers(const std::vector<TunedRow> &rows, const TunedRow &row,
          p.maxTokens <= lastWithSchedule(rows, row, p, gpu);
 }
 
-/// Returns the sort key of a row, most specific first: rows of files before
-/// rows that are built in, rows with a token range, with a scheme, with a
-/// narrow range, with many tokens, fast ones.
+/// Returns the sort key of a row, most specific first. Rows of lower order have
+/// precedence, then rows with a token range, with a scheme, with a narrow
+/// range, with many tokens and with a short time.
 static auto rankOf(const TunedRow &row) {
   return std::tuple(row.order, !row.hasRange(), row.scheme.empty(),
                     row.last - row.first, -row.tokens, row.microseconds);
@@ -329,14 +330,14 @@ std::string compiler::rangesBeside(const std::vector<TunedRow> &rows,
              : fmt::format("rows for {} tokens", fmt::join(words, ", "));
 }
 
-/// Returns true if one of the ranges has the token count.
+/// Returns true if one of the ranges contains the token count.
 static bool isIn(int64_t tokens, std::span<const TunedRange> ranges) {
   return std::ranges::any_of(ranges, [&](const TunedRange &range) {
     return range.first <= tokens && tokens <= range.last;
   });
 }
 
-/// Parts of a range that are in none of the others.
+/// Returns the parts of a range that no other range covers.
 static std::vector<TunedRange> leftOf(const TunedRange &range,
                                       std::vector<TunedRange> others) {
   std::ranges::sort(others, {}, &TunedRange::first);
@@ -379,8 +380,8 @@ std::vector<TunedPair> compiler::tunedPairs(const std::vector<TunedRow> &rows,
                           const Engines &may) {
     problem.tileRows = row.schedule.tileM;
     problem.minTokens = row.first, problem.maxTokens = row.last;
-    // SelectSchedule, which knows what a kernel quantizes, passes over a row
-    // that is illegal. Its tiles need another schedule then.
+    // Only SelectSchedule can tell what a kernel quantizes. It skips a row that
+    // is illegal; the range then needs another schedule with the same tiles.
     return isOfProblem(row, problem, hardware.gpu) &&
            isOneOf(may, row.schedule) &&
            !engineOf(row.schedule).candidates(problem, hardware).empty();

@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Reads and writes files of measured schedules: one measurement a row, with
-// GPU, problem, schedule and the token counts that it was measured for. A row
-// serves a problem when GPU, sizes and element type are equal and it was
-// measured for all token counts of the problem. Rows of both matmuls that agree
-// on the tile's rows also make a range of their own (MakeVariants).
+// Reads and writes files of measured schedules. Each row is one measurement: a
+// GPU, a problem, a schedule and the range of token counts that it was measured
+// for. A row serves a problem if GPU, sizes and element type are equal and the
+// row's range contains all token counts of the problem. A pair of rows, one for
+// each matmul, with the same tile rows also defines a token range of its own
+// (compiler/passes/MakeVariants.cpp).
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,110 +31,115 @@ namespace moec::compiler {
 
 struct TunedRow {
   std::string gpu;
-  /// Token counts that it was measured for, inclusive; 0: a row of version 1,
-  /// which serves the range of token counts that holds `tokens`.
+  /// Range of token counts that the row was measured for, inclusive. 0 in a row
+  /// of version 1, which serves the range that contains `tokens`.
   int64_t first = 0, last = 0;
-  int64_t tokens = 0; ///< with which it was timed
+  int64_t tokens = 0; ///< token count of the timed runs
   int64_t n = 0, k = 0, experts = 0, pairs = 0;
   std::string elementType;
-  std::string scheme; ///< of the layer; "": any
+  std::string scheme; ///< scheme of the layer; "" matches any
   bool gated = false, gather = false;
   Schedule schedule; ///< source is "tuned"
   double microseconds = 0;
   double noise = 0;   ///< relative deviation of the timings
   std::string date;   ///< yyyy-mm-dd
-  std::string commit; ///< the compiler and templates that were measured
-  std::string origin; ///< the file that holds it, for reports
-  int order = 0;      ///< rows of lower order come first
+  std::string commit; ///< commit of the measured compiler and templates
+  std::string origin; ///< file that contains the row, for reports
+  int order = 0;      ///< rows of lower order have precedence
 
   bool hasRange() const { return first > 0; }
 };
 
-/// Parses one file. Unknown, missing and mistyped fields are errors that name
-/// the row and the field.
+/// Parses one file. Unknown, missing and mistyped fields are errors whose
+/// message names the row and the field.
 Result<std::vector<TunedRow>> parseTuned(std::string_view text,
                                          std::string_view name, int order = 0);
 
-/// The text of a file of version 2, a row a line.
+/// Returns the text of a file of version 2, one row a line.
 std::string printTuned(std::span<const TunedRow> rows);
 
-/// The value of a schedule's member.
+/// Returns the value of a schedule's member as JSON.
 nlohmann::json memberJson(const Member &member);
 
-/// A schedule as a row has it.
+/// Returns a schedule in the form that a row stores.
 nlohmann::ordered_json tunedScheduleJson(const Schedule &schedule);
 
-/// Rows of the files built into the compiler.
+/// Returns the rows of the files built into the compiler.
 Result<std::vector<TunedRow>> builtinTuned(int order = 0);
 
-/// The rows of these files, then those built in.
+/// Returns the rows of `files`, followed by the built-in rows.
 Result<std::vector<TunedRow>> readTuned(std::span<const std::string> files);
 
-/// Returns true if both have the same matmul; tokens and schedules may differ.
+/// Returns true if the row was measured on this GPU for the same matmul. Token
+/// counts and schedules may differ.
 bool isOfProblem(const TunedRow &row, const MatmulProblem &problem,
                  const std::string &gpu);
 
-/// Token counts for which measured rows choose these tile rows.
+/// A range of token counts for which measured rows choose `tileRows`.
 struct TunedRange {
   int64_t first = 0, last = 0, tileRows = 0;
   bool operator==(const TunedRange &) const = default;
 };
 
-/// Rows of both matmuls that make a range.
+/// Rows of the first and the second matmul that together define a range.
 struct TunedPair {
   const TunedRow *first = nullptr, *second = nullptr;
 };
 
-/// Token counts that a pair serves.
+/// A range of token counts and the pair that serves it.
 struct ServedRange {
   TunedRange range;
   TunedPair rows;
 };
 
-/// The row measured best for the problem on this GPU, with one of these
-/// engines; null: none serves. Rows that serve a range of `served`, which holds
-/// the problem's token counts, come before others. Rows that are not legal (any
-/// more) are passed over. A row of version 1 does not choose between engines:
-/// it serves with the first.
+/// Returns the best row for the problem on this GPU whose engine is one of
+/// `engines`, or null. Rows of the range in `served` that contains the
+/// problem's token counts have precedence. Rows whose schedule is not legal
+/// (any more) are skipped. A row of version 1 does not choose between engines:
+/// it only serves if its engine is the first of `engines`.
 const TunedRow *findTuned(const std::vector<TunedRow> &rows,
                           const MatmulProblem &problem, const Engines &engines,
                           const Hardware &hardware,
                           std::span<const ServedRange> served = {});
 
-/// The last token count up to which this row and others with its schedule
-/// behind it were measured for the problem, without a gap.
+/// Returns the last token count that this row, continued without a gap by rows
+/// with the same schedule, was measured for.
 int64_t lastWithSchedule(const std::vector<TunedRow> &rows, const TunedRow &row,
                          const MatmulProblem &problem, const std::string &gpu);
 
-/// The row's schedule, with what follows from the problem.
+/// Returns the row's schedule, completed with members that follow from the
+/// problem.
 Schedule scheduleOfRow(const TunedRow &row, const MatmulProblem &problem,
                        const Hardware &hardware);
 
-/// "rows for 23 to 45 tokens": ranges of rows of this problem, none of which
-/// serves it; "" where there are none.
+/// Returns, for example, "rows for 23 to 45 tokens": the ranges of the rows of
+/// this problem, for reports when no row serves it. Returns "" if there are no
+/// such rows.
 std::string rangesBeside(const std::vector<TunedRow> &rows,
                          const MatmulProblem &problem,
                          const Hardware &hardware);
 
-/// Pairs of rows of one file, with one range and tiles of one size, in which
-/// some schedule is legal; best by rank first. A row of the first matmul is in
-/// one pair at most.
+/// Returns pairs of rows from one file that have the same range and tile rows
+/// and for which some schedule is legal, best first. Each row of the first
+/// matmul is in at most one pair.
 std::vector<TunedPair>
 tunedPairs(const std::vector<TunedRow> &rows, const MatmulProblem &first,
            const Engines &engines, const MatmulProblem &second,
            const Engines &itsEngines, const Hardware &hardware);
 
-/// Ranges for which both matmuls have rows with tiles of one size, whose
-/// schedules are legal; they ascend and do not overlap. Where rows overlap, the
-/// first one by rank has its whole range. Another one has what is left, unless
-/// the token count that it was measured with is not left.
+/// Returns the ranges for which both matmuls have rows with the same tile size
+/// and legal schedules. The ranges ascend and do not overlap. If pairs overlap,
+/// the best-ranked pair keeps its whole range. Each other pair keeps what
+/// remains of its range, unless the token count of its measurement is no longer
+/// in it.
 std::vector<ServedRange>
 servedRanges(const std::vector<TunedRow> &rows, const MatmulProblem &first,
              const Engines &engines, const MatmulProblem &second,
              const Engines &itsEngines, const Hardware &hardware,
              int64_t maxTokens);
 
-/// The ranges alone; neighbours with equal schedules are one.
+/// Returns the ranges without their rows. Adjacent ranges with equal schedules
+/// are merged.
 std::vector<TunedRange> joined(std::span<const ServedRange> served);
 
 } // namespace moec::compiler

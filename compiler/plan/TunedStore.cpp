@@ -1,11 +1,11 @@
-//===- TunedStore.cpp - a user's own measured schedules -------------------===//
+//===- TunedStore.cpp - the user's measured schedules ---------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The lock is an own file, since the file of rows is replaced.
+// The lock is a separate file, because updates replace the file of rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +26,8 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// Only this user may write rows, whatever the umask: a store that others could
-/// write is not read.
+/// Only the owner may write a file of rows, whatever the umask. A store that
+/// other users can write is not read.
 static constexpr unsigned kMode = 0644;
 
 std::string compiler::tunedStoreFolder(const std::string &cacheFolder) {
@@ -38,7 +38,7 @@ std::string compiler::tunedStoreFolder(const std::string &cacheFolder) {
     return named;
   if (!cacheFolder.empty())
     return joinPath(cacheFolder, "tuned");
-  // Without a folder for the cache there is none for the store.
+  // Without a cache folder there is no store.
   const Result<std::string> folder = envCacheFolder();
   return folder ? joinPath(*folder, "tuned") : "";
 }
@@ -88,15 +88,16 @@ compiler::readableStore(const std::string &cacheFolder) {
   return readable;
 }
 
-/// Returns true if both are rows of one matmul and scheme.
+/// Returns true if both rows are of the same matmul and scheme.
 static bool areAlike(const TunedRow &a, const TunedRow &b) {
   return a.gpu == b.gpu && a.n == b.n && a.k == b.k && a.experts == b.experts &&
          a.pairs == b.pairs && a.elementType == b.elementType &&
          a.gated == b.gated && a.gather == b.gather && a.scheme == b.scheme;
 }
 
-/// Takes token counts from a row. False: it was measured with one of them, and
-/// nothing is left; else it keeps those around its own.
+/// Removes token counts from a row. Returns false if the row was measured with
+/// one of them, so that nothing remains. Otherwise the row keeps the part that
+/// contains its measured token count.
 static bool cut(TunedRow &row, int64_t first, int64_t last) {
   if (row.first > last || row.last < first)
     return true;
@@ -110,7 +111,7 @@ static bool cut(TunedRow &row, int64_t first, int64_t last) {
 }
 
 namespace {
-/// A file of rows that nobody else changes meanwhile.
+/// The rows of a file, while this process holds the file's lock.
 struct LockedRows {
   Descriptor lock;
   std::vector<TunedRow> rows;
@@ -153,8 +154,8 @@ Result<void> compiler::checkTakesRows(const std::string &path) {
   return {};
 }
 
-/// Returns true if the rows may be a pair: both matmuls of one layer, measured
-/// for the same range.
+/// Returns true if the rows can form a pair: they are of both matmuls of one
+/// layer and were measured for the same range.
 static bool mayPair(const TunedRow &first, const TunedRow &second) {
   return first.gpu == second.gpu && first.first == second.first &&
          first.last == second.last &&
@@ -170,9 +171,10 @@ static bool areEqual(const TunedRow &a, const TunedRow &b) {
   return printTuned(std::span(&a, 1)) == printTuned(std::span(&b, 1));
 }
 
-/// The rows as `change` leaves them, which says false where nothing is left.
-/// Layers with one second matmul share its rows: a row that is left alone and
-/// pairs with a changed one keeps that beside what is left of it.
+/// Applies `change` to each row and returns the rows. `change` returns false if
+/// nothing remains of a row. Layers may share the rows of a second matmul: if
+/// an unchanged row pairs with a changed one, the original of the changed row
+/// is kept in addition.
 template <typename Change>
 static std::vector<TunedRow> changed(const std::vector<TunedRow> &rows,
                                      Change change) {
@@ -206,7 +208,8 @@ Result<void> compiler::addToTuned(const std::string &path,
       return !areAlike(made, known) || cut(known, made.first, made.last);
     });
   });
-  // A new row serves with the first row of another layer, too.
+  // A new row also pairs with the first row of other layers, so the equivalent
+  // old row is not needed.
   std::erase_if(all, [&](const TunedRow &known) {
     return std::ranges::any_of(rows, [&](const TunedRow &made) {
       return areAlike(made, known) && made.first == known.first &&

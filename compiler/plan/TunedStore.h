@@ -1,13 +1,14 @@
-//===- TunedStore.h - a user's own measured schedules -----------*- C++ -*-===//
+//===- TunedStore.h - the user's measured schedules -------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A folder beside the cache of kernels with files as Tuned.h reads them. A
-// compilation finds them without being told. Several tuners may write at a
-// time: each holds a lock while it puts its rows in.
+// The user's own measured schedules: a folder beside the kernel cache with
+// files in the format of compiler/plan/Tuned.h. Compilations read it by
+// default. Several tuners may write at the same time; each holds a lock while
+// it updates a file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,29 +19,31 @@
 
 namespace moec::compiler {
 
-/// The store's folder beside the cache in `cacheFolder` ("": the default
-/// cache), or what MOEC_TUNED_STORE names; "" where there is none.
+/// Returns the store's folder: the value of MOEC_TUNED_STORE, else a folder
+/// beside the cache in `cacheFolder` ("": the default cache). Returns "" if
+/// there is no store.
 std::string tunedStoreFolder(const std::string &cacheFolder);
 
-/// The store's files that can be read, sorted. One that cannot is passed over
-/// with a warning that names it.
+/// Returns the store's readable files, sorted. A file that cannot be read is
+/// skipped with a warning that names it.
 std::vector<std::string> readableStore(const std::string &cacheFolder);
 
-/// Whether a file of this path could be written by now; parents are made.
+/// Checks that a file with this path could be written now. Creates missing
+/// parent folders.
 Result<void> checkWritable(const std::string &path);
-/// Whether addToTuned() could add rows by now.
+/// Checks that addToTuned() could add rows to this file now.
 Result<void> checkTakesRows(const std::string &path);
 
-/// Puts rows into a file. Rows of the same matmul and scheme there lose the
-/// token counts that new ones have, and those go that were measured with one of
-/// them. A row of the second matmul stays where another layer's first matmul
-/// has it for its own. The file appears at once. A damaged one is an error, and
-/// stays.
+/// Adds rows to a file. An existing row of the same matmul and scheme loses the
+/// token counts that a new row covers; it is removed if it was measured with
+/// one of them. A row of the second matmul is kept if it forms a pair with
+/// another layer's first matmul. The file is replaced atomically. A damaged
+/// file is an error and is not changed.
 Result<void> addToTuned(const std::string &path,
                         std::span<const TunedRow> rows);
 
-/// Takes these token counts from rows that are in the file, but from none that
-/// another layer's first matmul has for its own.
+/// Removes token counts `first` to `last` from `rows` in the file. A row of the
+/// second matmul is kept if it forms a pair with another layer's first matmul.
 Result<void> takeFromTuned(const std::string &path,
                            std::span<const TunedRow> rows, int64_t first,
                            int64_t last);

@@ -1,11 +1,11 @@
-//===- Window.cpp - where other ranks write -------------------------------===//
+//===- Window.cpp - memory that other ranks write -------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Values follow each other in the order of their first use.
+// Values are placed in the order of their first use.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,13 +1,14 @@
-//===- Window.h - where other ranks write -----------------------*- C++ -*-===//
+//===- Window.h - memory that other ranks write -----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A window is laid out for the most tokens, and alike on all ranks: a kernel
-// finds a value in another rank's window where it finds its own. The words that
-// ranks tell each other by come first.
+// The window is memory of a rank that other ranks write. Its layout is fixed,
+// for the largest token count, and identical on all ranks. A kernel therefore
+// finds a value at the same offset in every rank's window. The words with which
+// ranks synchronize come first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,14 +26,16 @@ struct Target;
 
 namespace moec::compiler {
 
-/// The value in `state` by which the CTAs of a kernel know the last of them.
+/// Name of the counter in `state` with which the CTAs of a kernel determine
+/// which of them is the last one.
 inline constexpr std::string_view kExchangeCounter = "exchange_counter";
 
-/// Ranks that write into each other's windows; 1 where none does.
+/// Returns the number of ranks that write into each other's windows; 1 if the
+/// program has no window.
 int64_t windowRanks(moe::ProgramOp program);
 
-/// Adds the window's values and regions, and the counter in the state. Nothing
-/// where there is no window.
+/// Adds the window's values and regions and the exchange counter in `state`.
+/// Does nothing if the program has no window.
 Result<void> addWindow(moe::ProgramOp program, Target &target);
 
 } // namespace moec::compiler
