@@ -132,9 +132,8 @@ static void addMembers(Emission &emission) {
     member += llvm::convertToCamelFromSnakeCase(name, /*capitalizeFirst=*/true);
     if (auto flag = dyn_cast<BoolAttr>(fact))
       config.flag(member, flag.getValue());
-    else // -1 (the whole extent) is 0 in a Config
-      config.number(member,
-                    std::max<int64_t>(cast<IntegerAttr>(fact).getInt(), 0));
+    else
+      config.number(member, cast<IntegerAttr>(fact).getInt());
   }
 }
 

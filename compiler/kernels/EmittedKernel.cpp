@@ -109,8 +109,8 @@ void compiler::addWeightConfig(moe::GroupedMatmulOp matmul,
                            ? codesPolicy(matmul)
                            : std::string(catalog::kWeightOnly));
   config.type("Scale", cppType(matmul.getRhsScale()));
-  config.number("kScaleRows", std::max<int64_t>(weight.getGroup()[0], 0));
-  config.number("kScaleColumns", std::max<int64_t>(weight.getGroup()[1], 0));
+  config.number("kScaleRows", weight.getGroup()[0]);
+  config.number("kScaleColumns", weight.getGroup()[1]);
   config.flag("kZeroPoint", bool(matmul.getRhsZeroPoint()));
   config.flag("kSecondScale", bool(matmul.getRhsSecondScale()));
   config.flag("kSecondPerRow", weight.getSecondPerRow());

@@ -8,7 +8,7 @@
 // OTHER: ---- sm_90a/up_to_32_down.cu
 // OTHER: const moe::f16 *rhs_scale;
 // OTHER: using Quant = moe::quant::CodeChannel<0>;
-// OTHER: static constexpr int kScaleColumns = 0;
+// OTHER: static constexpr int kScaleColumns = -1;
 // OTHER: using Mma = moe::mma::MmaSync<moe::i8>;
 // OTHER: ---- sm_90a/up_to_32_gate_up.cu
 // OTHER: using Quant = moe::quant::CodeGroups<64>;

@@ -28,8 +28,8 @@
 
 // TENSOR-LABEL: dequantize_x.cu
 // TENSOR: const float *scale;
-// TENSOR: static constexpr int kScaleRows = 0;
-// TENSOR-NEXT: static constexpr int kScaleColumns = 0;
+// TENSOR: static constexpr int kScaleRows = -1;
+// TENSOR-NEXT: static constexpr int kScaleColumns = -1;
 
 // MANIFEST: "name": "x_scale"
 // MANIFEST: "op": "dequantize"

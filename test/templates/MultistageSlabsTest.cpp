@@ -56,7 +56,7 @@ template <class InputType, class WeightType, class ScaleType> struct Base {
   static constexpr bool kCpAsync = true, kZeroPoint = false, kBias = false;
   static constexpr bool kSecondScale = false;
   static constexpr bool kSecondPerRow = false;
-  static constexpr int kScaleRows = 1, kScaleColumns = 0;
+  static constexpr int kScaleRows = 1, kScaleColumns = -1;
   static constexpr int kN = 192, kK = 320, kInterleave = 8;
 };
 
@@ -66,7 +66,7 @@ template <class Config> struct Weights {
   using Scale = typename Config::Scale;
   static constexpr int kN = Config::kN, kK = Config::kK, kExperts = 2;
   static constexpr int kGroupK =
-      Config::kScaleColumns ? Config::kScaleColumns : kK;
+      Config::kScaleColumns > 0 ? Config::kScaleColumns : kK;
   static constexpr int kGroups = ceilDiv(kK, kGroupK);
   static constexpr int kCodeBits = kBits<Weight>;
 

@@ -19,6 +19,10 @@
 
 namespace moe {
 
+/// An extent in a Config that is the whole axis, such as that of the rows that
+/// share the one scale of a tensor.
+inline constexpr int kWholeExtent = -1;
+
 /// 16 bytes that one instruction loads or stores.
 struct alignas(16) Vector16 {
   unsigned words[4];

@@ -38,12 +38,16 @@ namespace moe {
 template <class Config> constexpr bool checkDequantizeConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_VALUE(Config, kColumns, "columns of the input");
-  MOE_REQUIRE_VALUE(Config, kScaleRows, "rows that share a scale, 0: all");
-  MOE_REQUIRE_VALUE(Config, kScaleColumns, "columns that do, 0: all");
+  MOE_REQUIRE_VALUE(Config, kScaleRows,
+                    "rows that share a scale, or kWholeExtent");
+  MOE_REQUIRE_VALUE(Config, kScaleColumns,
+                    "columns that share a scale, or kWholeExtent");
   MOE_REQUIRE_VALUE(Config, kSecondPerRow,
                     "whether rows have second scales of their own");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of this rank");
-  static_assert(Config::kColumns % 8 == 0 && Config::kScaleColumns % 8 == 0,
+  static_assert(Config::kColumns % 8 == 0 &&
+                    (Config::kScaleColumns == kWholeExtent ||
+                     Config::kScaleColumns % 8 == 0),
                 "the columns of a thread must share a scale");
   return true;
 }
@@ -85,9 +89,9 @@ __device__ __forceinline__ void loadCodes8(const T *codes, long long at,
 /// Returns the index of the scale of an element.
 template <class Config>
 __device__ __forceinline__ long long scaleAt(long long row, int column) {
-  if constexpr (Config::kScaleRows == 0)
+  if constexpr (Config::kScaleRows == kWholeExtent)
     return 0;
-  else if constexpr (Config::kScaleColumns == 0)
+  else if constexpr (Config::kScaleColumns == kWholeExtent)
     return row;
   else
     return row * ceilDiv(Config::kColumns, Config::kScaleColumns) +

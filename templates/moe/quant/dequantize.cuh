@@ -57,8 +57,10 @@ inline constexpr int kCodePitch = kCodeBytes<Weight, Input> == 4 ? 4 : 8;
 
 template <class Config> constexpr bool checkDequantization() {
   MOE_REQUIRE_TYPE(Config, Scale, "element type of the weights' scales");
-  MOE_REQUIRE_VALUE(Config, kScaleRows, "weight rows that share a scale, or 0");
-  MOE_REQUIRE_VALUE(Config, kScaleColumns, "elements of k that do, or 0");
+  MOE_REQUIRE_VALUE(Config, kScaleRows,
+                    "weight rows that share a scale, or kWholeExtent");
+  MOE_REQUIRE_VALUE(Config, kScaleColumns,
+                    "elements of k that share one, or kWholeExtent");
   MOE_REQUIRE_VALUE(Config, kZeroPoint, "whether there are zero points");
   MOE_REQUIRE_VALUE(Config, kSecondScale, "whether scales are scaled");
   MOE_REQUIRE_VALUE(Config, kSecondPerRow, "whether each row has one of those");
@@ -69,7 +71,8 @@ template <class Config> constexpr bool checkDequantization() {
                      (!Config::kSecondScale || Config::kSecondPerRow)),
                 "codes become elements of 16 bits, those of 4 bits without "
                 "zero points also of 8");
-  static_assert(Config::kScaleColumns % kCodesOfChunk<Input> == 0,
+  static_assert(Config::kScaleColumns == kWholeExtent ||
+                    Config::kScaleColumns % kCodesOfChunk<Input> == 0,
                 "a chunk of codes must lie in one group along k");
   static_assert(Config::kK % kCodesOfChunk<Input> == 0,
                 "weight rows must be whole chunks of codes");
@@ -85,10 +88,11 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
   static constexpr int kParts = Config::kInterleave != 0 ? 2 : 1;
   static constexpr int kPartRows = Config::kN / kParts;
   static constexpr int kGroupRows =
-      Config::kScaleRows == 0 ? kPartRows : Config::kScaleRows;
+      Config::kScaleRows == kWholeExtent ? kPartRows : Config::kScaleRows;
   static constexpr int kPartScales = ceilDiv(kPartRows, kGroupRows);
-  static constexpr int kGroupColumns =
-      Config::kScaleColumns == 0 ? Config::kK : Config::kScaleColumns;
+  static constexpr int kGroupColumns = Config::kScaleColumns == kWholeExtent
+                                           ? Config::kK
+                                           : Config::kScaleColumns;
   static constexpr int kGroups = ceilDiv(Config::kK, kGroupColumns);
 
   const typename Config::Args &args;

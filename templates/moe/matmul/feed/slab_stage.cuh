@@ -25,8 +25,9 @@ template <class Config> struct SlabNumbers {
   using Codes = Slabs<kBits<Weight>, 8 * int(sizeof(typename Config::Input))>;
   /// Elements of k that share a scale, groups of a weight row, and those of it
   /// in a block.
-  static constexpr int kGroupK =
-      Config::kScaleColumns == 0 ? Config::kK : Config::kScaleColumns;
+  static constexpr int kGroupK = Config::kScaleColumns == kWholeExtent
+                                     ? Config::kK
+                                     : Config::kScaleColumns;
   static constexpr int kGroups = ceilDiv(Config::kK, kGroupK);
   static constexpr int kBlockGroups =
       kGroupK < Codes::kColumns ? Codes::kColumns / kGroupK : 1;
@@ -40,7 +41,7 @@ template <class Config> struct SlabNumbers {
 
   /// The group of the first column of block k of a weight row.
   static __device__ __forceinline__ int firstGroup(int k) {
-    if constexpr (Config::kScaleColumns == 0)
+    if constexpr (Config::kScaleColumns == kWholeExtent)
       return 0;
     else
       return k * Codes::kColumns / kGroupK;
@@ -62,9 +63,11 @@ template <class Config> struct SlabStage : SlabNumbers<Config> {
                 "a stage must be whole blocks");
   /// Groups of a weight row.
   static constexpr int kStageGroups =
-      Config::kScaleColumns > 0 && kGroupK < kTileK ? kTileK / kGroupK : 1;
-  static_assert(Config::kScaleColumns == 0 || kGroupK % kTileK == 0 ||
-                    kTileK % kGroupK == 0,
+      Config::kScaleColumns != kWholeExtent && kGroupK < kTileK
+          ? kTileK / kGroupK
+          : 1;
+  static_assert(Config::kScaleColumns == kWholeExtent ||
+                    kGroupK % kTileK == 0 || kTileK % kGroupK == 0,
                 "a stage must be whole groups, or a group whole stages");
 
   /// Bytes of codes, scales and zero points of 64 weight rows, and where the
