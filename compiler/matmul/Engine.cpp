@@ -226,7 +226,5 @@ void compiler::addSchedule(const Schedule &schedule, ConfigPrinter &config) {
       for (size_t i = 0; i < names.size(); ++i)
         config.number(names[i], (*numbers)[i]);
   }
-  if (schedule.isPersistent())
-    config.flag("kPersistent", true);
   config.close();
 }

@@ -38,7 +38,6 @@
 // CHECK-NEXT: static constexpr int kProducerRegisters = 56;
 // CHECK-NEXT: static constexpr int kConsumerRegisters = 224;
 // CHECK-NEXT: static constexpr int kCtasPerSm = 1;
-// CHECK-NEXT: static constexpr bool kPersistent = true;
 // CHECK-NEXT: };
 // CHECK-NEXT: static constexpr int kCursor = 1;
 // CHECK-NEXT: static constexpr bool kCounts = true;

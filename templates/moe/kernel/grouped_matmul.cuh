@@ -118,7 +118,6 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
     MOE_REQUIRE_VALUE(Schedule, kConsumerWarps, "warps that multiply");
     MOE_REQUIRE_VALUE(Schedule, kProducerRegisters, "of a producer thread");
     MOE_REQUIRE_VALUE(Schedule, kConsumerRegisters, "of a consumer thread");
-    MOE_REQUIRE_VALUE(Schedule, kPersistent, "whether CTAs take more tiles");
     MOE_REQUIRE_VALUE(Schedule, kCtasPerSm, "CTAs of a multiprocessor");
     static_assert(Config::kThreads == 32 * (Schedule::kProducerWarps +
                                             Schedule::kConsumerWarps),

@@ -16,7 +16,7 @@ struct Config {
   using Quant = moe::quant::Fp8Block;
   using Activation = moe::activation::Gated<moe::activation::Silu>;
   using Mma = moe::mma::Tcgen05<moe::e4m3, false, 2>;
-  struct Schedule { static constexpr int kTileM = 96; static constexpr int kTileN = 128; static constexpr int kTileK = 128; static constexpr int kStages = 3; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 4; static constexpr int kProducerRegisters = 40; static constexpr int kConsumerRegisters = 216; static constexpr int kCtasPerSm = 2; static constexpr bool kPersistent = true; static constexpr int kGroupM = 8; };
+  struct Schedule { static constexpr int kTileM = 96; static constexpr int kTileN = 128; static constexpr int kTileK = 128; static constexpr int kStages = 3; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 4; static constexpr int kProducerRegisters = 40; static constexpr int kConsumerRegisters = 216; static constexpr int kCtasPerSm = 2; static constexpr int kGroupM = 8; };
   static constexpr int kN = 512;
   static constexpr int kK = 384;
   static constexpr int kExperts = 5;

@@ -16,7 +16,7 @@ struct Config {
   static constexpr bool kSecondScale = false;
   using Activation = moe::activation::Gated<moe::activation::Silu>;
   using Mma = moe::mma::Tcgen05Scaled<moe::e4m3, moe::ue8m0, moe::e4m3>;
-  struct Schedule { static constexpr int kTileM = 64; static constexpr int kTileN = 128; static constexpr int kTileK = 128; static constexpr int kStages = 3; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 4; static constexpr int kProducerRegisters = 56; static constexpr int kConsumerRegisters = 200; static constexpr int kCtasPerSm = 2; static constexpr bool kPersistent = true; static constexpr int kGroupM = 8; };
+  struct Schedule { static constexpr int kTileM = 64; static constexpr int kTileN = 128; static constexpr int kTileK = 128; static constexpr int kStages = 3; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 4; static constexpr int kProducerRegisters = 56; static constexpr int kConsumerRegisters = 200; static constexpr int kCtasPerSm = 2; static constexpr int kGroupM = 8; };
   static constexpr int kN = 400;
   static constexpr int kK = 384;
   static constexpr int kExperts = 5;

@@ -15,7 +15,7 @@ struct Config {
   using Quant = moe::quant::Fp8Block;
   using Activation = moe::activation::None;
   using Mma = moe::mma::Wgmma<moe::e4m3>;
-  struct Schedule { static constexpr int kTileM = 128; static constexpr int kTileN = 128; static constexpr int kTileK = 128; static constexpr int kStages = 5; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 8; static constexpr int kProducerRegisters = 56; static constexpr int kConsumerRegisters = 224; static constexpr int kCtasPerSm = 1; static constexpr bool kPersistent = true; static constexpr int kGroupM = 1; };
+  struct Schedule { static constexpr int kTileM = 128; static constexpr int kTileN = 128; static constexpr int kTileK = 128; static constexpr int kStages = 5; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 8; static constexpr int kProducerRegisters = 56; static constexpr int kConsumerRegisters = 224; static constexpr int kCtasPerSm = 1; static constexpr int kGroupM = 1; };
   static constexpr int kN = 2048;
   static constexpr int kK = 768;
   static constexpr int kExperts = 128;

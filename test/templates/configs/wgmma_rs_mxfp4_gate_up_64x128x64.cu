@@ -21,7 +21,7 @@ struct Config {
   static constexpr bool kSecondPerRow = false;
   using Activation = moe::activation::Gated<moe::activation::Silu>;
   using Mma = moe::mma::WgmmaRs<moe::bf16>;
-  struct Schedule { static constexpr int kTileM = 64; static constexpr int kTileN = 128; static constexpr int kTileK = 64; static constexpr int kStages = 6; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 8; static constexpr int kProducerRegisters = 56; static constexpr int kConsumerRegisters = 224; static constexpr int kCtasPerSm = 1; static constexpr bool kPersistent = true; static constexpr int kGroupM = 1; };
+  struct Schedule { static constexpr int kTileM = 64; static constexpr int kTileN = 128; static constexpr int kTileK = 64; static constexpr int kStages = 6; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 8; static constexpr int kProducerRegisters = 56; static constexpr int kConsumerRegisters = 224; static constexpr int kCtasPerSm = 1; static constexpr int kGroupM = 1; };
   static constexpr int kN = 1536;
   static constexpr int kK = 2048;
   static constexpr int kExperts = 128;

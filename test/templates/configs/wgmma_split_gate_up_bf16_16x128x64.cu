@@ -15,7 +15,7 @@ struct Config {
   using Quant = moe::quant::None;
   using Activation = moe::activation::Gated<moe::activation::Silu>;
   using Mma = moe::mma::Wgmma<moe::bf16>;
-  struct Schedule { static constexpr int kTileM = 16; static constexpr int kTileN = 128; static constexpr int kTileK = 64; static constexpr int kStages = 5; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 8; static constexpr int kProducerRegisters = 40; static constexpr int kConsumerRegisters = 96; static constexpr int kCtasPerSm = 2; static constexpr bool kPersistent = true; static constexpr int kGroupM = 1; };
+  struct Schedule { static constexpr int kTileM = 16; static constexpr int kTileN = 128; static constexpr int kTileK = 64; static constexpr int kStages = 5; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 8; static constexpr int kProducerRegisters = 40; static constexpr int kConsumerRegisters = 96; static constexpr int kCtasPerSm = 2; static constexpr int kGroupM = 1; };
   static constexpr int kN = 1536;
   static constexpr int kK = 2048;
   static constexpr int kExperts = 128;

@@ -15,7 +15,7 @@ struct Config {
   using Quant = moe::quant::None;
   using Activation = moe::activation::Gated<moe::activation::GeluTanh>;
   using Mma = moe::mma::Wgmma<moe::f16>;
-  struct Schedule { static constexpr int kTileM = 64; static constexpr int kTileN = 64; static constexpr int kTileK = 64; static constexpr int kStages = 6; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 4; static constexpr int kProducerRegisters = 40; static constexpr int kConsumerRegisters = 216; static constexpr int kCtasPerSm = 2; static constexpr bool kPersistent = true; static constexpr int kGroupM = 8; };
+  struct Schedule { static constexpr int kTileM = 64; static constexpr int kTileN = 64; static constexpr int kTileK = 64; static constexpr int kStages = 6; static constexpr int kProducerWarps = 4; static constexpr int kConsumerWarps = 4; static constexpr int kProducerRegisters = 40; static constexpr int kConsumerRegisters = 216; static constexpr int kCtasPerSm = 2; static constexpr int kGroupM = 8; };
   static constexpr int kN = 400;
   static constexpr int kK = 72;
   static constexpr int kExperts = 5;

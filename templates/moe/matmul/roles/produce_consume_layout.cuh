@@ -214,7 +214,6 @@ template <class Config> struct Specialized {
   static_assert(Schedule::kProducerRegisters % 8 == 0 &&
                     Schedule::kConsumerRegisters % 8 == 0,
                 "registers come in eights");
-  static_assert(Schedule::kPersistent, "CTAs with roles are persistent");
   static_assert(Config::kK % kPerVector<Input> == 0,
                 "rows must be whole 16-byte chunks");
   static_assert(!mapsRows<Config> ||
