@@ -1,13 +1,13 @@
-/*===- glibc-2.34.c - what glibc 2.34 lacks ----------------------*- C -*-===*\
+/*===- glibc-2.34.c - functions that glibc 2.34 lacks -------------*- C -*-===*\
 |*                                                                            *|
 |* Part of moec, under the Apache License v2.0 with LLVM Exceptions.          *|
 |* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception                    *|
 |*                                                                            *|
 |*===----------------------------------------------------------------------===*|
 |*                                                                            *|
-|* libstdc++.a of Debian 12 calls arc4random, which glibc has since 2.36. The *|
-|* shared libraries bring their own, so that they load with glibc 2.34. The   *|
-|* version script hides it.                                                   *|
+|* libstdc++.a of Debian 12 calls arc4random, which glibc has since 2.36.     *|
+|* The shared libraries therefore contain their own arc4random, so that they  *|
+|* load with glibc 2.34. The version script keeps it hidden.                  *|
 |*                                                                            *|
 \*===----------------------------------------------------------------------===*/
 
@@ -18,7 +18,7 @@
 
 uint32_t arc4random(void);
 
-/** As glibc's: random bits of the kernel, or the process ends. */
+/** Returns random bits of the kernel, and aborts on failure, like glibc. */
 uint32_t arc4random(void) {
   uint32_t bits;
   unsigned char *at = (unsigned char *)&bits;

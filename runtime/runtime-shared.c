@@ -1,12 +1,12 @@
-/*===- runtime-shared.c - libmoec-runtime.so's own file ----------*- C -*-===*\
+/*===- runtime-shared.c - source file of libmoec-runtime.so -------*- C -*-===*\
 |*                                                                            *|
 |* Part of moec, under the Apache License v2.0 with LLVM Exceptions.          *|
 |* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception                    *|
 |*                                                                            *|
 |*===----------------------------------------------------------------------===*|
 |*                                                                            *|
-|* A shared library needs a source file of its own; the code comes from the   *|
-|* archives. Being C, it also checks that the public header is C.             *|
+|* CMake requires a source file for a shared library; the code comes from     *|
+|* static libraries. This C file also checks that moec.h is valid C.          *|
 |*                                                                            *|
 \*===----------------------------------------------------------------------===*/
 

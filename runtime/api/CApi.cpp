@@ -5,7 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Thin: checks handles, converts structs, keeps the error text.
+// Implements the functions of moec/moec.h for errors, messages, layers and
+// contexts. The functions check handles, convert structs and keep the error
+// message of the thread.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,14 +22,14 @@
 using namespace moec;
 using namespace moec::runtime;
 
-// Parameters are called as in moec.h, which is C.
+// Parameters have the names of moec.h, which follows C conventions.
 // NOLINTBEGIN(readability-identifier-naming)
 
 //===----------------------------------------------------------------------===//
 // Errors
 //===----------------------------------------------------------------------===//
 
-// The numbers of the header are those of ErrorCode.
+// The status codes of moec.h are equal to those of ErrorCode.
 static_assert(MOEC_CONTEXT_IN_USE == static_cast<int>(ErrorCode::ContextInUse));
 static_assert(MOEC_STRICT_MISS == static_cast<int>(ErrorCode::StrictMiss));
 static_assert(MOEC_REFUSED == static_cast<int>(ErrorCode::Refused));
@@ -62,7 +64,7 @@ int32_t moec_version(void) {
 }
 
 const char *moec_status_name(moec_status status) {
-  // Names are literals, hence end in NUL.
+  // The names are string literals, so they are NUL-terminated.
   return errorCodeName(static_cast<ErrorCode>(status)).data();
 }
 
@@ -103,7 +105,8 @@ moec_status moec_set_progress(moec_progress_function function, void *user) {
     ProgressSink sink;
     if (function)
       sink = [=](std::string_view step, int64_t done, int64_t total) {
-        // The function is told what is done, not that a step begins.
+        // The function is called only for finished parts, not at the start of a
+        // step.
         if (done > 0 || done == total)
           function(user, std::string(step).c_str(), done, total);
       };
@@ -123,7 +126,7 @@ moec_status moec_set_interrupt(moec_interrupt_function function, void *user) {
 }
 
 //===----------------------------------------------------------------------===//
-// Loading
+// Loading packages
 //===----------------------------------------------------------------------===//
 
 static Result<LoadOptions> readLoadOptions(const moec_load_options *given) {
@@ -248,7 +251,7 @@ moec_status moec_package_load_files(const moec_package_files *files,
 void moec_package_destroy(moec_package *package) { delete package; }
 
 //===----------------------------------------------------------------------===//
-// Layer
+// Layers
 //===----------------------------------------------------------------------===//
 
 moec_status moec_layer_create(const moec_package *package,
@@ -307,7 +310,7 @@ moec_status moec_layer_unpack(moec_layer *layer, const moec_tensor *weights,
 void moec_layer_destroy(moec_layer *layer) { delete layer; }
 
 //===----------------------------------------------------------------------===//
-// Context and run
+// Contexts and runs
 //===----------------------------------------------------------------------===//
 
 moec_status moec_context_create(const moec_package *package, void *workspace,
@@ -353,7 +356,7 @@ moec_status moec_run(const moec_layer *layer, moec_context *context,
     given.overlapPrevious = read.overlap_previous != 0;
     if (read.variant)
       given.variant = read.variant;
-    // Kept by the thread, so that a run allocates nothing after the first.
+    // The storage belongs to the thread, so that later runs do not allocate it.
     thread_local std::vector<Tensor> storage;
     auto list = TRY(readTensors(tensors, num_tensors, "moec_run", storage));
     return context->context->run(*layer->layer, stream, list, tokens, given);

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Thin over runtime/weights: handles, structs, and host memory that is checked
-// against the package's values before anything is written to it.
+// Implements the functions of moec/moec.h for checkpoints on top of
+// runtime/weights. Host memory is checked against the values of the package
+// before anything is written to it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,11 +18,11 @@
 using namespace moec;
 using namespace moec::runtime;
 
-// Parameters are called as in moec.h, which is C.
+// Parameters have the names of moec.h, which follows C conventions.
 // NOLINTBEGIN(readability-identifier-naming)
 
 //===----------------------------------------------------------------------===//
-// Opening
+// Opening checkpoints
 //===----------------------------------------------------------------------===//
 
 moec_status moec_checkpoint_open(const char *path,
@@ -104,10 +105,10 @@ int64_t moec_weights_layer(const moec_weights *weights) {
 void moec_weights_close(moec_weights *weights) { delete weights; }
 
 //===----------------------------------------------------------------------===//
-// Loading
+// Loading weights
 //===----------------------------------------------------------------------===//
 
-/// The stored weight that a caller names.
+/// Returns the stored weight called `name`.
 static Result<Value> storedWeight(const Package &package,
                                   std::string_view name) {
   std::string known;
@@ -128,7 +129,7 @@ static Result<void> load(const moec_weights &weights, const Tensor &tensor,
   const Package &package = *weights.package;
   Value value = TRY(storedWeight(package, tensor.name));
   const weights::ExpertRange range = TRY(weights.loader.rangeOf(value, asked));
-  // Bytes are copied by the processor, to any address.
+  // The CPU copies the bytes, so the destination needs no alignment.
   value.alignment = 1;
   if (asked.count != -1 && !value.shape.empty())
     value.shape.front() = Expression(range.count);

@@ -1,11 +1,11 @@
-//===- CApiComm.cpp - the C interface of communicators --------------------===//
+//===- CApiComm.cpp - the C interface: communicators ----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Options of the caller become one kind of communicator.
+// Creates the kind of communicator that the caller's options select.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,7 +53,7 @@ moec_status moec_comm_group_create(int32_t ranks, int32_t timeoutMs,
 
 void moec_comm_group_destroy(moec_comm_group *group) { delete group; }
 
-/// Ranks whose hosts are connected by a group or by the caller.
+/// Connects ranks through a group or the caller's functions, without NCCL.
 static Result<std::unique_ptr<comm::Communicator>>
 connectWithoutNccl(const moec_comm_options &given) {
   if (given.nccl_path || given.nccl_windows)

@@ -1,11 +1,11 @@
-//===- CApiQueries.cpp - the C interface: what a package says of itself ---===//
+//===- CApiQueries.cpp - the C interface: queries of a package ------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Queries answer from the manifest and the load report; none touches a device.
+// Queries read the manifest and the load report; none accesses a device.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,7 @@
 using namespace moec;
 using namespace moec::runtime;
 
-// The roles of the header are the first of ValueRole.
+// The roles of moec.h are equal to the first ones of ValueRole.
 static_assert(MOEC_INPUT == static_cast<int>(ValueRole::Input));
 static_assert(MOEC_OPTIONAL_INPUT ==
               static_cast<int>(ValueRole::OptionalInput));
@@ -55,7 +55,7 @@ const char *moec_package_load_report_json(const moec_package *package) {
   return package ? package->reportJson.c_str() : nullptr;
 }
 
-/// Fills a struct that the caller may know in an older, shorter form.
+/// Fills a struct of the caller, which may be an older, shorter version of it.
 template <typename Struct>
 static Result<void> writeStruct(const Struct &from, Struct *to,
                                 const char *name) {
@@ -97,7 +97,7 @@ moec_status moec_package_value(const moec_package *package, size_t index,
   });
 }
 
-/// A value that a caller hands over, by name.
+/// Returns the input, output or weight called `name`.
 static Result<const Value *> namedValue(const moec_package *package,
                                         const char *function,
                                         const char *name) {

@@ -12,13 +12,14 @@
 using namespace moec;
 using namespace moec::runtime;
 
-// Callers of other languages lay the struct out by hand.
+// Callers in other languages declare this struct by hand, so its layout is
+// fixed.
 static_assert(offsetof(moec_tensor, element_type) == 2 * sizeof(void *));
 static_assert(offsetof(moec_tensor, rank) == 3 * sizeof(void *));
 static_assert(offsetof(moec_tensor, shape) == 4 * sizeof(void *));
 static_assert(sizeof(moec_tensor) == 6 * sizeof(void *));
 
-/// A tensor without copying texts.
+/// Converts a tensor without copying its strings.
 static Result<Tensor> readTensor(const moec_tensor &given,
                                  const char *function) {
   if (!given.name)

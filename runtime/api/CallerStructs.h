@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// For those who implement functions of moec/moec.h.
+// Helpers for the implementation of functions of moec/moec.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,9 +21,9 @@
 
 namespace moec::runtime {
 
-/// A copy of an options struct as this library knows it: what an older caller
-/// does not have is zero; NULL is all zero. A struct of a later version with
-/// fields that are set is refused rather than ignored.
+/// Returns a copy of an options struct in this library's version. Fields that
+/// an older caller does not have are zero; NULL yields all zeros. A struct of a
+/// later version with nonzero unknown fields is refused rather than ignored.
 template <typename Options>
 Result<Options> readOptions(const Options *given, const char *name) {
   Options options;
@@ -34,7 +34,8 @@ Result<Options> readOptions(const Options *given, const char *name) {
   if (size < sizeof(size_t))
     return invalidArgument("{}.struct_size is {}; set it to sizeof({})", name,
                            size, name);
-  // Far more than any version has: not set, and not to be read.
+  // No version has a struct that large: struct_size was not set, and the memory
+  // must not be read.
   constexpr size_t kMostBytes = 4096;
   if (size > kMostBytes)
     return invalidArgument("{}.struct_size is {}; set it to sizeof({})", name,
@@ -51,7 +52,7 @@ Result<Options> readOptions(const Options *given, const char *name) {
   return options;
 }
 
-/// Tensors by name; `storage` keeps them.
+/// Converts the tensors of a caller. The result points into `storage`.
 Result<std::span<const Tensor>> readTensors(const moec_tensor *tensors,
                                             size_t count, const char *function,
                                             std::vector<Tensor> &storage);

@@ -1,12 +1,12 @@
-//===- Context.cpp - workspace and state of one stream in flight ----------===//
+//===- Context.cpp - workspace and state of one stream --------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// One run: choose the variant, bind every value, launch. Nothing is allocated
-// unless it fails.
+// A run chooses the variant, binds every value and launches. It allocates
+// memory only if it fails.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +39,7 @@ static std::string tensorNames(const Package &package) {
 }
 
 //===----------------------------------------------------------------------===//
-// Memory
+// Workspace and state
 //===----------------------------------------------------------------------===//
 
 Result<std::unique_ptr<Context>>
@@ -68,7 +68,8 @@ Context::create(std::shared_ptr<const Package> package, void *workspace,
         static_cast<size_t>(cuda->largestBlock()) / sizeof(CUtensorMap) + 1);
   context->values.resize(valueCount(code.manifest(), code.target()));
   context->maps.resize(code.target().tensorMaps.size());
-  // Nothing may fail behind the window: the others write to it from then on.
+  // Nothing may fail after the window exists, because other ranks write to it
+  // from then on.
   if (communicator && comm::ranksOf(code.target()) > 1) {
     TRY(comm::compareRanks(*communicator, code.manifest()));
     TRY(comm::prepare(*communicator, code.target()));
@@ -79,7 +80,7 @@ Context::create(std::shared_ptr<const Package> package, void *workspace,
   return context;
 }
 
-/// Checks memory that a caller gives for so many bytes of state.
+/// Checks the memory that a caller passes for `needed` bytes of state.
 static Result<void> checkState(const StateMemory &given, uint64_t needed,
                                const Package &code) {
   if (!given.data && given.bytes > 0)
@@ -117,8 +118,8 @@ Result<void> Context::makeState(const StateMemory &given) {
     TRY(place.driver->check(
         place.driver->memsetD8(reinterpret_cast<CUdeviceptr>(state), 0, bytes),
         "zeroing the state"));
-    // cuMemsetD8 may return before the device is done; runs are on streams
-    // that need not wait for the null stream.
+    // cuMemsetD8 may return before the device has finished, and the streams of
+    // runs need not wait for the null stream.
     return place.driver->check(place.driver->ctxSynchronize(),
                                "zeroing the state");
   }
@@ -158,7 +159,7 @@ Result<void> Context::setWorkspace(void *memory, uint64_t bytes) {
 }
 
 //===----------------------------------------------------------------------===//
-// Binding
+// Binding tensors
 //===----------------------------------------------------------------------===//
 
 Result<void> Context::bindTensors(std::span<const Tensor> tensors,
@@ -192,7 +193,7 @@ Result<void> Context::bindTensors(std::span<const Tensor> tensors,
   }
   if (manifest.oneOf.empty())
     return {};
-  // Exactly one group complete, and nothing of the others.
+  // Exactly one group must be complete, and no tensor of the others be present.
   size_t complete = 0;
   bool partial = false;
   std::string_view given;
@@ -236,15 +237,16 @@ Result<void> Context::checkRouting(const Layer &layer) const {
                          kRoutingBias);
 }
 
-/// Bytes behind the address of a tensor of a run that was given.
+/// Returns the size in bytes of a bound tensor of a run.
 static Result<int64_t> bytesOf(const Value &value, const Symbols &symbols,
                                const BoundValue &bound) {
   return valueBytes(value, symbols, elementTypeOfCode(bound.elementCode)->name,
                     bound.rowStride);
 }
 
-/// Inputs that `out` may be itself. Whoever writes an element of the output has
-/// read that element of these, and nobody reads another's afterwards.
+/// Returns true if `out` may be the same tensor as this input. The thread that
+/// writes an element of `out` has already read that element of the input, and
+/// no thread reads the element of another thread afterwards.
 static bool mayBeOut(const Value &value) {
   return value.name == "x" || value.name == "residual";
 }
@@ -286,8 +288,9 @@ Result<void> Context::checkOverlaps(const Symbols &symbols) const {
   return {};
 }
 
-/// Tensors of a run lie neither in what the run writes besides, nor do outputs
-/// lie in weights that it reads.
+/// Checks that no tensor of the run overlaps the workspace, state or window
+/// that the run writes, and that no output overlaps a weight that the run
+/// reads.
 Result<void> Context::checkMemory(const Layer &layer, const Variant &variant,
                                   const Symbols &symbols) const {
   struct Memory {
@@ -410,7 +413,7 @@ Result<void> Context::runUnshared(const Layer &layer, void *stream,
   if (code->onHost()) {
     auto needed = TRY(variant.workspaceBytes.evaluate(symbols));
     if (static_cast<uint64_t>(needed) > workspaceBytes)
-      return bindWorkspace(variant, symbols); // says what is too small
+      return bindWorkspace(variant, symbols); // reports the missing size
     return runHost(layer, tensors, tokens, symbols, variant);
   }
   TRY(bindWorkspace(variant, symbols));
@@ -449,7 +452,8 @@ Result<void> Context::launchAll(const Layer &layer, size_t variant,
   const CudaCode &cuda = *code->cuda();
   ContextScope scope(*cuda.place().driver, cuda.place().context);
   TRY(scope.status());
-  // An exchange that has ended stays ended: no rank knows how far others came.
+  // A failed exchange is permanent: no rank can determine how far the other
+  // ranks had come.
   if (window)
     if (Result<void> whole = window->check(); !whole) {
       spoilOutputs(symbols, stream);
@@ -460,7 +464,7 @@ Result<void> Context::launchAll(const Layer &layer, size_t variant,
     const Layer *layer;
     const Symbols *symbols;
   } self{this, &layer, &symbols};
-  // One captured pointer: fits into the function without an allocation.
+  // The lambda captures a single pointer, so std::function does not allocate.
   const std::function<Result<void>(size_t, std::byte *)> writeMap =
       [&self](size_t index, std::byte *to) {
         return self.context->writeTensorMap(*self.layer, index, *self.symbols,
@@ -474,7 +478,8 @@ Result<void> Context::launchAll(const Layer &layer, size_t variant,
     sources.peers = window->peers(), sources.status = window->status();
   bool overlap = overlapPrevious;
   for (const LaunchStep &step : cuda.variantSteps(variant)) {
-    // The next kernel waits until the collective has ended.
+    // The kernel after a collective is launched without programmatic dependent
+    // launch, so it waits until the collective has ended.
     if (step.launch->collective) {
       if (auto done = communicate(*step.launch->collective, symbols, stream);
           !done) {
@@ -501,7 +506,7 @@ Result<void> Context::communicate(const Collective &collective,
 }
 
 void Context::spoilOutputs(const Symbols &symbols, CUstream stream) {
-  // All bits set are a NaN of each type that an output may have.
+  // All bits set is a NaN in each floating-point type that an output may have.
   constexpr int kNan = 0xFF;
   const std::vector<Value> &all = code->manifest().values;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -549,7 +554,7 @@ Result<void> Context::runHost(const Layer &layer,
       continue;
     const int64_t index =
         valueIndex(code->manifest(), code->target(), tensor.name);
-    // Bytes that hold another type are that type.
+    // A "u8" tensor is executed with the default element type of its value.
     const std::string_view type =
         tensor.elementType == "u8" ? "" : tensor.elementType;
     all[std::string(tensor.name)] = {tensor.data, std::string(type),

@@ -1,16 +1,16 @@
-//===- Context.h - workspace and state of one stream in flight --*- C++ -*-===//
+//===- Context.h - workspace and state of one stream ------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A run needs a workspace (the caller's memory, any content) and a state
-// (zeroed once; moec's memory, or the caller's). A Context holds both, and
-// everything that a run fills in, so that running allocates nothing. One run at
-// a time: a second one that begins while the first is being queued is
-// ContextInUse; two streams that use one context in turn must be ordered by the
-// caller.
+// A run needs a workspace (memory of the caller with any content) and a state
+// (zeroed once; memory of moec or of the caller). A Context holds both, and
+// everything that a run fills in, so that a run allocates nothing. It executes
+// one run at a time. A run that starts while another one is being queued fails
+// with ContextInUse. The caller must order two streams that use the same
+// context.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,10 +27,10 @@ namespace moec::runtime {
 
 struct RunOptions {
   bool overlapPrevious = false;
-  std::string_view variant; ///< "" chooses by tokens
+  std::string_view variant; ///< "": chosen by the token count
 };
 
-/// Memory of the package's device; none: the context allocates it.
+/// Memory on the package's device. If `data` is null, the context allocates it.
 struct StateMemory {
   void *data = nullptr;
   uint64_t bytes = 0;
@@ -38,8 +38,9 @@ struct StateMemory {
 
 class Context {
 public:
-  /// The alignment of workspace and state is Package::kMemoryAlignment. Of a
-  /// package with collectives all ranks create theirs together.
+  /// Creates a context. Workspace and state must be aligned to
+  /// Package::kMemoryAlignment. If the package has collectives, all ranks must
+  /// create their contexts together.
   static Result<std::unique_ptr<Context>>
   create(std::shared_ptr<const Package> package, void *workspace,
          uint64_t workspaceBytes, const StateMemory &state = {},
@@ -56,16 +57,17 @@ public:
 
 private:
   Context() = default;
-  /// Takes `given` or allocates, and zeroes.
+  /// Uses the memory of `given` or allocates it, and zeroes it.
   Result<void> makeState(const StateMemory &given);
   Result<void> runUnshared(const Layer &layer, void *stream,
                            std::span<const Tensor> tensors, int64_t tokens,
                            const RunOptions &options);
   Result<void> bindTensors(std::span<const Tensor> tensors,
                            const Symbols &symbols);
-  /// A layer without its routing bias runs with given ids only.
+  /// Checks that ids are given if the layer was created without routing bias.
   Result<void> checkRouting(const Layer &layer) const;
-  /// Fails where a run would write memory that it reads, but for `out`.
+  /// Checks that no output overlaps another tensor of the run. `out` may be
+  /// equal to some inputs.
   Result<void> checkOverlaps(const Symbols &symbols) const;
   Result<void> checkMemory(const Layer &layer, const Variant &variant,
                            const Symbols &symbols) const;
@@ -75,39 +77,45 @@ private:
                          bool overlapPrevious);
   Result<void> writeTensorMap(const Layer &layer, size_t index,
                               const Symbols &symbols, std::byte *to);
-  /// Runs on an emulated GPU, which reaches the tensors meanwhile, and waits.
+  /// Runs on an emulated GPU, which may access the tensors during the run, and
+  /// waits for the end.
   Result<void> runEmulated(const Layer &layer, size_t variant,
                            const Symbols &symbols, bool overlapPrevious);
   Result<void> runHost(const Layer &layer, std::span<const Tensor> tensors,
                        int64_t tokens, const Symbols &symbols,
                        const Variant &variant);
 
-  /// Queues what ranks do together.
+  /// Queues a collective of the ranks.
   Result<void> communicate(const Collective &collective, const Symbols &symbols,
                            void *stream);
-  /// Fills the outputs of a run that failed between ranks with NaN.
+  /// Fills required floating-point outputs with NaN after a run has failed
+  /// between ranks.
   void spoilOutputs(const Symbols &symbols, cuda::CUstream stream);
 
   std::shared_ptr<const Package> code;
-  std::shared_ptr<comm::Communicator> communicator; ///< or null
-  std::vector<comm::Part> parts;                    ///< of a collective
-  std::unique_ptr<comm::Window> window; ///< or null; before its communicator
+  std::shared_ptr<comm::Communicator> communicator; ///< may be null
+  std::vector<comm::Part> parts; ///< parts of the current collective
+  /// May be null. Destroyed before `communicator`.
+  std::unique_ptr<comm::Window> window;
   std::atomic<bool> busy = false;
   void *workspace = nullptr;
   uint64_t workspaceBytes = 0;
-  void *state = nullptr; ///< the caller's, or of one of the next two
+  /// The caller's memory, or that of ownState or ownHostState.
+  void *state = nullptr;
   DeviceMemory ownState;
   AdmittedMemory reachedWorkspace, reachedState;
   std::unique_ptr<void, void (*)(void *)> ownHostState{nullptr, std::free};
   std::vector<BoundValue> values;
-  /// Tensor maps of this run's tensors, kept while address and tokens stay.
+  /// An encoded tensor map of a tensor of the run, valid while the address and
+  /// the token count stay the same.
   struct CachedMap {
     uint64_t address = 0;
     int64_t tokens = -1;
     cuda::CUtensorMap map = {};
   };
   std::vector<CachedMap> maps;
-  /// The argument block: CUtensorMap is 128 bytes and aligned to 128.
+  /// The argument block, as elements of 128 bytes that are aligned to 128
+  /// bytes.
   std::vector<cuda::CUtensorMap> block;
 };
 

@@ -1,13 +1,13 @@
-//===- Handles.h - what stands behind the C interface -----------*- C++ -*-===//
+//===- Handles.h - handles of the C interface -------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The opaque handles of moec/moec.h and the last error of a thread, for those
-// who implement functions of that header, CApi*.cpp here, or those of
-// moec/compiler.h in libmoec.so.
+// The opaque handles of moec/moec.h and the error of a thread, for the
+// implementation of that header (CApi*.cpp) and of moec/compiler.h
+// (libmoec.so).
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,13 +31,13 @@ struct moec_package_files {
 
 struct moec_package {
   std::shared_ptr<const moec::runtime::Package> package;
-  /// Texts that queries hand out.
+  /// Strings that queries return.
   std::string manifestJson, reportJson;
   struct Line {
     const moec::Value *value;
     std::string elementTypes;
   };
-  std::vector<Line> values; ///< what a caller hands over
+  std::vector<Line> values; ///< inputs, outputs and weights
 };
 
 struct moec_layer {
@@ -62,18 +62,19 @@ struct moec_checkpoint {
 
 struct moec_weights {
   std::shared_ptr<const moec::runtime::Package> package;
-  std::shared_ptr<moec::weights::Checkpoint> files; ///< what loader reads
+  /// The files that `loader` reads.
+  std::shared_ptr<moec::weights::Checkpoint> files;
   moec::weights::WeightLoader loader;
 };
 
 namespace moec::runtime {
 
-/// Keeps the error's text for moec_last_error() and returns its number.
+/// Stores the message for moec_last_error() and returns the status code.
 moec_status fail(const Error &error);
 moec_status fail(ErrorCode code, std::string message);
 
-/// Runs the body of a C function: a Result's error becomes a status, and an
-/// exception (out of memory, say) never leaves the library.
+/// Runs the body of a C function. The error of a Result becomes a status, and
+/// no exception (for example out of memory) leaves the library.
 template <typename Body> moec_status guarded(Body body) {
   try {
     Result<void> result = body();
@@ -85,7 +86,7 @@ template <typename Body> moec_status guarded(Body body) {
   }
 }
 
-/// The error for a NULL argument.
+/// Returns the error for a NULL argument.
 Error nullArgument(const char *function, const char *argument);
 
 } // namespace moec::runtime

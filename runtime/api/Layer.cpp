@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Bind, pack, encode. Names are looked up here, once; a run works on indices.
+// Binds and packs weights and encodes their tensor maps. Names are looked up
+// here, once; a run uses indices.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,10 +27,11 @@ using namespace moec;
 using namespace moec::runtime;
 using namespace moec::runtime::cuda;
 
-/// More than any layer has; each pack has its own number.
+/// A count that exceeds the number of experts of any layer. Each pack limits it
+/// to its own number of experts.
 static constexpr int64_t kAllExperts = int64_t(1) << 32;
 
-/// "w13, w2, ..." of the values that a caller may name here.
+/// Returns the names of the package's weights as "w13, w2, ...".
 static std::string weightNames(const Package &package) {
   std::string names;
   for (size_t i = 0; i < valueCount(package.manifest(), package.target()); ++i)
@@ -55,7 +57,7 @@ bool runtime::readByVariants(const Target &target, const std::string &name) {
   return false;
 }
 
-/// Binds what the caller names among `values`. Weights only.
+/// Binds the named weights of the caller and stores them in `values`.
 static Result<void> bindNamed(const Package &package,
                               std::span<const Tensor> weights,
                               std::vector<BoundValue> &values,
@@ -86,9 +88,9 @@ static Result<void> bindNamed(const Package &package,
   return {};
 }
 
-/// Verifies the numbers of the stored weights that the caller names. It does
-/// not read block, group and row scales or float weights in GPU memory, because
-/// copying them takes too long.
+/// Checks the values of the given stored weights. Block, group and row scales
+/// and floating-point weights in GPU memory are not read, because copying them
+/// takes too long.
 static Result<void> checkStoredNumbers(const Package &package,
                                        std::span<const Tensor> weights,
                                        const weights::ExpertRange &range,
@@ -98,7 +100,7 @@ static Result<void> checkStoredNumbers(const Package &package,
       TRY(symbolsFor(manifest, manifest.maxTokens, package.smCount()));
   const CudaDriver *driver =
       package.cuda() ? package.cuda()->place().driver : nullptr;
-  bool isDone = false; // what the stream writes
+  bool isDone = false; // true once the stream's writes have completed
   std::vector<std::byte> copy;
   for (const Tensor &weight : weights) {
     const auto index = static_cast<size_t>(
@@ -119,7 +121,7 @@ static Result<void> checkStoredNumbers(const Package &package,
     const std::string_view type =
         isNamed ? weight.elementType : value.elementTypes.front();
     int64_t ofExpert = 1, experts = 1;
-    std::vector<int64_t> extents; // of an expert
+    std::vector<int64_t> extents; // of one expert
     for (size_t i = 0; i < value.shape.size(); ++i) {
       const int64_t extent = TRY(value.shape[i].evaluate(symbols));
       (i ? ofExpert : experts) *= extent;
@@ -210,7 +212,7 @@ Result<void> Layer::bindWeights(std::span<const Tensor> weights,
       for (const Pack &pack : target.pack)
         neededForPacking |=
             std::ranges::find(pack.from, value.name) != pack.from.end();
-    // The router of a run with given ids does not read it.
+    // A run with given ids does not read the routing bias.
     if (value.name == kRoutingBias && !manifest.oneOf.empty()) {
       TRY(bindZeros(i));
       lacksBias = true;
@@ -317,7 +319,7 @@ Result<void> Layer::checkScratch(void *scratch, uint64_t bytes) const {
 }
 
 namespace {
-/// Host memory aligned as scratch and state must be.
+/// Deleter of host memory with the alignment of scratch and state.
 struct AlignedDelete {
   void operator()(std::byte *memory) const { std::free(memory); }
 };
@@ -357,7 +359,8 @@ Result<void> Layer::packExperts(const std::vector<BoundValue> &values,
     experts = std::max(experts, pack.totalExperts);
   for (size_t i = 0; i < target.pack.size(); ++i) {
     int64_t last = std::min(first + count, target.pack[i].totalExperts);
-    // Weights that are none of these experts' are packed with all of them.
+    // Weights of other experts (shared ones) are packed only together with all
+    // experts.
     const bool isOfOthers = target.pack[i].totalExperts < experts;
     if (isOfOthers && (first > 0 || count < experts))
       continue;
@@ -389,7 +392,8 @@ Result<void> Layer::packOnCuda(const std::vector<BoundValue> &values,
   std::vector<CUtensorMap> block(
       static_cast<size_t>(cuda.largestBlock()) / sizeof(CUtensorMap) + 1);
   ArgumentSources sources;
-  // Maps of a pack step are encoded at each launch: packing is rare.
+  // Tensor maps of pack steps are encoded at each launch, because packing is
+  // rare.
   const std::function<Result<void>(size_t, std::byte *)> writeMap =
       [&](size_t index, std::byte *to) -> Result<void> {
     const TensorMap &map = target.tensorMaps[index];
@@ -439,8 +443,9 @@ Result<void> Layer::packOnHost(const std::vector<BoundValue> &values,
   return hostDevice->pack(pack, tensors, scratch, first, last);
 }
 
-/// Experts as stored lie elsewhere than as packed where they are larger: to
-/// write some of them in place would overwrite packed ones.
+/// Refuses to pack only some experts again in place if their stored and packed
+/// sizes differ. Stored experts then have other offsets than packed ones, so
+/// writing some of them in place would overwrite packed experts.
 Result<void> Layer::checkPartInPlace(const std::vector<BoundValue> &sources,
                                      bool isWhole) const {
   const Manifest &manifest = code->manifest();
@@ -468,8 +473,8 @@ Result<void> Layer::checkPartInPlace(const std::vector<BoundValue> &sources,
   return {};
 }
 
-/// A repack of some experts takes no weights that are none of them, such as
-/// those of shared experts' MLP.
+/// Refuses weights that do not belong to the layer's experts, such as those of
+/// the shared experts' MLP, when only some experts are repacked.
 Result<void> Layer::checkPartIsOfExperts(std::span<const Tensor> weights,
                                          int64_t experts) const {
   for (const Pack &pack : code->target().pack)
@@ -498,7 +503,8 @@ Result<void> Layer::repack(std::span<const Tensor> weights, int64_t first,
                            "expected all {} experts to be packed again, got "
                            "[{}, {})",
                            experts, first, first + count);
-  // The layer's own memory stays; given stored weights are sources only.
+  // The layer keeps its packed memory; the given stored weights are only
+  // sources.
   std::vector<BoundValue> sources = bound;
   AdmittedMemory reachedSources;
   TRY(bindNamed(*code, weights, sources, reachedSources));
@@ -510,7 +516,7 @@ Result<void> Layer::repack(std::span<const Tensor> weights, int64_t first,
                              "give stored weights only",
                              value.name);
   }
-  // Numbers in GPU memory cannot be read during a capture.
+  // Values in GPU memory cannot be read during a capture.
   if (!code->cuda())
     TRY(checkStoredNumbers(*code, weights, {first, count}, nullptr));
   TRY(checkPartInPlace(sources, count == experts));

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Weights bound and packed, tensor maps of weights encoded.
-// Cheap: the memory is the caller's, the code the Package's. Const while it
-// runs; repack() is the one change, and the caller orders it against runs.
+// A Layer binds and packs weights and encodes their tensor maps. It is cheap:
+// the caller owns the memory of the weights and the Package owns the code. Runs
+// do not change it. Only repack() and unpack() do, and the caller orders them
+// against runs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,11 +30,12 @@ inline bool isWeight(const Value &value) {
          value.role == ValueRole::PackedWeight;
 }
 
-/// Whether a kernel of a variant (not of a pack) reads this value.
+/// Returns true if a kernel of a variant reads this value. Packing does not
+/// count.
 bool readByVariants(const Target &target, const std::string &name);
 
 struct LayerOptions {
-  void *scratch = nullptr; ///< null: allocated, waited for, freed
+  void *scratch = nullptr; ///< null: memory is allocated, used and freed
   uint64_t scratchBytes = 0;
   bool alreadyPacked = false;
 };
@@ -42,14 +44,14 @@ struct UnpackOptions {
   bool toHost = false; ///< destinations are host memory
 };
 
-/// The name of the weight that a router adds to its scores.
+/// Name of the weight that the router adds to its scores.
 inline constexpr std::string_view kRoutingBias = "routing_bias";
 
 class Layer {
 public:
-  /// Packs on `stream`, expert by expert. Errors: InvalidArgument (unknown,
-  /// missing or doubled names), Misaligned, WorkspaceTooSmall (the scratch),
-  /// Capturing.
+  /// Packs the weights on `stream`, a few experts at a time. Errors:
+  /// InvalidArgument (unknown, missing or duplicate names), Misaligned,
+  /// WorkspaceTooSmall (the scratch memory), Capturing.
   static Result<std::unique_ptr<Layer>>
   create(std::shared_ptr<const Package> package,
          std::span<const Tensor> weights, const LayerOptions &options,
@@ -60,54 +62,56 @@ public:
                       int64_t count, void *scratch, uint64_t scratchBytes,
                       void *stream);
 
-  /// Writes the stored form of weights again, bit for bit, and waits for it.
-  /// Refused for what packing quantizes. Memory of a weight that was packed in
-  /// place may be its destination; then all such weights are unpacked in this
-  /// call, and the layer runs no more until repack() has packed all experts.
+  /// Restores stored weights, bit for bit, and waits until they are written.
+  /// Weights that packing quantizes are Refused. The destination may be the
+  /// memory of a weight that was packed in place. All such weights must then be
+  /// unpacked by the same call, and the layer cannot run until repack() has
+  /// packed all experts.
   Result<void> unpack(std::span<const Tensor> weights,
                       const UnpackOptions &options, void *stream);
-  /// Whether weights were unpacked in place.
+  /// Returns true if weights were unpacked in place and not packed again.
   bool isUnpacked() const { return unpacked; }
 
   /// Returns true if the layer was created without the bias that its router
-  /// adds: runs then give ids and weights.
+  /// adds. Each run must then provide ids and weights.
   bool lacksRoutingBias() const { return lacksBias; }
 
   const Package &package() const { return *code; }
-  /// By valueIndex; weights have addresses.
+  /// Returns the bound values by valueIndex. Only weights have addresses.
   const std::vector<BoundValue> &values() const { return bound; }
-  /// Memory of a weight that runs read.
+  /// The memory of a weight that runs read.
   struct Span {
-    size_t value; ///< by valueIndex
+    size_t value; ///< valueIndex of the weight
     uint64_t begin, end;
   };
   const std::vector<Span> &readWeights() const { return spans; }
-  /// By index into Target::tensorMaps; those of weights are encoded.
+  /// A tensor map, by index into Target::tensorMaps. Only those of weights are
+  /// encoded.
   struct EncodedMap {
     bool encoded = false;
     cuda::CUtensorMap map = {};
   };
   const std::vector<EncodedMap> &tensorMaps() const { return maps; }
 
-  /// The host device's run; one at a time.
+  /// Runs on the host device, one run at a time.
   Result<void> runOnHost(int64_t tokens, const host::Tensors &tensors,
                          std::span<std::byte> workspace,
                          std::span<std::byte> state, const Variant &variant,
                          comm::Communicator *communicator,
                          const comm::Window *window) const;
-  /// Weights as the host device takes them.
+  /// Returns the weights in the form that the host device uses.
   const host::Tensors &hostWeights() const { return hostTensors; }
 
 private:
-  /// An error where packing some experts again would read them out of memory
-  /// that holds packed experts of another size.
+  /// Checks that packing only some experts again does not read stored weights
+  /// from memory that holds packed experts of another size.
   Result<void> checkPartInPlace(const std::vector<BoundValue> &sources,
                                 bool isWhole) const;
   Result<void> checkPartIsOfExperts(std::span<const Tensor> weights,
                                     int64_t experts) const;
   Layer() = default;
   Result<void> bindWeights(std::span<const Tensor> weights, bool alreadyPacked);
-  /// Gives a weight memory of the layer's own.
+  /// Binds a weight to zeroed memory that the layer owns.
   Result<void> bindZeros(size_t index);
   Result<void> encodeMaps();
   Result<void> checkScratch(void *scratch, uint64_t bytes) const;
@@ -121,7 +125,7 @@ private:
                           int64_t first, int64_t last,
                           std::span<std::byte> scratch);
 
-  struct Unpacking; ///< of one weight, in Unpack.cpp
+  struct Unpacking; ///< plan for one weight, defined in Unpack.cpp
   Result<std::vector<Unpacking>> planUnpacking(std::span<const Tensor> weights,
                                                bool toHost) const;
   Result<Unpacking> planOne(const Tensor &weight, size_t value,
@@ -131,17 +135,18 @@ private:
   Result<void> copyOne(const Unpacking &one, bool toHost) const;
 
   std::shared_ptr<const Package> code;
-  AdmittedMemory reached; ///< the caller's weights, for an emulated GPU
+  /// The caller's weights, made accessible to an emulated GPU.
+  AdmittedMemory reached;
   std::vector<BoundValue> bound;
   bool lacksBias = false;
   struct alignas(256) ZeroBlock {
     std::byte bytes[256] = {};
   };
-  DeviceMemory zeros; ///< stands for a missing weight that no run reads
-  std::vector<ZeroBlock> hostZeros; ///< the same on the host device
+  DeviceMemory zeros; ///< memory of a missing weight that no run reads
+  std::vector<ZeroBlock> hostZeros; ///< the same for the host device
   std::vector<Span> spans;
   std::vector<EncodedMap> maps;
-  /// Its run() is not const; hostMutex orders the runs.
+  /// Its run() is not const, so hostMutex serializes runs.
   std::unique_ptr<host::HostDevice> hostDevice;
   host::Tensors hostTensors;
   mutable std::mutex hostMutex;

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Choose the target, get the cubins, load them; and what can be asked of a
-// manifest at a token count.
+// Chooses the target, compiles or finds its cubins and loads them. Answers
+// queries of a manifest at a token count.
 //
 //===----------------------------------------------------------------------===//
 
@@ -69,7 +69,7 @@ Package::loadTimed(const PackageFiles &files, const LoadOptions &options,
   std::shared_ptr<Package> package(new Package);
   package->kind = options.device;
   package->loadReport = std::move(report);
-  // Sources and cubins are needed for loading alone; the manifest stays.
+  // Sources and cubins are needed only during loading; the manifest is kept.
   package->contents = TRY(ofRank(files.manifest, options.rank));
   const Manifest &manifest = package->contents;
 
@@ -154,8 +154,9 @@ Result<void> Package::loadCuda(const PackageFiles &files,
   ContextScope scope(*place->driver, place->context);
   TRY(scope.status());
   CudaPlace owned = *place;
-  place.reset(); // from here on CudaCode releases the context
-  // Kernels with deadlines keep the text that they fail with in local memory.
+  place.reset(); // CudaCode releases the context from here on
+  // Kernels with spin deadlines store their failure message in local memory, so
+  // a strict load does not refuse local memory then.
   code =
       TRY(CudaCode::load(contents, *chosen, compiled.kernels, std::move(owned),
                          strict && settings.spinDeadline == 0));
@@ -215,7 +216,8 @@ Result<int64_t> Package::workspaceBytes(int64_t tokens) const {
   if (tokens > 0)
     TRY(variantFor(tokens));
   tokens = TRY(tokensOfRanks(contents, tokens));
-  // Within a variant the need grows with the tokens; over variants it may not.
+  // The workspace size grows with the tokens within a variant, but not
+  // necessarily from variant to variant.
   int64_t most = 0;
   for (const Variant &variant : chosen->variants) {
     if (variant.minTokens > tokens || variant.minSms > smCount())

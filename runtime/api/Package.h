@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Code for one device: every kernel of every variant compiled and loaded, after
-// which nothing is ever compiled. Immutable, thread-safe, shared by all layers
-// of equal config. The C ABI (moec/moec.h) wraps this; the host device stands
-// behind the same interface.
+// A Package is code for one device: every kernel of every variant is compiled
+// and loaded, and nothing is compiled afterwards. It is immutable, thread-safe
+// and shared by all layers of equal config. The C ABI (moec/moec.h) wraps it.
+// The host device has the same interface.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,44 +25,47 @@
 
 namespace moec::runtime {
 
-/// Emulated: kernels run on an emulated GPU. As on the host, memory is the
-/// host's, there are no streams, and a call returns when its work has ended.
+/// Devices that execute a package. Emulated: kernels run on an emulated GPU;
+/// like on the host device, memory is host memory, there are no streams, and a
+/// call returns when its work has ended.
 enum class DeviceKind { Cuda, Host, Emulated };
 
 struct LoadOptions {
   DeviceKind device = DeviceKind::Cuda;
-  int ordinal = -1; ///< -1: the current CUDA context, else device 0's primary
+  /// -1: current CUDA context, else device 0's primary context.
+  int ordinal = -1;
   bool strict = false;
   int jobs = 0;
   std::optional<std::string> cacheFolder;
-  std::optional<int64_t> rank; ///< of the package; absent: it has one alone
-  std::string arch;            ///< forces a target; "" chooses by the device
-  bool prebuild = false;       ///< fill the cache, load nothing; needs `arch`
-  std::string nvrtcPath;       ///< "": as findNvrtc() searches
+  std::optional<int64_t> rank; ///< absent: the package must have only one rank
+  std::string arch;            ///< target to use; "": chosen by the device
+  bool prebuild = false; ///< only fills the cache, loads nothing; needs `arch`
+  std::string nvrtcPath; ///< "": findNvrtc() searches for it
 };
 
-/// The steps of a load, in milliseconds; the JSON is for moec-run and engines.
+/// The duration of each step of a load in milliseconds. moec-run and serving
+/// engines read the JSON.
 struct LoadReport {
-  double read = 0;       ///< folder to PackageFiles, hashes verified
-  double driverOpen = 0; ///< dlopen of libcuda, once a process
-  double cuInit = 0;     ///< once a process
-  double context = 0;    ///< finding or making the CUDA context
-  double compile = 0;    ///< all kernels to cubins, NVRTC's opening with it
-  double moduleLoad = 0; ///< modules, functions
-  double total = 0;      ///< from the call to all functions loaded
+  double read = 0;       ///< reading and verifying the package folder
+  double driverOpen = 0; ///< dlopen of libcuda, once per process
+  double cuInit = 0;     ///< once per process
+  double context = 0;    ///< finding or creating the CUDA context
+  double compile = 0; ///< obtaining all cubins, including the opening of NVRTC
+  double moduleLoad = 0; ///< loading modules and functions
+  double total = 0;      ///< from the call until all functions are loaded
   CompileSummary jit;
   struct KernelLine {
     std::string name;
     CubinSource source;
     double compileMilliseconds;
-    CudaCode::Resources resources; ///< of a GPU that it was loaded on
+    CudaCode::Resources resources; ///< on the GPU that the kernel was loaded on
   };
   std::vector<KernelLine> kernels;
-  int64_t smCount = 0; ///< that the context has; 0: not loaded on a GPU
+  int64_t smCount = 0; ///< SMs of the context; 0: not loaded on a GPU
   struct UnfitVariant {
     std::string name, reason;
   };
-  std::vector<UnfitVariant> unfit; ///< that others serve in place of
+  std::vector<UnfitVariant> unfit; ///< variants that this device cannot run
   std::string json() const;
 };
 
@@ -75,30 +78,32 @@ public:
   static Result<std::shared_ptr<const Package>>
   load(std::span<const PackageFiles> shares, const LoadOptions &);
 
-  /// The manifest, narrowed to the rank that was loaded.
+  /// Returns the manifest, narrowed to the loaded rank.
   const Manifest &manifest() const { return contents; }
   const Target &target() const { return *chosen; }
   const LoadReport &report() const { return loadReport; }
   const std::string &deviceName() const { return device; }
   int64_t smCount() const;
-  /// By index into target().variants: why it cannot serve on this device, or
-  /// ""; empty where all can.
+  /// Returns for each index into target().variants why the variant cannot run
+  /// on this device, or "". The span is empty if all variants can.
   std::span<const std::string> whyUnfit() const;
 
-  /// Null on the host device and after prebuild.
+  /// Returns null on the host device and after prebuild.
   const CudaCode *cuda() const { return code.get(); }
   bool onHost() const { return kind == DeviceKind::Host; }
   bool isEmulated() const { return kind == DeviceKind::Emulated; }
 
-  /// Index into target().variants; TooManyTokens beyond max_tokens. A forced
-  /// variant's range must hold the tokens.
+  /// Returns the index into target().variants of the variant for `tokens`
+  /// tokens; TooManyTokens if they exceed max_tokens. The token range of a
+  /// forced variant must contain `tokens`.
   Result<size_t> variantFor(int64_t tokens, std::string_view forced = "") const;
-  /// Enough for every run of at most `tokens` tokens.
+  /// Returns a workspace size that suffices for every run of at most `tokens`
+  /// tokens.
   Result<int64_t> workspaceBytes(int64_t tokens) const;
-  /// Enough for any step of any pack.
+  /// Returns a scratch size that suffices for every step of every pack.
   Result<int64_t> packScratchBytes() const;
 
-  /// Alignment of workspace, state and scratch.
+  /// Alignment of workspace, state and scratch memory in bytes.
   static constexpr int64_t kMemoryAlignment = 256;
 
 private:

@@ -23,7 +23,7 @@ std::string textOf(Numbers numbers) {
   return fmt::format("[{}]", fmt::join(numbers, ", "));
 }
 
-/// Shape and strides that a value's memory has.
+/// The shape and strides of a value's memory.
 struct Layout {
   size_t rank = 0;
   std::array<int64_t, kMaxRank> shape = {}, strides = {};
@@ -52,12 +52,14 @@ Result<Layout> layoutOf(const Value &value, const Symbols &symbols) {
   return made;
 }
 
-/// NumPy and PyTorch keep such elements as bytes.
+/// Returns true if a caller may pass the elements as bytes, as NumPy and
+/// PyTorch store them.
 bool mayBeBytes(const ElementType &type) {
   return type.bits < 8 || type.name == "f8E8M0FNU";
 }
 
-/// The unit of a shape, where that is not plain.
+/// Returns the unit of a shape for messages, or "" if the unit is plain
+/// elements.
 std::string unitOf(const ElementType &type, bool areBytes) {
   if (areBytes)
     return " bytes";
@@ -68,8 +70,8 @@ std::string unitOf(const ElementType &type, bool areBytes) {
              : "";
 }
 
-/// The same memory with its innermost dimension counted in bytes; false where
-/// a row does not fill whole bytes.
+/// Converts the innermost dimension to bytes. Returns false if a row does not
+/// consist of whole bytes.
 bool countBytes(Layout &layout, int64_t bits) {
   if (layout.rank == 0)
     return false;
@@ -112,7 +114,7 @@ Result<BoundValue> runtime::bindTensor(const Value &value,
     return refuse(fmt::format("expected {}{}, got {}", textOf(extents),
                               unitOf(*type, areBytes), textOf(given)));
 
-  int64_t rowStride = 0; // as the manifest has it
+  int64_t rowStride = 0; // 0: the manifest's stride, as for bindValue()
   for (size_t i = 0; tensor.hasStrides && i < layout.rank; ++i) {
     const int64_t stride = tensor.strides[i];
     if (extents[i] <= 1 || stride == layout.strides[i])

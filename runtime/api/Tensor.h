@@ -6,9 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // A caller's description of its memory, and the check against the manifest's
-// value. Kernels read memory as the manifest describes it and cannot see a
-// mistake. So every extent and every stride is compared before an address is
-// taken.
+// value. Kernels read memory as the manifest describes it and cannot detect a
+// mistake, so every extent and stride is compared before the address is used.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,28 +22,28 @@
 
 namespace moec::runtime {
 
-/// More dimensions than any value has.
+/// Maximum rank of a tensor; no value has more dimensions.
 inline constexpr int32_t kMaxRank = 8;
 
-/// A tensor by value name; memory of the package's device.
+/// A tensor named after a value, in memory of the package's device.
 struct Tensor {
   std::string_view name;
   void *data = nullptr;
-  std::string_view elementType; ///< "" is the value's default
+  std::string_view elementType; ///< "": the default of the value
   int32_t rank = 0;
   std::array<int64_t, kMaxRank> shape = {};   ///< outermost first
-  bool hasStrides = false;                    ///< false is contiguous
+  bool hasStrides = false;                    ///< false: contiguous
   std::array<int64_t, kMaxRank> strides = {}; ///< in elements
 };
 
-/// Checks element type, rank, shape, strides, address and alignment of what a
-/// caller gives for a value, and binds it. Allocates nothing unless it fails.
+/// Checks a caller's tensor against a value and binds it: element type, rank,
+/// shape, strides, address and alignment. Allocates memory only if it fails.
 ///
-/// Strides of dimensions with at most one element say nothing and are not
-/// read. The outermost stride may be larger where the value allows it; the
-/// others are those of a contiguous tensor. A value whose elements have no
-/// type in NumPy or PyTorch (below 8 bits, or f8E8M0FNU) may come as "u8":
-/// shape and strides then count bytes.
+/// Strides of dimensions with at most one element are not read. The outermost
+/// stride may be larger if the value allows it; all other strides must be those
+/// of a contiguous tensor. A value whose element type NumPy and PyTorch do not
+/// have (fewer than 8 bits, or f8E8M0FNU) may be passed as "u8": shape and
+/// strides then count bytes.
 Result<BoundValue> bindTensor(const Value &value, const Symbols &symbols,
                               const Tensor &tensor);
 

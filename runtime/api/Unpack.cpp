@@ -1,13 +1,13 @@
-//===- Unpack.cpp - stored weights out of packed ones ---------------------===//
+//===- Unpack.cpp - restores stored weights from packed ones --------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The processor unpacks, on a GPU too: packed experts are copied to host memory
-// and stored ones back, a few at a time. Engines unpack to save a model, not
-// while they serve one.
+// The CPU unpacks, even for a GPU: packed experts are copied to host memory and
+// stored ones back, a few at a time. Engines unpack to save a model, not during
+// serving, so speed does not matter.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,10 +21,10 @@ using namespace moec;
 using namespace moec::runtime;
 using namespace moec::runtime::cuda;
 
-/// One weight, and where it goes.
+/// The plan for unpacking one weight.
 struct Layer::Unpacking {
-  size_t value = 0;           ///< the stored weight
-  const Pack *pack = nullptr; ///< null: kernels read it as it is stored
+  size_t value = 0;           ///< index of the stored weight
+  const Pack *pack = nullptr; ///< null: kernels read the stored form
   uint64_t to = 0;
   int64_t bytes = 0;
   bool inPlace = false;
@@ -34,9 +34,9 @@ struct Layer::Unpacking {
 // Planning
 //===----------------------------------------------------------------------===//
 
-/// The pack that says what a stored weight was; null where none packs it.
-/// Refused where one of those that read it loses numbers: packs of the numbers
-/// that are made of it begin with it, too.
+/// Returns the pack whose first source is `stored`, or null if there is none.
+/// Refused if any such pack quantizes. The packs of the scales that are
+/// computed from the weight have it as their first source, too.
 static Result<const Pack *> packOf(const Target &target,
                                    const std::string &stored) {
   const Pack *found = nullptr;
@@ -101,8 +101,8 @@ Result<Layer::Unpacking> Layer::planOne(const Tensor &weight, size_t value,
   return made;
 }
 
-/// Nothing that kernels read, and nothing else that is unpacked, may be a
-/// destination.
+/// Checks that the destinations do not overlap each other or memory that
+/// kernels read.
 Result<void> Layer::checkOverlaps(const std::vector<Unpacking> &list) const {
   const Manifest &manifest = code->manifest();
   const Target &target = code->target();
@@ -163,7 +163,8 @@ Layer::planUnpacking(std::span<const Tensor> weights, bool toHost) const {
   }
   if (!toHost || code->onHost())
     TRY(checkOverlaps(list));
-  // Packing again packs all that lies in place.
+  // Repacking packs all weights that are in place, so all of them must be
+  // unpacked together.
   const bool any = std::ranges::any_of(
       list, [](const Unpacking &one) { return one.pack && one.inPlace; });
   for (const Pack &pack : target.pack) {
@@ -191,7 +192,7 @@ struct Free {
   void operator()(std::byte *memory) const { std::free(memory); }
 };
 
-/// Host memory aligned as scratch must be.
+/// Allocates host memory with the alignment of scratch memory.
 std::unique_ptr<std::byte, Free> allocateScratch(int64_t bytes) {
   constexpr auto kAlignment = static_cast<size_t>(Package::kMemoryAlignment);
   const size_t size = (std::max<size_t>(size_t(bytes), 1) + kAlignment - 1) /
@@ -206,7 +207,7 @@ std::span<std::byte> memoryAt(uint64_t address, int64_t bytes) {
 
 } // namespace
 
-/// A weight that kernels read as it is stored.
+/// Copies a weight that kernels read in its stored form.
 Result<void> Layer::copyOne(const Unpacking &one, bool toHost) const {
   const uint64_t from = bound[one.value].address;
   const auto bytes = size_t(one.bytes);
@@ -235,7 +236,8 @@ Result<void> Layer::unpackOne(const Unpacking &one, bool toHost) {
       code->cuda() ? code->cuda()->place().driver : nullptr;
   auto symbols = TRY(symbolsFor(manifest, manifest.maxTokens, code->smCount()));
   const int64_t storedEach = one.bytes / pack.totalExperts;
-  // The packed weight, and the values that packing read beside the stored one.
+  // The packed weight, and the values that packing read besides the stored
+  // weight.
   struct Source {
     std::string name;
     uint64_t address;
@@ -258,8 +260,9 @@ Result<void> Layer::unpackOne(const Unpacking &one, bool toHost) {
 
   std::vector<std::byte> stored;
   const int64_t step = std::max<int64_t>(1, pack.expertsPerStep);
-  // From the last on: in place, stored experts may be larger than packed ones,
-  // and then lie behind those that are packed still.
+  // Experts are unpacked from the last to the first. In place, stored experts
+  // may be larger than packed ones. The stored form of an expert is then
+  // written after the end of all experts that are still packed.
   for (int64_t first = (pack.totalExperts - 1) / step * step; first >= 0;
        first -= step) {
     const int64_t count = std::min(step, pack.totalExperts - first);
@@ -322,7 +325,8 @@ Result<void> Layer::unpack(std::span<const Tensor> weights,
   for (const Unpacking &one : list) {
     if (code->cuda() && !toHost)
       TRY(reachedHere.add(code->cuda()->place(), one.to, uint64_t(one.bytes)));
-    // From here on what is in place is neither the one nor the other.
+    // From here on, the memory in place is neither completely packed nor
+    // completely stored.
     if (one.pack && one.inPlace)
       unpacked = true;
     TRY(one.pack ? unpackOne(one, toHost) : copyOne(one, toHost));

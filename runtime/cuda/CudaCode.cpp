@@ -1,11 +1,11 @@
-//===- CudaCode.cpp - a target's kernels, loaded on a GPU -----------------===//
+//===- CudaCode.cpp - loads a target's kernels on a GPU -------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Context, modules, functions.
+// Implements contexts, modules, functions and launches.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,7 @@ using namespace moec::runtime;
 using namespace moec::runtime::cuda;
 
 //===----------------------------------------------------------------------===//
-// Where
+// Contexts
 //===----------------------------------------------------------------------===//
 
 Result<CudaPlace> CudaPlace::find(int ordinal) {
@@ -101,15 +101,15 @@ DeviceLimits moec::runtime::limitsOf(const DeviceInfo &info) {
   limits.sharedBytesPerSm = info.sharedBytesPerSm;
   limits.threadsPerBlock = info.maxThreadsPerBlock;
   limits.threadsPerSm = info.maxThreadsPerSm;
-  // 8 CTAs is what every GPU with clusters can do; up to 16 is not portable
-  // and is asked for by attribute.
+  // Every GPU with clusters supports 8 CTAs; up to 16 are not portable and are
+  // enabled by an attribute.
   limits.maxCluster = info.computeMajor >= 9 ? 16 : 1;
   limits.cooperative = info.cooperative;
   return limits;
 }
 
 //===----------------------------------------------------------------------===//
-// Memory
+// Device memory
 //===----------------------------------------------------------------------===//
 
 Result<DeviceMemory> DeviceMemory::allocate(const CudaPlace &place,
@@ -141,13 +141,13 @@ DeviceMemory &DeviceMemory::operator=(DeviceMemory &&other) noexcept {
 DeviceMemory::~DeviceMemory() {
   if (!pointer)
     return;
-  // A context that is gone took its memory along.
+  // A destroyed context has already freed its memory.
   if (ContextScope scope(*driver, context); scope.status())
     driver->memFree(pointer);
 }
 
 //===----------------------------------------------------------------------===//
-// Loading
+// Loading kernels
 //===----------------------------------------------------------------------===//
 
 static Error beyondDevice(const Kernel &kernel, const DeviceInfo &info,
@@ -173,8 +173,8 @@ Result<void> CudaCode::loadKernel(const Kernel &kernel,
   TRY(check(driver.moduleGetFunction(&loaded.function, loaded.module,
                                      kernel.entry.c_str()),
             "cuModuleGetFunction"));
-  // With lazy loading the code would come at the first launch, perhaps inside
-  // a capture. Older drivers load when an attribute is set.
+  // With lazy loading, the code would be loaded at the first launch, perhaps
+  // inside a capture. Older drivers load it when an attribute is set.
   if (driver.funcLoad)
     TRY(check(driver.funcLoad(loaded.function), "cuFuncLoad"));
   TRY(check(driver.funcSetAttribute(loaded.function, kFuncMaxDynamicShared,
@@ -207,9 +207,9 @@ Result<void> CudaCode::loadKernel(const Kernel &kernel,
   return {};
 }
 
-/// No kernel is meant to use local memory: what is there was spilled, by an
-/// NVRTC that needs more registers than the one that kernels were measured
-/// with.
+/// Checks that no kernel uses local memory. No kernel is meant to, so local
+/// memory means spilled registers: this NVRTC needs more registers than the one
+/// with which the kernels were measured.
 Result<void> CudaCode::checkLocalMemory(bool strict) const {
   for (size_t i = 0; i < kernels.size(); ++i) {
     const int bytes = kernels[i].resources.localBytes;
@@ -246,7 +246,7 @@ CudaCode::resolve(const std::vector<Launch> &launches) const {
           "a launch names the kernel '{}', which target {} does not have",
           launch.kernel, target.arch);
     size_t index = static_cast<size_t>(kernel - target.kernels.begin());
-    // A grid-wide wait with CTAs that are not resident would never end.
+    // A grid-wide barrier never ends if some CTAs are not resident.
     if (kernel->cooperative && launch.grid.persistent &&
         kernels[index].resources.ctasPerSm < launch.grid.ctasPerSm)
       return beyondDevice(
@@ -265,8 +265,8 @@ CudaCode::load(const Manifest &manifest, const Target &target,
                std::span<const CompiledKernel> cubins, CudaPlace place,
                bool strict) {
   std::unique_ptr<CudaCode> code(new CudaCode(target, std::move(place)));
-  // The null stream cannot be asked while another stream captures; the driver
-  // then says so without harm to the capture.
+  // The null stream cannot be queried while another stream captures. The driver
+  // then reports an error without invalidating the capture.
   int status = kCaptureNone;
   if (auto ok = code->where.driver->check(
           code->where.driver->streamIsCapturing(legacyStream(), &status),
@@ -286,7 +286,7 @@ CudaCode::load(const Manifest &manifest, const Target &target,
   for (size_t i = 0; i < target.variants.size(); ++i) {
     const Variant &variant = target.variants[i];
     auto steps = code->resolve(variant.launches);
-    // Another variant serves what only some GPUs take.
+    // Another variant serves these tokens if this one runs only on some GPUs.
     if (!steps && variant.minSms > 0 &&
         steps.error().code == ErrorCode::DeviceLimit) {
       code->unfit[i] = steps.error().message;
@@ -319,7 +319,7 @@ CudaCode::~CudaCode() {
 }
 
 //===----------------------------------------------------------------------===//
-// Launching
+// Launching kernels
 //===----------------------------------------------------------------------===//
 
 Result<void> CudaCode::refuseCapture(CUstream stream, const char *what) const {
@@ -356,7 +356,7 @@ Result<void> CudaCode::launch(const LaunchStep &step,
     attribute.id = id;
     return attribute;
   };
-  // Programmatic launches exist since compute capability 9.0.
+  // Programmatic dependent launch needs compute capability 9.0.
   if (kernel.programmatic && overlap && where.info.computeMajor >= 9)
     add(kLaunchProgrammatic).value.number = 1;
   if (kernel.cooperative)

@@ -1,13 +1,13 @@
-//===- CudaCode.h - a target's kernels, loaded on a GPU ---------*- C++ -*-===//
+//===- CudaCode.h - loads a target's kernels on a GPU -----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Modules and functions of every kernel of one target in one CUDA context,
-// constants, and the launch lists with their names resolved. Immutable once
-// loaded, hence shared by all threads and layers; a launch allocates nothing.
+// The modules and functions of every kernel of one target in one CUDA context,
+// and the launch lists with resolved names. Immutable once loaded, hence shared
+// by all threads and layers. A launch allocates nothing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@
 
 namespace moec::runtime {
 
-/// The CUDA context that a package lives in.
+/// The CUDA context of a package.
 struct CudaPlace {
   const cuda::CudaDriver *driver = nullptr;
   cuda::CUcontext context = nullptr;
@@ -32,19 +32,20 @@ struct CudaPlace {
   bool retained = false; ///< a primary context that must be released
   DeviceInfo info;
 
-  /// ordinal < 0: the context that is current, else the primary context of
-  /// device 0; otherwise that of the device.
+  /// Finds the context. ordinal < 0: the current context if there is one, else
+  /// the primary context of device 0. Otherwise it is the primary context of
+  /// the device `ordinal`.
   static Result<CudaPlace> find(int ordinal);
-  /// The primary context of an emulated GPU; `arch` as
-  /// CudaDriver::emulator() takes it.
+  /// Returns the primary context of an emulated GPU. `arch` is that of
+  /// CudaDriver::emulator().
   static Result<CudaPlace> emulate(const std::string &arch, int ordinal);
 
 private:
   static Result<CudaPlace> open(const cuda::CudaDriver &driver, int ordinal);
 };
 
-/// Memory of the host that emulated GPUs reach while this lives. On other GPUs
-/// it has none.
+/// Host memory that emulated GPUs may access during the lifetime of this
+/// object. It does nothing for other GPUs.
 class AdmittedMemory {
 public:
   AdmittedMemory() = default;
@@ -61,13 +62,13 @@ private:
 
 DeviceLimits limitsOf(const DeviceInfo &info);
 
-/// A launch with its kernel found.
+/// A launch with its kernel resolved.
 struct LaunchStep {
   const Launch *launch = nullptr;
-  size_t kernel = 0; ///< index into Target::kernels; none of a collective
+  size_t kernel = 0; ///< index into Target::kernels; unused for a collective
 };
 
-/// Memory of the device, freed with this object.
+/// Device memory, freed with this object.
 class DeviceMemory {
 public:
   DeviceMemory() = default;
@@ -85,9 +86,10 @@ private:
 
 class CudaCode {
 public:
-  /// Loads the cubins (in the order of target.kernels) into `place`, which is
-  /// current. strict: a kernel that uses local memory is an error, not a
-  /// warning. Errors: DeviceLimit, DriverFailed, Capturing, InvalidManifest.
+  /// Loads the cubins (in the order of target.kernels) into `place`, which must
+  /// be current. If `strict` is set, a kernel that uses local memory is an
+  /// error, else a warning. Errors: DeviceLimit, DriverFailed, Capturing,
+  /// InvalidManifest.
   static Result<std::unique_ptr<CudaCode>>
   load(const Manifest &manifest, const Target &target,
        std::span<const CompiledKernel> cubins, CudaPlace place, bool strict);
@@ -95,27 +97,29 @@ public:
   CudaCode(const CudaCode &) = delete;
   CudaCode &operator=(const CudaCode &) = delete;
 
-  /// Queues one launch. `block` holds largestBlock() bytes, aligned to 64.
-  /// `overlap`: the predecessor in the stream may still run when a kernel that
-  /// is `programmatic` starts.
+  /// Queues one launch. `block` points to largestBlock() bytes, aligned to 64.
+  /// If `overlap` is set and the kernel is `programmatic`, it may start while
+  /// its predecessor in the stream still runs.
   Result<void> launch(const LaunchStep &step, const ArgumentSources &sources,
                       std::byte *block, cuda::CUstream stream,
                       bool overlap) const;
 
-  /// The driver's numbers of a kernel, by index into Target::kernels.
+  /// The resource usage of a kernel that the driver reports, by index into
+  /// Target::kernels.
   struct Resources {
-    int registers = 0; ///< of a thread
+    int registers = 0; ///< per thread
     int localBytes = 0;
-    int ctasPerSm = 0; ///< that are resident at a time
+    int ctasPerSm = 0; ///< resident at a time
   };
   Resources resourcesOf(size_t kernel) const {
     return kernels[kernel].resources;
   }
-  /// By index into Target::variants: why it cannot serve here, or "". Another
-  /// one serves its tokens.
+  /// Returns for each index into Target::variants why the variant cannot run on
+  /// this device, or "". Another variant then serves its tokens.
   const std::vector<std::string> &whyUnfit() const { return unfit; }
 
-  /// By index into Target::variants and Target::pack.
+  /// Returns the launches of a variant, by index into Target::variants;
+  /// packSteps() does so for Target::pack.
   std::span<const LaunchStep> variantSteps(size_t variant) const {
     return variants[variant];
   }
@@ -125,7 +129,7 @@ public:
   int64_t largestBlock() const { return blockBytes; }
   const CudaPlace &place() const { return where; }
 
-  /// Error Capturing when the stream is being captured.
+  /// Returns the error Capturing if the stream is being captured.
   Result<void> refuseCapture(cuda::CUstream stream, const char *what) const;
 
 private:

@@ -1,11 +1,12 @@
-//===- CudaDriver.cpp - the CUDA driver, opened when needed ---------------===//
+//===- CudaDriver.cpp - the CUDA driver, opened on demand -----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// dlopen, dlsym over CudaSymbols.def, cuInit, and the words for a status.
+// Opens libcuda, resolves the functions of CudaSymbols.def, calls cuInit, and
+// converts a status to a message.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,11 +26,11 @@
 using namespace moec;
 using namespace moec::runtime::cuda;
 
-/// Fills in the functions of an opened library.
+/// Resolves the functions of an opened library.
 static Result<void> findFunctions(CudaDriver &driver, void *library,
                                   const std::string &path) {
   const char *missing = nullptr;
-  // A function pointer from dlsym: the cast that POSIX prescribes.
+  // POSIX prescribes this cast of a function pointer from dlsym.
 #define MOEC_CUDA(member, symbol, parameters)                                  \
   driver.member =                                                              \
       reinterpret_cast<decltype(driver.member)>(dlsym(library, #symbol));      \
@@ -122,7 +123,7 @@ static Result<CudaDriver> openEmulator(const std::string &arch) {
 }
 
 Result<const CudaDriver *> CudaDriver::get() {
-  // The driver stays open: unloading libcuda is not supported by NVIDIA.
+  // The driver is never closed: NVIDIA does not support unloading libcuda.
   static const Result<CudaDriver> driver = openDriver();
   if (!driver)
     return driver.error();

@@ -1,15 +1,15 @@
-//===- CudaDriver.h - the CUDA driver, opened when needed -------*- C++ -*-===//
+//===- CudaDriver.h - the CUDA driver, opened on demand ---------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// libcuda.so.1 through dlopen, with declarations of our own: the runtime builds
-// where no CUDA toolkit is, and starts where no driver is. Only the functions
-// of CudaSymbols.def are used. The few structures below are the driver's ABI
-// (stable since CUDA 12.0); a build that has cuda.h can compare them with
-// test/runtime/cuda/CudaAbiTest.cpp.
+// Opens libcuda.so.1 with dlopen, using moec's own declarations. The runtime
+// thus builds without a CUDA toolkit and starts without a driver. Only the
+// functions of CudaSymbols.def are used. The few structures below are the
+// driver's ABI (stable since CUDA 12.0); a build that has cuda.h can compare
+// them with test/runtime/cuda/CudaAbiTest.cpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,12 +35,13 @@ using CUevent = struct EventTag *;
 using CUgraph = struct GraphTag *;
 using CUgraphExec = struct GraphExecTag *;
 
-/// A TMA descriptor. The driver writes to a multiple of 64; cuda.h says 128.
+/// A TMA descriptor. The driver requires an alignment of 64; cuda.h specifies
+/// 128.
 struct alignas(128) CUtensorMap {
   uint64_t opaque[16];
 };
 
-/// Memory that another process opens.
+/// Handle of memory that another process opens.
 struct CUipcMemHandle {
   char bytes[64] = {};
 };
@@ -67,14 +68,15 @@ struct CUlaunchConfig {
   unsigned numAttributes = 0;
 };
 
-/// How many SMs a context of MPS may use.
+/// The number of SMs that a context under MPS may use.
 struct CUexecAffinityParam {
   int type = 0;
   unsigned smCount = 0;
 };
 
-/// The part of a device that a context may use; of SMs, their number stands
-/// first. As large as a later driver may want.
+/// The part of a device that a context may use. For SMs, the first field after
+/// the padding is their count. The struct has room for larger versions of later
+/// drivers.
 struct CUdevResource {
   int type = 0;
   unsigned char padding[92] = {};
@@ -82,7 +84,7 @@ struct CUdevResource {
   unsigned char more[156] = {};
 };
 
-// Numbers of cuda.h that are used here, under its names.
+// The constants of cuda.h that are used here, with their names in cuda.h.
 inline constexpr int kSuccess = 0;                   // CUDA_SUCCESS
 inline constexpr int kNotReady = 600;                // CUDA_ERROR_NOT_READY
 inline constexpr int kPeerAccessAlready = 704;       // ..._ALREADY_ENABLED
@@ -126,40 +128,43 @@ inline constexpr unsigned kHostAllocMapped = 2;   // ..._DEVICEMAP
 inline constexpr unsigned kIpcLazyPeerAccess = 1; // CU_IPC_MEM_*
 inline constexpr unsigned kEventNoTiming = 2;     // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kStreamNonBlocking = 1;
-/// CU_STREAM_LEGACY: the null stream, when asked whether others capture.
+/// Returns CU_STREAM_LEGACY, the null stream, which is queried to detect
+/// captures of other streams.
 inline CUstream legacyStream() { return reinterpret_cast<CUstream>(1); }
 
 /// The driver's functions; immutable once opened.
 struct CudaDriver {
-// The macro declares: `member` is a name and takes no parentheses.
+// The macro declares a member, so `member` must not be parenthesized.
 // NOLINTBEGIN(bugprone-macro-parentheses)
 #define MOEC_CUDA(member, symbol, parameters)                                  \
   CUresult(*member) parameters = nullptr;
 #include "runtime/cuda/CudaSymbols.def"
   // NOLINTEND(bugprone-macro-parentheses)
 
-  /// Opens the driver and calls cuInit, once a process. An absent library, a
-  /// missing function or a machine without a GPU is NoDriver with the reason.
+  /// Opens the driver and calls cuInit, once per process. A missing library, a
+  /// missing function or a machine without GPU is a NoDriver error with the
+  /// reason.
   static Result<const CudaDriver *> get();
   /// Opens libmoec-emulator.so once per process, from the folder of this
-  /// binary,
-  /// ../lib or ../../lib. `arch` is that of the emulated GPUs and wins over
-  /// MOEC_EMULATOR unless it is empty. A later call returns the first driver.
+  /// binary, ../lib or ../../lib. `arch` is the arch of the emulated GPUs; if
+  /// it is not empty, it overrides MOEC_EMULATOR. A later call returns the
+  /// first driver.
   static Result<const CudaDriver *> emulator(const std::string &arch);
 
-  /// Success, or DriverFailed (Capturing for the driver's capture errors) that
-  /// names `what` with the driver's own name and text of the status.
+  /// Returns success, or a DriverFailed error (Capturing for the driver's
+  /// capture errors) that contains `what` and the driver's name and text of the
+  /// status.
   Result<void> check(CUresult status, const char *what) const;
 
-  /// Copies to the device and waits until the bytes are there. Alone,
-  /// cuMemcpyHtoD of pageable memory returns once the driver has read it: a
-  /// kernel in a stream that does not wait for the legacy one could still meet
-  /// what was there before.
+  /// Copies to the device and waits until the bytes have arrived. cuMemcpyHtoD
+  /// alone returns as soon as the driver has read pageable memory: a kernel in
+  /// a stream that does not wait for the legacy stream could still read the old
+  /// content.
   Result<void> upload(CUdeviceptr to, const void *from, size_t bytes) const;
 
-  /// True if its GPUs are emulated.
+  /// True if the GPUs are emulated.
   bool emulated = false;
-  /// Milliseconds that dlopen and cuInit took.
+  /// Duration of dlopen and of cuInit in milliseconds.
   double openMilliseconds = 0, initMilliseconds = 0;
 };
 

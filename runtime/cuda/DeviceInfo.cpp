@@ -1,11 +1,12 @@
-//===- DeviceInfo.cpp - what a GPU is and how much it has -----------------===//
+//===- DeviceInfo.cpp - properties of a GPU -------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Attributes of a device from the driver, and the scope of a context.
+// Reads attributes of a device from the driver, and implements the scope of a
+// context.
 //
 //===----------------------------------------------------------------------===//
 
@@ -56,7 +57,8 @@ Result<DeviceInfo> moec::runtime::readDeviceInfo(const CudaDriver &driver,
 int64_t moec::runtime::smsOfContext(const CudaDriver &driver, CUcontext context,
                                     int64_t smsOfDevice) {
   int64_t sms = smsOfDevice;
-  // An affinity that the driver or the device does not have limits nothing.
+  // If the driver or the device does not support an affinity, it does not limit
+  // the SMs.
   CUexecAffinityParam affinity;
   if (driver.ctxGetExecAffinity &&
       driver.ctxGetExecAffinity(&affinity, kAffinitySmCount) == kSuccess &&

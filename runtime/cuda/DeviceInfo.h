@@ -1,12 +1,12 @@
-//===- DeviceInfo.h - what a GPU is and how much it has ---------*- C++ -*-===//
+//===- DeviceInfo.h - properties of a GPU -----------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Read once when a package is loaded: name, compute capability, SMs and the
-// limits that a manifest is checked against.
+// Read once when a package is loaded: the name, compute capability, number of
+// SMs and the limits against which a manifest is checked.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,10 +23,11 @@ namespace moec::runtime {
 struct DeviceInfo {
   std::string name;
   int64_t computeMajor = 0, computeMinor = 0;
-  int64_t smCount = 0; ///< of the context, where it has fewer than the device
+  /// SMs of the context, which may have fewer than the device.
+  int64_t smCount = 0;
   int64_t maxThreadsPerBlock = 0;
   int64_t maxThreadsPerSm = 0;
-  int64_t sharedBytesPerBlock = 0; ///< with opt-in, static and dynamic
+  int64_t sharedBytesPerBlock = 0; ///< static and dynamic, with opt-in
   int64_t sharedBytesPerSm = 0;
   int64_t l2Bytes = 0;
   int64_t memoryBytes = 0;
@@ -36,13 +37,15 @@ struct DeviceInfo {
 Result<DeviceInfo> readDeviceInfo(const cuda::CudaDriver &driver,
                                   cuda::CUdevice device);
 
-/// How many SMs kernels of a context may use: those of the device, or fewer in
-/// a green context or with a share of MPS. The context is current.
+/// Returns the number of SMs that kernels of a context may use: that of the
+/// device, or fewer in a green context or with an MPS limit. The context must
+/// be current.
 int64_t smsOfContext(const cuda::CudaDriver &driver, cuda::CUcontext context,
                      int64_t smsOfDevice);
 
-/// The context of the calling thread for as long as this lives: pushes
-/// `context` when another one (or none) is current, and pops it again.
+/// Makes `context` current for the calling thread during the lifetime of this
+/// object. It pushes `context` if another one (or none) is current, and pops it
+/// at the end.
 class ContextScope {
 public:
   ContextScope(const cuda::CudaDriver &driver, cuda::CUcontext context);

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A TensorMap of the manifest, with an address and a token count, becomes the
-// 128 bytes that the hardware reads, by cuTensorMapEncodeTiled. The extents and
-// strides are checked before the driver sees them, so that an error names the
-// map and the dimension.
+// Encodes a TensorMap of the manifest with an address and a token count into
+// the 128 bytes that the hardware reads, by cuTensorMapEncodeTiled. The extents
+// and strides are checked before the driver sees them, so that an error names
+// the map and the dimension.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,22 +22,23 @@
 
 namespace moec::runtime {
 
-/// The arguments of cuTensorMapEncodeTiled but for the address.
+/// The arguments of cuTensorMapEncodeTiled except the address.
 struct TensorMapShape {
   int dataType = 0;
   uint32_t rank = 0;
   uint64_t extents[5] = {};
-  uint64_t strides[4] = {}; ///< bytes, of dimensions 1..
+  uint64_t strides[4] = {}; ///< in bytes, of dimensions 1 and up
   uint32_t box[5] = {};
   uint32_t elementStrides[5] = {};
   int interleave = 0, swizzle = 0, l2Promotion = 0, outOfBoundsFill = 0;
 };
 
-/// Evaluates a map's expressions. Errors: InvalidManifest for names and numbers
-/// that cuTensorMapEncodeTiled would refuse.
+/// Evaluates a map's expressions. Names and values that cuTensorMapEncodeTiled
+/// would refuse are InvalidManifest errors.
 Result<TensorMapShape> shapeOf(const TensorMap &map, const Symbols &symbols);
 
-/// Encodes; `address` must be a multiple of 16 (32 with interleave 32b).
+/// Encodes a tensor map. `address` must be a multiple of 16 (32 with interleave
+/// 32b).
 Result<cuda::CUtensorMap> encode(const cuda::CudaDriver &driver,
                                  const TensorMap &map, uint64_t address,
                                  const Symbols &symbols);

@@ -1,13 +1,13 @@
-//===- BuildId.cpp - an ELF file's identity without opening it ------------===//
+//===- BuildId.cpp - the build-id of an ELF file --------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Walks the program headers to the PT_NOTE segments and looks for
-// NT_GNU_BUILD_ID. Every offset is checked against the file: the file is
-// foreign bytes.
+// Reads the program headers, finds the PT_NOTE segments and looks for
+// NT_GNU_BUILD_ID. The file is untrusted, so every offset is checked against
+// its size.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +35,7 @@ static bool readAt(std::ifstream &file, uint64_t offset, void *to,
   return file.good();
 }
 
-/// The build-id among the notes of one segment, or "".
+/// Returns the build-id among the notes of one segment, or "".
 static std::string findInNotes(const std::vector<char> &notes,
                                uint64_t alignment) {
   auto align = [&](uint64_t offset) {
@@ -76,7 +76,8 @@ static std::string findBuildId(std::ifstream &file) {
     if (!readAt(file, header.e_phoff + i * sizeof(segment), &segment,
                 sizeof(segment)))
       return "";
-    constexpr uint64_t kMostNotes = 1 << 20; // real ones have a few hundred
+    // Real ones have a few hundred bytes.
+    constexpr uint64_t kMostNotes = 1 << 20;
     if (segment.p_type != PT_NOTE || segment.p_filesz > kMostNotes)
       continue;
     std::vector<char> notes(segment.p_filesz);

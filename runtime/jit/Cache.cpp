@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Look up, lock, look again, compile, publish.
+// Looks up an entry, locks its key, looks it up again, compiles and publishes
+// it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,13 +52,13 @@ std::string_view moec::runtime::cubinSourceName(CubinSource source) {
 }
 
 //===----------------------------------------------------------------------===//
-// Looking up
+// Lookup
 //===----------------------------------------------------------------------===//
 
 struct KernelCache::Lookup {
   std::optional<std::string> cubin;
-  std::string damage;  ///< why an entry that is there cannot be used
-  std::string foreign; ///< why one that is another user's is not used
+  std::string damage;  ///< why an existing entry is unusable
+  std::string foreign; ///< why another user's entry is not used
 };
 
 std::string KernelCache::entryFolder(const Recipe &recipe) const {
@@ -105,7 +106,8 @@ static std::string checkEntry(const Recipe &recipe, bool anyCompiler,
   return "";
 }
 
-/// A file of an entry that is open, where nobody else can have written it.
+/// Reads a file of an open entry. It is an error if other users may have
+/// written the file.
 static Result<std::string> readOwn(const Descriptor &entry,
                                    const std::string &name,
                                    const std::string &folder) {
@@ -119,8 +121,8 @@ static Result<std::string> readOwn(const Descriptor &entry,
   return readAll(file, kMostBytes, joinPath(folder, name));
 }
 
-/// Writes to an entry's folder that it was used, unless that is known to the
-/// hour. A cache that cannot be written keeps its times.
+/// Sets the modification time of an entry's folder to now if it is more than an
+/// hour old. In a cache that is not writable the times stay unchanged.
 static void renew(const Descriptor &entry) {
   constexpr time_t kHour = 3600;
   struct stat info;
@@ -134,7 +136,8 @@ KernelCache::Lookup KernelCache::lookUp(const Recipe &recipe,
   Result<Descriptor> above = openCacheFolder(root, recipe.arch);
   if (!above)
     return {};
-  // Not a link, which leads to what others may exchange.
+  // The entry must not be a link, because other users could replace the link's
+  // target.
   const std::string name = folder.substr(folder.rfind('/') + 1);
   Descriptor entry(
       ::openat(above->get(), name.c_str(),
@@ -168,7 +171,7 @@ KernelCache::Lookup KernelCache::lookUpAnyCompiler(const Recipe &recipe) const {
   Result<std::vector<std::string>> names = listNamesAt(*folder, path);
   if (!names)
     return {};
-  constexpr size_t kDigits = 16; // of the key, see entryFolder
+  constexpr size_t kDigits = 16; // digits of the key, see entryFolder()
   for (const std::string &name : *names)
     if (name.size() == recipe.entry.size() + 1 + kDigits &&
         name.starts_with(recipe.entry + "-"))
@@ -178,7 +181,7 @@ KernelCache::Lookup KernelCache::lookUpAnyCompiler(const Recipe &recipe) const {
 }
 
 //===----------------------------------------------------------------------===//
-// Writing
+// Writing entries
 //===----------------------------------------------------------------------===//
 
 static Result<void> writeEntry(const Recipe &recipe, const Cubin &cubin,
@@ -236,14 +239,14 @@ void KernelCache::store(const Recipe &recipe, const Cubin &cubin,
     done = staged->publish();
   if (done)
     return;
-  // Another process may have published the same entry without our lock.
+  // Another process may have published the same entry without holding the lock.
   if (lookUp(recipe, folder).cubin)
     return;
   reportNotStored(parentFolder(folder), done.error().message);
 }
 
 //===----------------------------------------------------------------------===//
-// Getting
+// Obtaining a cubin
 //===----------------------------------------------------------------------===//
 
 static Error strictMiss(const Recipe &recipe, const std::string &root,
@@ -293,7 +296,7 @@ Result<CachedCubin> KernelCache::getUnshared(const Recipe &recipe, bool strict,
   auto cubin = TRY(compile(recipe));
   double milliseconds = millisecondsSince(start);
   if (!foreign.empty()) {
-    // The owner of the entry has to remove it.
+    // Only the owner of the entry can remove it.
     reportForeignEntry(folder, foreign);
   } else if (!noFolder.empty()) {
     reportNoFolder(parentFolder(folder), noFolder);
@@ -327,7 +330,8 @@ Result<CachedCubin> KernelCache::get(const Recipe &recipe, bool strict,
   if (other.valid())
     return *other.get();
 
-  // Others wait for the promise, so nothing may leave without keeping it.
+  // Other threads wait for the promise, so it must be fulfilled even after an
+  // exception.
   auto guarded = [&]() -> Result<CachedCubin> {
     try {
       return getUnshared(recipe, strict, compile);

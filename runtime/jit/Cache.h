@@ -5,22 +5,24 @@
 //
 //===----------------------------------------------------------------------===//
 //
+// The kernel cache has this layout:
+//
 //   <cache>/<arch>/<entry>-<16 hex digits of the key>/
 //     recipe.json     the recipe's line, then {"cubin": SHA-256, "bytes": n}
 //     kernel.cubin
-//     kernel.cu, headers/, build.log    for people
+//     kernel.cu, headers/, build.log    for human readers
 //   <cache>/<arch>/<entry>-<16 hex>.lock            while it is compiled
 //   <cache>/<arch>/<entry>-<16 hex>.damaged-...     for a week
 //
 // A folder appears by one rename and is never changed afterwards, so readers
-// take no lock. A hit needs the whole recipe to be equal and the cubin to have
-// its hash; whatever else lies there is moved aside and rebuilt. No fsync:
-// what a lost power leaves behind has another hash, and is then rebuilt.
-// Entries are taken of this user and of root alone: see CacheFiles.h.
-//
-// Processes that miss the same key wait for one compiler by flock; where a lock
-// cannot be had they compile twice, and get the same. Threads of one process
-// wait for one future. A folder that cannot be written costs a warning.
+// take no lock. A hit requires that the whole recipe is equal and that the
+// cubin has its hash. Anything else at that path is moved aside and rebuilt.
+// There is no fsync: files that a power failure damaged have another hash, and
+// are then rebuilt. Only entries of this user and of root are used: see
+// CacheFiles.h. Processes that miss the same key use flock so that only one of
+// them compiles. If locking fails, each compiles and gets the same result.
+// Threads of one process wait for one future. A folder that is not writable
+// only causes a warning.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,24 +44,26 @@ std::string_view cubinSourceName(CubinSource source);
 struct CachedCubin {
   std::string bytes;
   CubinSource source = CubinSource::Cache;
-  double compileMilliseconds = 0; ///< of this process, 0 on a hit
+  double compileMilliseconds = 0; ///< in this process; 0 on a hit
 };
 
 class KernelCache {
 public:
-  /// An empty folder means no cache on disk: everything is compiled.
+  /// Creates a cache in `folder`. An empty string means no cache on disk:
+  /// everything is compiled.
   explicit KernelCache(std::string folder) : root(std::move(folder)) {}
 
   using Compile = std::function<Result<Cubin>(const Recipe &)>;
 
-  /// The cubin of a recipe: from disk, or compiled and stored. Where the
-  /// recipe names no compiler (none was found), an entry that is equal but for
-  /// the compiler is a hit. `strict`: a miss is StrictMiss. Thread-safe.
-  /// Errors: StrictMiss and what `compile` says; never the disk's.
+  /// Returns the cubin of a recipe: from disk, or compiled and stored. If the
+  /// recipe names no compiler (none was found), an entry that differs only in
+  /// the compiler is a hit. If `strict` is set, a miss is a StrictMiss error.
+  /// Thread-safe. Errors: StrictMiss and those of `compile`; disk errors are
+  /// never returned.
   Result<CachedCubin> get(const Recipe &recipe, bool strict,
                           const Compile &compile) const;
 
-  /// The entry's folder.
+  /// Returns the path of the entry's folder.
   std::string entryFolder(const Recipe &recipe) const;
 
 private:

@@ -25,8 +25,8 @@
 using namespace moec;
 using namespace moec::runtime;
 
-/// Returns true for "<kernel>-<16 hexadecimal digits>". Folders that were moved
-/// aside or are being written have a dot.
+/// Returns true for "<kernel>-<16 hexadecimal digits>". The names of folders
+/// that were moved aside or are being written contain a dot.
 static bool isEntryName(const std::string &name) {
   constexpr size_t kDigits = 16;
   if (name.find('.') != std::string::npos || name.size() <= kDigits + 1 ||
@@ -36,7 +36,7 @@ static bool isEntryName(const std::string &name) {
                      [](unsigned char c) { return std::isxdigit(c) != 0; });
 }
 
-/// Fills size and wholeness of an entry from the files in its folder.
+/// Sets `bytes` and `isWhole` of an entry from the files in its folder.
 static void measure(const Descriptor &folder, const std::string &shown,
                     CacheEntry &entry) {
   Result<std::vector<std::string>> files = listFilesAt(folder, shown);
@@ -60,7 +60,7 @@ moec::runtime::listCache(const std::string &root) {
     return entries;
   Descriptor top = TRY(openFolder(root));
   for (const std::string &arch : TRY(listNamesAt(top, root))) {
-    // The user's schedules lie next to the archs.
+    // The user's tuned schedules are stored in the same folder as the archs.
     if (!arch.starts_with("sm_"))
       continue;
     Result<Descriptor> folder = openCacheFolder(root, arch);
@@ -130,7 +130,8 @@ void moec::runtime::boundCache(const std::string &root, uint64_t bytes) {
     used += entry.bytes;
   if (used <= bytes)
     return;
-  // Not at each load again.
+  // More than necessary is removed, so that the next loads need not remove
+  // entries again.
   const std::vector<CacheEntry> removed =
       entriesAbove(*entries, bytes - bytes / 10);
   for (const CacheEntry &entry : removed)

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Lists entries and removes them, the least recently used first. A hit renews
-// the time of its entry. An entry that another process reads or writes is
-// removed as a whole: readers that have opened its folder find it or miss it,
-// and compile.
+// Lists and removes entries, the least recently used first. A hit updates the
+// time of its entry. Entries may be removed while other processes use them: a
+// reader that has opened the folder either finds the files, or misses and
+// compiles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,27 +26,28 @@ namespace moec::runtime {
 
 struct CacheEntry {
   std::string arch;
-  std::string name; ///< its folder's: the kernel and 16 digits of the key
+  std::string name; ///< name of its folder: the kernel and 16 digits of the key
   uint64_t bytes = 0;
-  time_t used = 0;      ///< when it was written, or read within an hour
+  time_t used = 0;      ///< last use, with a resolution of one hour
   bool isOwn = false;   ///< this user may remove it
-  bool isWhole = false; ///< false if it was damaged or never finished
+  bool isWhole = false; ///< false if it is damaged or incomplete
 };
 
-/// All entries of a cache, the least recently used first; none if there is no
-/// such folder. FileSystem if it cannot be read.
+/// Returns all entries of a cache, the least recently used first. The list is
+/// empty if the folder does not exist. FileSystem error if it cannot be read.
 Result<std::vector<CacheEntry>> listCache(const std::string &root);
 
-/// Removes an entry. FileSystem if that fails; one that has gone is no error.
+/// Removes an entry. Returns a FileSystem error on failure; an entry that no
+/// longer exists is not an error.
 Result<void> removeCacheEntry(const std::string &root, const CacheEntry &entry);
 
-/// Returns the entries, least recently used first, without which the others
-/// have at most `bytes`.
+/// Returns the least recently used entries that must be removed so that the
+/// others have at most `bytes` bytes.
 std::vector<CacheEntry> entriesAbove(const std::vector<CacheEntry> &entries,
                                      uint64_t bytes);
 
-/// Removes entries until the cache has nine tenths of `bytes`, if it has more
-/// than `bytes`. Errors are warnings.
+/// If the cache has more than `bytes` bytes, removes entries until it has nine
+/// tenths of that. Errors are logged as warnings.
 void boundCache(const std::string &root, uint64_t bytes);
 
 } // namespace moec::runtime

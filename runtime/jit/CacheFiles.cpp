@@ -1,12 +1,12 @@
-//===- CacheFiles.cpp - whom the kernel cache trusts ----------------------===//
+//===- CacheFiles.cpp - trust in the kernel cache -------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Owners are asked of what is open, never of a path: a path may name another
-// file a moment later.
+// Owners are queried from open descriptors, never from paths, because a path
+// may name another file a moment later.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +35,7 @@ using namespace moec;
 using namespace moec::runtime;
 
 //===----------------------------------------------------------------------===//
-// One writer a key
+// Locks
 //===----------------------------------------------------------------------===//
 
 bool FileLock::tryOnce() {
@@ -51,7 +51,8 @@ bool FileLock::tryOnce() {
   }
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0)
     return errno != EWOULDBLOCK && errno != EINTR;
-  // The former holder has removed the file; another may lock its successor.
+  // The former holder has removed the file, so another process may lock a new
+  // file at the same path.
   if (!isSameFile(file, path)) {
     file = Descriptor();
     return false;
@@ -60,8 +61,9 @@ bool FileLock::tryOnce() {
 }
 
 FileLock::FileLock(std::string lockPath) : path(std::move(lockPath)) {
-  // A compile takes seconds at most. Whoever holds the lock for minutes is
-  // stopped or on a machine that is gone, and costs a second compile.
+  // A compilation takes at most seconds. A process that holds the lock for
+  // minutes is stopped, or on a machine that is gone; compiling a second time
+  // is then acceptable.
   constexpr auto kPatience = std::chrono::seconds(120);
   auto end = std::chrono::steady_clock::now() + kPatience;
   while (!tryOnce() && std::chrono::steady_clock::now() < end)
@@ -75,7 +77,8 @@ FileLock::~FileLock() {
     return;
   keepNoMore(slot);
   ::unlink(path.c_str());
-  // Not by close() alone: a forked child may still have the descriptor.
+  // close() does not suffice, because a forked child may still have the
+  // descriptor.
   ::flock(file.get(), LOCK_UN);
 }
 
@@ -99,7 +102,7 @@ Result<void> moec::runtime::makeCacheFolder(const std::string &root,
   return {};
 }
 
-/// Returns true the first time in this process.
+/// Returns true at the first call for `about` in this process.
 static bool isFirstReport(const std::string &about) {
   struct Reported {
     std::mutex mutex;
@@ -163,7 +166,8 @@ void moec::runtime::reportOpenFolder(const std::string &folder) {
 
 static constexpr std::string_view kDamaged = ".damaged-";
 
-/// Names in a folder that begin with `begin` and mark what was moved aside.
+/// Returns the names in a folder that begin with `begin` and mark entries that
+/// were moved aside.
 static std::vector<std::string> damagedIn(const Descriptor &folder,
                                           const std::string &path,
                                           const std::string &begin) {
@@ -210,7 +214,7 @@ void moec::runtime::removeOldDamaged(const std::string &path) {
     struct stat info;
     if (::fstatat(folder->get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
       continue;
-    // A time in the future is a clock's that was wrong.
+    // A time in the future was set by a wrong clock.
     time_t age = ::time(nullptr) - info.st_mtime;
     if (info.st_uid == ::geteuid() && (age > kWeek || age < -kDay))
       (void)static_cast<bool>(removeAll(joinPath(path, name)));

@@ -1,13 +1,13 @@
-//===- CacheFiles.h - whom the kernel cache trusts --------------*- C++ -*-===//
+//===- CacheFiles.h - trust in the kernel cache -----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Private to runtime/jit. The hash of a cubin stands beside it, so whoever
-// writes an entry decides what runs. Owners, locks, and the removal of what
-// nobody needs.
+// Private to runtime/jit. The hash of a cubin is stored next to it, so any user
+// who may write an entry decides which code runs. This file checks owners,
+// locks keys and removes damaged entries.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,10 +20,10 @@
 
 namespace moec::runtime {
 
-/// flock of one file for as long as this lives. The kernel releases it when
-/// the process dies, however it dies; a forked child gives it up at once. The
-/// holder removes the file, so whoever gets the lock checks that the path still
-/// names what is locked.
+/// An flock of one file for the lifetime of this object. The kernel releases it
+/// when the process ends, even by a crash. A forked child closes its copy at
+/// once. The holder removes the file, so a new holder checks that the path
+/// still names the locked file.
 class FileLock {
 public:
   explicit FileLock(std::string path);
@@ -37,34 +37,34 @@ private:
   bool tryOnce();
   std::string path;
   Descriptor file;
-  int slot = -1; ///< where the child of a fork finds the descriptor
+  int slot = -1; ///< slot number from closeInChildren()
 };
 
-/// Opens <root>/<arch>, which may not be a link: others could exchange what it
-/// leads to.
+/// Opens <root>/<arch>, which must not be a link: other users could replace the
+/// link's target.
 Result<Descriptor> openCacheFolder(const std::string &root,
                                    const std::string &arch);
 
-/// Makes <root>/<arch> so that only this user may write there.
+/// Creates <root>/<arch> such that only this user may write to it.
 Result<void> makeCacheFolder(const std::string &root, const std::string &arch);
 
-/// Warns once a process that entries cannot be stored in a folder.
+/// Warns that entries cannot be stored in a folder, once per process.
 void reportNoFolder(const std::string &folder, const std::string &why);
 
-/// Warns once a process and folder that writing an entry has failed.
+/// Warns that writing an entry has failed, once per process and folder.
 void reportNotStored(const std::string &folder, const std::string &why);
 
-/// Warns once a process and folder of an entry that another user owns.
+/// Warns of an entry that another user owns, once per process and folder.
 void reportForeignEntry(const std::string &entry, const std::string &why);
 
-/// Warns once a process of a folder that other users may write.
+/// Warns of a folder that other users may write to, once per process.
 void reportOpenFolder(const std::string &folder);
 
-/// Moves a damaged entry to `<entry>.damaged-<process>-<number>`, the only one
-/// of this entry that is kept, and says why.
+/// Renames a damaged entry to `<entry>.damaged-<process>-<number>` and logs the
+/// reason. Only one renamed copy is kept for each entry.
 void moveAside(const std::string &entry, const std::string &why);
 
-/// Removes what was moved aside in a folder of entries over a week ago.
+/// Removes the entries of a folder that were moved aside more than a week ago.
 void removeOldDamaged(const std::string &folder);
 
 } // namespace moec::runtime

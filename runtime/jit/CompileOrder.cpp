@@ -1,11 +1,11 @@
-//===- CompileOrder.cpp - which kernels compile first ---------------------===//
+//===- CompileOrder.cpp - order of compilations ---------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The longest first.
+// Kernels with the longest compile time come first.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Threads take kernels from one list. Each has its own compiler: see
-// Compilers.h.
+// Worker threads take kernels from a shared list. Each thread has its own
+// compiler: see Compilers.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,8 +45,8 @@ using namespace moec::runtime;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Texts of one package, with the hashes of its manifest. validate() has
-/// compared those with the texts.
+/// The texts of one package with their hashes from the manifest. validate() has
+/// already checked the hashes.
 class TextTable {
 public:
   explicit TextTable(const PackageFiles &files) : files(files) {}
@@ -85,8 +85,8 @@ static Result<Recipe> makeRecipe(TextTable &texts, const Target &target,
   return recipe;
 }
 
-/// Compiles for a virtual architecture and with lines of the source, which the
-/// emulator names. ptxas does not run.
+/// Changes a recipe to compile to PTX, for a virtual architecture, without
+/// ptxas, and with source lines, which the emulator reports.
 static void takePtx(Recipe &recipe) {
   std::erase_if(recipe.options, [](const std::string &option) {
     return option.find("ptxas") != std::string::npos;
@@ -114,13 +114,14 @@ Result<std::string> moec::runtime::compileKernelToPtx(const PackageFiles &files,
 }
 
 //===----------------------------------------------------------------------===//
-// How many at once
+// Number of concurrent compilations
 //===----------------------------------------------------------------------===//
 
-/// The memory that one compilation of a large kernel may need, generously.
+/// Upper estimate of the memory that compiling one large kernel needs.
 static constexpr int64_t kBytesPerCompile = int64_t(400) << 20;
 
-/// MemAvailable of /proc/meminfo in bytes; nullopt where there is none.
+/// Returns MemAvailable of /proc/meminfo in bytes, or nullopt if it is not
+/// there.
 static std::optional<int64_t> availableMemory() {
   std::ifstream info("/proc/meminfo");
   std::string word;
@@ -154,7 +155,7 @@ Result<int> moec::runtime::chooseJobs(int asked, size_t work) {
 // Compiling
 //===----------------------------------------------------------------------===//
 
-/// The package's own cubin when it has the hash that the manifest says.
+/// Returns the package's own cubin if its hash is the one in the manifest.
 static const std::string *packageCubin(const PackageFiles &files,
                                        const Kernel &kernel) {
   if (kernel.cubin.empty())
@@ -172,7 +173,8 @@ static const std::string *packageCubin(const PackageFiles &files,
   return &file->second;
 }
 
-/// MOEC_DUMP_DIR: what was compiled, for people. Failures are warnings.
+/// Writes source and cubin to MOEC_DUMP_DIR for human readers. Failures are
+/// logged as warnings.
 static void dump(const Recipe &recipe, const std::string &cubin) {
   std::string folder = envString("MOEC_DUMP_DIR");
   if (folder.empty())
@@ -187,8 +189,8 @@ static void dump(const Recipe &recipe, const std::string &cubin) {
     log(LogLevel::Warning, "MOEC_DUMP_DIR: {}", done.error().message);
 }
 
-/// Runs `work` in `count` threads until all have ended. Calls `interrupt` once
-/// if the caller is interrupted meanwhile.
+/// Runs `work` in `count` threads and waits until all have ended. Calls
+/// `interrupt` once if the caller is interrupted during that time.
 static void runAndWait(int count, const std::function<void()> &work,
                        const std::function<void()> &interrupt) {
   constexpr auto kPause = std::chrono::milliseconds(50);
@@ -230,13 +232,14 @@ static std::string chooseCacheFolder(const CompileSettings &settings) {
 }
 
 namespace {
-/// The kernels of a target that the package has no cubin of.
+/// The kernels of a target for which the package has no usable cubin.
 struct Misses {
-  std::vector<size_t> kernels; ///< indices in Target::kernels
-  std::vector<Recipe> recipes; ///< by index in Target::kernels
+  std::vector<size_t> kernels; ///< indices into Target::kernels
+  std::vector<Recipe> recipes; ///< by index into Target::kernels
 };
 
-/// Threads that take misses from one list, and from the cache or a compiler.
+/// Worker threads that take cache misses from a shared list and compile them or
+/// find them in the cache.
 class Pool {
 public:
   Pool(const KernelCache &cache, bool strict, Compilers &compilers,
@@ -244,8 +247,8 @@ public:
       : cache(cache), strict(strict), compilers(compilers), misses(misses),
         kernels(kernels), errors(misses.recipes.size()) {}
 
-  /// The calling thread only waits: it is the one that a host can interrupt.
-  /// Returns false if it was interrupted.
+  /// Processes all misses. The calling thread only waits, because it is the one
+  /// that a host can interrupt. Returns false if it was interrupted.
   bool run(int jobs, Progress &progress) {
     runAndWait(
         jobs, [&] { takeKernels(progress); },
@@ -291,14 +294,14 @@ private:
   Compilers &compilers;
   const Misses &misses;
   std::vector<CompiledKernel> &kernels;
-  std::vector<std::optional<Error>> errors; ///< by index in Target::kernels
+  std::vector<std::optional<Error>> errors; ///< by index into Target::kernels
   std::atomic<size_t> next = 0;
   std::atomic<bool> stopped = false;
 };
 } // namespace
 
-/// Takes the package's own cubins into `kernels`, and makes recipes of the
-/// others.
+/// Copies the package's own cubins to `kernels`, and creates recipes for the
+/// other kernels.
 static Result<Misses> findMisses(const PackageFiles &files,
                                  const Target &target,
                                  const CompileSettings &settings,
@@ -319,7 +322,7 @@ static Result<Misses> findMisses(const PackageFiles &files,
     auto recipe = TRY(::makeRecipe(texts, target, kernel));
     if (settings.ptx)
       takePtx(recipe);
-    // templates/moe/core/deadline.cuh
+    // See moe/core/deadline.cuh.
     if (settings.spinDeadline > 0)
       recipe.options.push_back(
           fmt::format("-DMOEC_SPIN_DEADLINE={}", settings.spinDeadline));
@@ -345,7 +348,8 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
   }
 
   const uint64_t bound = TRY(envBytes("MOEC_CACHE_SIZE"));
-  // Without NVRTC a warm cache still serves; a miss then says what is missing.
+  // Without NVRTC the cache may still have all kernels; a miss then reports the
+  // missing compiler.
   auto location = findNvrtc(settings.nvrtcPath);
   if (location)
     for (size_t i : misses.kernels)

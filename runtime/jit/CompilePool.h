@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// From kernels of a package to cubins: the package's own where they fit, else
-// the cache's, else NVRTC's, in parallel. Loading, `moec-run --prebuild` and
-// the compiler's ahead-of-time step all come here, so that they make and find
-// the same entries.
+// Obtains the cubins of a package's kernels: from the package if they are
+// valid, else from the cache, else from NVRTC, in parallel. Loading, `moec-run
+// --prebuild` and the compiler's ahead-of-time step all use this code, so that
+// they create and find the same entries.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,29 +28,29 @@ namespace moec::runtime {
 
 struct CompileSettings {
   bool strict = false;
-  /// Compilations at once; 0: as chooseJobs() says.
+  /// Number of concurrent compilations; 0: chosen by chooseJobs().
   int jobs = 0;
   /// nullopt: envCacheFolder(); "": no cache on disk.
   std::optional<std::string> cacheFolder;
-  std::string nvrtcPath; ///< of findNvrtc()
-  /// Take cubins that the package holds.
+  std::string nvrtcPath; ///< argument of findNvrtc()
+  /// Use the cubins in the package.
   bool usePackageCubins = true;
-  /// Make PTX for the emulator in place of cubins. Cubins of a package do not
-  /// serve it.
+  /// Compile to PTX for the emulator instead of cubins. The package's cubins
+  /// are then not used.
   bool ptx = false;
-  /// The deadline of waits inside of kernels, in milliseconds; 0: none. Cubins
-  /// of a package have none, so that others are compiled.
+  /// Deadline of waits inside kernels, in milliseconds; 0: no deadline. The
+  /// package's cubins have no deadline, so with one all kernels are compiled.
   int64_t spinDeadline = 0;
 };
 
 struct CompiledKernel {
-  std::string name; ///< Kernel::name
+  std::string name; ///< equal to Kernel::name
   std::string cubin;
   CubinSource source = CubinSource::Package;
   double compileMilliseconds = 0;
 };
 
-/// The numbers of a compilation, for reports.
+/// Statistics of a compilation, for reports.
 struct CompileSummary : CompilersUsed {
   double compileMilliseconds = 0; ///< wall time of the whole step
   int jobs = 1;
@@ -61,28 +61,31 @@ struct CompileOutcome {
   CompileSummary summary;
 };
 
-/// How many of `work` compilations at once: `asked`, else MOEC_JOBS, else one
-/// for each usable thread as far as free memory goes; from 1 to `work`.
-/// InvalidArgument: MOEC_JOBS is no number.
+/// Returns the number of concurrent compilations for `work` kernels, from 1 to
+/// `work`: `asked` if it is set, else MOEC_JOBS, else one for each usable
+/// thread, limited by the free memory. InvalidArgument if MOEC_JOBS is not an
+/// integer.
 Result<int> chooseJobs(int asked, size_t work);
 
-/// Puts indices of kernels, in the order of the manifest, into the order in
-/// which they begin: kernels of many headers take longest; among equals kernels
-/// for many tokens, which a manifest has last. A kernel that takes long and
-/// begins late is compiled alone while other cores idle.
+/// Sorts kernels, given as indices in manifest order, into the order in which
+/// their compilations start. Kernels with many headers take longest and come
+/// first. Of kernels with equally many headers, those for many tokens come
+/// first; they are last in a manifest. A long compilation that starts late
+/// would run alone while other cores are idle.
 void orderByTime(std::vector<size_t> &kernels, const Target &target);
 
-/// Compiles every kernel of a target. The first error (by kernel order) wins;
-/// the others are still tried, so that the cache fills.
+/// Compiles every kernel of a target. The first error in kernel order is
+/// returned. The other kernels are compiled nevertheless, so that the cache is
+/// filled.
 Result<CompileOutcome> compileKernels(const PackageFiles &files,
                                       const Target &target,
                                       const CompileSettings &settings);
 
-/// The recipe of one kernel, without the compiler's identity.
+/// Returns the recipe of one kernel, without the compiler's identity.
 Result<Recipe> makeRecipe(const PackageFiles &files, const Target &target,
                           const Kernel &kernel);
 
-/// The PTX of one kernel; never cached.
+/// Returns the PTX of one kernel, which is never cached.
 Result<std::string> compileKernelToPtx(const PackageFiles &files,
                                        const Target &target,
                                        const Kernel &kernel);

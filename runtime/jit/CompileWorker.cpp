@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Finding the program, starting it, asking it, ending it; and what it does.
+// Finds, starts, uses and ends the worker program, and implements it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,11 +40,11 @@ using namespace moec;
 using namespace moec::runtime;
 
 //===----------------------------------------------------------------------===//
-// Finding
+// Finding the program
 //===----------------------------------------------------------------------===//
 
-/// Why a program beside `binary` is not started; "" if it may be. It needs the
-/// trust of the binary itself: nobody may write it who may not write that.
+/// Returns why a program next to `binary` is not trusted, or "" if it is. Only
+/// users who may write the binary may be able to write the program.
 static std::string distrust(const struct stat &program,
                             const struct stat &binary) {
   if (program.st_uid != 0 && program.st_uid != ::geteuid() &&
@@ -95,11 +95,11 @@ Result<std::string> moec::runtime::findWorker() {
 }
 
 //===----------------------------------------------------------------------===//
-// Starting
+// Starting a worker
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The orders to posix_spawn: descriptors and signals of the worker.
+/// The attributes of posix_spawn: descriptors and signals of the worker.
 class Spawning {
 public:
   Spawning() {
@@ -113,8 +113,10 @@ public:
   Spawning(const Spawning &) = delete;
   Spawning &operator=(const Spawning &) = delete;
 
-  /// Its standard input is the socket. Nothing else of the host is open, no
-  /// signal is blocked, ignored or handled, and none of the terminal comes.
+  /// Sets the attributes of the worker. Its standard input is the socket, its
+  /// outputs are /dev/null, and it inherits no other descriptor of the host. No
+  /// signal is blocked, ignored or handled. The worker has its own process
+  /// group, so signals of the terminal do not reach it.
   int prepare(int socket) {
     sigset_t none, all;
     ::sigemptyset(&none);
@@ -145,10 +147,10 @@ public:
 };
 } // namespace
 
-/// Time that a worker has to end after it is asked to.
+/// The time in which a worker has to end after its socket was closed.
 static constexpr auto kPatience = std::chrono::milliseconds(2000);
 
-/// Returns true if bytes arrive at the socket in time.
+/// Returns true if bytes arrive at the socket within `patience`.
 static bool awaitBytes(int socket, std::chrono::milliseconds patience) {
   const auto end = Clock::now() + patience;
   for (;;) {
@@ -161,7 +163,7 @@ static bool awaitBytes(int socket, std::chrono::milliseconds patience) {
   }
 }
 
-/// Sends and receives on the socket fail if nothing moves for so long.
+/// Makes sends and receives on the socket fail if no data moves for `pause`.
 static void setPause(int socket, std::chrono::milliseconds pause) {
   timeval time = {};
   time.tv_sec = pause.count() / 1000;
@@ -213,7 +215,7 @@ CompileWorker::CompileWorker(CompileWorker &&other) noexcept
       hasCrashed(other.hasCrashed) {}
 
 //===----------------------------------------------------------------------===//
-// Asking and ending
+// Jobs and termination
 //===----------------------------------------------------------------------===//
 
 Result<WorkerAnswer> CompileWorker::compile(const WorkerJob &job,
@@ -258,7 +260,7 @@ Result<WorkerAnswer> CompileWorker::compile(const WorkerJob &job,
 
 std::string moec::runtime::notCubin(std::string_view bytes,
                                     std::string_view entry) {
-  // The header of an ELF file of 64 bits, and the machine that is CUDA.
+  // The header of a 64-bit ELF file, and the machine number of CUDA.
   constexpr size_t kHeaderBytes = 64;
   constexpr unsigned kCuda = 190;
   if (bytes.size() < kHeaderBytes || !bytes.starts_with("\x7f"
@@ -272,7 +274,8 @@ std::string moec::runtime::notCubin(std::string_view bytes,
   if (number(18, 2) != kCuda)
     return fmt::format("an ELF file of machine {}, expected {}", number(18, 2),
                        kCuda);
-  // Offset, size of an entry and entries of segments and sections.
+  // Offsets of the table's offset, entry size and entry count, for the segments
+  // and the sections.
   for (const auto &[offset, size, count] :
        {std::tuple(32, 54, 56), std::tuple(40, 58, 60)}) {
     const uint64_t tableBytes = number(size, 2) * number(count, 2);
@@ -287,7 +290,8 @@ std::string moec::runtime::notCubin(std::string_view bytes,
 }
 
 std::string CompileWorker::end(std::chrono::milliseconds time) {
-  // Not by close() alone: a forked child of the host may have the socket, too.
+  // close() does not suffice, because a forked child of the host may have the
+  // socket, too.
   ::shutdown(socket.get(), SHUT_RDWR);
   socket = Descriptor();
   const pid_t ended = std::exchange(process, -1);
@@ -326,7 +330,7 @@ CompileWorker::~CompileWorker() {
 }
 
 //===----------------------------------------------------------------------===//
-// The program
+// The worker program
 //===----------------------------------------------------------------------===//
 
 static Result<Cubin> compileJob(const WorkerJob &job, WorkerAnswer &answer) {

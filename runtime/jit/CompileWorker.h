@@ -5,15 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// NVRTC holds one lock of the process while it parses, a fifth of a compile:
-// more than a few threads wait for each other. The program moec-nvrtc takes
-// one kernel after the other; several of them share no lock.
+// NVRTC holds a process-wide lock while it parses, which is a fifth of a
+// compilation, so more than a few threads wait for each other. The program
+// moec-nvrtc compiles one kernel after the other. Several of these processes
+// share no lock.
 //
-// The host process may be anything: Python, an engine with handlers of signals
-// and with forks. A worker therefore has nothing of it but the environment, the
+// The host process may be anything: Python, or an engine with signal handlers
+// and forks. A worker therefore inherits only the environment, the current
 // folder and one socket: no descriptor, no signal mask, no handler, no
-// terminal. It is a process group of its own, and ends with the thread that
-// started it. Only its own process id is waited for.
+// terminal. It has its own process group, and ends with the thread that started
+// it. The host waits only for the worker's own process id.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,38 +35,40 @@
 
 namespace moec::runtime {
 
-/// The program moec-nvrtc: MOEC_WORKER, else what lies beside this library or
-/// program. An error says why there is none.
+/// Returns the path of the program moec-nvrtc: MOEC_WORKER, else the program
+/// next to this library or program. An error states why there is none.
 Result<std::string> findWorker();
 
 /// Returns the path of a helper program of a binary. It is in the binary's
 /// folder (a wheel), or in libexec/moec of the prefix whose bin/, lib/ or
-/// lib/<triplet>/ has the binary. Other `folders` are relative to the binary's.
-/// A program that more users may write than the binary is an error.
+/// lib/<triplet>/ contains the binary. Other `folders` are relative to the
+/// binary's. A program that more users may write than the binary is an error.
 Result<std::string>
 programBeside(const std::string &binary, const std::string &name,
               std::initializer_list<const char *> folders = {
                   "", "/../libexec/moec", "/../../libexec/moec"});
 
-/// The moec-nvrtc of a binary.
+/// Returns the path of the moec-nvrtc that belongs to a binary.
 Result<std::string> workerBeside(const std::string &binary);
 
-/// How long a worker may say nothing before it is ended.
+/// Time limits after which a silent worker is ended.
 struct WorkerPatience {
   using Time = std::chrono::milliseconds;
-  /// From its start. It greets within milliseconds; a disk may be slow.
+  /// From its start until its greeting, which takes milliseconds; a disk may be
+  /// slow.
   Time greeting = std::chrono::seconds(10);
-  /// Before an answer. A compile takes seconds at most.
+  /// From a job until its answer. A compilation takes at most seconds.
   Time answer = std::chrono::seconds(120);
-  /// Within a message.
+  /// Between the bytes of a message.
   Time pause = std::chrono::seconds(10);
 };
 
-/// One worker. The thread that starts it keeps it: with that thread it ends.
+/// One worker process. The thread that starts it must keep it, because the
+/// worker ends with that thread.
 class CompileWorker {
 public:
-  /// Starts `program` and hears its greeting. An error says why this process
-  /// has to compile.
+  /// Starts `program` and waits for its greeting. An error states why this
+  /// process has to compile.
   static Result<CompileWorker> start(const std::string &program,
                                      WorkerPatience patience = {});
   CompileWorker(CompileWorker &&other) noexcept;
@@ -73,10 +76,10 @@ public:
   /// Ends the process and waits for its end.
   ~CompileWorker();
 
-  /// An error if there is no answer in time, or one without the kernel;
-  /// `crashed` then says whether a signal of its own ended the worker. What
-  /// NVRTC says is in the answer. `stop` kills the worker, and the error is
-  /// Interrupted.
+  /// Compiles one kernel. The messages of NVRTC are in the answer. Returns an
+  /// error if there is no answer in time, or one without the kernel; crashed()
+  /// is then true if a signal of its own ended the worker. Setting `stop` kills
+  /// the worker, and the error is Interrupted.
   Result<WorkerAnswer> compile(const WorkerJob &job,
                                const std::atomic<bool> &stop);
   bool crashed() const { return hasCrashed; }
@@ -86,8 +89,8 @@ private:
                 WorkerPatience patience)
       : program(std::move(program)), process(process),
         socket(std::move(socket)), patience(patience) {}
-  /// Ends it, by a signal if it has not ended after `time`; how it ended,
-  /// "exit status 3" say.
+  /// Ends the process, by a signal if it has not ended after `time`. Returns
+  /// how it ended, for example "exit status 3".
   std::string end(std::chrono::milliseconds time);
 
   std::string program;
@@ -97,12 +100,13 @@ private:
   bool hasCrashed = false;
 };
 
-/// Why bytes are no cubin that has the kernel `entry`; "" if they may be one.
-/// A driver says more, but an entry of the cache is made before it looks.
+/// Returns why bytes are not a cubin with the kernel `entry`, or "" if they may
+/// be one. The driver checks more, but the cache entry is written before the
+/// driver loads it.
 std::string notCubin(std::string_view bytes, std::string_view entry);
 
-/// The program moec-nvrtc: greets, and answers jobs until the other end of the
-/// socket is gone. Gives its exit status.
+/// Runs the program moec-nvrtc: sends the greeting and answers jobs until the
+/// other end of the socket is closed. Returns the exit status.
 int serveCompiles(int socket);
 
 } // namespace moec::runtime

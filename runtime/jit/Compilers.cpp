@@ -1,11 +1,11 @@
-//===- Compilers.cpp - who compiles the kernels of one load ---------------===//
+//===- Compilers.cpp - the compilers of one load --------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Workers where they gain time, else this process.
+// Worker processes compile if that saves time, else this process does.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,11 +19,12 @@
 using namespace moec;
 using namespace moec::runtime;
 
-/// Two threads wait little for NVRTC's lock, and start no process.
+/// With one or two jobs, threads hardly wait for NVRTC's lock, so no process is
+/// started.
 static constexpr int kFewestJobsOfWorkers = 3;
 
 //===----------------------------------------------------------------------===//
-// Shared by threads
+// State shared by threads
 //===----------------------------------------------------------------------===//
 
 void Compilers::noteOpen(double milliseconds) {
@@ -62,7 +63,7 @@ std::optional<CompileWorker> Compilers::startWorker() {
       return std::nullopt;
     path = *program;
   }
-  // Threads start theirs side by side.
+  // Threads start their workers concurrently, so the mutex is not held here.
   Result<CompileWorker> worker = CompileWorker::start(path);
   std::lock_guard lock(mutex);
   if (worker) {
@@ -78,7 +79,7 @@ std::optional<CompileWorker> Compilers::startWorker() {
 }
 
 //===----------------------------------------------------------------------===//
-// One thread
+// Compiler of one thread
 //===----------------------------------------------------------------------===//
 
 static LogLevel shownLevel() {
@@ -107,7 +108,7 @@ Compilers::OfThread::compileInWorker(const Recipe &recipe) {
   if (!answer) {
     const bool crashed = worker->crashed();
     worker.reset();
-    // The kernel that ends a worker by a signal would end this process, too.
+    // A kernel that ends a worker by a signal would end this process, too.
     if (crashed)
       return Error(answer.error().code,
                    "{}; MOEC_WORKER=off compiles it in the process that loads",

@@ -1,14 +1,13 @@
-//===- Compilers.h - who compiles the kernels of one load -------*- C++ -*-===//
+//===- Compilers.h - the compilers of one load ------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Each thread of a load has a worker of its own, or
-// calls NVRTC itself: where few compile at once, where there is no worker, and
-// after a worker has failed. Neither NVRTC nor a worker starts before the
-// first miss of the cache.
+// Each thread of a load has its own worker process. It calls NVRTC itself if
+// few kernels compile at once, if there is no worker, or after a worker has
+// failed. Neither NVRTC nor a worker starts before the first cache miss.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,38 +25,37 @@
 
 namespace moec::runtime {
 
-/// A summary for reports.
+/// Statistics for reports.
 struct CompilersUsed {
-  std::string nvrtcPath, nvrtcFoundBy; ///< "" when NVRTC was not opened
-  double nvrtcOpenMilliseconds = 0;    ///< 0 when it was open already
-  int workers = 0;                     ///< processes that compiled
+  std::string nvrtcPath, nvrtcFoundBy; ///< "" if NVRTC was not opened
+  double nvrtcOpenMilliseconds = 0;    ///< 0 if it was already open
+  int workers = 0;                     ///< number of worker processes
 };
 
 class Compilers {
 public:
-  /// `jobs` compile at once.
+  /// Creates the compilers for `jobs` concurrent compilations.
   Compilers(const Result<NvrtcLocation> &location, int jobs)
       : location(location), jobs(jobs) {}
 
-  /// One thread uses it, and no other.
+  /// The compiler of one thread; not thread-safe.
   class OfThread {
   public:
     explicit OfThread(Compilers &all) : all(all) {}
     Result<Cubin> compile(const Recipe &recipe);
 
   private:
-    /// nullopt: this process compiles.
+    /// Returns nullopt if this process has to compile.
     std::optional<Result<Cubin>> compileInWorker(const Recipe &recipe);
 
     Compilers &all;
     std::optional<CompileWorker> worker;
   };
 
-  /// Ends compilations in workers, and lets no other begin. Any thread may call
-  /// it.
+  /// Ends compilations in workers and prevents new ones. Thread-safe.
   void interrupt() { stop = true; }
 
-  /// When all threads have ended.
+  /// Returns the statistics. Must be called after all threads have ended.
   const CompilersUsed &used() const { return summary; }
 
 private:
@@ -70,7 +68,8 @@ private:
   std::atomic<bool> stop = false;
   std::mutex mutex;
   bool searched = false;
-  std::optional<std::string> program; ///< of workers, as long as they start
+  /// Path of the worker program; reset if starting a worker fails.
+  std::optional<std::string> program;
   const Nvrtc *nvrtc = nullptr;
   CompilersUsed summary;
 };

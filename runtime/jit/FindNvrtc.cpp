@@ -1,12 +1,12 @@
-//===- FindNvrtc.cpp - where NVRTC lies -----------------------------------===//
+//===- FindNvrtc.cpp - the search for NVRTC -------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The search for libnvrtc and its builtins. No file is opened by the loader
-// here; what is found is identified by build-ids.
+// Finds libnvrtc and its builtins. No library is loaded here; libraries are
+// identified by their build-ids.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,8 +44,9 @@ static std::vector<std::string> expandPattern(const std::string &pattern) {
   return paths;
 }
 
-/// The numbers after `.so.` of a file name: {13} or {13, 0, 88}; empty when
-/// there is anything else (libnvrtc.alt.so.13 has no ".so" after its stem).
+/// Returns the version numbers after `.so.` in a file name: {13} or {13, 0,
+/// 88}. Returns an empty list for any other name (libnvrtc.alt.so.13 has no
+/// ".so" after the stem).
 static std::vector<int> versionOf(const std::string &path,
                                   std::string_view stem) {
   std::string name = path.substr(path.rfind('/') + 1);
@@ -66,8 +67,9 @@ static std::vector<int> versionOf(const std::string &path,
   return numbers;
 }
 
-/// The newest `stem`.so.<version> of a folder whose version begins so; of
-/// equals (links to one file) the shortest name.
+/// Returns the newest `stem`.so.<version> of a folder with the given major
+/// version, if any. Of equal versions (links to one file) it returns the
+/// shortest name.
 static std::optional<std::string> newestIn(const std::string &folder,
                                            std::string_view stem,
                                            std::optional<int> major) {
@@ -91,7 +93,8 @@ static std::optional<std::string> newestIn(const std::string &folder,
   return best;
 }
 
-/// The location of a library file, with identity; nullopt when there is none.
+/// Returns the location of a library file and its identity, or nullopt if there
+/// is no library.
 static std::optional<NvrtcLocation> locate(const std::string &path,
                                            const std::string &foundBy) {
   std::string folder = path, library = path;
@@ -124,7 +127,8 @@ static std::optional<NvrtcLocation> locate(const std::string &path,
   return location;
 }
 
-/// Folders of the loader: LD_LIBRARY_PATH, RUNPATH and the system's own.
+/// Returns the folders that the dynamic loader searches: LD_LIBRARY_PATH,
+/// RUNPATH and the system's folders.
 static std::vector<std::string> loaderFolders() {
   std::vector<std::string> folders;
   void *self = dlopen(nullptr, RTLD_NOW);
@@ -143,8 +147,8 @@ static std::vector<std::string> loaderFolders() {
   return folders;
 }
 
-/// The path of an NVRTC that this process has loaded already (an engine that
-/// brings its own), or "".
+/// Returns the path of an NVRTC that this process has already loaded (an engine
+/// that includes its own), or "".
 static std::string loadedNvrtc() {
   for (const char *name : {"libnvrtc.so.13", "libnvrtc.so.12"}) {
     void *library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
@@ -171,14 +175,15 @@ std::string moec::runtime::nvrtcPathIn(const std::string &folder) {
 }
 
 /// Returns the NVRTC that the file `nvrtc-path` names. A build folder has this
-/// file next to its programs and libraries. The path is not compiled in: on
-/// another machine it might name another user's file.
+/// file next to its programs and libraries. The path is not compiled in,
+/// because on another machine it might name another user's file.
 static std::string pathOfBuild() {
   const std::string binary = pathOfOwnBinary();
   return binary.empty() ? "" : nvrtcPathIn(parentFolder(binary));
 }
 
-/// Takes the path of an option or of an environment variable.
+/// Returns the NVRTC at a path that the option or environment variable `by`
+/// specifies, or an error if there is none.
 static Result<NvrtcLocation> locateSet(const std::string &path,
                                        const char *by) {
   if (auto location = locate(path, by))
@@ -228,7 +233,7 @@ static Result<NvrtcLocation> search(const std::string &given) {
     auto paths = expandPattern(pattern);
     if (paths.empty())
       searched.push_back(pattern);
-    // The newest toolkit first.
+    // The newest toolkit comes first.
     for (auto path = paths.rbegin(); path != paths.rend(); ++path)
       if (auto location = attempt(*path, "a usual place"))
         return *location;
@@ -241,8 +246,8 @@ static Result<NvrtcLocation> search(const std::string &given) {
 }
 
 Result<NvrtcLocation> moec::runtime::findNvrtc(const std::string &given) {
-  // Found once for each path that is given, or that the variable has; a miss is
-  // searched again, because it may be installed meanwhile.
+  // A result is cached for each given path and value of the variable. A failed
+  // search is repeated, because NVRTC may be installed later.
   using Setting = std::pair<std::string, std::string>;
   struct Found {
     std::mutex mutex;

@@ -1,11 +1,11 @@
-//===- Nvrtc.cpp - NVIDIA's run-time compiler, opened when needed ---------===//
+//===- Nvrtc.cpp - NVIDIA's runtime compiler, opened on demand ------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// dlopen, the functions of its C interface, and one compilation.
+// Opens NVRTC with dlopen, resolves its C functions and compiles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@
 using namespace moec;
 using namespace moec::runtime;
 
-/// The C interface of NVRTC, as far as it is used; nvrtcProgram is opaque.
+/// The functions of NVRTC that are used. The pointer to nvrtcProgram is opaque.
 struct Nvrtc::Functions {
   const char *(*getErrorString)(int);
   int (*version)(int *, int *);
@@ -50,7 +50,8 @@ static std::atomic<bool> opened = false;
 bool Nvrtc::everOpened() { return opened; }
 
 Result<const Nvrtc *> Nvrtc::open(const NvrtcLocation &location) {
-  // Never closed, and never freed: a thread may compile while the process ends.
+  // Instances are never closed or freed, because a thread may compile while the
+  // process ends.
   struct Instances {
     std::mutex mutex;
     std::map<std::string, const Nvrtc *> of;
@@ -68,8 +69,8 @@ Result<const Nvrtc *> Nvrtc::open(const NvrtcLocation &location) {
 
 Result<const Nvrtc *> Nvrtc::load(const NvrtcLocation &location) {
   auto start = Clock::now();
-  // NVRTC does not look for its builtins in its own folder: when they are open
-  // already, its own dlopen by name finds them.
+  // NVRTC does not search for its builtins in its own folder. If they are
+  // already loaded, its dlopen by name finds them.
   if (!location.builtins.empty() &&
       !dlopen(location.builtins.c_str(), RTLD_NOW | RTLD_LOCAL))
     log(LogLevel::Warning, "{} could not be opened: {}", location.builtins,
@@ -136,7 +137,7 @@ Result<const Nvrtc *> Nvrtc::load(const NvrtcLocation &location) {
   return nvrtc.release();
 }
 
-/// Refuses an arch that a later release of NVRTC has.
+/// Refuses an arch that needs a later release of NVRTC.
 Result<void> Nvrtc::checkArch(const Recipe &recipe) const {
   const std::optional<NvrtcVersion> first = firstNvrtcOf(recipe.arch);
   if (!first || *first <= versionNumber)
@@ -159,7 +160,7 @@ Result<Cubin> Nvrtc::run(const Recipe &recipe, bool ptx) const {
   for (const std::string &option : recipe.options)
     options.push_back(option.c_str());
 
-  // The program's name takes part in the cubin's bytes, so it is always the
+  // The program's name affects the bytes of the cubin, so it is always the
   // same.
   void *program = nullptr;
   int status = functions->createProgram(

@@ -1,13 +1,13 @@
-//===- Nvrtc.h - NVIDIA's run-time compiler, opened when needed -*- C++ -*-===//
+//===- Nvrtc.h - NVIDIA's runtime compiler ----------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Finding and opening are two steps: the cache needs NVRTC's identity (which
-// findNvrtc reads from the files) at every load, the compiler itself only on a
-// miss. NVRTC needs no GPU and no driver.
+// Finding and opening NVRTC are two steps: every load needs its identity for
+// the cache (findNvrtc() reads it from the files), but only a miss needs the
+// compiler itself. NVRTC needs no GPU and no driver.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,58 +24,61 @@
 namespace moec::runtime {
 
 struct NvrtcLocation {
-  std::string library;  ///< path of libnvrtc.so.N
-  std::string builtins; ///< path of libnvrtc-builtins.so.N.M, beside it
-  std::string foundBy;  ///< "MOEC_NVRTC_PATH", "loader path", ...
-  /// "nvrtc <build-id> builtins <build-id>": part of every recipe.
+  std::string library; ///< path of libnvrtc.so.N
+  /// Path of libnvrtc-builtins.so.N.M, in the same folder.
+  std::string builtins;
+  std::string foundBy; ///< "MOEC_NVRTC_PATH", "loader path", ...
+  /// "nvrtc <build-id> builtins <build-id>", which is part of every recipe.
   std::string identity;
 };
 
-/// The one at `given`, a library or a folder, if that is not "". Else searches
-/// MOEC_NVRTC_PATH, the file nvrtc-path of a build folder, what is loaded
-/// already and the loader's folders, CUDA_HOME, /usr/local/cuda*, and Python's
-/// nvidia wheels; opens nothing. A path that is set and holds no NVRTC is an
-/// error, as is finding none: NoCompiler with the places searched.
+/// Returns the NVRTC at `given`, a library or a folder, if that is not "".
+/// Otherwise searches MOEC_NVRTC_PATH, the file nvrtc-path of a build folder,
+/// loaded libraries, the loader's folders, CUDA_HOME, /usr/local/cuda* and
+/// Python's nvidia wheels. No library is opened. A NoCompiler error is returned
+/// if a given path contains no NVRTC, or if none is found; it lists the
+/// searched places.
 Result<NvrtcLocation> findNvrtc(const std::string &given = "");
 
-/// Returns the path in the file `nvrtc-path` of a folder, or "" if there is
-/// none or if other users may write it.
+/// Returns the path in the file `nvrtc-path` of a folder, or "" if there is no
+/// such file or if other users may write it.
 std::string nvrtcPathIn(const std::string &folder);
 
-/// The GNU build-id of a 64-bit little-endian ELF file as lower-case hex: a
-/// hash that the linker wrote into a library. It tells two builds of NVRTC
-/// apart whatever their paths, dates or version numbers say, and costs a few
-/// reads, while dlopen of NVRTC costs 6 to 370 ms. A file without one is
-/// identified by its SHA-256 ("sha256:..."). Errors: FileSystem.
+/// Returns the GNU build-id of a 64-bit little-endian ELF file as lowercase
+/// hex: a hash that the linker wrote into the library. It distinguishes two
+/// builds of NVRTC regardless of paths, dates and version numbers. It costs a
+/// few reads, while dlopen of NVRTC takes 6 to 370 ms. A file without build-id
+/// is identified by its SHA-256 ("sha256:..."). Errors: FileSystem.
 Result<std::string> readBuildId(const std::string &path);
 
-/// The path of the shared library or program that holds this function, without
-/// links; "" if the loader does not say it. Files next to the library are found
-/// by it: no path is compiled in (docs/decisions.md, 028).
+/// Returns the path of the shared library or program that contains this
+/// function, with links resolved, or "" if the loader does not report it. Files
+/// next to the library are found through it; no path is compiled in
+/// (docs/decisions.md, 028).
 std::string pathOfOwnBinary();
 
-/// Lets the opened library `nvrtc` handle no signal by which a user ends a
-/// program. Returns false if it does not import signal().
+/// Prevents the opened library `nvrtc` from handling the signals with which a
+/// user ends a program. Returns false if the library does not import signal().
 bool keepSignals(void *nvrtc);
 
-/// The opened library. Compiling is thread-safe. Several at once run in
-/// parallel, but for the parsing, a fifth of a compile: see CompileWorker.h.
+/// An opened NVRTC. Compiling is thread-safe. Concurrent compilations run in
+/// parallel except for parsing, a fifth of a compilation: see CompileWorker.h.
 class Nvrtc {
 public:
-  /// Opens it once a process; a second location gives a second instance.
+  /// Opens a library once per process. Each location has its own instance.
   static Result<const Nvrtc *> open(const NvrtcLocation &location);
-  /// Returns true if this process has opened NVRTC through open() so far.
+  /// Returns true if this process has opened NVRTC through open().
   static bool everOpened();
 
-  /// CompileFailed carries entry, arch and NVRTC's whole log; NoCompiler says
-  /// that the arch needs a later release. For a virtual architecture the result
-  /// is PTX.
+  /// Compiles a recipe; for a virtual architecture the result is PTX. A
+  /// CompileFailed error contains the entry, the arch and NVRTC's whole log.
+  /// NoCompiler means that the arch needs a later release.
   Result<Cubin> compile(const Recipe &recipe) const;
-  /// The PTX of a recipe, for people and for tests.
+  /// Returns the PTX of a recipe, for human readers and tests.
   Result<std::string> compileToPtx(const Recipe &recipe) const;
 
   NvrtcVersion version() const { return versionNumber; }
-  /// "sm_90" and so on have numbers here: 90; as NVRTC lists them.
+  /// Returns the supported archs as NVRTC lists them: 90 for sm_90.
   const std::vector<int> &archs() const { return supported; }
   double openMilliseconds() const { return opening; }
 
@@ -88,7 +91,7 @@ private:
 
   const Functions *functions = nullptr;
   NvrtcVersion versionNumber;
-  std::string library; ///< its path
+  std::string library; ///< path of the library
   std::vector<int> supported;
   double opening = 0;
 };

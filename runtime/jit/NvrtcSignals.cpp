@@ -1,15 +1,15 @@
-//===- NvrtcSignals.cpp - keeps NVRTC from taking signals -----------------===//
+//===- NvrtcSignals.cpp - prevents NVRTC from handling signals ------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// While it parses, NVRTC handles SIGINT, SIGTERM and SIGHUP by exit(4). That
-// would end the host process with neither Python's KeyboardInterrupt nor
-// temporary files removed, and two threads that compile at once may leave the
-// handler behind. No option switches it off. So the entry of signal() in
-// NVRTC's table of imports is replaced: these signals stay the host's.
+// While it parses, NVRTC handles SIGINT, SIGTERM and SIGHUP by calling exit(4).
+// That would end the host process without Python's KeyboardInterrupt and
+// without removing temporary files. If two threads compile at once, the handler
+// may remain installed. No option disables it. The entry of signal() in NVRTC's
+// import table is therefore replaced, so that the host keeps these signals.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +31,7 @@ namespace {
 
 using Handler = void (*)(int);
 
-/// signal() as NVRTC gets it.
+/// The replacement of signal() for NVRTC.
 Handler signalOfNvrtc(int number, Handler handler) {
   if (number == SIGINT || number == SIGTERM || number == SIGHUP ||
       number == SIGQUIT)
@@ -39,7 +39,7 @@ Handler signalOfNvrtc(int number, Handler handler) {
   return ::signal(number, handler);
 }
 
-/// The parts of a loaded library that say which function is imported where.
+/// The tables of a loaded library that list its imported functions.
 struct Imports {
   const ElfW(Sym) *symbols = nullptr;
   const char *names = nullptr;
@@ -52,7 +52,8 @@ struct Imports {
 
 Imports importsOf(const link_map &map) {
   Imports found;
-  // The loader has added the library's address to those of glibc's list.
+  // The loader has already added the library's address to the pointers in
+  // glibc's list.
   for (const ElfW(Dyn) *row = map.l_ld; row->d_tag != DT_NULL; ++row) {
     const auto pointer = row->d_un.d_ptr;
     switch (row->d_tag) {
@@ -81,11 +82,11 @@ Imports importsOf(const link_map &map) {
   return found;
 }
 
-/// Writes an address into a table that the loader may have made read-only.
+/// Writes an address to a table that the loader may have made read-only.
 bool replace(void **entry, void *with) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(entry) & ~(page - 1);
-  // An entry is aligned, so that it lies in one page.
+  // An entry is aligned, so it is within one page.
   if (::mprotect(reinterpret_cast<void *>(begin), page,
                  PROT_READ | PROT_WRITE) != 0)
     return false;

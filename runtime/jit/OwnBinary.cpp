@@ -1,11 +1,11 @@
-//===- OwnBinary.cpp - the file that holds this code ----------------------===//
+//===- OwnBinary.cpp - the file that contains this code -------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The loader says which of its files holds an address.
+// Queries the dynamic loader for the file that contains an address.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,7 @@ std::string moec::runtime::pathOfOwnBinary() {
                reinterpret_cast<void **>(&map), RTLD_DL_LINKMAP) ||
       !map || !map->l_name)
     return "";
-  // The program itself has no name there.
+  // The main program has an empty name in this list.
   const char *name = map->l_name[0] ? map->l_name : "/proc/self/exe";
   std::error_code failed;
   auto binary = std::filesystem::canonical(name, failed);

@@ -1,12 +1,12 @@
-//===- Recipe.cpp - all that one compilation depends on -------------------===//
+//===- Recipe.cpp - the inputs of one compilation -------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The canonical text of a recipe. nlohmann's objects sort their keys, so equal
-// recipes have equal text.
+// The canonical text of a recipe. nlohmann::json objects sort their keys, so
+// equal recipes have equal texts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +37,8 @@ std::string Recipe::json() const {
       {"headers", headerHashes},
       {"compiler", compiler},
   };
-  // Foreign bytes that are no UTF-8 must not throw; they become U+FFFD, and
-  // texts take part by hash anyway.
+  // Bytes that are not UTF-8 must not throw. They are replaced by U+FFFD; texts
+  // are included only as hashes anyway.
   return recipe.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

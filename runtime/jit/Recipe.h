@@ -1,13 +1,14 @@
-//===- Recipe.h - all that one compilation depends on -----------*- C++ -*-===//
+//===- Recipe.h - the inputs of one compilation -----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Source, headers by name and content, options, arch and the compiler's
-// identity; no path, no date, no host name. Equal recipes give equal cubins, so
-// the SHA-256 of a recipe is the key of the kernel cache.
+// A recipe has the source, the headers by name and content, the options, the
+// arch and the compiler's identity; no path, date or host name. Equal recipes
+// yield equal cubins, so the SHA-256 of a recipe is the key of the kernel
+// cache.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,38 +22,39 @@
 
 namespace moec::runtime {
 
-/// A text and its hash; kernels of a package share their headers.
+/// A text and its hash. The kernels of a package share their headers.
 struct HashedText {
   explicit HashedText(std::string text);
-  /// hash: of the text, computed before.
+  /// `hash`: the precomputed hash of the text.
   HashedText(std::string text, std::string hash);
   std::string text;
-  std::string hash; ///< SHA-256, lower-case hex
+  std::string hash; ///< SHA-256, lowercase hex
 };
 using SharedText = std::shared_ptr<const HashedText>;
 
-/// Raised when the meaning of a recipe changes: no older entry is then found.
+/// The recipe version. It is raised if the meaning of a recipe changes, so that
+/// older entries are not found.
 inline constexpr int kRecipeVersion = 1;
 
 struct Recipe {
-  std::string entry; ///< the kernel's extern "C" name
-  std::string arch;  ///< sm_90a
+  std::string entry; ///< the extern "C" name of the kernel
+  std::string arch;  ///< such as sm_90a
   std::vector<std::string> options;
   SharedText source;
   std::map<std::string, SharedText> headers; ///< by name as #included
-  /// Which NVRTC: NvrtcLocation::identity; "" where none was found.
+  /// Identity of the NVRTC (NvrtcLocation::identity), or "" if none was found.
   std::string compiler;
 
-  /// One line of canonical JSON, with hashes for texts.
+  /// Returns one line of canonical JSON, with hashes instead of texts.
   std::string json() const;
-  /// SHA-256 of json().
+  /// Returns the SHA-256 of json().
   std::string key() const;
 };
 
 /// The result of a compilation.
 struct Cubin {
   std::string bytes;
-  std::string log; ///< NVRTC's, "" when it had nothing to say
+  std::string log; ///< NVRTC's log, may be ""
 };
 
 } // namespace moec::runtime

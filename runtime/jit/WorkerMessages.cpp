@@ -1,11 +1,12 @@
-//===- WorkerMessages.cpp - what a compile worker is told and says --------===//
+//===- WorkerMessages.cpp - messages of compile workers -------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Jobs and answers as lists of texts, and lists of texts through a socket.
+// Converts jobs and answers to lists of strings, and transfers such lists
+// through a socket.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,10 +28,10 @@ using namespace moec;
 using namespace moec::runtime;
 
 //===----------------------------------------------------------------------===//
-// Through the socket
+// Transfer through the socket
 //===----------------------------------------------------------------------===//
 
-/// More than any job and any answer has.
+/// Limits of a message, which no job or answer reaches.
 static constexpr uint64_t kMostTexts = 1 << 16;
 static constexpr uint64_t kMostBytes = uint64_t(1) << 30;
 
@@ -90,7 +91,8 @@ std::optional<WorkerMessage> moec::runtime::receiveMessage(int socket) {
     if (!size)
       return std::nullopt;
     std::string &text = message.emplace_back();
-    // A length is believed as far as bytes come.
+    // Memory is allocated only as bytes arrive, so a wrong length cannot
+    // allocate much.
     for (size_t at = 0; at < *size; at = text.size()) {
       constexpr size_t kAtOnce = size_t(1) << 20;
       text.resize(std::min<size_t>(*size, at + kAtOnce));
@@ -106,8 +108,8 @@ std::optional<WorkerMessage> moec::runtime::receiveMessage(int socket) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Takes the texts of a message in their order. What is missing or is no
-/// number makes all of it wrong.
+/// Reads the strings of a message in order. A missing string or an invalid
+/// integer makes the whole message invalid.
 class Texts {
 public:
   explicit Texts(WorkerMessage message) : message(std::move(message)) {}
@@ -119,7 +121,7 @@ public:
     }
     return std::move(message[at++]);
   }
-  /// From 0 to `most`.
+  /// Reads an integer from 0 to `most`.
   int number(int most) {
     std::string digits = text();
     int got = 0;
@@ -132,7 +134,7 @@ public:
     }
     return got;
   }
-  /// How many follow.
+  /// Reads the number of strings that follow.
   int count() { return number(static_cast<int>(message.size() - at)); }
   LogLevel level() {
     return static_cast<LogLevel>(number(static_cast<int>(LogLevel::Debug)));
@@ -159,7 +161,7 @@ static std::string bytesOf(double value) {
   return std::string(reinterpret_cast<const char *>(&value), sizeof value);
 }
 
-/// Raised when a message changes.
+/// The version of the messages, raised if a message changes.
 static constexpr int kMessagesVersion = 1;
 
 WorkerMessage moec::runtime::workerGreeting() {

@@ -1,17 +1,18 @@
-//===- WorkerMessages.h - what a compile worker is told and says *- C++ -*-===//
+//===- WorkerMessages.h - messages of compile workers ---------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A process that loads kernels and its moec-nvrtc speak over one socket. The
-// worker says what it is, then answers one job after the other. A message is
-// a list of texts: their count, then the length and the bytes of each. Numbers
-// of 8 bytes are the machine's own.
+// A process that loads kernels communicates with its moec-nvrtc over one
+// socket. The worker sends a greeting, then answers one job after the other. A
+// message is a list of strings: their number, then the length and the bytes of
+// each. The 8-byte integers have the machine's byte order.
 //
-// Both ends are of one build. What is malformed all the same ends the
-// conversation, and no message makes the reader take more memory than it sends.
+// Both ends belong to the same build. A malformed message nevertheless ends the
+// connection, and no message makes the reader allocate more memory than was
+// sent.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,19 +33,21 @@ namespace moec::runtime {
 
 using WorkerMessage = std::vector<std::string>;
 
-/// False where the other end is gone. Raises no SIGPIPE.
+/// Sends a message. Returns false if the other end is closed. Raises no
+/// SIGPIPE.
 bool sendMessage(int socket, const WorkerMessage &message);
-/// nullopt where the other end is gone, or what came is no message.
+/// Receives a message. Returns nullopt if the other end is closed or the data
+/// is not a message.
 std::optional<WorkerMessage> receiveMessage(int socket);
 
-/// A worker's first message: its name, the version of moec and the version of
-/// these messages. The two ends need to agree in all.
+/// Returns a worker's first message: its name, the version of moec and the
+/// version of the messages. Both ends must agree in all of them.
 WorkerMessage workerGreeting();
 
 struct WorkerJob {
   NvrtcLocation nvrtc;
   Recipe recipe;
-  /// Messages up to this level are wanted.
+  /// The most verbose level of the messages that the worker sends.
   LogLevel level = LogLevel::Warning;
 };
 WorkerMessage toMessage(const WorkerJob &job);
@@ -52,7 +55,7 @@ std::optional<WorkerJob> jobOf(WorkerMessage message);
 
 struct WorkerAnswer {
   Result<Cubin> cubin = Cubin();
-  double openMilliseconds = 0; ///< of NVRTC, in this worker
+  double openMilliseconds = 0; ///< opening time of NVRTC in this worker
   std::vector<std::pair<LogLevel, std::string>> log;
 };
 WorkerMessage toMessage(const WorkerAnswer &answer);

@@ -1,12 +1,12 @@
-//===- Arguments.cpp - from bound values to argument bytes ----------------===//
+//===- Arguments.cpp - binds values and packs argument blocks -------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Everything that a launch needs in numbers. The packer keeps indices, so that
-// a run does no look-up by name.
+// Computes the sizes, argument bytes and grid of a launch. The packer stores
+// indices, so a run does no lookup by name.
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,7 +58,7 @@ Result<int64_t> moec::tokensOfRanks(const Manifest &manifest, int64_t own) {
   return own * ranks;
 }
 
-/// The product of the extents from `first` on.
+/// Returns the product of the extents of dimensions `first` and higher.
 static Result<int64_t> product(const Value &value, const Symbols &symbols,
                                size_t first) {
   int64_t count = 1;
@@ -98,7 +98,7 @@ Result<int64_t> moec::valueBytes(const Value &value, const Symbols &symbols,
   int64_t count = TRY(elementCount(value, symbols));
   if (count == 0)
     return 0;
-  // The last element lies at the sum of (extent - 1) * stride.
+  // The offset of the last element is the sum of (extent - 1) * stride.
   int64_t last = 0, contiguous = 1;
   for (size_t i = value.shape.size(); i-- > 0;) {
     int64_t extent = TRY(value.shape[i].evaluate(symbols));
@@ -141,8 +141,8 @@ Result<BoundValue> moec::bindValue(const Value &value, const Symbols &symbols,
                                 fmt::join(value.elementTypes, " or "),
                                 elementType));
   int64_t own = TRY(rowStride(value, symbols));
-  // A value that comes in several types is read element by element: each needs
-  // its own size.
+  // A value with several element types is accessed element by element, so it
+  // needs only the alignment of the given type.
   const int64_t alignment =
       value.elementTypes.size() > 1
           ? std::min(value.alignment, (type->bits + 7) / 8)
@@ -173,7 +173,7 @@ Result<BoundValue> moec::bindValue(const Value &value, const Symbols &symbols,
                       fmt::format("expected a row stride of at least {} "
                                   "elements, got {}",
                                   own, givenRowStride));
-    // Every row must be as aligned as the first one.
+    // Every row must have the same alignment as the first one.
     if (static_cast<__int128>(givenRowStride) * type->bits % (alignment * 8))
       return argument(
           ErrorCode::Misaligned,

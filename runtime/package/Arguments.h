@@ -1,14 +1,14 @@
-//===- Arguments.h - from bound values to argument bytes -*- C++ -*- ===//
+//===- Arguments.h - binds values and packs argument blocks -----*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// How a launch is made concrete, once for the CUDA launcher and the host
-// device: values become BoundValues, argument blocks become bytes, grids become
-// numbers. Names are resolved when a packer is made, so that packing allocates
-// nothing.
+// Turns a launch of the manifest into concrete data for the CUDA launcher and
+// the host device: values become BoundValues, argument blocks become bytes, and
+// grids become CTA counts. Names are resolved when a packer is created, so
+// packing allocates nothing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,50 +24,53 @@
 
 namespace moec {
 
-/// A value as it is at a run. Address 0 means absent.
+/// A value bound to an address for a run. Address 0 means that the value is
+/// absent.
 struct BoundValue {
-  uint64_t address = 0;    ///< on the device, or of the host device's memory
-  int64_t rowStride = 0;   ///< outermost stride in elements
-  int32_t elementCode = 0; ///< of the element type given at this run
+  uint64_t address = 0;  ///< device address, or host address on the host device
+  int64_t rowStride = 0; ///< outermost stride in elements
+  int32_t elementCode = 0; ///< code of the element type given at this run
 };
 
-/// The symbols of a manifest at a token count: tokens, rows, max_tokens and,
-/// where given, sm_count. Of a manifest of one rank also those of the rank.
+/// Returns the symbols of a manifest for a token count: tokens, rows,
+/// max_tokens and, if given, sm_count. If the manifest has one rank, the
+/// symbols of that rank are set, too.
 Result<Symbols> symbolsFor(const Manifest &manifest, int64_t tokens,
                            std::optional<int64_t> smCount = std::nullopt);
 
-/// The tokens that the ranks of a run bring together, each `own` of them: what
-/// `tokens` is. TooManyTokens beyond the manifest's max_tokens where there are
-/// several ranks.
+/// Returns the total token count of the ranks of a run, each of which has `own`
+/// tokens. This total is the symbol `tokens`. TooManyTokens if there are
+/// several ranks and the total exceeds the manifest's max_tokens.
 Result<int64_t> tokensOfRanks(const Manifest &manifest, int64_t own);
 
-/// The error of a run with more tokens than the manifest's max_tokens.
+/// Returns the error of a run with more tokens than the manifest's max_tokens.
 Error tooManyTokens(const Manifest &manifest, int64_t tokens);
 
-/// Number of elements of the logical shape.
+/// Returns the number of elements of the logical shape.
 Result<int64_t> elementCount(const Value &value, const Symbols &symbols);
-/// Outermost stride in elements as the manifest has it: `strides`, or the
-/// product of the inner extents (1 for a vector or scalar).
+/// Returns the outermost stride in elements according to the manifest: that of
+/// `strides`, or the product of the inner extents (1 for a vector or scalar).
 Result<int64_t> rowStride(const Value &value, const Symbols &symbols);
-/// Bytes from the first to behind the last element; 0 when an extent is 0.
-/// `elementType` "" means the default, `givenRowStride` 0 the manifest's.
+/// Returns the number of bytes from the first element to the end of the last
+/// one; 0 if an extent is 0. `elementType` "" is the default type, and
+/// `givenRowStride` 0 is the manifest's stride.
 Result<int64_t> valueBytes(const Value &value, const Symbols &symbols,
                            std::string_view elementType = "",
                            int64_t givenRowStride = 0);
 
-/// Checks what a caller gives for a value and binds it: the element type is
-/// one of the value's (""= the default), the address has its alignment (of a
-/// value of several types at most the size of the one that comes), the
-/// row stride (0 = the manifest's) is at least the contiguous one, keeps the
-/// alignment and differs from it only where callerRowStride allows. Address 0
-/// is an error unless the value is optional.
+/// Checks what a caller passes for a value and binds it. The element type must
+/// be one of the value's; "" is the default. The address must have the value's
+/// alignment, or if the value has several types, at most the size of the given
+/// type. The row stride (0: the manifest's) must be at least the contiguous one
+/// and keep the alignment; it may differ from the contiguous one only if
+/// callerRowStride is set. Address 0 is an error unless the value is optional.
 Result<BoundValue> bindValue(const Value &value, const Symbols &symbols,
                              uint64_t address,
                              std::string_view elementType = "",
                              int64_t givenRowStride = 0);
 
-/// Values are numbered: manifest.values first, then target.values.
-/// Returns -1 for an unknown name.
+/// Returns the index of a value: manifest.values come first, then
+/// target.values. Returns -1 for an unknown name.
 int64_t valueIndex(const Manifest &manifest, const Target &target,
                    std::string_view name);
 size_t valueCount(const Manifest &manifest, const Target &target);
@@ -77,39 +80,39 @@ const Value &valueAt(const Manifest &manifest, const Target &target,
 /// The sources of the fields of an argument block.
 struct ArgumentSources {
   std::span<const BoundValue> values; ///< by valueIndex
-  Symbols symbols;                    ///< with `experts` in a pack step
-  int64_t firstExpert = 0;            ///< of a pack step
-  /// Writes the 128 bytes of target.tensorMaps[index]; needed only by kernels
-  /// with tensor maps.
+  Symbols symbols;                    ///< `experts` is set in a pack step
+  int64_t firstExpert = 0;            ///< first expert of a pack step
+  /// Writes the 128 bytes of target.tensorMaps[index]. Only kernels with tensor
+  /// maps need it.
   const std::function<Result<void>(size_t index, std::byte *destination)>
       *tensorMap = nullptr;
   /// Device addresses of the table of all windows' addresses and of the
-  /// ExchangeBlock, where a context has a window.
+  /// ExchangeBlock, if the context has a window.
   uint64_t peers = 0, status = 0;
 };
 
 /// Fills the argument block of one kernel.
 class ArgumentPacker {
 public:
-  /// Resolves the names; an unknown one is an InvalidManifest error.
+  /// Resolves the names. An unknown name is an InvalidManifest error.
   static Result<ArgumentPacker>
   create(const Manifest &manifest, const Target &target, const Kernel &kernel);
 
-  /// Size and alignment of the block in bytes.
+  /// Returns the size of the block in bytes.
   int64_t bytes() const { return blockBytes; }
   int64_t alignment() const { return blockAlignment; }
 
-  /// Writes `bytes()` bytes; gaps are zero. Allocates nothing unless it fails.
-  /// A value that is not optional and has no address, a size that does not fit
-  /// its field and a missing tensor-map callback are errors that name kernel
-  /// and field.
+  /// Writes `bytes()` bytes, with zeros in gaps. Allocates memory only if it
+  /// fails. Errors name the kernel and the field: a value that is not optional
+  /// and has no address, a size that does not fit its field, or a missing
+  /// tensor-map callback.
   Result<void> pack(const ArgumentSources &sources, std::byte *block) const;
 
 private:
   struct Field {
     ArgumentField::Kind kind;
     int64_t offset;
-    int64_t index;    ///< of the value or tensor map
+    int64_t index;    ///< index of the value or tensor map
     bool optional;    ///< the value may be absent
     char elementType; ///< 'i' i32, 'l' i64, 'f' f32
     Expression expression;
@@ -120,15 +123,17 @@ private:
   std::vector<Field> fields;
 };
 
-/// The CTAs of a launch in x, y, z. Persistent: min(tiles, SMs * ctasPerSm),
-/// rounded down to a multiple of the cluster. Needs symbols.smCount for a
-/// persistent grid. Extents outside 1..2^31-1 / 1..65535 are errors.
+/// Returns the number of CTAs of a launch in x, y, z. A persistent grid has
+/// min(tiles, SMs * ctasPerSm) CTAs, rounded down to a multiple of the cluster
+/// size, and needs symbols.smCount. Extents outside 1..2^31-1 (x) or 1..65535
+/// (y, z) are errors.
 Result<std::array<int64_t, 3>>
 gridOf(const Launch &launch, const Kernel &kernel, const Symbols &symbols);
 
-/// The variant that serves this many tokens (>= 1) on a device of so many SMs;
-/// TooManyTokens names the limit and `moec compile --max-tokens`. whyUnfit: of
-/// each variant, why it cannot serve there, or ""; absent: all can.
+/// Returns the variant that serves `tokens` (>= 1) tokens on a device with
+/// `smCount` SMs. A TooManyTokens error names the limit and the max_tokens that
+/// would suffice. `whyUnfit`: for each variant, the reason why it cannot run on
+/// the device, or ""; if it is empty, all variants can.
 Result<const Variant *>
 selectVariant(const Manifest &manifest, const Target &target, int64_t tokens,
               int64_t smCount, std::span<const std::string> whyUnfit = {});

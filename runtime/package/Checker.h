@@ -1,11 +1,11 @@
-//===- Checker.h - shared by the parts of the validator -*- C++ -*- ===//
+//===- Checker.h - checks shared by the validator's files -------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Private to runtime/package. Every check returns the first problem with its
+// Private to runtime/package. Every check returns the first error, with its
 // JSON path.
 //
 //===----------------------------------------------------------------------===//
@@ -39,16 +39,17 @@ public:
                            fmt::format(format, std::forward<Args>(args)...));
   }
 
-  /// `name` is an identifier and not yet in `seen`.
+  /// Checks that `name` is an identifier that is not yet in `seen`, and adds
+  /// it.
   Result<void> checkName(const std::string &path, const std::string &name,
                          std::set<std::string> &seen);
-  /// Evaluates and checks least <= value <= most.
+  /// Evaluates an expression and checks that least <= result <= most.
   Result<int64_t> evaluate(const std::string &path,
                            const Expression &expression, const Symbols &symbols,
                            int64_t least, int64_t most);
   Result<void> checkInteger(const std::string &path, int64_t value,
                             int64_t least, int64_t most);
-  /// `value` is one of the words.
+  /// Checks that `value` is one of `words`.
   Result<void> checkWord(const std::string &path, const std::string &value,
                          std::initializer_list<std::string_view> words);
 
@@ -112,16 +113,18 @@ public:
   Result<int64_t> mostBytes(const std::string &path, const Value &value);
 };
 
-/// Names of the values that a kernel's pointers and tensor maps reach.
+/// Returns the names of the values that a kernel's pointers and tensor maps
+/// refer to.
 std::vector<std::string> touchedValues(const Target &target,
                                        const Kernel &kernel);
 
-/// Token counts at which a range is checked: both ends, their neighbours and a
-/// few between; each with a small and a large GPU.
+/// Returns symbols for the token counts at which a range is checked: both ends,
+/// their neighbors and a few counts between, each with a small and a large SM
+/// count.
 std::vector<Symbols> sampleSymbols(const Manifest &manifest, int64_t minTokens,
                                    int64_t maxTokens);
 
-/// The largest sum of sizes that the validator lets pass, 2^62.
+/// The largest total size that the validator accepts, 2^62.
 inline constexpr int64_t kMaxBytes = int64_t(1) << 62;
 
 } // namespace moec

@@ -1,17 +1,17 @@
-//===- ElementTypes.h - names of element types ------------*- C++ -*- ===//
+//===- ElementTypes.h - names of element types ------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The element types that a manifest may name, spelled as in MLIR, with their
-// size and what others call them. Everything else about a type (its rounding,
-// its largest value) belongs to those who compute with it.
+// The element types of a manifest, spelled as in MLIR, with their sizes and
+// their names elsewhere. All other properties of a type (its rounding, its
+// largest value) are defined by the code that computes with it.
 //
-// If a caller chooses the type at each run, a kernel is told its code: the
-// number of its row. Generated kernels assert that the templates' codes
-// (moe::ElementCode) are these.
+// If a caller may choose the type at each run, the kernel receives a type code,
+// which is the type's row index in kElementTypes. Generated kernels assert that
+// these codes are equal to those of the templates (moe::ElementCode).
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,10 +31,10 @@ struct ElementType {
   std::string_view name;
   int64_t bits;
   bool floating;
-  std::string_view cpp;    ///< in kernels; "": none has it
-  std::string_view stored; ///< in safetensors; "": as bytes
+  std::string_view cpp;    ///< C++ type in kernels; "": kernels do not have it
+  std::string_view stored; ///< name in safetensors; "": stored as bytes
   /// Other names: PyTorch's (without "torch.") and those of vLLM's
-  /// FusedMoEQuantDesc. Only a type with one is a scheme's.
+  /// FusedMoEQuantDesc. Only a type with such a name may be used by a scheme.
   WordList spellings;
 };
 
@@ -55,7 +55,7 @@ inline constexpr ElementType kElementTypes[] = {
     {"f4E2M1FN", 4, true, "moe::e2m1", "F4", "float4_e2m1fn_x2"},
 };
 
-/// The row of a name, or null.
+/// Returns the type called `name`, or null.
 constexpr const ElementType *findElementType(std::string_view name) {
   for (const ElementType &type : kElementTypes)
     if (type.name == name)
@@ -63,7 +63,7 @@ constexpr const ElementType *findElementType(std::string_view name) {
   return nullptr;
 }
 
-/// The row of a type as safetensors spells it, or null.
+/// Returns the type that safetensors calls `stored`, or null.
 constexpr const ElementType *elementTypeOfStored(std::string_view stored) {
   for (const ElementType &type : kElementTypes)
     if (!stored.empty() && type.stored == stored)
@@ -71,19 +71,19 @@ constexpr const ElementType *elementTypeOfStored(std::string_view stored) {
   return nullptr;
 }
 
-/// The code of a row, as an argument block carries it.
+/// Returns the type code that an argument block contains.
 constexpr int32_t codeOf(const ElementType &type) {
   return static_cast<int32_t>(&type - kElementTypes);
 }
 
-/// The row of a code, or null.
+/// Returns the type with the given code, or null.
 constexpr const ElementType *elementTypeOfCode(int64_t code) {
   return code >= 0 && code < static_cast<int64_t>(std::size(kElementTypes))
              ? &kElementTypes[code]
              : nullptr;
 }
 
-/// "f32, f16, ...", for messages.
+/// Returns "f32, f16, ...", for messages.
 inline std::string elementTypeNames() {
   std::string names;
   for (const ElementType &type : kElementTypes)

@@ -1,13 +1,13 @@
-//===- Expression.cpp - sizes that depend on the run ----------------------===//
+//===- Expression.cpp - sizes that depend on a run ------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// An expression is the list of its parts in postfix order, so a hostile text
-// costs 16 bytes for each of its parts. A negative constant, for which the
-// grammar has no spelling, is written as `0 - n`.
+// An expression is a list of its parts in postfix order, so each part of an
+// untrusted text costs only 16 bytes. The grammar has no negative constants, so
+// -n is written as `0 - n`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,12 +45,13 @@ constexpr std::string_view kSymbolNames =
     "tokens, rows, max_tokens, sm_count, experts, local_begin, add_w2_bias, "
     "add_zero_experts, own_tokens, rank";
 
-/// Bounds what a hostile manifest can make the recursions below cost. The
-/// canonical text of a text within the other bounds is within the first.
+/// Limits of an untrusted manifest, which bound the cost of the recursions
+/// below. The canonical form of a text within the other limits is within the
+/// first one.
 constexpr size_t kMaxTextLength = 65536;
 constexpr int kMaxNesting = 64;
 constexpr size_t kMaxOperands = 1024;
-/// Letters of an expression that a message shows.
+/// Number of characters of an expression that a message shows.
 constexpr size_t kShownText = 200;
 
 std::string constantText(int64_t value) {
@@ -64,7 +65,7 @@ std::string constantText(int64_t value) {
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Building
+// Construction
 //===----------------------------------------------------------------------===//
 
 Expression::Failure Expression::apply(Kind kind, int64_t lhs, int64_t rhs,
@@ -82,7 +83,8 @@ Expression::Failure Expression::apply(Kind kind, int64_t lhs, int64_t rhs,
   case Kind::CeilDiv:
     if (rhs < 1)
       return Failure::Divisor;
-    // Division truncates towards zero, which is up for a negative dividend.
+    // Division truncates toward zero, which is already rounding up for a
+    // negative dividend.
     result = lhs / rhs + (lhs % rhs > 0);
     return Failure::None;
   case Kind::Min:
@@ -127,10 +129,11 @@ Expression Expression::make(Kind kind, Expression lhs, Expression rhs) {
 }
 
 //===----------------------------------------------------------------------===//
-// Text
+// Conversion to and from text
 //===----------------------------------------------------------------------===//
 
-/// A text, and how tightly it binds: sums 1, products 2, the rest 3.
+/// The text of a subexpression and its precedence: sums 1, products 2,
+/// everything else 3.
 struct Expression::Printed {
   std::string text;
   int precedence = 3;
@@ -167,7 +170,7 @@ std::string Expression::text() const {
   return print(end).text;
 }
 
-/// Recursive descent over the grammar of Expression.h.
+/// A recursive descent parser of the grammar in Expression.h.
 struct Expression::Parser {
   std::string_view text;
   size_t position = 0;
@@ -317,7 +320,7 @@ Result<Expression> Expression::parse(std::string_view text) {
 }
 
 //===----------------------------------------------------------------------===//
-// Values
+// Evaluation
 //===----------------------------------------------------------------------===//
 
 Expression::Failure Expression::evaluate(const Symbols &symbols, size_t &end,

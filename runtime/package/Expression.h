@@ -1,4 +1,4 @@
-//===- Expression.h - sizes that depend on the run --------------*- C++ -*-===//
+//===- Expression.h - sizes that depend on a run ----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Sizes, grids, offsets and tensor-map extents of a manifest are integer
-// expressions, evaluated when the token count is known. Written as text:
+// expressions, which are evaluated when the token count is known. The grammar
+// is:
 //
 //   expression := term (('+' | '-') term)*
 //   term       := factor ('*' factor)*
@@ -16,12 +17,13 @@
 //               | local_begin | add_w2_bias | add_zero_experts | own_tokens
 //               | rank
 //
-// `rows` is the manifest's own bound on permuted rows (Manifest::rows);
-// `experts` is the number of experts of a pack step. The next three and
-// `rank` are of the rank that runs (Manifest::ranks), and of arguments alone.
-// `own_tokens` are those that a rank brings to `tokens` where a package gathers
-// them (Manifest::tokenRanks). This one evaluator serves the planner of the
-// compiler, the launcher and the host device.
+// `rows` is the manifest's upper bound on the number of permuted rows
+// (Manifest::rows). `experts` is the number of experts of a pack step.
+// `local_begin`, `add_w2_bias`, `add_zero_experts` and `rank` belong to the
+// rank that runs (Manifest::ranks); only kernel arguments may use them.
+// `own_tokens` is one rank's part of `tokens` if a package gathers tokens
+// (Manifest::tokenRanks). The compiler's planner, the launcher and the host
+// device all use this evaluator.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,40 +40,41 @@
 
 namespace moec {
 
-/// Values of the symbols; an absent one may not be used by the expression.
+/// Values of the symbols. An expression must not use an absent symbol.
 struct Symbols {
   std::optional<int64_t> tokens, rows, maxTokens, smCount, experts;
-  /// The rank's own.
+  /// Values of the rank that runs.
   std::optional<int64_t> localBegin, addW2Bias, addZeroExperts, rank;
-  /// There where a package gathers tokens (Manifest::tokenRanks).
+  /// Present if the package gathers tokens (Manifest::tokenRanks).
   std::optional<int64_t> ownTokens;
 };
 
-/// "tokens = 7, rows = 56", for messages; not those of a rank.
+/// Returns "tokens = 7, rows = 56", for messages. Symbols of a rank are
+/// omitted.
 std::string describe(const Symbols &symbols);
 
 class Expression {
 public:
-  /// The constant 0.
+  /// Creates the constant 0.
   Expression();
   Expression(int64_t constant);
 
-  /// Symbols, for building: Expression::symbol("tokens").
+  /// Creates a symbol: Expression::symbol("tokens").
   static Expression symbol(std::string_view name);
   static Result<Expression> parse(std::string_view text);
 
-  /// Evaluates in 64 bits. An overflow, an absent symbol or a division by a
-  /// divisor < 1 is an error that shows the expression.
+  /// Evaluates in 64 bits. An overflow, an absent symbol or a divisor < 1 is an
+  /// error that shows the expression.
   Result<int64_t> evaluate(const Symbols &symbols) const;
 
-  /// The value when no symbol occurs.
+  /// Returns the value if the expression has no symbols.
   std::optional<int64_t> constant() const;
   bool uses(std::string_view symbol) const;
-  /// With another symbol in place of one.
+  /// Returns the expression with one symbol replaced by another.
   Expression renamed(std::string_view symbol, std::string_view other) const;
 
-  /// Canonical text; parse(text()) gives an equal expression. Constants are
-  /// folded and x + 0, x * 1, x * 0 simplified when built.
+  /// Returns the canonical text; parse(text()) yields an equal expression.
+  /// Construction folds constants and simplifies x + 0, x * 1 and x * 0.
   std::string text() const;
   bool operator==(const Expression &other) const = default;
 
@@ -109,7 +112,7 @@ private:
   Printed print(size_t &end) const;
   bool is(int64_t number) const { return constant() == number; }
 
-  /// In postfix order: operands before their operation.
+  /// Parts in postfix order: operands precede their operation.
   std::vector<Part> parts;
 };
 

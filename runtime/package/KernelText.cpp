@@ -1,12 +1,13 @@
-//===- KernelText.cpp - what a package may hand to NVRTC ------------------===//
+//===- KernelText.cpp - restrictions on texts for NVRTC -------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// NVRTC has no option that keeps #include and __has_include away from the file
-// system (--no-source-include leaves absolute paths), so the text is checked.
+// NVRTC has no option that prevents #include and __has_include from accessing
+// the file system (--no-source-include still allows absolute paths), so the
+// text itself is checked.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +26,7 @@ std::vector<std::string> moec::kernelOptions(std::string_view arch) {
 namespace {
 
 Error refuse(std::string_view expected, std::string_view found) {
-  // A line of foreign text may be of any length.
+  // A line of untrusted text may have any length.
   return invalidManifest("expected {}, got '{}'", expected,
                          found.substr(0, 80));
 }
@@ -37,13 +38,14 @@ bool isWordPart(char c) {
          (c >= 'A' && c <= 'Z');
 }
 
-/// Words that reach a file, or make such a word. What they do needs no `#`.
+/// Words that access a file, or from which such a word can be formed. None of
+/// them needs a `#`.
 constexpr std::string_view kForbidden[] = {
-    "__has_",              // opens the file that it asks for
+    "__has_",              // opens the file in its argument
     "_Pragma", "__pragma", // a directive without #
     "%:",      "?\?=",     // other spellings of #
-    "?\?/",                // and of the backslash
-    "\\u",     "\\U",      // any letter
+    "?\?/",                // another spelling of the backslash
+    "\\u",     "\\U",      // any character
 };
 
 class TextCheck {
@@ -69,9 +71,10 @@ public:
 private:
   std::string text; ///< without line continuations
   std::set<std::string> names;
-  size_t defineBegin = 0, defineEnd = 0; ///< the last #define, by its line
+  size_t defineBegin = 0, defineEnd = 0; ///< the range of the last #define line
 
-  /// Joins continued lines. Bytes that compilers read differently are refused.
+  /// Joins continued lines. Characters that compilers interpret differently are
+  /// refused.
   Result<void> splice(std::string_view given) {
     text.reserve(given.size());
     for (size_t i = 0; i < given.size(); ++i) {
@@ -113,8 +116,8 @@ private:
     return std::string_view(text).substr(at, end - at);
   }
 
-  /// Checks the text behind a `#`, which may be a directive or make a string of
-  /// a macro's parameter.
+  /// Checks the text after a `#`, which starts a directive or stringizes a
+  /// macro parameter.
   Result<void> checkDirective(size_t at) {
     size_t begin = skipBlanks(at + 1);
     std::string_view word = wordAt(begin);
@@ -130,7 +133,7 @@ private:
       return {};
     }
     // #embed, #import and #include_next open files. #line and `# 1 "file"`
-    // rename one, #using and #ident are other compilers'.
+    // rename a file. #using and #ident are extensions of other compilers.
     for (std::string_view other :
          {"include_next", "import", "embed", "line", "using", "ident"})
       if (word == other)
@@ -167,8 +170,8 @@ private:
     return {};
   }
 
-  /// `##` may make a name that begins with MOE_, and no other: it could make
-  /// one of the forbidden words.
+  /// Checks a `##`, which may only form names that begin with MOE_. Otherwise
+  /// it could form one of the forbidden words.
   Result<void> checkPaste(size_t at) const {
     constexpr std::string_view kRule =
         "'##' in a #define alone, behind a word that begins with MOE_ and is "
@@ -187,7 +190,7 @@ private:
     while (begin > defineBegin && isWordPart(text[begin - 1]))
       --begin;
     std::string_view left = std::string_view(text).substr(begin, end - begin);
-    // After `#define NAME` without a blank: the parameters.
+    // The parameter list follows `#define NAME` without a blank.
     size_t name = skipBlanks(skipBlanks(defineBegin + 1) + 6);
     size_t open = name + wordAt(name).size();
     std::string_view parameters;

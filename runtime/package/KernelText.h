@@ -1,14 +1,14 @@
-//===- KernelText.h - what a package may hand to NVRTC ----------*- C++ -*-===//
+//===- KernelText.h - restrictions on texts for NVRTC -----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// NVRTC runs inside the process that loads a package. Its options write files
-// (--time, --create-pch), and an #include opens any file of the user. So the
-// options are fixed, and a text may include nothing but headers of the package,
-// which NVRTC gets from memory.
+// NVRTC runs inside the process that loads a package. Some of its options write
+// files (--time, --create-pch), and an #include could open any file of the
+// user. The options are therefore fixed, and a text may only include headers of
+// the package, which NVRTC receives in memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,13 +24,13 @@
 
 namespace moec {
 
-/// The options that every kernel is compiled with, in this order.
+/// Returns the options with which every kernel is compiled, in this order.
 std::vector<std::string> kernelOptions(std::string_view arch);
 
-/// The names that a source or header includes. A text that could make the
-/// preprocessor open another file is an InvalidManifest error. The check does
-/// not know comments and strings: what stands there has to pass, too, so that
-/// nothing can hide in them.
+/// Returns the names that a source or header includes. A text that could make
+/// the preprocessor open another file is an InvalidManifest error. The check
+/// does not recognize comments and strings: their content must pass, too, so
+/// that nothing can be hidden in them.
 Result<std::set<std::string>> includedNames(std::string_view text);
 
 } // namespace moec

@@ -1,13 +1,13 @@
-//===- Limits.h - what kernels count in so many bits ------------*- C++ -*-===//
+//===- Limits.h - size limits of kernels and manifests ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Sizes that no kernel of templates/moe may meet, and what a manifest may have:
-// the compiler refuses those that follow from the layer, the runtime those that
-// follow from a package or a run.
+// The largest sizes that the kernels of templates/moe and a manifest may have.
+// The compiler refuses sizes that follow from the layer; the runtime refuses
+// sizes that follow from a package or a run.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,38 +19,40 @@
 
 namespace moec {
 
-/// The bound of an operand of a matmul, in bytes: its pieces of 16 bytes are
-/// counted in 32 bits.
+/// Upper bound of the size of a matmul operand in bytes: kernels count its
+/// 16-byte chunks in 32 bits.
 inline constexpr int64_t kOperandBytes = int64_t(16) << 32;
 
-/// Pairs of a token and an expert at most: below 2^31, also when they are
-/// rounded up to whole tiles and blocks.
+/// Maximum number of (token, expert) pairs: below 2^31, even if it is rounded
+/// up to whole tiles and blocks.
 inline constexpr int64_t kMostRows = (int64_t(1) << 31) - (1 << 16);
 
-/// Workspace, scratch and state begin at a multiple of this [bytes].
+/// Alignment of workspace, scratch and state in bytes.
 inline constexpr int64_t kBaseAlignment = 256;
 
-/// Experts of a layer, and what is counted like them: a stage keeps something
-/// for each.
+/// Maximum number of experts of a layer, and of anything that has one entry per
+/// expert.
 inline constexpr int64_t kMostExperts = 1 << 16;
 
-/// Ranks of a group, and ranks that a package serves: more than any machine
-/// has.
+/// Maximum number of ranks of a group and of a package; no machine has as many.
 inline constexpr int64_t kMostRanks = 1 << 20;
 
-/// Dimensions of a value, and of a tensor map.
+/// Maximum number of dimensions of a value, and of a tensor map.
 inline constexpr size_t kMostDimensions = 8, kMostMapDimensions = 5;
 
-/// Element types between which the caller of a value chooses.
+/// Maximum number of element types from which the caller of a value may choose.
 inline constexpr size_t kMostElementTypes = 16;
 
-/// Regions of a workspace, a state or a window: each is compared with each.
+/// Maximum number of regions of a workspace, state or window. Each region is
+/// compared with all others.
 inline constexpr size_t kMostRegions = 1000;
 
-/// Entries of any other array of a manifest: names are looked up one by one.
+/// Maximum number of elements of any other array of a manifest. Names are found
+/// by linear search.
 inline constexpr size_t kMostEntries = 4096;
 
-/// Ranks that write into each other's memory: one CTA waits for all.
+/// Maximum number of ranks that write to each other's memory: one CTA waits for
+/// all of them.
 inline constexpr int64_t kMostWindowRanks = 128;
 
 } // namespace moec

@@ -1,12 +1,12 @@
-//===- Manifest.cpp - look-ups in a manifest ------------------------------===//
+//===- Manifest.cpp - lookups in a manifest -------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Finding things by name, and the sizes that follow from a field's kind. The
-// tables are short, so a linear search is enough.
+// Lookups by name, and the sizes that follow from a field's kind. The tables
+// are short, so linear search suffices.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,17 +1,18 @@
-//===- Manifest.h - what a package says -------------------------*- C++ -*-===//
+//===- Manifest.h - the content of a package --------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The one definition of the contract between compiler and runtime; both sides
-// compile it. A package is a folder with `manifest.json`, the generated `.cu`
-// files, the headers that they include and a `.cubin` for each kernel and arch
-// that was compiled ahead of time. docs/reference/manifest.md explains every
-// field with an example; ManifestJson.cpp reads and writes it (an unknown,
-// missing or mistyped field is an error with its JSON path), Validate.cpp
-// checks it.
+// The only definition of the contract between compiler and runtime; both
+// compile this header. A package is a folder with `manifest.json`, the
+// generated `.cu` files, the headers that they include, and one `.cubin` for
+// each kernel and arch that was compiled ahead of time.
+// docs/reference/manifest.md explains every field with an example.
+// ManifestJson.cpp reads and writes the manifest: an unknown, missing or
+// mistyped field is an error with its JSON path. Validate.cpp checks the
+// content.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,10 +33,12 @@
 
 namespace moec {
 
-/// Raised with every change that an older reader would misunderstand.
+/// The format version. It is raised with every change that an older reader
+/// would misinterpret.
 inline constexpr int kManifestVersion = 7;
 
-/// No manifest comes near; what is larger is none.
+/// Maximum size of a manifest file, far above any real one; larger files are
+/// refused.
 inline constexpr size_t kMaxManifestBytes = size_t(16) << 20;
 
 //===----------------------------------------------------------------------===//
@@ -43,34 +46,34 @@ inline constexpr size_t kMaxManifestBytes = size_t(16) << 20;
 //===----------------------------------------------------------------------===//
 
 enum class ValueRole {
-  Input,          ///< given at every run
+  Input,          ///< passed at every run
   OptionalInput,  ///< may be absent at a run; kernels then see a null pointer
-  Output,         ///< written by every run, every element
-  OptionalOutput, ///< written when given
-  StoredWeight,   ///< as the checkpoint holds it; given once per layer
-  PackedWeight,   ///< made by `pack` from stored weights; once per layer
-  Workspace,      ///< content undefined before and after a run
-  State,          ///< zeroed once per context, left zero by every run
-  Window,         ///< where other ranks write; zeroed once per context
+  Output,         ///< every element is written by every run
+  OptionalOutput, ///< written if the caller passes it
+  StoredWeight,   ///< in the checkpoint's layout; passed once per layer
+  PackedWeight,   ///< computed by `pack` from stored weights, once per layer
+  Workspace,      ///< content is undefined before and after a run
+  State,          ///< zeroed once per context; every run leaves it zero
+  Window,         ///< other ranks write to it; zeroed once per context
 };
 
-/// A tensor. Inputs, outputs and stored weights stand in Manifest::values;
-/// what depends on the target stands in Target::values. Names are unique over
-/// both.
+/// A tensor. Inputs, outputs and stored weights are in Manifest::values; values
+/// that depend on the target are in Target::values. Names are unique across
+/// both lists.
 struct Value {
   std::string name;
   ValueRole role = ValueRole::Input;
-  /// Names of ElementTypes.h. The first is the default; more than one only
-  /// where the caller may choose at each run (ids: i32 or i64; logits).
+  /// Names from ElementTypes.h. The first is the default. There is more than
+  /// one only if the caller may choose at each run (ids: i32 or i64; logits).
   std::vector<std::string> elementTypes;
-  std::vector<Expression> shape; ///< logical, outermost first
-  /// In elements, outermost first; empty means contiguous.
+  std::vector<Expression> shape; ///< logical extents, outermost first
+  /// Strides in elements, outermost first; empty: contiguous.
   std::vector<Expression> strides;
   /// The caller may pass another outermost stride (>= the contiguous one).
   bool callerRowStride = false;
-  int64_t alignment = 16; ///< of the pointer, in bytes; a power of two
-  /// Another value that may share this one's memory ("" for none): a packed
-  /// weight that replaces its stored one in place.
+  int64_t alignment = 16; ///< alignment of the pointer in bytes; a power of two
+  /// Name of a value that may share this value's memory, or "": a packed weight
+  /// may replace its stored weight in place.
   std::string mayAlias;
 };
 
@@ -78,73 +81,76 @@ struct Value {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// One field of a kernel's only parameter, the argument block.
+/// One field of the argument block, which is the only parameter of a kernel.
 struct ArgumentField {
   enum class Kind {
-    Pointer,     ///< 8 bytes: the device address of `value`
-    TensorMap,   ///< 128 bytes at a multiple of 64: `tensorMap`, encoded
-    Size,        ///< `expression`, as `elementType`
-    RowStride,   ///< the outermost stride of `value` in elements, i64
-    ElementType, ///< code of `value`'s element type as given at this run, i32
-    FirstExpert, ///< of a pack step, i32
-    Peers,       ///< 8 bytes: the device address of all windows' addresses
-    Status,      ///< 8 bytes: the device address of the ExchangeBlock
+    Pointer,   ///< 8 bytes: the device address of `value`
+    TensorMap, ///< 128 bytes, aligned to 64: the encoded tensor map `tensorMap`
+    Size,      ///< `expression`, of type `elementType`
+    RowStride, ///< i64: the outermost stride of `value` in elements
+    ElementType, ///< i32: code of the element type of `value` at this run
+    FirstExpert, ///< i32: the first expert of a pack step
+    Peers,  ///< 8 bytes: the device address of the table of window addresses
+    Status, ///< 8 bytes: the device address of the ExchangeBlock
   };
-  std::string name; ///< of the C++ field, and of the stage operand or result
+  std::string name; ///< name of the C++ field; stages refer to it
   int64_t offset = 0;
   Kind kind = Kind::Pointer;
   std::string value;
   std::string tensorMap;
   Expression expression;
-  std::string elementType; ///< of Size: i32, i64 or f32
-  int64_t bytes() const;   ///< from kind and element type
+  std::string elementType; ///< type of a Size field: i32, i64 or f32
+  int64_t bytes() const;   ///< size, from kind and element type
 };
 
 struct ArgumentBlock {
   int64_t bytes = 0;
-  int64_t alignment = 8;             ///< 64 when it holds a tensor map
+  int64_t alignment = 8;             ///< 64 if the block has a tensor map
   std::vector<ArgumentField> fields; ///< ascending offsets, no overlap
 };
 
-/// A stage of the layer that a kernel performs, so that a device without a
-/// GPU can perform it too. `operands` and `results` map the op's own names to
-/// argument fields of the kernel, or to "%name": a value that lives inside
-/// this kernel alone. docs/reference/manifest-stages.md lists the kinds with
+/// A stage of the layer that a kernel performs. The host device performs the
+/// stages without a GPU. `operands` and `results` map the operand names of the
+/// op to argument fields of the kernel, or to "%name", a value inside this
+/// kernel. docs/reference/manifest-stages.md lists the kinds of stages with
 /// their operands, results and attributes.
 struct Stage {
   std::string op; ///< route, count, permute, quantize, grouped_matmul, ...
   std::map<std::string, std::string> operands;
   std::map<std::string, std::string> results;
-  BoxedJson attributes; ///< an object
+  BoxedJson attributes; ///< a JSON object
 };
 
 struct Kernel {
   std::string name;   ///< unique in the target
-  std::string source; ///< path in the package, "sm_90a/gate_up.cu" say
+  std::string source; ///< path in the package, such as "sm_90a/gate_up.cu"
   std::string entry;  ///< extern "C" name, unique in the package
-  std::vector<std::string> headers; ///< names as #included, the closure
-  std::vector<std::string> options; ///< for NVRTC, the arch among them
-  std::string cubin; ///< path in the package; "" if not compiled ahead
+  /// Names as #included, including indirect includes.
+  std::vector<std::string> headers;
+  std::vector<std::string> options; ///< NVRTC options, including the arch
+  std::string cubin; ///< path in the package; "" if not compiled ahead of time
   int64_t threads = 0;
-  int64_t sharedBytes = 0; ///< dynamic
+  int64_t sharedBytes = 0; ///< dynamic shared memory
   std::array<int64_t, 3> cluster = {1, 1, 1};
   int64_t minCtasPerSm = 1; ///< as in __launch_bounds__
-  bool cooperative = false; ///< has a grid-wide wait
-  /// May start before its predecessor in the stream has finished: executes
-  /// griddepcontrol.wait before it touches anything the predecessor wrote.
+  bool cooperative = false; ///< the kernel has a grid-wide barrier
+  /// Programmatic dependent launch: the kernel may start before its predecessor
+  /// in the stream has finished. It executes griddepcontrol.wait before it
+  /// accesses anything that the predecessor wrote.
   bool programmatic = false;
   ArgumentBlock arguments;
   std::vector<Stage> stages;
 };
 
-/// A TMA descriptor, as cuTensorMapEncodeTiled takes it.
+/// A TMA descriptor, with the parameters of cuTensorMapEncodeTiled.
 struct TensorMap {
   std::string name;
   std::string value;
   std::string elementType;
-  std::vector<Expression> extents; ///< innermost first, 1 to 5
-  std::vector<Expression> strides; ///< in bytes, of dimensions 1.., % 16 == 0
-  std::vector<int64_t> box;        ///< innermost first, each 1 to 256
+  std::vector<Expression> extents; ///< innermost first, 1 to 5 dimensions
+  /// Strides in bytes of dimensions 1 and up, multiples of 16.
+  std::vector<Expression> strides;
+  std::vector<int64_t> box; ///< innermost first, each 1 to 256
   std::vector<int64_t> elementStrides;
   std::string interleave;      ///< none, 16b, 32b
   std::string swizzle;         ///< none, 32b, 64b, 128b
@@ -157,22 +163,23 @@ struct TensorMap {
 //===----------------------------------------------------------------------===//
 
 struct Grid {
-  /// Plain: this many CTAs in x, y, z.
+  /// Number of CTAs in x, y, z of a grid that is not persistent.
   std::array<Expression, 3> ctas = {Expression(1), Expression(1),
                                     Expression(1)};
-  /// Persistent: min(tiles, real SM count * ctasPerSm) CTAs in x.
+  /// The grid is persistent: min(tiles, SM count * ctasPerSm) CTAs in x.
   bool persistent = false;
   Expression tiles;
   int64_t ctasPerSm = 0;
 };
 
-/// The ranks of a group do it together, each with values of its own. The group
-/// of a rank has `ranks` members, which are `stride` apart.
+/// A collective operation of the ranks of a group, each of which has its own
+/// values. A group has `ranks` members, whose ranks are `stride` apart.
 struct Collective {
   enum class Kind {
-    AllGather,     ///< operands of all, in the order of ranks
-    ReduceScatter, ///< the sum over all, of which a rank gets its tokens'
-    AllReduce,     ///< the sum over all
+    AllGather,     ///< concatenates the operands of all ranks in rank order
+    ReduceScatter, ///< the sum over all ranks; each rank receives the rows of
+                   ///< its tokens
+    AllReduce,     ///< the sum over all ranks
   };
   Kind kind = Kind::AllGather;
   int64_t ranks = 1;
@@ -181,19 +188,20 @@ struct Collective {
   std::vector<std::string> results; ///< one for each operand
 };
 
-/// A kernel, or a collective in its place.
+/// A launch of a kernel, or a collective instead of one.
 struct Launch {
   std::string kernel;
   Grid grid;
   std::optional<Collective> collective;
 };
 
-/// The place of a workspace value during the launches that need it.
+/// The location of a workspace value during the launches that need it.
 struct Region {
   std::string value;
   Expression offset; ///< a multiple of the value's alignment
   Expression bytes;
-  int64_t firstLaunch = 0; ///< indices into Variant::launches, inclusive
+  /// Index into Variant::launches. lastLaunch is inclusive.
+  int64_t firstLaunch = 0;
   int64_t lastLaunch = 0;
 };
 
@@ -202,24 +210,29 @@ struct Variant {
   std::string name;
   int64_t minTokens = 1;
   int64_t maxTokens = 1; ///< inclusive
-  /// A device with fewer SMs passes it by; 0: all take it.
+  /// Devices with fewer SMs skip this variant; 0: no device skips it.
   int64_t minSms = 0;
   std::vector<Launch> launches;
-  std::vector<Region> regions; ///< overlap in bytes only if not in time
+  /// Regions may overlap in memory only if not at the same time.
+  std::vector<Region> regions;
   Expression workspaceBytes;
 };
 
-/// How stored weights become a packed one, a few experts at a time. The
-/// launches' expressions may use `experts`, the number in this step.
+/// The computation of a packed weight from stored weights, a few experts at a
+/// time. The expressions of the launches may use `experts`, the number of
+/// experts in the step.
 struct Pack {
   std::string result; ///< a packed weight
-  /// Stored weights; behind the first also packed ones of earlier entries.
+  /// Stored weights. Elements after the first may also be packed weights of
+  /// earlier entries.
   std::vector<std::string> from;
-  bool inPlace = false; ///< result may be the memory of from[0]
+  bool inPlace = false; ///< `result` may use the memory of from[0]
   int64_t expertsPerStep = 1;
   int64_t totalExperts = 0;
-  std::string scratch;     ///< the workspace value used as scratch, or ""
-  Expression scratchBytes; ///< for one step; the only extra memory in place
+  /// The workspace value that is the scratch memory, or "".
+  std::string scratch;
+  /// Size for one step. Packing in place needs no other extra memory.
+  Expression scratchBytes;
   std::vector<Launch> launches;
 };
 
@@ -228,100 +241,109 @@ struct StateRegion {
   int64_t offset = 0;
 };
 
-/// A value's place in the window of every rank, sized for max_tokens.
+/// The location of a value in the window of every rank, sized for max_tokens.
 struct WindowRegion {
   std::string value;
   int64_t offset = 0; ///< a multiple of kWindowAlignment
 };
 
 inline constexpr int64_t kWindowAlignment = 256;
-/// The value that every window begins with; moe::ExchangeWords counts its
-/// words.
+/// Name of the first value of every window. exchangeWordsOf() is the number of
+/// its words, which moe::ExchangeWords defines.
 inline constexpr std::string_view kExchangeWords = "exchange_words";
 constexpr int64_t exchangeWordsOf(int64_t ranks) { return 3 * ranks + 8; }
 
-/// One arch's code.
+/// The code for one arch.
 struct Target {
-  std::string arch; ///< a row of the architecture table, "sm_90a"
-  std::string gpu;  ///< the GPU that ranges and schedules assumed
-  /// Archs' binary compatibility, from the arch row: "exact", "major"
-  /// (sm_80 serves 8.x with x >= 0) or "family" (sm_100f serves its family).
+  std::string arch; ///< name in the architecture table, such as "sm_90a"
+  std::string gpu; ///< the GPU for which token ranges and schedules were chosen
+  /// Binary compatibility, from the architecture table: "exact", "major" (sm_80
+  /// serves 8.x with x >= 0) or "family" (sm_100f serves its family).
   std::string compatibility;
   int64_t computeMajor = 0, computeMinor = 0;
   std::vector<Value> values;
   std::vector<Kernel> kernels;
   std::vector<TensorMap> tensorMaps;
-  /// The first that a device takes serves. Those that all take ascend, gapless
-  /// from 1 to maxTokens.
+  /// A run uses the first variant that serves it on the device. The variants
+  /// that serve all devices have ascending ranges that cover 1 to maxTokens
+  /// without gaps.
   std::vector<Variant> variants;
   std::vector<Pack> pack;
   int64_t stateBytes = 0;
   std::vector<StateRegion> stateRegions;
-  /// Ranks whose kernels write into each other's windows, 0 to windowRanks - 1;
-  /// 1: there are no windows.
+  /// Number of ranks whose kernels write to each other's windows, ranks 0 to
+  /// windowRanks - 1. 1: there are no windows.
   int64_t windowRanks = 1;
-  int64_t windowBytes = 0; ///< of each rank's
+  int64_t windowBytes = 0; ///< bytes of each rank's window
   std::vector<WindowRegion> windowRegions;
-  /// The resolver's: winner, refused candidates, degradations, schedules.
+  /// The resolver's report: chosen candidate, refused candidates, degradations,
+  /// schedules.
   BoxedJson report;
 };
 
-/// A rank has these of its own. All else is equal for the ranks of a package.
+/// The properties that differ between the ranks of a package.
 struct RankFacts {
   int64_t rank = 0; ///< flattened, (dp_rank * pcp + pcp_rank) * tp + tp_rank
-  int64_t localBegin = 0;        ///< the first of its experts
-  int64_t intermediateBegin = 0; ///< the first of its columns
-  bool addW2Bias = true;         ///< false: another rank adds b2
-  bool addZeroExperts = true;    ///< false: another adds what they hand on
-  /// The first column of shared experts that have weights of their own.
+  int64_t localBegin = 0;        ///< its first expert
+  int64_t intermediateBegin = 0; ///< its first column of the intermediate size
+  bool addW2Bias = true;         ///< false: another rank adds the w2 bias
+  /// False: another rank adds the zero experts' outputs.
+  bool addZeroExperts = true;
+  /// The first intermediate column of shared experts with their own weights.
   int64_t sharedIntermediateBegin = 0;
 };
 
 struct Manifest {
-  std::string name;     ///< of the layer
-  std::string compiler; ///< "moec 0.1.0"; information, in no key
-  /// Ranks that the package serves, ascending. A run is one rank's (Ranks.h).
+  std::string name; ///< name of the layer
+  /// "moec 0.1.0"; informational, not part of any cache key.
+  std::string compiler;
+  /// Ranks that the package serves, ascending. A run belongs to one rank
+  /// (Ranks.h).
   std::vector<RankFacts> ranks = {RankFacts()};
-  /// Every name expanded into structure: what the reference reads. What `ranks`
-  /// says is in it once the manifest is that of one rank (ofRank).
+  /// The layer with every name expanded into structure, which the reference
+  /// reads. After ofRank() has narrowed the manifest, it contains the
+  /// properties of that rank.
   BoxedJson layer;
   int64_t maxTokens = 0;
-  /// `tokens` are of so many ranks together, each of which brings `own_tokens`
-  /// of them to a run, as many as any other.
+  /// Number of ranks whose tokens make up `tokens`. Each of them passes the
+  /// same number of tokens, `own_tokens`, to a run.
   int64_t tokenRanks = 1;
-  Expression rows; ///< bound on the rows of all experts, of tokens
+  /// Upper bound of the rows of all experts, in terms of tokens.
+  Expression rows;
   std::vector<Value> values;
-  /// Exactly one of these groups of optional inputs is given at each run.
+  /// Each run passes exactly one of these groups of optional inputs.
   std::vector<std::vector<std::string>> oneOf;
   std::vector<Target> targets;
-  /// Lower-case hex SHA-256 of every other file of the package, by path.
+  /// Lowercase hex SHA-256 of every other file of the package, by path.
   std::map<std::string, std::string> files;
 };
 
-/// Stands in place of a manifest where ranks have shares of several sizes: a
-/// folder of the package holds the package of each size.
+/// The content of manifest.json if ranks have shares of different sizes (a
+/// share is the part of a layer that one set of ranks computes). A subfolder
+/// holds the package of each share.
 struct ShareIndex {
   struct Share {
-    std::string folder;         ///< "share0", in the package
-    std::vector<int64_t> ranks; ///< ascending; each rank is of one share
+    std::string folder;         ///< "share0", a folder in the package
+    std::vector<int64_t> ranks; ///< ascending; each rank has one share
   };
-  std::string name; ///< of the layer
+  std::string name; ///< name of the layer
   std::vector<Share> shares;
-  /// As Manifest::files, of all folders, with their manifests.
+  /// Like Manifest::files, for all subfolders, including their manifests.
   std::map<std::string, std::string> files;
 };
 
 using ManifestFile = std::variant<Manifest, ShareIndex>;
 
-/// The manifest as JSON text, keys in a fixed order, ending in a newline.
+/// Returns the manifest as JSON text with keys in a fixed order and a final
+/// newline.
 std::string toJson(const Manifest &manifest);
 std::string toJson(const ShareIndex &index);
-/// Parses and checks the format only; every error names the JSON path. An index
-/// is checked whole.
+/// Parses a manifest or share index and checks its format; every error names
+/// the JSON path. The content of an index is checked, too.
 Result<ManifestFile> manifestFileFromJson(std::string_view text);
-/// Reads a manifest. An index of shares is an error.
+/// Parses a manifest. A share index is an error.
 Result<Manifest> fromJson(std::string_view text);
-/// Checks that the manifest agrees with itself (see Validate.cpp).
+/// Checks that the manifest is consistent (see Validate.cpp).
 Result<void> validate(const Manifest &manifest);
 
 const Value *findValue(const Manifest &manifest, const Target &target,

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each struct of Manifest.h lists its JSON fields once, in `fields`; the Writer
-// and the Reader below both walk that list, so they cannot disagree. The Reader
-// is strict: an unknown, missing, repeated or mistyped field is an error that
-// names its JSON path. It keeps the first error and reads on with defaults.
+// Each struct of Manifest.h lists its JSON fields once, in `fields`. The Writer
+// and the Reader below both traverse that list, so they cannot disagree. The
+// Reader is strict: an unknown, missing, repeated or mistyped field is an error
+// that names its JSON path. It keeps the first error and continues with
+// defaults.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +30,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 //===----------------------------------------------------------------------===//
-// The format
+// Fields of the format
 //===----------------------------------------------------------------------===//
 
 namespace {
@@ -244,7 +245,7 @@ template <typename Archive> void fields(Archive &archive, RankFacts &facts) {
     archive("shared_intermediate_begin", facts.sharedIntermediateBegin);
 }
 
-/// Everything behind the format version.
+/// Lists all fields after the format version.
 template <typename Archive> void fields(Archive &archive, Manifest &manifest) {
   archive("name", manifest.name);
   archive("compiler", manifest.compiler);
@@ -284,7 +285,7 @@ public:
   void operator()(const char *key, T &value, size_t /*most*/ = 0) {
     object[key] = write(value);
   }
-  /// Returns true if a field that may be absent is there.
+  /// Returns true if an optional field is set and has to be written.
   bool has(const char * /*key*/, bool isSet) const { return isSet; }
   ordered_json object = ordered_json::object();
 
@@ -336,13 +337,14 @@ private:
 // Reading
 //===----------------------------------------------------------------------===//
 
-/// Reads one object; its fields are those that `fields` names.
+/// Reads one object with the fields that `fields` lists.
 class Reader {
 public:
   Reader(const json &object, const std::string &path, std::string &problem)
       : object(object), path(path), problem(problem) {}
 
-  /// `most`: elements of an array, of which none is read if there are more.
+  /// Reads a field. `most` is the maximum length of an array; a longer one is
+  /// an error, and none of its elements is read.
   template <typename T>
   void operator()(const char *key, T &value, size_t most = kMostEntries) {
     if (known.empty() || known.back() != key)
@@ -358,13 +360,13 @@ public:
     read(*found, where, value);
   }
 
-  /// Returns true if a field that may be absent is there.
+  /// Returns true if an optional field is present.
   bool has(const char *key, bool /*isSet*/) {
     known.push_back(key);
     return object.contains(key);
   }
 
-  /// To be called when all known fields were read.
+  /// Reports unknown fields. Must be called after all known fields were read.
   void refuseUnknown() {
     for (const auto &item : object.items())
       if (std::ranges::find(known, item.key()) == known.end())
@@ -388,7 +390,7 @@ private:
     if (!in.is_string())
       return mistyped(where, "a string", in);
     text = in.get_ref<const std::string &>();
-    // Names of all kinds: a message shows them as they are.
+    // Strings contain names of all kinds, which messages show unchanged.
     if (shortText(text, text.size()) != text)
       return mistyped(where, "a text without control characters", in);
   }
@@ -486,8 +488,8 @@ private:
 
 } // namespace
 
-/// JSON text that people read: what fits on a line of 180 characters stands on
-/// one.
+/// Returns JSON text for human readers: a value that fits into a line of 180
+/// characters is written on one line.
 static std::string layOut(const ordered_json &value, size_t indent) {
   if (!value.is_structured())
     return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
@@ -516,7 +518,8 @@ template <typename File> static std::string textOf(const File &file) {
   Writer writer;
   int64_t version = kManifestVersion;
   writer(kVersionField, version);
-  // `fields` serves reading too and takes references; the Writer only reads.
+  // `fields` is also used for reading and needs references; the Writer only
+  // reads.
   fields(writer, const_cast<File &>(file));
   return layOut(writer.object, 0) + "\n";
 }
@@ -538,7 +541,8 @@ static Result<File> read(const nlohmann::json &document) {
   return file;
 }
 
-/// Folders and ranks, each once, and each file in one of the folders.
+/// Checks that folders and ranks are unique and that each file is in one of the
+/// folders.
 static Result<void> check(const ShareIndex &index) {
   std::set<int64_t> ranks;
   std::set<std::string> folders;

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A package in memory: what kernels name is there and includes no other file.
-// Folders are PackageFolder.cpp.
+// Checks of a package in memory: the files that kernels name exist and include
+// no other files. PackageFolder.cpp reads and writes folders.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +31,7 @@ void moec::hashFiles(PackageFiles &package) {
     package.manifest.files[path] = sha256(content);
 }
 
-/// Checks what the kernels name against the listed files.
+/// Checks that the files that the kernels name are listed.
 static Result<void> checkReferences(const Manifest &manifest) {
   for (size_t t = 0; t < manifest.targets.size(); ++t) {
     const Target &target = manifest.targets[t];
@@ -56,8 +56,8 @@ static Result<void> checkReferences(const Manifest &manifest) {
   return {};
 }
 
-/// Checks that what NVRTC gets includes headers of the package and no other
-/// file. Kernels share texts, so each is read once.
+/// Checks that the sources and headers for NVRTC include only headers of the
+/// package. Kernels share files, so each file is read only once.
 static Result<void> checkTexts(const PackageFiles &package) {
   std::map<std::string, std::set<std::string>> known;
   for (size_t t = 0; t < package.manifest.targets.size(); ++t) {
@@ -124,8 +124,8 @@ Result<void> moec::validate(const PackageFiles &package) {
 Result<const Target *> moec::selectTarget(const Manifest &manifest,
                                           int64_t computeMajor,
                                           int64_t computeMinor) {
-  // Larger is better: the exact arch before lower minors, and for one number
-  // `a` before `f` before plain.
+  // Larger is better. The exact arch comes before lower minor versions; within
+  // one version `a` comes before `f`, and `f` before the plain arch.
   const Target *best = nullptr;
   std::pair<int64_t, int> bestRank;
   for (const Target &target : manifest.targets) {

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Files are read whole and hashed, through one open folder, so that they are of
-// one package. Paths come from foreign JSON, so each is checked to stay inside
-// the folder before it is opened.
+// Files are read whole and hashed, through one open folder, so that all of them
+// belong to the same package. Paths come from untrusted JSON, so each is
+// checked to be inside the folder before it is opened.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,10 +28,11 @@
 using namespace moec;
 
 //===----------------------------------------------------------------------===//
-// Reading
+// Reading packages
 //===----------------------------------------------------------------------===//
 
-/// No kernel comes near; what is larger is no package.
+/// Maximum size of a file of a package, far above that of any kernel; larger
+/// files are refused.
 static constexpr uint64_t kMostPackageFileBytes = uint64_t(256) << 20;
 
 static Result<ManifestFile> readManifestFile(const Descriptor &folder,
@@ -57,8 +58,9 @@ static Error unlisted(const std::string &path) {
                "file '{}': expected only files that the manifest lists", path);
 }
 
-/// Reads the files of `present` behind `prefix`. Only listed paths are opened,
-/// and only regular files: a link could lead out of the folder.
+/// Reads the files of `present` whose path begins with `prefix`. Only listed
+/// paths and regular files are opened, because a link could lead out of the
+/// folder.
 static Result<PackageFiles> readFiles(const Descriptor &folder,
                                       const std::string &shown,
                                       Manifest manifest,
@@ -129,7 +131,7 @@ namespace {
 enum class Wanted { All, OfRank };
 } // namespace
 
-/// Reads what an open folder holds.
+/// Reads the package or the shares of an open folder.
 static Result<Shares> readFolder(const Descriptor &folder,
                                  const std::string &shown, Wanted wanted,
                                  std::optional<int64_t> rank) {
@@ -160,9 +162,10 @@ static Result<Shares> readFolder(const Descriptor &folder,
 
 static Result<Shares> readAtPath(const std::string &path, Wanted wanted,
                                  std::optional<int64_t> rank) {
-  // A writer that replaces the package removes the old files while they are
-  // read. What was read is then wrong only if the path names another folder
-  // by now. A bound keeps a writer without end from holding readers for ever.
+  // A concurrent writer that replaces the package removes the old files during
+  // the read. The read is repeated if the path now names a different folder;
+  // otherwise its error is returned. The limit prevents an endless series of
+  // writers from blocking readers forever.
   constexpr int kMostReplacements = 100;
   for (int attempt = 0;; ++attempt) {
     if (!isFolder(path))
@@ -214,11 +217,11 @@ Result<const PackageFiles *> moec::shareOf(std::span<const PackageFiles> shares,
 }
 
 //===----------------------------------------------------------------------===//
-// Writing
+// Writing packages
 //===----------------------------------------------------------------------===//
 
-/// Whether something may be replaced by a package: nothing, an empty folder, or
-/// a package, in which nobody keeps other files.
+/// Checks that a path may be replaced by a package: it does not exist, is an
+/// empty folder, or is a package that contains no other files.
 static Result<void> checkReplaceable(const std::string &path) {
   struct stat info;
   if (::lstat(path.c_str(), &info) != 0)
@@ -264,7 +267,7 @@ static Result<void> fill(const std::map<std::string, std::string> &files,
   return syncFolder(folder);
 }
 
-/// Writes what was validated.
+/// Writes validated files.
 static Result<void>
 writeFolder(const std::map<std::string, std::string> &files,
             const std::string &manifest, const std::string &folder,

@@ -36,7 +36,8 @@ std::string moec::describeRanks(std::span<const int64_t> ranks) {
                      ranks.back());
 }
 
-/// A field that is an object from now on: the layer is foreign text.
+/// Returns a field as an object, and makes it one if it is not. The layer is
+/// untrusted text.
 static json &object(json &in, const char *field) {
   json &found = in[field];
   if (!found.is_object())

@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // A package serves every rank of its manifest's table with the same kernels. A
-// run is one rank's: a manifest is narrowed to it before anything is loaded.
+// run belongs to one rank, so the manifest is narrowed to that rank before
+// anything is loaded.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,21 +20,23 @@
 
 namespace moec {
 
-/// "rank 3", "ranks 0 to 63", "ranks 0, 2 and 5", for messages. Ascending.
+/// Returns "rank 3", "ranks 0 to 63" or "ranks 0, 2 and 5", for messages.
+/// `ranks` must be ascending.
 std::string describeRanks(std::span<const int64_t> ranks);
 std::vector<int64_t> ranksOf(const Manifest &manifest);
 
-/// The error of a rank that the package is not for.
+/// Returns the error for a rank that the package does not have.
 Error rankNotInPackage(std::string_view name, const std::vector<int64_t> &ranks,
                        int64_t rank);
 
-/// The manifest for one of its ranks: `ranks` holds that one alone, and `layer`
-/// what the table says of it. Without a rank the package must have one alone.
-/// InvalidArgument names the ranks that there are.
+/// Returns the manifest of one rank: `ranks` holds only that rank, and `layer`
+/// contains its properties. Without `rank` the package must have only one rank.
+/// An InvalidArgument error lists the available ranks.
 Result<Manifest> ofRank(Manifest manifest, std::optional<int64_t> rank);
 
-/// Sets what arguments may have of the manifest's only rank; of several ranks
-/// nothing, so that no argument can take one for another.
+/// Sets the symbols of the manifest's rank if it has only one. If it has
+/// several, the symbols stay absent, so that no argument can use the value of a
+/// wrong rank.
 void setRankSymbols(const Manifest &manifest, Symbols &symbols);
 
 } // namespace moec

@@ -1,14 +1,14 @@
-//===- Stages.h - the kinds of stage that a manifest may hold -*- C++ -*- ===//
+//===- Stages.h - the kinds of stages of a manifest -------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// One row for each kind: its operands, results and attributes. The validator
-// holds every kernel's stages against it, the host device has one function a
-// row, and docs/reference/manifest-stages.md shows it (a test compares the
-// two).
+// One row for each kind of stage: its operands, results and attributes. The
+// validator checks the stages of every kernel against this table, the host
+// device has one function for each row, and docs/reference/manifest-stages.md
+// documents it (a test compares the two).
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,10 +22,10 @@
 
 namespace moec {
 
-/// Lists of names; a trailing '?' marks an optional one. Attributes carry their
+/// Lists of names; a trailing '?' marks an optional name. Attributes have a
 /// type: "n:integer", "gather:boolean", "score:string", "scale:number",
-/// "limit:number?" (the '?' allows null); a trailing '~' marks one that may be
-/// missing.
+/// "limit:number?" (the '?' allows null). A trailing '~' marks an attribute
+/// that may be absent.
 struct StageKind {
   std::string_view op;
   WordList operands;
@@ -34,7 +34,8 @@ struct StageKind {
 };
 
 inline constexpr StageKind kStageKinds[] = {
-    // output_scale: of topk_weights, with which outputs are summed, alone.
+    // output_scale: a factor of only topk_weights, which weight the sum of
+    // outputs.
     {.op = "route",
      .operands =
          "logits? given_ids? given_weights? valid_tokens? routing_bias? "
@@ -48,16 +49,18 @@ inline constexpr StageKind kStageKinds[] = {
          "epsilon:number~ sinks:integer~ table_rows:integer~ "
          "physical_experts:integer~ replica_slots:integer~ shared:integer~ "
          "zero:integer~"},
-    // most_blocks: a block has the smallest multiple of block_tokens tokens
-    // with which so many suffice; no bound where it is missing.
+    // most_blocks: the maximum number of blocks. A block has the smallest
+    // multiple of block_tokens tokens that keeps the number of blocks within
+    // it. Absent: no limit.
     {.op = "count",
      .operands = "topk_ids",
      .results = "block_counts",
      .attributes = "experts:integer local_experts:integer block_tokens:integer "
                    "most_blocks:integer~"},
-    // row_step: an expert's tiles are alike, in steps of so many rows.
-    // counters: zeros behind the number of tiles, 2 where it is missing.
-    // local_begin: the first of local_experts; 0 where a rank holds all.
+    // row_step: all tiles of an expert but the last have an equal number of
+    // rows, a multiple of row_step. counters: number of zeros after the tile
+    // count, 2 if absent. local_begin: the first of the local_experts; 0 if a
+    // rank has all experts.
     {.op = "permute",
      .operands = "topk_ids block_counts local_begin?",
      .results = "rows positions offsets tiles tile_count counts?",
@@ -65,30 +68,32 @@ inline constexpr StageKind kStageKinds[] = {
          "experts:integer local_experts:integer pairs:integer "
          "block_tokens:integer most_blocks:integer~ tile_rows:integer "
          "row_step:integer~ counters:integer~"},
-    // Rows in the order of pairs; local_begin as of permute.
+    // Rows in the order of pairs. local_begin: as for permute.
     {.op = "pair_rows",
      .operands = "topk_ids local_begin?",
      .results = "positions",
      .attributes = "experts:integer local_experts:integer pairs:integer"},
-    // Rows that come by expert, each expert's at a multiple of tokens.
+    // Rows grouped by expert: each expert's rows start at a multiple of
+    // `tokens`.
     {.op = "batch",
      .operands = "expert_num_tokens",
      .results = "tiles tile_count",
      .attributes = "experts:integer tile_rows:integer row_step:integer~"},
-    // Rows of one expert that every token takes, as an MLP of shared experts
-    // is: row t is token t.
+    // Rows of one expert that processes every token, such as the MLP of shared
+    // experts: row t is token t.
     {.op = "shared_rows",
      .operands = "valid_tokens? shared_gate?",
      .results = "tiles tile_count offsets positions topk_weights",
      .attributes = "tile_rows:integer row_step:integer~"},
-    // propagates_nan: the maximum of a block that holds a NaN is one.
-    // -1 stands for the whole extent. block_rows: of the maxima that a dynamic
-    // scale of all values is made from.
-    // row_weights: of the pairs of a token, which multiply its row first.
-    // Without a scale as a result, the products are rounded alone; or data are
-    // what codes of the element type that they emulate stand for, with
-    // second_per_row where their scales are e4m3 and scaled themselves.
-    // scale_rule: where scales are powers of two.
+    // propagates_nan: the maximum of a block that contains a NaN is NaN. An
+    // extent of -1 is the whole extent. block_rows: number of rows for each
+    // maximum; a dynamic per-tensor scale is computed from all maxima.
+    // row_weights: weights of the pairs of a token, by which its row is
+    // multiplied first. Without a scale result, the products are only rounded.
+    // emulates: an element type; data are the values that its codes (quantized
+    // values) represent. second_per_row: scales are e4m3 and have a second
+    // scale, one for each row if true, else one for all rows. scale_rule:
+    // rounding rule if scales are powers of two.
     {.op = "amax",
      .operands = "input row_weights? offsets? expert_num_tokens? valid_tokens?",
      .results = "block_amax",
@@ -102,24 +107,26 @@ inline constexpr StageKind kStageKinds[] = {
                    "block_rows:integer pairs:integer~ emulates:string~ "
                    "scale_rule:string~ "
                    "second_per_row:boolean~"},
-    // The numbers that codes of x stand for; a second scale of all or of each
-    // row.
+    // Computes the values of quantized x. There is one second scale, or one for
+    // each row.
     {.op = "dequantize",
      .operands = "input scale second_scale? expert_num_tokens?",
      .results = "data",
      .attributes =
          "group_rows:extent group_columns:extent second_per_row:boolean~"},
-    // Columns of each sorted row in its expert's order. With rows: the rows are
-    // of pairs, and each row of the input has `pairs` of them.
+    // Permutes the columns of each sorted row into its expert's order. With
+    // `rows` the results are in pair order, and each row of the input has
+    // `pairs` pairs.
     {.op = "permute_columns",
      .operands = "input rows? offsets order",
      .results = "result",
      .attributes = "experts:integer columns:integer pairs:integer~"},
-    // gate_up: gate and up rows have groups of scales of their own.
-    // rhs_second_per_row: each row of rhs has a second scale, else each part.
-    // lhs_second_per_row: each row of lhs has one, else all have the largest.
-    // fragments: rhs, rhs_scale and rhs_zero_point are in that order.
-    // add_bias: 0 where another rank adds it.
+    // gate_up: gate and up rows have separate scale groups. rhs_second_per_row:
+    // each row of rhs has a second scale, else each of the gate and up parts
+    // has one. lhs_second_per_row: each row of lhs has its own second scale,
+    // else the largest applies to all rows. fragments: rhs, rhs_scale and
+    // rhs_zero_point are in fragment order. add_bias: 0 if another rank adds
+    // the bias.
     {.op = "grouped_matmul",
      .operands = "lhs rows? tiles tile_count rhs lhs_scale? rhs_scale? "
                  "rhs_second_scale? rhs_zero_point? bias? lhs_second_scale? "
@@ -132,7 +139,8 @@ inline constexpr StageKind kStageKinds[] = {
          "rhs_group_rows:extent~ rhs_group_columns:extent~ gate_up:boolean~ "
          "rhs_second_per_row:boolean~ lhs_second_per_row:boolean~ "
          "fragments:boolean~"},
-    // activation_*: a number of each expert, whose rows offsets or tiles say.
+    // activation_*: one value for each expert; `offsets` or `tiles` define the
+    // expert of a row.
     {.op = "activate",
      .operands =
          "input offsets? addend? rows? tiles? tile_count? activation_alpha? "
@@ -141,29 +149,30 @@ inline constexpr StageKind kStageKinds[] = {
      .attributes =
          "function:string gated:boolean interleave:integer alpha:number? "
          "beta:number? limit:number? linear_beta:number~"},
-    // identity and topk_ids: of pairs whose id is -2, the token's row of x.
-    // add_identity: 0 where another rank adds it. output_type: of out, where it
-    // stays inside of the kernel.
+    // identity, topk_ids: a pair whose id is -2 adds the token's row of
+    // `identity`. add_identity: 0 if another rank adds it. output_type: the
+    // type of `out` if it is a value inside the kernel.
     {.op = "combine",
      .operands = "partials positions topk_weights? residual? addend? identity? "
                  "topk_ids? "
                  "add_identity?",
      .results = "out",
      .attributes = "pairs:integer hidden:integer output_type:string~"},
-    // norm_weight: what is above 1 of the factors that columns have before the
-    // norm, whose mean of squares gets epsilon.
+    // norm_weight: column factors before the norm, minus 1. epsilon: added to
+    // the mean of squares.
     {.op = "combine_normed",
      .operands = "partials positions topk_weights norm_weight residual?",
      .results = "out",
      .attributes = "pairs:integer hidden:integer epsilon:number"},
-    // experts: a pair whose id is that many or more has a row of constants.
+    // experts: a pair whose id is at least `experts` uses a row of constants.
     {.op = "combine_constants",
      .operands = "partials positions topk_weights topk_ids constants residual?",
      .results = "out",
      .attributes = "pairs:integer hidden:integer experts:integer "
                    "constants:integer"},
-    // Into the windows of `ranks` ranks. experts: those that they share out;
-    // where it is missing all have all. pairs: ids of a token.
+    // Writes to the windows of `ranks` ranks. experts: the number of experts,
+    // which are divided among the ranks; if it is absent, all ranks have all
+    // experts. pairs: ids of a token.
     {.op = "dispatch",
      .operands = "x scale? second_scale? topk_ids topk_weights exchange_words "
                  "exchange_counter peers status rank",
@@ -176,7 +185,7 @@ inline constexpr StageKind kStageKinds[] = {
          "partials topk_ids exchange_words exchange_counter peers status rank",
      .results = "back",
      .attributes = "ranks:integer experts:integer~ pairs:integer"},
-    // The sum of the sums that owners sent back.
+    // Adds the partial sums that the owners sent back.
     {.op = "finalize",
      .operands = "partials topk_ids exchange_words",
      .results = "out",
@@ -191,14 +200,15 @@ inline constexpr StageKind kStageKinds[] = {
      .results = "destination",
      .attributes = "rows:integer columns:integer interleave:integer "
                    "gate_up_order:string~"},
-    // Out of memory where elements of so many bits lie as a checkpoint has
-    // them; slots: where in 32 bits the i-th one is. order: of the columns.
-    // fragment_columns: columns of a block, where the result is in the order of
-    // fragments. parts, repeat_rows, repeat_columns and alternate: each number
-    // is that of so many rows and columns of the result, as pack_scales counts.
-    // run: rows after which parts alternate, if not 1.
-    // stored_rows, stored_columns: of the source, whose parts are padded apart.
-    // atoms: the source is in atoms of 128 x 4.
+    // Converts elements of `bits` bits in a checkpoint's layout. slots:
+    // positions of the elements in a 32-bit word. order: order of the columns.
+    // fragment_columns: columns of a block if the result is in fragment order.
+    // parts, repeat_rows, repeat_columns, alternate: each element covers
+    // repeat_rows x repeat_columns elements of the result, with the parts of
+    // pack_scales. run: number of rows after which parts alternate, if not 1.
+    // stored_rows, stored_columns: extents of the source, whose parts are
+    // padded separately. atoms: the source consists of atoms of 128 x 4
+    // elements.
     {.op = "pack_stored",
      .operands = "source order?",
      .results = "destination",
@@ -211,14 +221,16 @@ inline constexpr StageKind kStageKinds[] = {
          "repeat_rows:integer~ repeat_columns:integer~ alternate:boolean~ "
          "run:integer~ stored_rows:integer~ stored_columns:integer~ "
          "atoms:boolean~"},
-    // From the group of each column to columns in the order of their groups.
+    // Computes the column order, sorted by group, from the group of each
+    // column.
     {.op = "pack_order",
      .operands = "source",
      .results = "destination",
      .attributes = "columns:integer group:integer"},
-    // Numbers of weights that are stored as floats. number: second_scale, scale
-    // or zero_point, of each group; -1 stands for the whole extent of one of
-    // the parts, whose rows alternate or follow each other.
+    // Computes scales or zero points of weights that are stored as floats.
+    // number: second_scale, scale or zero_point of each group. A group extent
+    // of -1 is the whole extent of a part; the rows of the parts alternate or
+    // follow each other.
     {.op = "pack_scales",
      .operands = "source scale? second_scale?",
      .results = "destination",
@@ -227,7 +239,7 @@ inline constexpr StageKind kStageKinds[] = {
          "group_rows:extent group_columns:extent element:string "
          "scale_type:string scale_rule:string~ zero_points:boolean "
          "number:string"},
-    // stored: the floats' type.
+    // stored: element type of the floats.
     {.op = "pack_codes",
      .operands = "source scale second_scale? zero_point?",
      .results = "destination",
@@ -239,7 +251,7 @@ inline constexpr StageKind kStageKinds[] = {
          "interleave:integer gate_up_order:string~"},
 };
 
-/// The functions of the host device, each called as the `op` of its row.
+/// The functions of the host device, named after the `op` of their rows.
 #define MOEC_STAGES(STAGE)                                                     \
   STAGE(route)                                                                 \
   STAGE(count)                                                                 \
@@ -284,11 +296,11 @@ static_assert(std::size(kStageKinds) == 0U MOEC_STAGES(MOEC_STAGE),
 MOEC_STAGES(MOEC_STAGE)
 #undef MOEC_STAGE
 
-/// Operands that are numbers of the rank that runs: arguments of kind size,
-/// each with one expression. Every stage that has the name takes the same.
+/// Operands that are values of the rank that runs: arguments of kind Size whose
+/// expression is one symbol. The name has the same meaning in every stage.
 struct RankOperand {
   std::string_view name;
-  std::string_view symbol; ///< of Manifest::ranks
+  std::string_view symbol; ///< symbol for a field of Manifest::ranks
 };
 
 inline constexpr RankOperand kRankOperands[] = {
@@ -305,12 +317,12 @@ constexpr const RankOperand *findRankOperand(std::string_view name) {
   return nullptr;
 }
 
-/// Integers that a stage reads or writes, and the types that kernels and the
-/// host device know of them. What a stage writes is of 32 bits.
+/// Integer operands and results of stages, and the types that kernels and the
+/// host device support. Stages write only 32-bit integers.
 struct IntegerValue {
-  std::string_view op = ""; ///< "" for each that has the name
-  std::string_view name;    ///< of an operand or a result
-  bool wide = false;        ///< i64 as well as i32
+  std::string_view op = ""; ///< "": all stages that have the name
+  std::string_view name;    ///< name of an operand or a result
+  bool wide = false;        ///< i64 is allowed, too
 };
 
 inline constexpr IntegerValue kIntegerValues[] = {

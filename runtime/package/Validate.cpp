@@ -1,14 +1,14 @@
-//===- Validate.cpp - does a manifest agree with itself? ------------------===//
+//===- Validate.cpp - consistency of a manifest ---------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Checks what ManifestJson.cpp cannot see: names that resolve, sizes that fit,
-// roles that make sense. ValidateKernels.cpp looks at kernels, argument blocks,
-// stages and tensor maps; ValidateVariants.cpp at launches, workspace, pack and
-// state. Runs at load and before a package is written.
+// Checks what ManifestJson.cpp cannot see: names that resolve, sizes that fit
+// and roles that are valid. ValidateKernels.cpp checks kernels, argument
+// blocks, stages and tensor maps; ValidateVariants.cpp checks launches,
+// workspace, pack and state. Runs at load time and before a package is written.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,7 +48,7 @@ static bool isPowerOfTwo(int64_t value) {
 Result<void> Checker::checkName(const std::string &path,
                                 const std::string &name,
                                 std::set<std::string> &seen) {
-  // Entries are names of files in the cache, with 40 more characters.
+  // Entry names become names of cache files, which are 40 characters longer.
   constexpr size_t kLongest = 160;
   if (name.size() > kLongest)
     return fail(path, "expected a name of at most {} characters, got {}",
@@ -102,7 +102,7 @@ std::vector<Symbols> moec::sampleSymbols(const Manifest &manifest,
   for (int64_t tokens : counts)
     for (int64_t smCount : {1, 1024})
       if (Result<Symbols> symbols = symbolsFor(manifest, tokens, smCount)) {
-        // Sizes are those of all ranks.
+        // Sizes are the same for all ranks.
         symbols->localBegin.reset();
         symbols->addW2Bias.reset();
         symbols->addZeroExperts.reset();
@@ -176,7 +176,7 @@ Result<void> Checker::checkValue(const std::string &path, const Value &value,
        sampleSymbols(manifest, 1, manifest.maxTokens)) {
     Symbols allowed = symbols;
     if (value.role == Workspace)
-      allowed.experts = 1; // scratch of a pack step
+      allowed.experts = 1; // scratch memory of a pack step
     else
       allowed.smCount.reset();
     int64_t inner = 1;
@@ -206,7 +206,7 @@ Result<void> Checker::checkValue(const std::string &path, const Value &value,
 // Targets
 //===----------------------------------------------------------------------===//
 
-/// Splits "sm_103a" into 10, 3, 'a' (0 without suffix).
+/// Splits "sm_103a" into 10, 3, 'a' (0 if there is no suffix).
 static bool parseArch(std::string_view arch, int64_t &major, int64_t &minor,
                       char &suffix) {
   if (arch.substr(0, 3) != "sm_")
@@ -296,8 +296,8 @@ Result<void> Checker::checkTarget(const std::string &path, const Target &target,
 // The manifest
 //===----------------------------------------------------------------------===//
 
-/// Names of the scales of activations that weights of this scheme come with,
-/// in order.
+/// Returns the names of the static activation scales that weights of this
+/// scheme come with, in order.
 static std::vector<std::string> storedInputScales(const nlohmann::json &quant) {
   std::vector<std::string> names;
   const auto has = [](const nlohmann::json &operand, const char *field) {
@@ -318,7 +318,8 @@ static std::vector<std::string> storedInputScales(const nlohmann::json &quant) {
   return names;
 }
 
-/// A layer that is computed otherwise than its scheme says names both.
+/// Checks that a layer that is computed weight-only also names its stored
+/// scheme.
 Result<void> Checker::checkRealization() {
   const nlohmann::json &layer = *manifest.layer;
   const bool hasStored = layer.is_object() && layer.contains("stored_quant");

@@ -1,12 +1,12 @@
-//===- ValidateCollectives.cpp - what ranks do together -------------------===//
+//===- ValidateCollectives.cpp - checks of collectives --------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A collective moves whole tensors without gaps: their types and extents decide
-// how many bytes, on every rank alike.
+// A collective moves whole contiguous tensors. Their types and extents define
+// the number of bytes, which is the same on every rank.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,8 @@
 
 using namespace moec;
 
-/// The first extents of operand and result; empty: equal ones.
+/// Returns the first extents of operand and result; empty strings mean that
+/// they are equal.
 static std::pair<std::string_view, std::string_view>
 extentsOf(Collective::Kind kind) {
   switch (kind) {

@@ -1,12 +1,12 @@
-//===- ValidateDevice.cpp - does a device suffice for a target? -----------===//
+//===- ValidateDevice.cpp - checks of a target against a device -----------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The second half of validation, at load: what kernels need against what
-// cuDeviceGetAttribute says.
+// The second half of validation, at load time: compares what kernels need with
+// the limits that cuDeviceGetAttribute reports.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,7 @@
 
 using namespace moec;
 
-/// Shared memory that the driver keeps for itself in each CTA, in bytes.
+/// Shared memory in bytes that the driver reserves in each CTA.
 static constexpr int64_t kReservedSharedBytes = 1024;
 
 static Error tooMuch(const DeviceLimits &limits, std::string_view kernel,
@@ -95,7 +95,8 @@ Result<void> moec::validateForDevice(const Manifest &manifest,
                        }))
       return fail("needs tensor maps (compute capability 9.0)");
   }
-  // Grids grow with the tokens, so the largest count of each variant decides.
+  // Grids grow with the token count, so checking the largest count of each
+  // variant suffices.
   for (const Variant &variant : target.variants) {
     if (variant.minSms > limits.smCount)
       continue;

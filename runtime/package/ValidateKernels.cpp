@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The static side of a target: everything about a kernel that does not depend
+// The static checks of a target: everything about a kernel that does not depend
 // on the token count, and the rules of cuTensorMapEncodeTiled.
 //
 //===----------------------------------------------------------------------===//
@@ -26,10 +26,11 @@
 using namespace moec;
 using Kind = ArgumentField::Kind;
 
-/// Kernel parameters of more than 4 KB need a newer driver than moec asks for.
+/// Maximum size of kernel parameters. More than 4 KB needs a newer driver than
+/// moec requires.
 static constexpr int64_t kMaxArgumentBytes = 4096;
-/// The largest opt-in shared memory of any arch is 227 KB; the device's own
-/// limit is checked at load.
+/// The largest opt-in shared memory of any arch is 227 KB. The limit of the
+/// device is checked at load time.
 static constexpr int64_t kMaxSharedBytes = 232448;
 
 static int64_t fieldAlignment(const ArgumentField &field) {
@@ -75,7 +76,8 @@ Result<void> Checker::checkKernel(const std::string &path, const Target &target,
     if (!isContainedPath(kernel.headers[i]))
       return fail(fmt::format("{}.headers[{}]", path, i),
                   "expected a relative path, got '{}'", kernel.headers[i]);
-  // Nothing else: some options of NVRTC read and write files.
+  // No other options are allowed, because some options of NVRTC read and write
+  // files.
   if (std::vector<std::string> options = kernelOptions(target.arch);
       kernel.options != options)
     return fail(path + ".options", "expected [{}], got [{}]",
@@ -118,7 +120,7 @@ Result<void> Checker::checkKernel(const std::string &path, const Target &target,
 // Argument blocks
 //===----------------------------------------------------------------------===//
 
-/// Checks what the kind of each field of an argument block asks for.
+/// Checks the requirements of a field's kind.
 Result<void> Checker::checkArgument(const std::string &path,
                                     const std::string &where,
                                     const Target &target,
@@ -211,8 +213,8 @@ Result<void> Checker::checkArguments(const std::string &path,
                   "offset {}",
                   field.bytes(), block.bytes, field.offset);
   }
-  // C++ lays fields out without slack beyond alignment, so a longer block is a
-  // field that the manifest forgot.
+  // C++ inserts padding between fields only for alignment, so a longer block
+  // means that the manifest lacks a field.
   int64_t packed =
       (end + block.alignment - 1) / block.alignment * block.alignment;
   if (block.bytes != packed)
@@ -220,7 +222,8 @@ Result<void> Checker::checkArguments(const std::string &path,
                 "expected {}, where the last field ends, got "
                 "{}",
                 packed, block.bytes);
-  // A kernel that is not told what came would read it as the default type.
+  // A kernel that does not receive the type code would read the value as its
+  // default type.
   for (size_t i = 0; i < block.fields.size(); ++i) {
     const ArgumentField &field = block.fields[i];
     if (field.kind != Kind::Pointer)
@@ -265,8 +268,9 @@ static std::string_view typeProblem(const nlohmann::json &value,
   return value.is_string() ? "" : "a string";
 }
 
-/// Devices read and write integers by the width of their name: another one
-/// would reach behind the caller's memory.
+/// Checks the width of an integer value. Devices access integers with the width
+/// that is defined for their name; a different width would access memory
+/// outside the caller's tensor.
 Result<void> Checker::checkIntegers(const std::string &path,
                                     std::string_view op, std::string_view name,
                                     const Value &value) {
@@ -290,7 +294,8 @@ static bool countsExperts(std::string_view attribute) {
          attribute == "pairs";
 }
 
-/// A number of the rank is an argument that holds this number and no other.
+/// Checks that an operand with a value of the rank is an argument with exactly
+/// that value.
 Result<void> Checker::checkRankOperand(const std::string &path,
                                        std::string_view operand,
                                        std::string_view field,
@@ -308,7 +313,8 @@ Result<void> Checker::checkRankOperand(const std::string &path,
       symbol, field);
 }
 
-/// The experts of every rank lie in those of the layer: devices count on it.
+/// Checks that the experts of every rank are within those of the layer. Devices
+/// rely on it.
 Result<void> Checker::checkLocalExperts(const std::string &path,
                                         const Stage &stage) {
   if (stage.op != "permute" && stage.op != "pair_rows")
@@ -330,7 +336,8 @@ Result<void> Checker::checkLocalExperts(const std::string &path,
   return {};
 }
 
-/// The kind of an operand that is an address of a run, and called as its kind.
+/// Returns the argument kind of an operand that is an address of the exchange
+/// and has the name of its kind.
 static std::optional<Kind> kindOfExchange(std::string_view operand) {
   if (operand == "peers")
     return Kind::Peers;
@@ -339,8 +346,8 @@ static std::optional<Kind> kindOfExchange(std::string_view operand) {
   return std::nullopt;
 }
 
-/// The operands and results of a stage, against its kind and against the
-/// argument block. locals: the values that earlier stages of the kernel made.
+/// Checks the operands and results of a stage against its kind and the argument
+/// block. `locals`: values that earlier stages of the kernel produced.
 Result<void> Checker::checkOperands(const std::string &where,
                                     const Target &target, const Kernel &kernel,
                                     const Stage &stage, const StageKind &kind,
@@ -543,7 +550,7 @@ Result<void> Checker::checkTensorMap(const std::string &path,
                 map.value, value->alignment);
   for (const Symbols &symbols :
        sampleSymbols(manifest, 1, manifest.maxTokens)) {
-    __int128 bits = 0; // from the first to behind the last element
+    __int128 bits = 0; // from the first element to the end of the last one
     for (size_t i = 0; i < rank; ++i) {
       int64_t extent =
           TRY(evaluate(fmt::format("{}.extents[{}]", path, i), map.extents[i],

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The dynamic side of a target. Expressions are evaluated at both ends of each
-// token range and at a few counts between.
+// The dynamic checks of a target. Expressions are evaluated at both ends of
+// each token range and at a few counts between.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,8 +46,8 @@ Result<void> Checker::checkLaunch(const std::string &path, const Target &target,
                   kernel->name, kernel->cluster[0], kernel->cluster[1],
                   kernel->cluster[2]);
   } else if (kernel->cooperative) {
-    // All CTAs of a grid-wide wait are resident at once, so their number may
-    // not grow with the tokens.
+    // All CTAs of a grid-wide barrier must be resident at once, so their number
+    // must not grow with the token count.
     for (size_t i = 0; i < 3; ++i)
       if (!grid.ctas[i].constant())
         return fail(fmt::format("{}.grid.ctas[{}]", path, i),
@@ -80,7 +80,7 @@ Result<void> Checker::checkLaunch(const std::string &path, const Target &target,
       if (field.kind != ArgumentField::Kind::Size)
         continue;
       bool wide = field.elementType != "i32";
-      // Packing is the same for all ranks; a run has numbers of its rank.
+      // Packing is the same for all ranks; a run uses the values of its rank.
       Symbols least = symbols, most = symbols;
       if (!symbols.experts) {
         least.localBegin = least.addW2Bias = least.addZeroExperts = 0;
@@ -104,8 +104,9 @@ Result<void> Checker::checkLaunch(const std::string &path, const Target &target,
 // Variants
 //===----------------------------------------------------------------------===//
 
-/// To a multiple of kBaseAlignment. Nothing needs more memory than its parts,
-/// so a single number of a manifest cannot make the device reserve much.
+/// Rounds `bytes` up to a multiple of kBaseAlignment. No size in a manifest may
+/// exceed the rounded sum of its parts, so no single value can make the device
+/// reserve much memory.
 static int64_t roundedUp(int64_t bytes) {
   return (bytes + kBaseAlignment - 1) / kBaseAlignment * kBaseAlignment;
 }
@@ -306,11 +307,11 @@ Result<void> Checker::checkVariants(const std::string &path,
 }
 
 //===----------------------------------------------------------------------===//
-// Pack
+// Packs
 //===----------------------------------------------------------------------===//
 
-/// Appends the symbols of each size that a step has: experts_per_step experts,
-/// and in the last step what remains.
+/// Appends the symbols for each possible step size: experts_per_step experts,
+/// and the remainder in the last step.
 Result<void> Checker::checkPackSteps(const std::string &path,
                                      const Target &target, const Pack &pack,
                                      std::vector<Symbols> &samples) {
@@ -392,7 +393,7 @@ Result<void> Checker::checkPack(const std::string &path, const Target &target,
                 pack.result);
   if (pack.from.empty())
     return fail(path + ".from", "expected at least one stored weight");
-  // Values behind the first may be results of earlier entries.
+  // Values after the first may be results of earlier entries.
   for (size_t i = 0; i < pack.from.size(); ++i)
     if (roleOf(pack.from[i]) != ValueRole::StoredWeight &&
         (i == 0 || !made.contains(pack.from[i])))

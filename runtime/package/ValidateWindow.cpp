@@ -1,12 +1,12 @@
-//===- ValidateWindow.cpp - memory that ranks write for each other --------===//
+//===- ValidateWindow.cpp - memory that ranks write to --------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// All ranks lay a window out alike, whatever a run's token count: a kernel
-// finds a value of another rank where it finds its own.
+// All ranks use the same window layout for every token count, so a value has
+// the same offset in all windows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,8 @@
 
 using namespace moec;
 
-/// The words that ranks tell each other by begin the window.
+/// Checks that the words by which ranks synchronize are the first value of the
+/// window.
 Result<void> Checker::checkExchangeWords(const std::string &path,
                                          const Target &target) {
   const auto isFirst = [](const WindowRegion &region) {
@@ -38,7 +39,7 @@ Result<void> Checker::checkExchangeWords(const std::string &path,
   return {};
 }
 
-/// The most bytes that a value has at any token count.
+/// Returns the maximum size in bytes of a value over all token counts.
 Result<int64_t> Checker::mostBytes(const std::string &path,
                                    const Value &value) {
   int64_t most = 0;

@@ -1,4 +1,4 @@
-//===- Bytes.cpp - sizes as people write them -----------------------------===//
+//===- Bytes.cpp - sizes in human-readable form ---------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,4 +1,4 @@
-//===- Bytes.h - sizes as people write them ---------------------*- C++ -*-===//
+//===- Bytes.h - sizes in human-readable form -------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -16,11 +16,12 @@
 
 namespace moec {
 
-/// Reads 500M, 2G or 1.5GB (powers of 1000), 2Gi or 2GiB (powers of 1024) or a
-/// number of bytes. Another text is InvalidArgument.
+/// Parses 500M, 2G or 1.5GB (powers of 1000), 2Gi or 2GiB (powers of 1024) or a
+/// number of bytes. Any other text is InvalidArgument.
 Result<uint64_t> parseBytes(std::string_view text);
 
-/// "0.41 MB", "1.32 GB": two digits after the point, never less than MB.
+/// Returns "0.41 MB" or "1.32 GB": two decimal places, and never a unit below
+/// MB.
 std::string bytesText(uint64_t bytes);
 
 } // namespace moec

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// CLI11 takes `--flag=8` for true, and the word after `--option=` for the
-// option's value. Its messages name neither the program nor what is near. So
-// words are looked at before it parses them, and its errors are said again.
+// CLI11 interprets `--flag=8` as true, and the word after `--option=` as the
+// option's value. Its messages name neither the program nor similar words. This
+// file therefore checks the words before CLI11 parses them, and rewrites its
+// errors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +32,7 @@ using namespace moec;
 
 namespace {
 
-/// The command of a command line, or the program where it has none.
+/// The words of a command line, and its command if it has one.
 class Words {
 public:
   Words(CLI::App &app, int argc, char **argv)
@@ -41,10 +42,10 @@ public:
         command = each;
   }
 
-  /// Names a word that CLI11 would take for something else; "" if there is
-  /// none.
+  /// Returns an error for a word that CLI11 would misinterpret, or "" if there
+  /// is none.
   std::string misread() const;
-  /// CLI11's error in the words of this project.
+  /// Returns CLI11's error in the wording of this project.
   std::string explain(const CLI::ParseError &error) const;
 
 private:
@@ -53,7 +54,7 @@ private:
         [](const CLI::App *) { return true; });
   }
   const CLI::App &active() const { return command ? *command : app; }
-  /// "moec compile --help"
+  /// Returns the help command, such as "moec compile --help".
   std::string help() const {
     return app.get_name() + (command ? " " + command->get_name() : "") +
            " --help";
@@ -77,7 +78,7 @@ bool isFlag(const CLI::Option &option) {
   return option.get_items_expected_max() == 0;
 }
 
-/// Describes a flag that was given a value.
+/// Returns the message for a flag that was given a value.
 std::string flagText(const CLI::Option &flag) {
   std::string text = flag.get_description();
   if (!text.empty())
@@ -132,7 +133,7 @@ std::string Words::missingValue(const std::string &name) const {
                      option ? option->get_description() : "");
 }
 
-/// Options of other programs, and what they are here.
+/// Options of other programs, and their equivalents here.
 constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
     {"--output", "-o"},      {"--out", "-o"},    {"-v", "--version"},
     {"-V", "--version"},     {"-t", "--tokens"}, {"--target", "--arch"},
@@ -197,7 +198,7 @@ std::string Words::unknownCommand() const {
                      didYouMean(words.front(), names), known);
 }
 
-/// Says what an option takes; CLI11 has a word in capitals.
+/// Returns a description of an option's type; CLI11 has a word in capitals.
 std::string typeText(const std::string &type) {
   if (type == "INT" || type == "UINT")
     return type == "INT" ? "an integer" : "an integer from 0";
@@ -206,7 +207,8 @@ std::string typeText(const std::string &type) {
 
 std::string Words::explain(const CLI::ParseError &error) const {
   const std::string text = error.what();
-  // An option that does not exist may be why another is missing.
+  // An unknown option is reported first, because it may be why another option
+  // is missing.
   const std::vector<std::string> extras = app.remaining(/*recurse=*/true);
   const auto option = std::ranges::find_if(extras, [](const std::string &word) {
     return word.size() > 1 && word.starts_with('-');
@@ -256,7 +258,7 @@ std::string Words::explain(const CLI::ParseError &error) const {
   return text;
 }
 
-/// Refuses what no option takes as a value: nothing, and another option.
+/// Refuses values that are empty or look like an option.
 std::string checkValue(const std::string &value) {
   if (value.empty())
     return "expected a value, got none";
@@ -265,7 +267,7 @@ std::string checkValue(const std::string &value) {
   return "";
 }
 
-/// "--arch='sm_90a, sm_80'" has a blank after the comma.
+/// Removes blanks: "--arch='sm_90a, sm_80'" has one after the comma.
 std::string withoutBlanks(std::string value) {
   const size_t begin = value.find_first_not_of(' ');
   const size_t end = value.find_last_not_of(' ');
@@ -319,7 +321,7 @@ std::optional<int> moec::parseCommandLine(CLI::App &app, int argc,
     fmt::print("{}", text.str());
     return 0;
   }
-  // A file of cases is many command lines of one process.
+  // A file of test cases contains many command lines for one process.
   static std::once_flag said;
   std::call_once(said, [&] {
     for (const std::string &warning : misspeltVariables())

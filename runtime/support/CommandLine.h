@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// All programs of CLI11 parse by this function, so that they refuse the same
-// mistakes in the same words: a flag with a value, an option without one, an
-// option or command that does not exist. The library is moec_command_line.
+// All programs with CLI11 use this function, so that they refuse the same
+// mistakes with the same messages: a flag with a value, an option without one,
+// an option or command that does not exist. The library is moec_command_line.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,19 +31,19 @@ class App;
 
 namespace moec {
 
-/// The exit status of a command line that makes no sense.
+/// The exit status after an invalid command line.
 inline constexpr int kUsageStatus = 2;
 
-/// Parses the words of a command line. Returns the exit status if the program
-/// ends here: 0 after --help or --version, kUsageStatus after a message on
-/// standard error. words[0] is the program.
+/// Parses a command line; argv[0] is the program. Returns the exit status if
+/// the program must end: 0 after --help or --version, kUsageStatus after a
+/// message on standard error.
 std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv);
 
-/// A check for words of a list. The message names the nearest one.
+/// Returns a check for words of a list. Its message names the nearest word.
 std::function<std::string(const std::string &)>
 oneOf(std::vector<std::string> words);
 
-/// A check for integers from `least` to `most`.
+/// Returns a check for integers from `least` to `most`.
 inline auto countFrom(int64_t least,
                       int64_t most = std::numeric_limits<int32_t>::max()) {
   return [least, most](const std::string &text) -> std::string {
@@ -57,7 +57,7 @@ inline auto countFrom(int64_t least,
   };
 }
 
-/// A check for finite numbers above 0.
+/// Checks for a finite number above 0.
 inline std::string checkPositive(const std::string &text) {
   double number = 0;
   const char *end = text.data() + text.size();

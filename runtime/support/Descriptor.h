@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Reading through descriptors: a path may name another file at each call, what
-// is open stays the same. Nothing here waits: a FIFO, a socket and a device are
-// errors.
+// Reads through descriptors: a path may name another file at each call, while
+// an open descriptor always refers to the same file. No function here blocks: a
+// FIFO, a socket and a device are errors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,7 @@
 
 namespace moec {
 
-/// A file descriptor, closed on exec.
+/// An owned file descriptor with close-on-exec.
 class Descriptor {
 public:
   Descriptor() = default;
@@ -38,27 +38,29 @@ public:
 
   explicit operator bool() const { return number >= 0; }
   int get() const { return number; }
-  /// Forgets the number without closing it.
+  /// Releases ownership without closing the descriptor.
   void release() { number = -1; }
 
 private:
   int number = -1;
 };
 
-/// Lets children of a fork close a descriptor at once, since they would hold
-/// its locks, too. Returns where it is kept; -1 where too many are.
+/// Makes forked children close a descriptor at once, because they would
+/// otherwise hold its locks, too. Returns the slot in which it is stored, or -1
+/// if all are in use.
 int closeInChildren(const Descriptor &file);
-/// Called in front of the descriptor's end, in the process that kept it.
+/// Frees the slot. Must be called before the descriptor is closed, in the
+/// process that stored it.
 void keepNoMore(int slot);
 
 /// Opens a folder for reading.
 Result<Descriptor> openFolder(const std::string &path);
 
-/// Opens a regular file for reading; links are followed.
+/// Opens a regular file for reading. Links are followed.
 Result<Descriptor> openRegular(const std::string &path);
 
-/// Opens `path` (contained, see isContainedPath) below a folder that is open;
-/// no part of it may be a link. `shown` stands for the folder in errors.
+/// Opens `path` (contained, see isContainedPath()) below an open folder. No
+/// part of it may be a link. `shown` is the name of the folder in errors.
 Result<Descriptor> openFolderAt(const Descriptor &folder,
                                 const std::string &path,
                                 const std::string &shown);
@@ -66,26 +68,28 @@ Result<Descriptor> openRegularAt(const Descriptor &folder,
                                  const std::string &path,
                                  const std::string &shown);
 
-/// Reads the rest of a regular file; more than `mostBytes` are an error.
+/// Reads the rest of a regular file. More than `mostBytes` bytes are an error.
 Result<std::string> readAll(const Descriptor &file, uint64_t mostBytes,
                             const std::string &shown);
 
-/// Paths of all that is no folder below an open folder, as listFiles says.
+/// Lists the paths of everything except folders below an open folder, like
+/// listFiles().
 Result<std::vector<std::string>> listFilesAt(const Descriptor &folder,
                                              const std::string &shown);
 
-/// Names of all that stands in an open folder, sorted, without . and ..
+/// Lists the names in an open folder, sorted, without . and ..
 Result<std::vector<std::string>> listNamesAt(const Descriptor &folder,
                                              const std::string &shown);
 
-/// Whether two descriptors, or a path and a descriptor, are one file.
+/// Returns true if two descriptors, or a path and a descriptor, refer to the
+/// same file.
 bool isSameFile(const Descriptor &file, const Descriptor &other);
 bool isSameFile(const Descriptor &file, const std::string &path);
 
-/// Why an open file or folder belongs neither to this user nor to root; "" if
-/// it does.
+/// Returns why an open file or folder belongs neither to this user nor to root,
+/// or "" if it does.
 std::string foreignOwner(const Descriptor &file);
-/// Why others may write it; "" if they may not.
+/// Returns why other users may write it, or "" if they may not.
 std::string openToOthers(const Descriptor &file);
 
 } // namespace moec

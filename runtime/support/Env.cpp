@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The only file that calls getenv.
+// This is the only file that calls getenv.
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,7 +65,7 @@ Result<uint64_t> moec::envBytes(EnvName name) {
 
 std::vector<std::string> moec::misspeltVariables() {
   constexpr std::string_view kPrefix = "MOEC_";
-  std::vector<std::string_view> known; // without the prefix
+  std::vector<std::string_view> known; // names without the prefix
   for (const EnvVariable &variable : kEnvVariables)
     if (variable.name.starts_with(kPrefix))
       known.push_back(variable.name.substr(kPrefix.size()));
@@ -101,8 +101,8 @@ Result<std::string> moec::envCacheFolder() {
 }
 
 int moec::usableThreads() {
-  // The kernel refuses a mask that is smaller than its own: larger ones are
-  // tried until one fits.
+  // The kernel refuses a mask that is smaller than its own, so larger ones are
+  // tried until one is accepted.
   for (int cpus = 1024; cpus <= (1 << 18); cpus *= 4) {
     cpu_set_t *mask = CPU_ALLOC(cpus);
     if (!mask)

@@ -1,13 +1,14 @@
-//===- Env.h - every environment variable, declared once -*- C++ -*- ===//
+//===- Env.h - all environment variables ------------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The one list of what moec reads from the environment. A name that is not in
-// the table does not compile, so the table is complete; docs and
-// `moec-run --help` print it. Values are read at the call, not at start.
+// The only list of the environment variables that moec reads. A name that is
+// not in the table does not compile, so the table is complete. The
+// documentation and `moec-run --help` print it. Variables are read at each
+// call, not at program start.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,8 +28,8 @@ namespace moec {
 struct EnvVariable {
   std::string_view name;
   std::string_view type;         ///< path, flag, integer, size, word or words
-  std::string_view defaultValue; ///< as one would write it
-  std::string_view help;         ///< a sentence
+  std::string_view defaultValue; ///< as a user would write it
+  std::string_view help;         ///< one sentence
 };
 
 inline constexpr EnvVariable kEnvVariables[] = {
@@ -96,12 +97,12 @@ inline constexpr EnvVariable kEnvVariables[] = {
     {"HOME", "path", "", "See MOEC_CACHE_DIR."},
 };
 
-/// A name of the table; another one is a compile error.
+/// The name of a variable in the table. Any other name is a compile error.
 class EnvName {
 public:
   consteval EnvName(const char *name) : row(-1) {
-    // An index, not a pointer: g++ with -fsanitize=undefined does not compare
-    // addresses at compile time.
+    // This is an index, not a pointer, because g++ with -fsanitize=undefined
+    // does not compare addresses at compile time.
     for (int i = 0; i < static_cast<int>(std::size(kEnvVariables)); ++i)
       if (kEnvVariables[i].name == std::string_view(name))
         row = i;
@@ -114,33 +115,34 @@ private:
   int row;
 };
 
-/// The value as it stands; an unset or empty variable gives the default.
+/// Returns the unchanged value, or the default if the variable is unset or
+/// empty.
 std::string envString(const EnvVariable &variable);
 std::string envString(EnvName name);
 
-/// 1/on/true/yes or 0/off/false/no; anything else is InvalidArgument.
+/// Parses 1/on/true/yes or 0/off/false/no. Anything else is InvalidArgument.
 Result<bool> envFlag(EnvName name);
 
-/// A decimal integer >= 0; anything else is InvalidArgument.
+/// Parses a decimal integer >= 0. Anything else is InvalidArgument.
 Result<int64_t> envInteger(EnvName name);
 
-/// A size, 2G say; anything else is InvalidArgument.
+/// Parses a size such as 2G. Anything else is InvalidArgument.
 Result<uint64_t> envBytes(EnvName name);
 
-/// A warning for each variable that is set and has nearly the name of one of
-/// the table, MOEC_JOB say.
+/// Returns a warning for each set variable whose name is similar to one in the
+/// table, such as MOEC_JOB.
 std::vector<std::string> misspeltVariables();
 
-/// All variables, for a program to be started.
+/// Returns all variables, for starting a program.
 char *const *envBlock();
 
-/// The cache's folder by MOEC_CACHE_DIR, XDG_CACHE_HOME and HOME; an error if
-/// none of them is set.
+/// Returns the folder of the cache from MOEC_CACHE_DIR, XDG_CACHE_HOME or HOME.
+/// An error if none of them is set.
 Result<std::string> envCacheFolder();
 
-/// Hardware threads that the calling thread may run on: those of its affinity
-/// mask (taskset, containers' cpusets), at least 1. Compilations and the host
-/// device start as many.
+/// Returns the number of hardware threads on which the calling thread may run:
+/// those of its affinity mask (taskset, containers' cpusets), at least 1.
+/// Compilations and the host device start that many threads.
 int usableThreads();
 
 } // namespace moec

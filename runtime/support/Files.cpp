@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// POSIX calls where std::filesystem would hide errno or has no fsync.
+// Uses POSIX calls, because std::filesystem hides errno and has no fsync.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,7 +51,8 @@ Result<std::string> moec::readFile(const std::string &path,
   return readAll(file, mostBytes, path);
 }
 
-/// Writes, fsyncs and closes; errno is that of the first failure.
+/// Writes, fsyncs and closes a file. On failure, errno is that of the first
+/// error.
 static bool writeAndClose(int file, std::string_view bytes) {
   int failure = 0;
   while (!bytes.empty()) {
@@ -83,7 +84,8 @@ Result<void> moec::writeFile(const std::string &path, std::string_view bytes) {
   return {};
 }
 
-/// The error of a path that could not be made, with the state of its folder.
+/// Returns the error of a path that could not be created, with the state of its
+/// folder.
 static Error cannotMake(std::string_view what, const std::string &path) {
   Error error = fileError(what, path);
   const std::string folder = parentFolder(path);
@@ -102,8 +104,8 @@ std::string moec::temporaryName(std::string_view path) {
 
 Result<void> moec::writeFileAtomically(const std::string &path,
                                        std::string_view bytes, unsigned mode) {
-  // Not mkostemp: its files are readable by their owner alone, and the umask
-  // cannot be read without a race.
+  // mkostemp is not used: only the owner can read its files, and the umask
+  // cannot be queried without a race.
   std::string temporary;
   int file = -1;
   do {
@@ -129,7 +131,7 @@ Result<void> moec::writeFileAtomically(const std::string &path,
 }
 
 Result<void> moec::createFolders(const std::string &path, unsigned mode) {
-  // A folder that is there keeps its mode; a failure is an error below.
+  // Existing folders keep their mode. Failures are reported below.
   for (size_t slash = path.find('/', 1); mode != 0777;
        slash = path.find('/', slash + 1)) {
     ::mkdir(path.substr(0, slash).c_str(), mode);
@@ -166,8 +168,8 @@ Result<void> moec::syncFolder(const std::string &path) {
   int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0)
     return fileError("cannot open folder", path);
-  // Some file systems refuse fsync on folders (EINVAL); the rename is done all
-  // the same.
+  // Some file systems refuse fsync on folders (EINVAL); the rename has still
+  // taken place.
   bool failed = ::fsync(folder) != 0 && errno != EINVAL && errno != EROFS;
   Error error;
   if (failed)

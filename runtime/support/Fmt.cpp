@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Debian ships fmt as headers and as a shared library. Compiled into every
-// source file, its functions cost 3 seconds each time (a third of what a file
-// takes); here they are compiled once, and the binaries stay free of the shared
-// library. What is instantiated is what fmt's own src/format.cc instantiates
-// for char, and what its headers declare extern for wchar_t.
+// Debian ships fmt as headers and as a shared library. Compiling its functions
+// into every source file takes 3 seconds per file (a third of the time). Here
+// they are compiled once, and the binaries do not depend on the shared library.
+// The instantiations are those of fmt's own src/format.cc for char, and those
+// that its headers declare extern for wchar_t.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,12 +1,12 @@
-//===- Guard.h - what every main begins with --------------------*- C++ -*-===//
+//===- Guard.h - exception handler of every main() --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// moec's own errors are values. Libraries throw, and so does memory that is not
-// there: without a handler the process ends by a signal and says nothing.
+// moec's own errors are values. Libraries and failed allocations throw
+// exceptions, which would end the process by a signal without a message.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +22,8 @@
 
 namespace moec {
 
-/// The exit status of `body`; 1, with the reason on standard error, where it
-/// throws.
+/// Returns the exit status of `body`. If it throws, prints the reason to
+/// standard error and returns 1.
 template <typename Body>
 int guarded(const char *program, const Body &body) noexcept {
   try {

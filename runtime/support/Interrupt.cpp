@@ -1,4 +1,4 @@
-//===- Interrupt.cpp - ends long work when a user asks for it -------------===//
+//===- Interrupt.cpp - interrupts long operations -------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -19,14 +19,14 @@ namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
-/// The signal that was caught; 0: none.
+/// The signal that was caught, or 0.
 std::atomic<int> caught = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 struct sigaction earlier[std::size(kSignals)];
 
 void onSignal(int signal) {
   if (caught != 0) {
-    // Impatience: the process ends as it would have.
+    // At the second signal the process ends as it would without this handler.
     for (size_t i = 0; i < std::size(kSignals); ++i)
       if (kSignals[i] == signal)
         ::sigaction(signal, &earlier[i], nullptr);
@@ -36,7 +36,8 @@ void onSignal(int signal) {
   caught = signal;
 }
 
-/// At a fork another thread may hold it, so it is never destroyed.
+/// The state is never destroyed, because another thread may hold the mutex at a
+/// fork.
 struct Source {
   std::mutex mutex;
   InterruptSource function;
@@ -47,7 +48,7 @@ Source &theSource() {
   return *source;
 }
 
-/// The objects that live.
+/// The number of existing SignalsInterrupt objects.
 struct Catchers {
   std::mutex mutex;
   int count = 0;

@@ -1,12 +1,13 @@
-//===- Interrupt.h - ends long work when a user asks for it -----*- C++ -*-===//
+//===- Interrupt.h - interrupts long operations -----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Work that takes seconds asks isInterrupted() now and then. The answer comes
-// from a signal, in a program, or from the host of a library, Python say.
+// Operations that take seconds call isInterrupted() regularly. The interrupt
+// comes from a signal in a program, or from the host of a library, such as
+// Python.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,18 +21,19 @@ namespace moec {
 /// Returns true if the work of the calling thread is to end.
 using InterruptSource = std::function<bool()>;
 
-/// An empty source never interrupts.
+/// Sets the source of interrupts. An empty source never interrupts.
 void setInterruptSource(InterruptSource source);
 
 /// Returns true after a signal that SignalsInterrupt has caught, or if the
-/// source says so. The thread that a user's call has begun asks.
+/// source returns true. Must be called by the thread that entered moec.
 bool isInterrupted();
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP interrupt work instead of ending
-/// the process, so that temporary files and locks go. The destructor raises a
-/// caught signal again, which then does what it did before. A second signal
-/// does so at once. A signal that is ignored stays ignored. Of several objects
-/// the last one counts.
+/// During its lifetime, SIGINT, SIGTERM and SIGHUP interrupt work instead of
+/// ending the process, so that temporary files and locks are removed. The
+/// destructor raises a caught signal again, which then has its previous effect.
+/// A second signal has its previous effect at once. Ignored signals stay
+/// ignored. If there are several objects, the first one installs the handlers
+/// and the last one removes them.
 class SignalsInterrupt {
 public:
   SignalsInterrupt();

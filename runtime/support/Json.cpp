@@ -1,4 +1,4 @@
-//===- Json.cpp - the one reader of JSON ----------------------------------===//
+//===- Json.cpp - the only parser of JSON ---------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // nlohmann's lexer and grammar call the Builder below. Its own builder would
-// keep the last of two equal keys, and has no bound of depth.
+// keep the last of two equal keys, and does not limit the depth.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,8 @@ using nlohmann::json;
 
 namespace {
 
-/// Walks the text and says how far the parser has come: events carry no place.
+/// An iterator that records how far the parser has read, because parser events
+/// have no position.
 class Cursor {
 public:
   using iterator_category = std::input_iterator_tag;
@@ -54,7 +55,7 @@ private:
   const char **farthest;
 };
 
-/// "line 3, column 7" of a byte.
+/// Returns the position of a byte as "line 3, column 7".
 std::string placeOf(std::string_view text, size_t offset) {
   std::string_view before = text.substr(0, std::min(offset, text.size()));
   size_t newline = before.rfind('\n');
@@ -64,7 +65,7 @@ std::string placeOf(std::string_view text, size_t offset) {
                      column);
 }
 
-/// nlohmann's reason without its prefix, its own place and the long token.
+/// Returns nlohmann's reason without its prefix, its position and long tokens.
 std::string reasonOf(std::string_view message) {
   for (std::string_view prefix : {"] ", "parse error at ", ": "})
     if (size_t at = message.find(prefix); at != std::string_view::npos)
@@ -78,7 +79,7 @@ std::string reasonOf(std::string_view message) {
         next == std::string_view::npos ? "" : token.substr(next);
     token = token.substr(0, next);
     token.remove_suffix(token.ends_with('\'') ? 1 : 0);
-    // The fault is at the token's end.
+    // The error is at the end of the token.
     constexpr size_t kTail = 24;
     bool cut = token.size() > kTail;
     if (cut)
@@ -88,13 +89,13 @@ std::string reasonOf(std::string_view message) {
   }
   std::string shown;
   for (char c : reason) {
-    bool plain = c >= 0x20 && c < 0x7F; // the token may be no UTF-8
+    bool plain = c >= 0x20 && c < 0x7F; // the token may not be valid UTF-8
     shown += plain ? std::string(1, c) : fmt::format("\\x{:02x}", uint8_t(c));
   }
   return shown;
 }
 
-/// Makes the value out of the parser's events; `problem` ends the parse.
+/// Builds the value from the parser's events. Setting `problem` ends the parse.
 class Builder : public nlohmann::json_sax<json> {
 public:
   Builder(std::string_view text, int maxDepth)
@@ -104,19 +105,19 @@ public:
   Cursor end() { return {std::to_address(text.end()), &farthest}; }
 
   json root;
-  std::string problem; ///< with its place; "" while there is none
+  std::string problem; ///< the error with its position, or ""
 
   bool null() override { return add(nullptr); }
   bool boolean(bool value) override { return add(value); }
   bool number_integer(int64_t value) override { return add(value); }
   bool number_unsigned(uint64_t value) override { return add(value); }
   bool number_float(double value, const std::string &token) override {
-    // An integer too large for 64 bits comes as a rounded double.
+    // An integer that does not fit into 64 bits arrives as a rounded double.
     if (token.find_first_of(".eE") == std::string::npos)
       return fail(startOf(token),
                   fmt::format("expected an integer of 64 bits, got {}",
                               shortText(token)));
-    // So does a number too small for a double, as 0.
+    // A number that is too small for a double arrives as 0.
     std::string_view digits(token);
     digits = digits.substr(0, digits.find_first_of("eE"));
     if (value == 0 &&
@@ -125,7 +126,7 @@ public:
     return add(value);
   }
   bool string(std::string &value) override { return add(std::move(value)); }
-  bool binary(json::binary_t &) override { return false; } // not in a text
+  bool binary(json::binary_t &) override { return false; } // not in text
 
   bool start_object(size_t) override { return open(json::object()); }
   bool start_array(size_t) override { return open(json::array()); }
@@ -146,7 +147,8 @@ public:
 
   bool parse_error(size_t position, const std::string &token,
                    const nlohmann::detail::exception &error) override {
-    // The other of the two kinds is a number beyond the range of doubles.
+    // There are two kinds of errors: invalid syntax, and a number beyond the
+    // range of doubles.
     constexpr int kOutOfRange = 406;
     if (error.id == kOutOfRange)
       return failRange(token);
@@ -157,7 +159,7 @@ public:
   }
 
 private:
-  /// Names what other formats have at a place and JSON has not.
+  /// Returns a hint on syntax that other formats have and JSON does not.
   std::string_view habitAt(size_t at) const {
     const char here = at < text.size() ? text[at] : ' ';
     if (here == '\'')
@@ -172,7 +174,8 @@ private:
                : "";
   }
   size_t offset() const { return size_t(farthest - text.data()); }
-  /// Behind a number the parser has read one byte more, if there is one.
+  /// Returns the start offset of a token. After a number the parser has already
+  /// read one more byte, if there is one.
   size_t startOf(std::string_view token) const {
     size_t end = offset();
     if (end < token.size() ||
@@ -180,7 +183,8 @@ private:
       --end;
     return end - token.size();
   }
-  /// A quote inside of a key has a backslash before it; its first has none.
+  /// Returns the start offset of a key. Quotes inside a key are preceded by a
+  /// backslash; the first quote is not.
   size_t startOfKey() const {
     size_t at = offset() - 1;
     do
@@ -197,8 +201,8 @@ private:
                 fmt::format("expected a number that a double holds, got {}",
                             shortText(token)));
   }
-  /// The place of the next value: the outermost one, behind a key, or at the
-  /// end of an array.
+  /// Returns the place of the next value: the outermost value, the value of a
+  /// key, or a new array element.
   json *slot() {
     if (around.empty())
       return &root;
@@ -228,12 +232,12 @@ private:
   std::string_view text;
   int maxDepth;
   const char *farthest;
-  std::vector<json *> around; ///< the containers that are open
-  json *field = nullptr;      ///< of the last key
+  std::vector<json *> around; ///< the open containers
+  json *field = nullptr;      ///< the value of the last key
 };
 
-/// Appends until the text is long enough, so nesting cannot exhaust the stack:
-/// each level appends a bracket.
+/// Appends until the text is long enough. Nesting cannot exhaust the stack,
+/// because each level appends a bracket.
 void appendJson(const json &value, size_t longest, std::string &to) {
   if (to.size() > longest)
     return;
@@ -298,7 +302,7 @@ Result<json> moec::parseJsonObject(std::string_view text, std::string_view name,
   if (text.size() > bounds.bytes)
     return failure(fmt::format("expected at most {} bytes of JSON, got {}",
                                bounds.bytes, text.size()));
-  // The parser takes a byte 0 for the end of the text.
+  // The parser treats a byte 0 as the end of the text.
   if (size_t zero = text.find('\0'); zero != std::string_view::npos)
     return failure(
         fmt::format("{}: expected JSON, got a byte 0", placeOf(text, zero)));
@@ -344,7 +348,7 @@ std::string moec::shortJson(const json &value, size_t longest) {
   std::string text;
   appendJson(value, longest, text);
   if (text.size() > longest) {
-    // Not in the middle of a UTF-8 sequence.
+    // The text must not be cut in the middle of a UTF-8 sequence.
     while (longest > 0 && (text[longest] & 0xC0) == 0x80)
       --longest;
     text.resize(longest);

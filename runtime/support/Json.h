@@ -1,15 +1,15 @@
-//===- Json.h - the one reader of JSON --------------------------*- C++ -*-===//
+//===- Json.h - the only parser of JSON -------------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Bytes that others wrote become a value here and nowhere else. The reader is
-// strict: it bounds size and depth, and refuses a key that an object repeats, a
-// number that does not fit, text that is not UTF-8 and text behind the value.
-// Its time is linear in the text, but for the search among an object's keys.
-// The bound of depth makes it safe to walk, copy and print a value.
+// The only parser of untrusted JSON. It is strict: it limits size and depth,
+// and refuses duplicate keys in an object, numbers that do not fit, text that
+// is not UTF-8 and text after the value. Its run time is linear in the text,
+// except for key lookups in objects. The depth limit makes it safe to traverse,
+// copy and print a value recursively.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,8 +27,9 @@
 
 namespace moec {
 
-/// A JSON value on the heap, so that a header can hold one without json.hpp. It
-/// begins as {}. A copy is deep. After a move the source has no value.
+/// A JSON value on the heap, so that a header can contain one without including
+/// json.hpp. It is initialized to {}. Copies are deep. After a move the source
+/// has no value.
 template <typename Json> class Boxed {
 public:
   Boxed();
@@ -43,7 +44,7 @@ public:
   const Json &operator*() const { return *value; }
   Json *operator->() { return value.get(); }
   const Json *operator->() const { return value.get(); }
-  /// The member of an object; null if it was absent.
+  /// Returns a member of an object, and adds it as null if it is absent.
   Json &operator[](const std::string &key);
 
 private:
@@ -57,23 +58,24 @@ using BoxedOrderedJson = Boxed<nlohmann::ordered_json>;
 
 struct JsonBounds {
   size_t bytes;
-  int depth = 64; ///< objects and arrays around a value
+  int depth = 64; ///< maximum nesting of objects and arrays
 };
 
-/// Parses a text whose outermost value is an object. An error has `code` and
-/// says "name: line, column: expected ..., got ...".
+/// Parses a text whose outermost value is an object. An error has `code` and a
+/// message of the form "name: line, column: expected ..., got ...".
 Result<nlohmann::json> parseJsonObject(std::string_view text,
                                        std::string_view name, ErrorCode code,
                                        JsonBounds bounds);
 
-/// A text that others wrote, for messages: cut to `longest` bytes, and control
-/// characters are made visible.
+/// Returns untrusted text for messages: cut to `longest` bytes, with control
+/// characters made visible.
 std::string shortText(std::string_view text, size_t longest = 60);
 
-/// A value as messages show it: 'the string "x"', 'the number 7', 'an array'.
+/// Returns the description of a value for messages: 'the string "x"', 'the
+/// number 7', 'an array'.
 std::string describeJson(const nlohmann::json &value);
 
-/// The value as JSON, for messages; cut to about `longest` bytes.
+/// Returns a value as JSON for messages, cut to about `longest` bytes.
 std::string shortJson(const nlohmann::json &value, size_t longest = 60);
 
 } // namespace moec

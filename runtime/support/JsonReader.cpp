@@ -1,4 +1,4 @@
-//===- JsonReader.cpp - JSON objects read field by field ------------------===//
+//===- JsonReader.cpp - reads JSON objects field by field -----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -77,7 +77,7 @@ static std::string rangeText(int64_t min, int64_t max) {
 
 std::optional<int64_t> moec::integerIn(const json &value, int64_t min,
                                        int64_t max) {
-  // Unsigned numbers beyond 2^63 would wrap when read as signed ones.
+  // Unsigned numbers above 2^63 would wrap around if they were read as signed.
   if (!value.is_number_integer() ||
       (value.is_number_unsigned() &&
        value.get<uint64_t>() > uint64_t(std::max<int64_t>(max, 0))))
@@ -212,7 +212,7 @@ void JsonReader::refuseUnknown(std::span<const Synonym> synonyms) {
       fmt::format("accepted here: {}", listOf(known, "and", false));
   nameStrayKeys(synonyms);
   for (auto it = fields->begin(); it != fields->end(); ++it) {
-    // A null says that there is no such field.
+    // A null means that the field is absent.
     if (wasAsked(it.key()) || it->is_null())
       continue;
     std::string text = "unknown field";
@@ -231,7 +231,7 @@ void JsonReader::refuseUnknown(std::span<const Synonym> synonyms) {
       meants.clear();
     if (!meants.empty())
       text += fmt::format("; did you mean {}?", listOf(meants));
-    // A long list would hide what was meant.
+    // A long list would hide the suggestion.
     constexpr size_t kMostShown = 8;
     if (!meants.empty() && known.size() > kMostShown) {
       problems->add(pathOf(it.key()), text);

@@ -1,11 +1,11 @@
-//===- Log.cpp - the sink of messages -------------------------------------===//
+//===- Log.cpp - the sink of log messages ---------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The level is an atomic, so that a message nobody wants costs one load.
+// The level is an atomic, so a message that is not logged costs only one load.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +29,8 @@ constexpr std::pair<LogLevel, std::string_view> kLevels[] = {
     {LogLevel::Debug, "debug"},
 };
 
-/// MOEC_LOG; an unknown word is reported once and means "warning".
+/// Returns the level in MOEC_LOG. An unknown word is reported once and means
+/// "warning".
 LogLevel levelOfEnvironment() {
   std::string word = envString("MOEC_LOG");
   for (auto [level, name] : kLevels)
@@ -42,7 +43,7 @@ LogLevel levelOfEnvironment() {
   return LogLevel::Warning;
 }
 
-/// At a fork another thread may hold it.
+/// The mutex is per process, because another thread may hold it at a fork.
 struct LogMutex {
   std::mutex mutex;
 };
@@ -53,7 +54,8 @@ struct Log {
 };
 
 Log &theLog() {
-  // Never destroyed: threads may log while the process ends.
+  // The object is never destroyed, because threads may log while the process
+  // ends.
   static Log *log = new Log;
   return *log;
 }

@@ -1,13 +1,13 @@
-//===- Log.h - messages that are no errors --------------*- C++ -*- ===//
+//===- Log.h - log messages -------------------------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// One sink for the process: a callback with a level. By default warnings and
-// errors go to stderr (environment variable MOEC_LOG changes the level). An
-// engine installs its own sink; nothing else in moec prints.
+// There is one sink for the process: a callback with a level. By default
+// warnings and errors go to stderr (the environment variable MOEC_LOG changes
+// the level). An engine may install its own sink. Nothing else in moec prints.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,23 +24,24 @@ namespace moec {
 
 enum class LogLevel : int { None = 0, Error, Warning, Info, Debug };
 
-/// "error", "warning", "info", "debug" or "none".
+/// Returns "error", "warning", "info", "debug" or "none".
 std::string_view logLevelName(LogLevel level);
 
-/// Called for each message, by one thread at a time; an empty function
-/// restores stderr.
+/// Receives each message, from one thread at a time. An empty function restores
+/// stderr.
 using LogSink = std::function<void(LogLevel, std::string_view)>;
 
-/// Installs a sink that receives messages up to and with `level`.
+/// Installs a sink for messages up to and including `level`.
 void setLogSink(LogSink sink, LogLevel level);
 
-/// Whether a message of this level would be seen.
+/// Returns true if messages of this level are logged.
 bool logs(LogLevel level);
 
-/// Hands a message (no newline) to the sink.
+/// Passes a message (without newline) to the sink.
 void logMessage(LogLevel level, std::string_view message);
 
-/// As fmt::format; formats only what will be seen.
+/// Logs a message, formatted like fmt::format. Messages that are not logged are
+/// not formatted.
 template <typename... Args>
 void log(LogLevel level, fmt::format_string<Args...> format, Args &&...args) {
   if (logs(level))

@@ -1,12 +1,12 @@
-//===- NvrtcVersions.h - the NVRTC that an arch needs -----------*- C++ -*-===//
+//===- NvrtcVersions.h - the NVRTC version that an arch needs ---*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The first release of each arch, as releases 12.0, 12.6, 12.8, 12.9, 13.0,
-// 13.3, 13.4 and 13.5 answered: a kernel was compiled for it or refused.
+// The first NVRTC release for each arch, determined by compiling a kernel with
+// releases 12.0, 12.6, 12.8, 12.9, 13.0, 13.3, 13.4 and 13.5.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,10 +27,10 @@ struct NvrtcVersion {
 };
 
 /// The oldest release that compiles the kernels of every scheme for sm_80 and
-/// sm_90a. 12.0 fails in kernels of 4-bit weights.
+/// sm_90a. 12.0 fails on kernels of 4-bit weights.
 inline constexpr NvrtcVersion kOldestNvrtc = {12, 6};
 
-/// The first release with family-specific archs, "sm_100f" say.
+/// The first release with family-specific archs, such as "sm_100f".
 inline constexpr NvrtcVersion kFirstNvrtcOfFamilies = {12, 9};
 
 struct FirstNvrtc {
@@ -38,14 +38,14 @@ struct FirstNvrtc {
   NvrtcVersion version;
 };
 
-/// The archs that kOldestNvrtc lacks.
+/// The archs that kOldestNvrtc does not support.
 inline constexpr FirstNvrtc kFirstNvrtc[] = {
     {88, {13, 0}},  {100, {12, 8}}, {103, {12, 9}}, {107, {13, 4}},
     {110, {13, 0}}, {120, {12, 8}}, {121, {12, 9}},
 };
 
-/// Returns the first release that compiles for an arch, or nullopt if the name
-/// is no arch, "sm_90a" say.
+/// Returns the first release that compiles for an arch, such as "sm_90a", or
+/// nullopt if the name is not an arch.
 inline std::optional<NvrtcVersion> firstNvrtcOf(std::string_view arch) {
   constexpr std::string_view kPrefix = "sm_";
   if (!arch.starts_with(kPrefix))
@@ -65,12 +65,12 @@ inline std::optional<NvrtcVersion> firstNvrtcOf(std::string_view arch) {
   return first;
 }
 
-/// Returns a release as text, "13.4".
+/// Returns a release as text, such as "13.4".
 inline std::string nvrtcText(NvrtcVersion version) {
   return std::to_string(version.major) + "." + std::to_string(version.minor);
 }
 
-/// Returns the first release that compiles for an arch as text, "13.4".
+/// Returns the first release that compiles for an arch as text, such as "13.4".
 inline std::string nvrtcText(std::string_view arch) {
   return nvrtcText(firstNvrtcOf(arch).value_or(kOldestNvrtc));
 }

@@ -1,4 +1,4 @@
-//===- Paths.cpp - paths as text ------------------------------------------===//
+//===- Paths.cpp - paths as strings ---------------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,12 +1,12 @@
-//===- Paths.h - paths as text ----------------------------------*- C++ -*-===//
+//===- Paths.h - paths as strings -------------------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Joins and splits paths without a look at the file system, and says what the
-// system has against one.
+// Joins and splits paths without accessing the file system, and formats file
+// errors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,16 +20,16 @@
 
 namespace moec {
 
-/// `<what> '<path>': <text of errno>`, with code FileSystem.
+/// Returns the error `<what> '<path>': <text of errno>`, with code FileSystem.
 Error fileError(std::string_view what, std::string_view path);
 
-/// "a/b" + "c" = "a/b/c"; "" + "c" = "c".
+/// Returns the joined path: "a/b" + "c" = "a/b/c"; "" + "c" = "c".
 std::string joinPath(std::string_view folder, std::string_view name);
-/// Everything before the last '/', "." if there is none.
+/// Returns everything before the last '/', or "." if there is none.
 std::string parentFolder(std::string_view path);
 
-/// Whether `path` is relative, stays inside its folder and is spelled in the
-/// one normal way: no empty part, no "." or "..", no backslash, no NUL.
+/// Returns true if `path` is relative, stays inside its folder and is
+/// normalized: no empty part, no "." or "..", no backslash, no NUL.
 bool isContainedPath(std::string_view path);
 
 } // namespace moec

@@ -1,12 +1,13 @@
-//===- PerProcess.h - state that a forked child begins anew -----*- C++ -*-===//
+//===- PerProcess.h - state that forked children reset ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// fork(2) copies one thread. A lock that another one held stays locked in the
-// child, and what it promised never comes.
+// fork(2) copies only the calling thread. A lock that another thread holds
+// stays locked in the child, and a promise of another thread is never
+// fulfilled.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,17 +19,18 @@
 
 namespace moec {
 
-/// The State of this process, made at the first call in it. It is never
-/// destroyed: threads may use it while the process ends, and that of a parent
-/// may be in use at the fork.
+/// Returns the State of this process, created at the first call in it. It is
+/// never destroyed, because threads may use it while the process ends, and the
+/// parent's State may be in use at the fork.
 template <typename State> State &perProcess() {
   struct Entry {
     Entry(pid_t process, Entry *parents) : process(process), parents(parents) {}
     pid_t process;
-    Entry *parents; ///< reachable, so that no tool takes it for a leak
+    Entry *parents; ///< keeps the parent's entry reachable for leak checkers
     State state;
   };
-  // Constant-initialized, so that there is no guard to be held at a fork.
+  // The pointer is constant-initialized, so there is no guard that a thread
+  // could hold at a fork.
   static std::atomic<Entry *> current = nullptr;
   const pid_t process = ::getpid();
   Entry *entry = current.load(std::memory_order_acquire);
@@ -36,7 +38,7 @@ template <typename State> State &perProcess() {
     auto *made = new Entry(process, entry);
     if (current.compare_exchange_strong(entry, made, std::memory_order_acq_rel))
       return made->state;
-    delete made; // another thread was faster; `entry` is its
+    delete made; // another thread was faster; `entry` is now its entry
   }
   return entry->state;
 }

@@ -1,4 +1,4 @@
-//===- Progress.cpp - how far a long step is ------------------------------===//
+//===- Progress.cpp - progress of long operations -------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,12 +1,12 @@
-//===- Progress.h - how far a long step is ----------------------*- C++ -*-===//
+//===- Progress.h - progress of long operations -----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Loops that may take minutes count here what they have done. Programs show it
-// on a terminal; in an engine nobody listens, and counting costs an addition.
+// Loops that may take minutes report their progress here. Programs show it on a
+// terminal. Without a sink, as in an engine, it costs only an addition.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,38 +21,38 @@
 
 namespace moec {
 
-/// Called from any thread, one call at a time: `done` of `total` are done. The
-/// first call of a step has done == 0. The last one has done == total, also if
-/// the step has failed.
+/// Receives the progress: `done` of `total` parts are finished. It is called
+/// from any thread, but one call at a time. The first call of a step has done
+/// == 0. The last one has done == total, even if the step has failed.
 using ProgressSink =
     std::function<void(std::string_view what, int64_t done, int64_t total)>;
 
-/// An empty sink shows nothing.
+/// Sets the sink. An empty sink shows nothing.
 void setProgressSink(ProgressSink sink);
-/// Sets it unless there is one; whether it was set.
+/// Sets the sink unless there is one. Returns true if it was set.
 bool offerProgressSink(ProgressSink sink);
 
-/// One step, from its beginning to its end.
+/// One step, from construction to destruction.
 class Progress {
 public:
-  /// `what` is plural, "kernels compiled" say.
+  /// Starts a step. `what` is plural, such as "kernels compiled".
   Progress(std::string_view what, int64_t total);
   ~Progress();
   Progress(const Progress &) = delete;
   Progress &operator=(const Progress &) = delete;
 
-  /// From any thread.
+  /// Reports that `count` more parts are finished. Thread-safe.
   void advance(int64_t count = 1);
 
 private:
   const std::string what;
   const int64_t total;
-  const bool quiet; ///< begun while there was a QuietProgress
+  const bool quiet; ///< created while there was a QuietProgress
   std::atomic<int64_t> done = 0;
 };
 
-/// While it lives, steps that its thread begins are not shown: they are parts
-/// of one that is.
+/// During its lifetime, steps that its thread starts are not shown, because
+/// they are parts of a step that is shown.
 class QuietProgress {
 public:
   QuietProgress();

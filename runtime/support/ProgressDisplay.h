@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A terminal shows in its last line how far a step is, until the step ends. A
-// log, which is any other file, gets a line every 30 seconds of a step.
+// On a terminal, the last line shows the progress of a step until it ends. In a
+// log, which is any other file, a line is added every 30 seconds of a step.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,11 +27,12 @@ class ProgressText {
 public:
   enum class Style { Terminal, Log };
 
-  /// `logInterval` is the time between two lines of a step in a log.
+  /// Creates the converter. `logInterval` is the time between two lines of a
+  /// step in a log.
   ProgressText(Style style, Clock::duration logInterval,
                Clock::time_point start);
 
-  /// Returns what to write at `now`, in most cases nothing.
+  /// Returns the text to write at `now`, which is empty in most cases.
   std::string update(std::string_view what, int64_t done, int64_t total,
                      Clock::time_point now);
 
@@ -42,12 +43,12 @@ private:
 
   const Style style;
   const Clock::duration interval;
-  std::map<std::string, Step, std::less<>> steps; ///< that have not ended
-  Clock::time_point last;                         ///< when a text was returned
-  bool lineShown = false;                         ///< on the terminal
+  std::map<std::string, Step, std::less<>> steps; ///< steps that have not ended
+  Clock::time_point last; ///< the last time that a text was returned
+  bool lineShown = false; ///< a line is on the terminal
 };
 
-/// Shows progress while it lives, unless another sink is set already.
+/// Shows progress during its lifetime, unless another sink is already set.
 class ProgressDisplay {
 public:
   explicit ProgressDisplay(

@@ -1,12 +1,12 @@
-//===- Result.cpp - names of the error codes ------------------------------===//
+//===- Result.cpp - error codes and printable text ------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The spelling of an ErrorCode for logs, JSON and programs, and of what comes
-// from outside in a message.
+// The names of ErrorCode for logs, JSON and programs, and the conversion of
+// untrusted text for messages.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@
 
 using namespace moec;
 
-/// By number.
+/// Names by error code.
 static constexpr std::string_view kNames[] = {
     "ok",
     "invalid_argument",
@@ -52,8 +52,8 @@ std::string_view moec::errorCodeName(ErrorCode code) {
   return "unknown";
 }
 
-/// The bytes of the UTF-8 sequence that begins at `at` and its code point; 1
-/// byte and no code point if there is none.
+/// Returns the length and the code point of the UTF-8 sequence that starts at
+/// `at`, or 1 and 0 if there is no valid multibyte sequence.
 static std::pair<size_t, uint32_t> decode(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) {
     return static_cast<unsigned char>(text[at + i]);
@@ -82,7 +82,8 @@ size_t moec::appendPrintable(std::string &to, std::string_view text, size_t at,
   const bool isControl =
       size == 1 && ((first < 0x20 && !(isLine && keepsLines)) ||
                     (first >= 0x7F && first < 0xA0));
-  // Controls of 8 bits, and those that embed, override or isolate a direction.
+  // 8-bit control characters, and those that embed, override or isolate a text
+  // direction.
   const bool isHidden = (point >= 0x80 && point < 0xA0) ||
                         (point >= 0x202A && point <= 0x202E) ||
                         (point >= 0x2066 && point <= 0x2069);

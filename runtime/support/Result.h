@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Every fallible function of the runtime returns a Result. An Error is a
-// stable code, which programs may compare and which the C ABI returns as a
-// number, and a sentence for people: what was expected, what came, and what
-// would be accepted. No exception crosses a public header.
+// Every function of the runtime that can fail returns a Result. An Error has a
+// stable code, which programs may compare and which the C ABI returns as an
+// integer, and a message for users: what was expected, what was found, and what
+// would be accepted. No exception leaves a public header.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,61 +24,62 @@
 
 namespace moec {
 
-/// The stable numbers of the C ABI. A number is never reused.
+/// Stable error codes of the C ABI. A value is never reused.
 enum class ErrorCode : int {
   Ok = 0,
-  InvalidArgument = 1,  ///< the caller passed something impossible
-  InvalidManifest = 2,  ///< a package contradicts itself or the format
+  InvalidArgument = 1,  ///< the caller passed an invalid argument
+  InvalidManifest = 2,  ///< a package is inconsistent or violates the format
   DamagedPackage = 3,   ///< a file is missing, truncated or has another hash
-  NoMatchingTarget = 4, ///< no target of the package serves this device
+  NoMatchingTarget = 4, ///< no target of the package runs on this device
   DeviceLimit = 5,      ///< a kernel needs more than this device has
-  TooManyTokens = 6,    ///< beyond the package's max_tokens
+  TooManyTokens = 6,    ///< more tokens than the package's max_tokens
   WorkspaceTooSmall = 7,
-  Misaligned = 8,       ///< a pointer or stride breaks a value's alignment
-  ContextInUse = 9,     ///< one Context was given two runs at once
+  Misaligned = 8,       ///< a pointer or stride violates a value's alignment
+  ContextInUse = 9,     ///< two concurrent runs used the same Context
   Capturing = 10,       ///< compiling or loading during a graph capture
   StrictMiss = 11,      ///< strict mode: a kernel would have to be compiled
-  CompileFailed = 12,   ///< NVRTC refused a kernel
+  CompileFailed = 12,   ///< NVRTC could not compile a kernel
   NoCompiler = 13,      ///< NVRTC is needed and was not found
   NoDriver = 14,        ///< the CUDA driver is needed and was not found
-  DriverFailed = 15,    ///< a driver call failed
-  FileSystem = 16,      ///< reading or writing a file failed (disk full too)
+  DriverFailed = 15,    ///< a call of the driver failed
+  FileSystem = 16,      ///< reading or writing a file failed (e.g. disk full)
   Refused = 17,         ///< the compiler refuses this layer, with a reason
-  Internal = 18,        ///< a bug of moec
-  PeerLost = 19,        ///< another rank has failed, or does not come
-  PeerMismatch = 20,    ///< ranks do not do the same together
-  NoCommunication = 21, ///< ranks have nothing to reach each other by
+  Internal = 18,        ///< a bug in moec
+  PeerLost = 19,        ///< another rank has failed or does not respond
+  PeerMismatch = 20,    ///< ranks do not perform the same operations
+  NoCommunication = 21, ///< ranks have no means to communicate
   Interrupted = 22,     ///< a signal or the caller ended the call
 };
 
-/// The code's name as programs and logs spell it, "invalid_argument" say.
+/// Returns the code's name in programs and logs, such as "invalid_argument".
 std::string_view errorCodeName(ErrorCode code);
 
-/// A text that others may have written, as a terminal may show it: what would
-/// move the cursor, change colors or turn the direction of writing is spelled
-/// out ("\x1b", "\u202e"). Newlines and tabs stay.
+/// Returns untrusted text in a form that is safe to print on a terminal.
+/// Characters that would move the cursor, change colors or change the text
+/// direction are escaped ("\x1b", "\u202e"). Newlines and tabs are kept.
 std::string printable(std::string_view text);
 
-/// Appends the character that begins at `at` so, newlines and tabs spelled out
-/// too unless `keepsLines`. Returns where the next one begins.
+/// Appends the character at `at` in printable form. Newlines and tabs are
+/// escaped, too, unless `keepsLines` is set. Returns the offset of the next
+/// character.
 size_t appendPrintable(std::string &to, std::string_view text, size_t at,
                        bool keepsLines);
 
 struct Error {
   ErrorCode code = ErrorCode::Internal;
-  std::string message; ///< printable
+  std::string message; ///< printable text
 
   Error() = default;
   Error(ErrorCode code, std::string_view message)
       : code(code), message(printable(message)) {}
-  /// The message that fmt makes.
+  /// Creates an error with a message formatted by fmt.
   template <typename... Args>
   Error(ErrorCode code, fmt::format_string<Args...> text, Args &&...args)
       : Error(code, std::string_view(
                         fmt::format(text, std::forward<Args>(args)...))) {}
 };
 
-/// Errors of the codes that are used most.
+/// Return errors with frequently used codes.
 template <typename... Args>
 Error invalidArgument(fmt::format_string<Args...> text, Args &&...args) {
   return {ErrorCode::InvalidArgument, text, std::forward<Args>(args)...};
@@ -92,7 +93,7 @@ Error refused(fmt::format_string<Args...> text, Args &&...args) {
   return {ErrorCode::Refused, text, std::forward<Args>(args)...};
 }
 
-/// A T or an Error. `Result<void>` carries success or an Error.
+/// A T or an Error. `Result<void>` is success or an Error.
 template <typename T> class [[nodiscard]] Result {
 public:
   Result(T value) : storage(std::in_place_index<0>, std::move(value)) {}
@@ -149,9 +150,10 @@ private:
 
 } // namespace moec
 
-/// The value of a Result. Its error is returned from this function instead. It
-/// stands alone, behind `=` or behind `return`, never within an expression, and
-/// never behind the `=` of a static variable, which would be left half made.
+/// Evaluates to the value of a Result, or returns its error from the enclosing
+/// function. Use it only as a statement or directly after `=` or `return`,
+/// never inside an expression. Do not use it to initialize a static variable,
+/// which would stay partly initialized.
 #define TRY(...)                                                               \
   ({                                                                           \
     auto tried = (__VA_ARGS__);                                                \

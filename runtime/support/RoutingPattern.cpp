@@ -1,4 +1,4 @@
-//===- RoutingPattern.cpp - which experts tokens choose -------------------===//
+//===- RoutingPattern.cpp - distribution of tokens over experts -----------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -20,8 +20,8 @@ namespace {
 struct Row {
   std::string_view name;
   RoutingPattern::Kind kind;
-  double least, most; ///< of the value
-  bool whole;         ///< the value is an integer
+  double least, most; ///< range of the value
+  bool whole;         ///< `value` must be an integer
   std::string_view expected;
 };
 

@@ -1,4 +1,4 @@
-//===- RoutingPattern.h - which experts tokens choose -----------*- C++ -*-===//
+//===- RoutingPattern.h - distribution of tokens over experts ---*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -15,29 +15,30 @@
 
 namespace moec {
 
-/// How tokens spread over experts, as benchmarks draw it and as reports expect
-/// it.
+/// The distribution of tokens over experts that benchmarks generate and reports
+/// assume.
 struct RoutingPattern {
   enum class Kind {
-    Uniform, ///< every set of experts is as likely as any other
-    Zipf,    ///< the odds of the expert of rank r are r^-value
-    Hot,     ///< every token chooses `value` experts first
-    Used,    ///< the part `value` of the experts is chosen from, uniformly
+    Uniform, ///< every set of experts is equally likely
+    Zipf,    ///< the odds of the r-th expert are r^-value
+    Hot,     ///< every token chooses `value` fixed experts first
+    Used,    ///< only the fraction `value` of experts is used, uniformly
   };
   Kind kind = Kind::Uniform;
   double value = 0;
 
-  /// Reads "uniform", "zipf:EXPONENT", "hot:EXPERTS" or "used:FRACTION". Any
-  /// other text is InvalidArgument with these; `others` are behind them.
+  /// Parses "uniform", "zipf:EXPONENT", "hot:EXPERTS" or "used:FRACTION". Any
+  /// other text is InvalidArgument; the message lists these forms and then
+  /// `others`.
   static Result<RoutingPattern> parse(std::string_view text,
                                       std::string_view others = "");
-  /// Whether the text begins as a pattern does.
+  /// Returns true if the text begins like a pattern.
   static bool isPattern(std::string_view text);
 
-  /// The experts of a fraction.
+  /// Returns the number of experts of a `Used` pattern.
   double usedOf(int64_t experts) const;
-  /// InvalidArgument for more hot experts than there are, and fewer used ones
-  /// than a token chooses.
+  /// Returns InvalidArgument if there are more hot experts than experts, or
+  /// fewer used experts than a token chooses.
   Result<void> check(int64_t experts, int64_t topK) const;
 };
 

@@ -1,11 +1,11 @@
-//===- Sha256.cpp - the hash of a package and of the cache ----------------===//
+//===- Sha256.cpp - SHA-256 -----------------------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// mbedTLS' SHA-256, linked from its archive. Its functions fail only in builds
+// Uses mbedTLS' SHA-256, linked statically. Its functions fail only in builds
 // with hardware drivers, which moec does not link, so their results are
 // ignored.
 //

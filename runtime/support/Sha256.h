@@ -1,12 +1,12 @@
-//===- Sha256.h - the hash of a package and of the cache -*- C++ -*- ===//
+//===- Sha256.h - SHA-256 ---------------------------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// SHA-256 as lower-case hex, by mbedTLS. The manifest's `files` and the keys of
-// the cache are such strings.
+// SHA-256 as lowercase hex, computed by mbedTLS. The manifest's `files` and the
+// keys of the cache are such strings.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@
 
 namespace moec {
 
-/// A hash that is fed piece by piece.
+/// An incremental hash.
 class Sha256 {
 public:
   Sha256();
@@ -30,7 +30,7 @@ public:
   Sha256 &operator=(Sha256 &&) noexcept;
 
   void update(std::string_view bytes);
-  /// 64 lower-case hex digits; the object is spent.
+  /// Returns 64 lowercase hex digits. The object must not be used afterwards.
   std::string finish();
 
 private:
@@ -38,13 +38,13 @@ private:
   std::unique_ptr<Context> context;
 };
 
-/// The hash of some bytes: 64 lower-case hex digits.
+/// Returns the hash of `bytes` as 64 lowercase hex digits.
 std::string sha256(std::string_view bytes);
 
-/// The hash of a file's content; FileSystem errors name the path.
+/// Returns the hash of a file's content. FileSystem errors name the path.
 Result<std::string> sha256File(const std::string &path);
 
-/// Whether `text` is 64 lower-case hex digits.
+/// Returns true if `text` consists of 64 lowercase hex digits.
 bool isSha256(std::string_view text);
 
 } // namespace moec

@@ -1,11 +1,11 @@
-//===- StagedFolder.cpp - a folder that appears at once -------------------===//
+//===- StagedFolder.cpp - a folder that appears atomically ----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// No folder is taken for abandoned if flock does not work.
+// If flock does not work, no folder is considered abandoned.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +34,7 @@ static std::string nameOf(const std::string &path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-/// Whether `name` is one that temporaryName() makes for `of`.
+/// Returns true if `name` is one that temporaryName() returns for `of`.
 static bool isTemporaryName(std::string_view name, std::string_view of) {
   if (name.substr(0, of.size()) != of)
     return false;
@@ -51,8 +51,8 @@ static bool isTemporaryName(std::string_view name, std::string_view of) {
              std::string_view::npos;
 }
 
-/// Opens and locks a folder that nobody holds; empty where somebody does, where
-/// it is gone, or where folders cannot be locked.
+/// Opens and locks a folder. Returns an empty descriptor if another process
+/// holds the lock, if the folder is gone, or if folders cannot be locked.
 static Descriptor lockFolder(const std::string &path) {
   Descriptor folder(
       ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -106,7 +106,8 @@ Result<StagedFolder> StagedFolder::create(const std::string &target,
           parentFolder(staged.target));
     }
     staged.lock = lockFolder(path);
-    // Another writer may have taken it for abandoned before it was locked.
+    // Another writer may have considered it abandoned and removed it before it
+    // was locked.
     if (!staged.lock && !fileExists(path))
       continue;
     staged.temporary = std::move(path);
@@ -125,8 +126,8 @@ Result<void> StagedFolder::publish() {
   return {};
 }
 
-/// Removes what was replaced. The new folder is in its place, so a failure is
-/// no more than a folder too many.
+/// Removes the replaced folder. The new folder is already in its place, so a
+/// failure only leaves an unneeded folder.
 static void removeOld(const std::string &path) {
   if (Result<void> removed = removeAll(path); !removed && fileExists(path))
     log(LogLevel::Warning, "the old folder was replaced and is left at {}: {}",
@@ -134,7 +135,7 @@ static void removeOld(const std::string &path) {
 }
 
 Result<void> StagedFolder::replace() {
-  // rename(2) replaces an empty folder, and no other.
+  // rename(2) replaces an empty folder, but no other folder.
   if (::rename(temporary.c_str(), target.c_str()) == 0) {
     temporary.clear();
     return {};

@@ -1,14 +1,14 @@
-//===- StagedFolder.h - a folder that appears at once -----------*- C++ -*-===//
+//===- StagedFolder.h - a folder that appears atomically --------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Packages and entries of the cache are written into `<path>.tmp-<unique>` and
-// renamed. The owner holds a flock of that folder, which the kernel releases
-// when it dies, however it dies: the next writer of the same path removes
-// folders without an owner.
+// Packages and cache entries are written to `<path>.tmp-<unique>` and then
+// renamed. The writer holds an flock of that folder, which the kernel releases
+// when the process ends, even by a crash. The next writer of the same path
+// removes folders without an owner.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,11 +22,12 @@
 
 namespace moec {
 
-/// A temporary folder beside `target`. Unless it is published, it goes with its
-/// content when this does.
+/// A temporary folder next to `target`. Unless it is published, the destructor
+/// removes it with its content.
 class StagedFolder {
 public:
-  /// Parents of `target` are made. `mode` is cut by the umask.
+  /// Creates the folder and the parents of `target`. `mode` is restricted by
+  /// the umask.
   static Result<StagedFolder> create(const std::string &target,
                                      unsigned mode = 0777);
   ~StagedFolder();
@@ -37,11 +38,11 @@ public:
 
   const std::string &path() const { return temporary; }
 
-  /// Puts the folder in the place of an absent or empty one.
+  /// Renames the folder to `target`, which must be absent or an empty folder.
   Result<void> publish();
-  /// Also of a filled one, which is removed. Readers find one of the two at
-  /// any time where the file system can exchange two names; elsewhere there is
-  /// a moment with none.
+  /// Like publish(), but `target` may also be a folder with content, which is
+  /// removed. If the file system can exchange two names, readers find one of
+  /// the two folders at any time; otherwise there is a moment with none.
   Result<void> replace();
 
 private:
@@ -50,7 +51,7 @@ private:
   Descriptor lock;
 };
 
-/// Removes temporary folders of `target` whose owner is dead.
+/// Removes temporary folders of `target` whose owner process has ended.
 void removeAbandoned(const std::string &target);
 
 } // namespace moec

@@ -1,4 +1,4 @@
-//===- Terminal.cpp - colours of a terminal -------------------------------===//
+//===- Terminal.cpp - colors of a terminal --------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

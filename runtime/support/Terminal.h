@@ -1,12 +1,12 @@
-//===- Terminal.h - colours of a terminal -----------------------*- C++ -*-===//
+//===- Terminal.h - colors of a terminal ------------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Files and pipes get no colours, nor does a terminal if NO_COLOR is set or
-// TERM is dumb.
+// Files and pipes get no colors, nor does a terminal if NO_COLOR is set or TERM
+// is dumb.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,11 +21,11 @@ namespace moec {
 
 enum class Color { Bold, Red, Green, Yellow };
 
-/// Returns true if `file` is a terminal that shows colours.
+/// Returns true if `file` is a terminal that supports colors.
 bool hasColors(std::FILE *file);
 
-/// Returns the text with the codes of a color if `file` has colors, else the
-/// text.
+/// Returns the text with the escape codes of a color if `file` supports colors,
+/// else the unchanged text.
 std::string colored(std::string_view text, Color color,
                     std::FILE *file = stdout);
 

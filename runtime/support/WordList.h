@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Tables hold lists (features, element types, operands) as one text, so that a
-// row is constexpr and a list can be printed as it is.
+// Tables store lists (features, element types, operands) as one string, so that
+// a row is constexpr and a list can be printed unchanged.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@
 
 namespace moec {
 
-/// Words separated by single blanks. Does not own the text.
+/// A list of words separated by single blanks. It does not own the text.
 class WordList {
 public:
   class Iterator {
@@ -47,7 +47,7 @@ public:
       ++*this;
       return old;
     }
-    /// Requires two iterators of one list.
+    /// Requires two iterators of the same list.
     constexpr bool operator==(const Iterator &other) const {
       return left.size() == other.left.size();
     }
@@ -57,7 +57,8 @@ public:
   };
 
   constexpr WordList() = default;
-  /// A literal is checked at compile time: see isWellFormed().
+  /// Creates a list from a literal, which is checked at compile time: see
+  /// isWellFormed().
   template <size_t N>
   // NOLINTNEXTLINE(google-explicit-constructor): a list is written as its text
   consteval WordList(const char (&literal)[N]) : words(literal, N - 1) {
@@ -72,7 +73,7 @@ public:
   constexpr size_t size() const {
     return static_cast<size_t>(std::distance(begin(), end()));
   }
-  /// Requires index < size().
+  /// Returns a word; requires index < size().
   constexpr std::string_view operator[](size_t index) const {
     return *std::next(begin(), static_cast<std::ptrdiff_t>(index));
   }
@@ -85,7 +86,7 @@ public:
     return false;
   }
   /// Returns the first word of `needed` that this list lacks, or "" if it has
-  /// them all.
+  /// all of them.
   constexpr std::string_view firstMissing(WordList needed) const {
     for (std::string_view word : needed)
       if (!contains(word))
@@ -94,10 +95,10 @@ public:
   }
 
 private:
-  /// Not defined: a call ends the evaluation at compile time.
+  /// Not defined: calling it makes the constant evaluation fail.
   static void wordsMustDifferAndBeSeparatedBySingleBlanks();
 
-  /// Returns true if no word is empty and none occurs twice.
+  /// Returns true if no word is empty and no word occurs twice.
   constexpr bool isWellFormed() const {
     if (words.ends_with(' '))
       return false;
@@ -114,7 +115,7 @@ private:
   std::string_view words;
 };
 
-/// Deleted, since JSON would take the list for an array: pass text().
+/// Deleted, because JSON would treat the list as an array. Use text() instead.
 template <typename Json>
 void to_json(Json &json, const WordList &list) = delete;
 

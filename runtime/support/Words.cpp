@@ -1,4 +1,4 @@
-//===- Words.cpp - lists of known words, and misspelt ones ----------------===//
+//===- Words.cpp - lists of known words, and misspellings -----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -16,8 +16,8 @@
 
 using namespace moec;
 
-/// The optimal string alignment distance: letters that are another, absent,
-/// added or swapped with their neighbour.
+/// Returns the optimal string alignment distance: the number of letters that
+/// are replaced, missing, added or swapped with their neighbor.
 static size_t distanceOf(std::string_view left, std::string_view right) {
   const size_t width = right.size() + 1;
   std::vector<size_t> before, above(width), row(width);
@@ -48,7 +48,7 @@ std::string_view moec::nearestOf(std::string_view word,
       least = distance;
       nearest = name;
     }
-  // Words of one or two letters are all near to each other.
+  // Words of one or two letters are all similar to each other.
   return word.size() > 2 ? nearest : std::string_view();
 }
 

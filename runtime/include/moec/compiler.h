@@ -1,12 +1,12 @@
-/*===- compiler.h - the C interface of moec's compiler -----------*- C -*-===*\
+/*===- compiler.h - the C interface of moec's compiler ------------*- C -*-===*\
 |*                                                                            *|
 |* Part of moec, under the Apache License v2.0 with LLVM Exceptions.          *|
 |* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception                    *|
 |*                                                                            *|
 |*===----------------------------------------------------------------------===*|
 |*                                                                            *|
-|* What libmoec.so exports and libmoec-runtime.so does not. Errors are those  *|
-|* of moec.h.                                                                 *|
+|* The functions that libmoec.so exports and libmoec-runtime.so does not.     *|
+|* Errors are reported as in moec.h. Callers own all returned handles.        *|
 |*                                                                            *|
 \*===----------------------------------------------------------------------===*/
 
@@ -19,61 +19,71 @@
 extern "C" {
 #endif
 
-/** Compiles the text of a Hugging Face config.json, a moec layer JSON or an
- *  .mlir file, told apart by content, to a package in memory. `options_json`
- *  (NULL or "": all defaults) is an object whose fields are the options of the
- *  command `moec compile` without dashes: {"arch": ["sm_90a"], "gpu": "...",
- *  "scheme": "bf16", "tp": 4, "max_tokens": 8192, ...}; an unknown field is an
- *  error. "backend", "engine" and "exclude" force a choice, or are those of
- *  MOEC_BACKEND, MOEC_ENGINE and MOEC_EXCLUDE. "default_max_tokens" counts
- *  where "max_tokens" is absent and the text holds no program, which has a
- *  count of its own. "allow": "weight_only" may
- *  compute another layer, which quantizes no activations. "cubin": true also
- *  compiles ahead of time. "part": "route" (or
- *  "quantize", "finalize") makes a package of that part of the layer alone. A
- *  layer that cannot be served is MOEC_REFUSED with the reasons. */
+/** Compiles a layer description into a package in memory. `text` is the content
+ *  of a Hugging Face config.json, a moec layer JSON or an .mlir file; the
+ *  format is detected from the content. A layer that cannot be served is
+ *  MOEC_REFUSED with the reasons. On success the caller owns `*files` and
+ *  destroys it with moec_package_files_destroy().
+ *
+ *  `options_json` is a JSON object, or NULL or "" for all defaults. Its fields
+ *  are the options of the command `moec compile` without dashes: {"arch":
+ *  ["sm_90a"], "gpu": "...", "scheme": "bf16", "tp": 4, "max_tokens": 8192,
+ *  ...}. An unknown field is an error.
+ *
+ *  "backend", "engine" and "exclude" force a choice; they default to
+ *  MOEC_BACKEND, MOEC_ENGINE and MOEC_EXCLUDE. "default_max_tokens" applies if
+ *  "max_tokens" is absent and the text is not an .mlir program, which has its
+ *  own maximum. "allow": "weight_only" permits computing a different layer,
+ *  which does not quantize activations. "cubin": true also compiles the kernels
+ *  ahead of time. "part": "route" (or "quantize", "finalize") creates a package
+ *  of only that part of the layer. */
 moec_status moec_compile_config(const char *text, const char *options_json,
                                 moec_package_files **files);
 
-/** What moec_compile_config would decide, and why: the JSON of
- *  `moec explain --json`. Compiles no kernel. A layer that cannot be served is
- *  a report, too: "served" is false, "message" is what moec_compile_config
- *  would say, and "targets" has the refused candidates of each target whose
- *  turn came. Any other error is a status. `options_json` may also have
- * "tokens" (a count or an array) and "histogram" (as for the command), for
- * which the report predicts times. */
+/** Reports what moec_compile_config() would decide and why, in the JSON format
+ *  of `moec explain --json`. No kernel is compiled. A layer that cannot be
+ *  served yields a report, too: "served" is false, "message" is the message of
+ *  moec_compile_config(), and "targets" lists the refused candidates of each
+ *  target that was tried. Any other error is returned as a status.
+ *  `options_json` may also contain "tokens" (a count or an array) and
+ *  "histogram" (as for the command), for which the report predicts times. The
+ *  caller owns `*report`. */
 moec_status moec_explain_config(const char *text, const char *options_json,
                                 moec_text **report);
 
-/** The report of moec_explain_config as a page of HTML with pictures. The page
- *  needs no network and has no script. `bench_json` (NULL: none) is a result of
- *  `moec-bench --json` that has a package of the report's layer; times of
- *  another GPU than the report's are named and not drawn. */
+/** Renders the report of moec_explain_config() as an HTML page with charts. The
+ *  page needs no network and contains no script. `bench_json` is NULL or a
+ *  result of `moec-bench --json` that includes a package of the report's layer;
+ *  times that were measured on another GPU than the report's are listed but not
+ *  drawn. The caller owns `*page`. */
 moec_status moec_explain_html(const char *report_json, const char *bench_json,
                               moec_text **page);
 
-/** Measures schedules of a config on the GPU that is here, as `moec tune` does:
- *  blocks for "budget" seconds. Options are those of the layer and its target
- *  as above, and "tokens" (an array), "budget", "exhaustive", "random", "seed",
- *  "device", "deadline", "min_gain", "sample", "out" and "log". The report is
- * the JSON of `moec tune --report`. Needs the program moec-measure beside the
- * library. */
+/** Measures schedules of a config on the local GPU, like `moec tune`. The call
+ *  blocks for "budget" seconds. The options are the layer and target options of
+ *  moec_compile_config(), and "tokens" (an array), "budget", "exhaustive",
+ *  "random", "seed", "device", "deadline", "min_gain", "sample", "out" and
+ *  "log". The report is the JSON of `moec tune --report`; the caller owns it.
+ *  The program moec-measure must be in the folder of the library. */
 moec_status moec_tune_config(const char *text, const char *options_json,
                              moec_text **report);
 
-/** The words that a config may use, as JSON: an object of tables "schemes",
- *  "routing", "activations", "engines", "backends", "archs", "gpus" and
- *  "realizations". The command `moec list` prints the same tables. */
+/** Lists the words that a config may use, as a JSON object of the tables
+ *  "schemes", "routing", "activations", "engines", "backends", "archs", "gpus"
+ *  and "realizations". The command `moec list` prints the same tables. The
+ *  caller owns `*catalog`. */
 moec_status moec_catalog_json(moec_text **catalog);
-/** The families of models whose config.json can be compiled, as JSON: an array
- *  of "model_types", "architectures" and the "source" of their defaults. */
+/** Lists the model families whose config.json can be compiled, as a JSON array.
+ *  Each entry has "model_types", "architectures" and the "source" of their
+ *  defaults. The caller owns `*families`. */
 moec_status moec_families_json(moec_text **families);
 
-/** The command `moec`: words as main() gets them, the program's name first.
- *  Returns the exit status: 0; 1 where the input was refused, with the reason
- *  on standard error; 2 where the words make no sense, also for NULL. It may be
- *  called any number of times, and shows progress on standard error unless
- *  moec_set_progress has set who hears it. Never exits the process. */
+/** Runs the command `moec`. The arguments are those of main(), with the
+ *  program's name first. Returns the exit status: 0 on success; 1 if the input
+ *  was refused, with the reason on standard error; 2 if the arguments are
+ *  invalid, including NULL. It may be called any number of times and never
+ *  exits the process. Progress is shown on standard error unless
+ *  moec_set_progress() has set a function. */
 int moec_main(int argc, char **argv);
 
 #ifdef __cplusplus

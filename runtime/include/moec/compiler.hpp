@@ -1,11 +1,11 @@
-//===- compiler.hpp - the compiler's C interface in C++ -------------------===//
+//===- compiler.hpp - C++ wrapper of the compiler's C interface -----------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Header only, over compiler.h, for programs that link libmoec.so.
+// A header-only wrapper of compiler.h for programs that link libmoec.so.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@
 
 namespace moec::api {
 
-/// A package in memory, out of the text of a config.
+/// Compiles the text of a config into a package in memory.
 inline Expected<Files> compileConfig(const std::string &text,
                                      const std::string &optionsJson = "") {
   moec_package_files *files = nullptr;
@@ -27,7 +27,7 @@ inline Expected<Files> compileConfig(const std::string &text,
       moec_compile_config(text.c_str(), optionsJson.c_str(), &files);
   return Files::wrap(status, files);
 }
-/// What compileConfig() would decide and why, as JSON.
+/// Reports what compileConfig() would decide and why, as JSON.
 inline Expected<std::string>
 explainConfig(const std::string &text, const std::string &optionsJson = "") {
   moec_text *report = nullptr;
@@ -35,7 +35,7 @@ explainConfig(const std::string &text, const std::string &optionsJson = "") {
       moec_explain_config(text.c_str(), optionsJson.c_str(), &report);
   return detail::take(status, report);
 }
-/// Measures schedules of a config; the report as JSON.
+/// Measures schedules of a config and returns the report as JSON.
 inline Expected<std::string> tuneConfig(const std::string &text,
                                         const std::string &optionsJson) {
   moec_text *report = nullptr;
@@ -43,20 +43,20 @@ inline Expected<std::string> tuneConfig(const std::string &text,
       moec_tune_config(text.c_str(), optionsJson.c_str(), &report);
   return detail::take(status, report);
 }
-/// The report as a page of HTML; `benchJson` may be null.
+/// Renders the report as an HTML page; `benchJson` may be null.
 inline Expected<std::string> explainHtml(const std::string &reportJson,
                                          const char *benchJson = nullptr) {
   moec_text *page = nullptr;
   moec_status status = moec_explain_html(reportJson.c_str(), benchJson, &page);
   return detail::take(status, page);
 }
-/// The words that a config may use, as JSON.
+/// Lists the words that a config may use, as JSON.
 inline Expected<std::string> catalog() {
   moec_text *text = nullptr;
   moec_status status = moec_catalog_json(&text);
   return detail::take(status, text);
 }
-/// The families of models whose config.json can be compiled, as JSON.
+/// Lists the model families whose config.json can be compiled, as JSON.
 inline Expected<std::string> families() {
   moec_text *text = nullptr;
   moec_status status = moec_families_json(&text);

@@ -1,22 +1,27 @@
-/*===- moec.h - the C interface of moec --------------------------*- C -*-===*\
+/*===- moec.h - the C interface of moec ---------------------------*- C -*-===*\
 |*                                                                            *|
 |* Part of moec, under the Apache License v2.0 with LLVM Exceptions.          *|
 |* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception                    *|
 |*                                                                            *|
 |*===----------------------------------------------------------------------===*|
 |*                                                                            *|
-|* What libmoec-runtime.so and libmoec.so export; moec/compiler.h has what *|
-|* libmoec.so has besides.                                                    *|
+|* The functions that libmoec-runtime.so and libmoec.so export. libmoec.so    *|
+|* also exports the functions of moec/compiler.h.                             *|
 |*                                                                            *|
-|* Three objects: a package is the code of one layer for one device, loaded   *|
-|* once and shared by all layers of equal config; a layer is packed weights;  *|
-|* a context is workspace and state, one for each stream in flight.           *|
+|* There are three kinds of objects. A package is the code of one layer for   *|
+|* one device; it is loaded once and shared by all layers of equal config. A  *|
+|* layer holds packed weights. A context holds workspace and state; use one   *|
+|* for each stream that has runs in flight.                                   *|
 |*                                                                            *|
-|* Every fallible function returns a moec_status; moec_last_error() then says *|
-|* what was expected, what came and what would be accepted. A NULL handle is  *|
-|* an error, never a crash; destroying NULL does nothing. Structs that may    *|
-|* grow begin with struct_size: set it to sizeof(the struct), zero the rest.  *|
-|* Out-parameters are written on success only (handles: set to NULL first).   *|
+|* Errors: every function that can fail returns a moec_status. After an       *|
+|* error, moec_last_error() reports what was expected, what was passed and    *|
+|* what would be accepted. A NULL handle is an error, never a crash. Destroy  *|
+|* functions accept NULL and then do nothing.                                 *|
+|*                                                                            *|
+|* Structs that may grow begin with struct_size: set it to the sizeof of the  *|
+|* struct and zero all other fields. Output parameters are written only on    *|
+|* success, except that handles are first set to NULL. A caller owns every    *|
+|* handle that a function returns, and destroys it.                           *|
 |*                                                                            *|
 \*===----------------------------------------------------------------------===*/
 
@@ -34,59 +39,89 @@ extern "C" {
 #define MOEC_VERSION_MINOR 1
 #define MOEC_VERSION_PATCH 0
 
-/** MAJOR * 10000 + MINOR * 100 + PATCH of the library that is loaded. */
+/** Returns the version of the loaded library: MAJOR * 10000 + MINOR * 100 +
+ *  PATCH. */
 int32_t moec_version(void);
 
 /*===----------------------------------------------------------------------===*\
 |* Errors                                                                     *|
 \*===----------------------------------------------------------------------===*/
 
-/** Stable numbers; one is never reused. */
+/** Status codes. Their values are stable and are never reused. */
 typedef enum moec_status {
+  /** Success. */
   MOEC_OK = 0,
+  /** The caller passed an invalid argument. */
   MOEC_INVALID_ARGUMENT = 1,
+  /** A package violates the format. */
   MOEC_INVALID_MANIFEST = 2,
+  /** A file is missing or has another hash. */
   MOEC_DAMAGED_PACKAGE = 3,
+  /** The package has no target for this device. */
   MOEC_NO_MATCHING_TARGET = 4,
+  /** A kernel needs more than this device has. */
   MOEC_DEVICE_LIMIT = 5,
+  /** More tokens than the package supports. */
   MOEC_TOO_MANY_TOKENS = 6,
+  /** Workspace, scratch or state is too small. */
   MOEC_WORKSPACE_TOO_SMALL = 7,
+  /** A pointer or stride is misaligned. */
   MOEC_MISALIGNED = 8,
+  /** Two concurrent runs used the same context. */
   MOEC_CONTEXT_IN_USE = 9,
+  /** Not possible during a graph capture. */
   MOEC_CAPTURING = 10,
+  /** Strict mode: a kernel would be compiled. */
   MOEC_STRICT_MISS = 11,
+  /** NVRTC could not compile a kernel. */
   MOEC_COMPILE_FAILED = 12,
+  /** NVRTC was not found or is too old. */
   MOEC_NO_COMPILER = 13,
+  /** The CUDA driver was not found. */
   MOEC_NO_DRIVER = 14,
+  /** A call of the CUDA driver failed. */
   MOEC_DRIVER_FAILED = 15,
+  /** Reading or writing a file failed. */
   MOEC_FILE_SYSTEM = 16,
+  /** The layer or checkpoint is not supported. */
   MOEC_REFUSED = 17,
+  /** A bug in moec. */
   MOEC_INTERNAL = 18,
+  /** Another rank failed or does not respond. */
   MOEC_PEER_LOST = 19,
+  /** Ranks do not perform the same operations. */
   MOEC_PEER_MISMATCH = 20,
+  /** Ranks have no means to communicate. */
   MOEC_NO_COMMUNICATION = 21,
+  /** A signal or the caller ended the call. */
   MOEC_INTERRUPTED = 22
 } moec_status;
 
-/** "invalid_argument" and so on; never NULL. */
+/** Returns the name of a status, such as "invalid_argument". Never returns
+ *  NULL. */
 const char *moec_status_name(moec_status status);
 
-/** What the last failed call of this thread has to say; "" if none failed.
- *  Valid until the thread's next failing call. */
+/** Returns the error message of the last failed call of this thread, or "" if
+ *  no call of this thread has failed. The pointer is valid until the next
+ *  failing call of the same thread. */
 const char *moec_last_error(void);
 
-/** A text that a function made. */
+/** A string that a function of this library returned. The caller owns the
+ *  handle and destroys it with moec_text_destroy(). */
 typedef struct moec_text moec_text;
 
-/** UTF-8, ending in NUL; lives as long as the handle. NULL for NULL. */
+/** Returns the string as NUL-terminated UTF-8, or NULL if `text` is NULL. The
+ *  pointer is valid until the handle is destroyed. */
 const char *moec_text_get(const moec_text *text);
+/** Destroys the string; NULL is accepted. */
 void moec_text_destroy(moec_text *text);
 
 /*===----------------------------------------------------------------------===*\
 |* Messages and progress                                                      *|
 \*===----------------------------------------------------------------------===*/
 
-/** The words of MOEC_LOG. */
+/** Log levels, in the order of the words that the environment variable MOEC_LOG
+ *  accepts. */
 typedef enum moec_log_level {
   MOEC_LOG_NONE = 0,
   MOEC_LOG_ERROR = 1,
@@ -95,121 +130,154 @@ typedef enum moec_log_level {
   MOEC_LOG_DEBUG = 4
 } moec_log_level;
 
-/** Gets a message without a newline. Called from any thread, one call at a
- *  time. It must not call moec. */
+/** Receives one log message, without a trailing newline. The library may call
+ *  the function from any thread, but never from two threads at once. The
+ *  function must not call moec. */
 typedef void (*moec_log_function)(void *user, int32_t level,
                                   const char *message);
-/** Messages up to and with `level`, a moec_log_level, go to the function, those
- *  of all packages of the process. NULL: to stderr again. After it returns the
- *  function that was set before is not called any more. */
+/** Directs the messages of all packages of the process with a level up to and
+ *  including `level` (a moec_log_level) to `function`. If `function` is NULL,
+ *  messages go to stderr again. After the call has returned, the previously set
+ *  function is not called any more. */
 moec_status moec_set_log(moec_log_function function, void *user, int32_t level);
 
-/** `done` of `total` parts of a step are done: kernels compiled, say. Called
- *  from any thread, one call at a time. The last call of a step has
- *  done == total, also where the step failed. It must not call moec. */
+/** Receives the progress of a step: `done` of its `total` parts are finished,
+ *  for example kernels compiled. The library may call the function from any
+ *  thread, but never from two threads at once. The last call of a step has done
+ *  == total, even if the step failed. The function must not call moec. */
 typedef void (*moec_progress_function)(void *user, const char *step,
                                        int64_t done, int64_t total);
-/** NULL: nobody is told. As moec_set_log for what was set before. */
+/** Sets the function that receives progress; NULL disables progress reports.
+ *  After the call has returned, the previously set function is not called any
+ *  more. */
 moec_status moec_set_progress(moec_progress_function function, void *user);
 
-/** Anything but 0 ends the call that waits: it returns MOEC_INTERRUPTED.
- *  Called every 50 ms by a thread that has called moec and waits for kernels
- *  to compile. It must not call moec. */
+/** Returns nonzero to interrupt the call that is waiting; that call then
+ *  returns MOEC_INTERRUPTED. A thread that has called moec and waits for
+ *  kernels to compile calls the function every 50 ms. The function must not
+ *  call moec. */
 typedef int32_t (*moec_interrupt_function)(void *user);
-/** NULL: no call is interrupted. */
+/** Sets the function that can interrupt waiting calls. If `function` is NULL,
+ *  no call is interrupted. */
 moec_status moec_set_interrupt(moec_interrupt_function function, void *user);
 
 /*===----------------------------------------------------------------------===*\
 |* Package                                                                    *|
 \*===----------------------------------------------------------------------===*/
 
-/** The files of a package in memory: manifest, sources, headers, cubins. */
+/** The files of a package in memory: manifest, kernel sources, headers and
+ *  cubins. */
 typedef struct moec_package_files moec_package_files;
-/** Code for one device. Immutable and thread-safe. */
+/** The loaded code of one layer for one device. Immutable and thread-safe. */
 typedef struct moec_package moec_package;
-/** Packed weights of one layer. Immutable but for moec_layer_repack. */
+/** The packed weights of one layer. Immutable, except during
+ *  moec_layer_repack() and moec_layer_unpack(). */
 typedef struct moec_layer moec_layer;
-/** Workspace and state of one stream in flight. */
+/** The workspace and state for the runs of one stream. A context serves one run
+ *  at a time. Different contexts may be used concurrently. */
 typedef struct moec_context moec_context;
 
+/** Kinds of devices that execute packages. */
 typedef enum moec_device_kind {
   MOEC_DEVICE_CUDA = 0,
-  /** No GPU: plain C++ on host memory, through the same manifest. */
+  /** No GPU: plain C++ executes the package on host memory, following the same
+   *  manifest. */
   MOEC_DEVICE_HOST = 1,
-  /** No GPU: the kernels' PTX is interpreted and checked, many times slower
-   *  than on a GPU. For debugging. Memory and calls are as on the host device;
-   *  `arch` says which GPU it is ("sm_90a" if it is NULL). */
+  /** No GPU: the PTX of the kernels is interpreted and checked, which is many
+   *  times slower than a GPU. For debugging. Memory and calls are like those of
+   *  the host device. `arch` selects the emulated GPU ("sm_90a" if it is NULL).
+   */
   MOEC_DEVICE_EMULATED = 2
 } moec_device_kind;
 
-/** Zero is the default of every field. */
+/** Options of moec_package_load(). Zero is the default of every field. */
 typedef struct moec_load_options {
   size_t struct_size;
   int32_t device; /**< a moec_device_kind */
-  /** CUDA: 0 takes the context that is current, else the primary context of
-   *  device 0; n > 0 takes the primary context of device n - 1. */
+  /** CUDA device. 0: uses the current CUDA context if there is one, else the
+   *  primary context of device 0. n > 0: uses the primary context of device n -
+   *  1. */
   int32_t ordinal_plus_one;
-  /** Not 0: a kernel that is neither in the package nor in the cache is
-   *  MOEC_STRICT_MISS. MOEC_STRICT=1 sets it too. */
+  /** Nonzero: returns MOEC_STRICT_MISS if a kernel is neither in the package
+   *  nor in the cache. MOEC_STRICT=1 sets this, too. */
   int32_t strict;
-  /** Compilations at once; 0: MOEC_JOBS, else by cores and memory. */
+  /** Number of concurrent compilations. 0: MOEC_JOBS, else chosen from the
+   *  number of cores and the available memory. */
   int32_t jobs;
-  /** NULL: MOEC_CACHE_DIR, else $XDG_CACHE_HOME/moec, else ~/.cache/moec. */
+  /** Folder of the kernel cache. NULL: MOEC_CACHE_DIR, else
+   *  $XDG_CACHE_HOME/moec, else ~/.cache/moec. */
   const char *cache_dir;
-  /** Take this target of the package ("sm_90a"); NULL: by the device; on the
-   *  host device the first. */
+  /** The target of the package to load, such as "sm_90a". NULL: chosen by the
+   *  device; the host device uses the first target. */
   const char *arch;
-  /** Not 0: compile into the cache and load nothing; needs no GPU, but arch.
-   *  The package then answers queries only. */
+  /** Nonzero: compiles the kernels into the cache and loads nothing. This needs
+   *  `arch` but no GPU. The resulting package answers queries only. */
   int32_t prebuild;
-  /** The libnvrtc.so.N to compile with, or the folder that holds it; NULL:
-   *  MOEC_NVRTC_PATH, else it is searched for. */
+  /** The libnvrtc.so.N to compile with, or the folder that contains it. NULL:
+   *  MOEC_NVRTC_PATH, else the library is searched for. */
   const char *nvrtc_path;
-  /** n > 0: rank n - 1 of the package, flattened, (dp_rank * pcp + pcp_rank) *
-   *  tp + tp_rank; its kernels are those of other ranks, too. 0: the package
-   *  must be of one rank. A rank that it has not is MOEC_INVALID_ARGUMENT. */
+  /** n > 0: loads the package for rank n - 1, the flattened rank (dp_rank * pcp
+   *  + pcp_rank) * tp + tp_rank. All ranks run the same kernels. 0: the package
+   *  must have only one rank. A rank that the package does not have is
+   *  MOEC_INVALID_ARGUMENT. */
   int32_t rank_plus_one;
 } moec_load_options;
 
-/** Reads and verifies a package folder: format, consistency, SHA-256s. */
+/** Reads a package folder and verifies its format, consistency and SHA-256
+ *  hashes. On success the caller owns `*files` and destroys it with
+ *  moec_package_files_destroy(). */
 moec_status moec_package_files_read(const char *folder,
                                     moec_package_files **files);
-/** Writes it; the folder appears at once, complete, or not at all. A package
- *  that is there is replaced, unless it has files that its manifest does not
- *  list. */
+/** Writes the files to `folder`. The folder appears either at once and
+ *  complete, or not at all. An existing package is replaced, unless it contains
+ *  files that its manifest does not list. */
 moec_status moec_package_files_write(const moec_package_files *files,
                                      const char *folder);
+/** Destroys the files; NULL is accepted. */
 void moec_package_files_destroy(moec_package_files *files);
 
-/** Loads every kernel of every variant, compiling what neither package nor
- *  cache holds. After it nothing is ever compiled. Options may be NULL. A child
- *  that is forked meanwhile may load, too. A package is code: load only what
- *  you trust. */
+/** Loads every kernel of every variant, and compiles the kernels that are
+ *  neither in the package nor in the cache. After the call, nothing is ever
+ *  compiled. `options` may be NULL. A child process that is forked during a
+ *  load may load packages, too. On success the caller owns `*package` and
+ *  destroys it with moec_package_destroy(). A package contains code: load only
+ *  packages that you trust. */
 moec_status moec_package_load(const char *folder,
                               const moec_load_options *options,
                               moec_package **package);
+/** Like moec_package_load(), for files in memory, which are not needed after
+ *  the call. */
 moec_status moec_package_load_files(const moec_package_files *files,
                                     const moec_load_options *options,
                                     moec_package **package);
-/** Layers and contexts keep what they need of the package alive. */
+/** Destroys the handle. Layers and contexts keep alive what they need of the
+ *  package. */
 void moec_package_destroy(moec_package *package);
 
-/** Queries. Strings live as long as the package; NULL for a NULL package. */
+/** Returns the name of the package. This query and the following ones read the
+ *  manifest and the load report, and never access the device. Returned strings
+ *  are valid until the package is destroyed; they are NULL if `package` is
+ *  NULL. */
 const char *moec_package_name(const moec_package *package);
-/** The target in use, "sm_90a" say. */
+/** Returns the arch of the loaded target, such as "sm_90a". */
 const char *moec_package_arch(const moec_package *package);
+/** Returns the name of the device that the package was loaded on. */
 const char *moec_package_device(const moec_package *package);
-/** Of a run of this rank, as every count of tokens here. 0 for a NULL
- *  package. */
+/** Returns the largest token count of a run of one rank. All token counts in
+ *  this interface are those of one rank, unless stated otherwise. Returns 0 if
+ *  `package` is NULL. */
 int64_t moec_package_max_tokens(const moec_package *package);
-/** That of the rank that was loaded: `ranks` has it alone. */
+/** Returns the manifest as JSON, narrowed to the loaded rank: its `ranks` lists
+ *  only that rank. */
 const char *moec_package_manifest_json(const moec_package *package);
-/** JSON: milliseconds of each phase, where each kernel came from (package,
- *  cache, compiled), where NVRTC was found ("" if it was not opened). On a
- *  GPU also registers, local memory and resident CTAs of each kernel, the SMs
- *  of the context, and variants that cannot serve there. */
+/** Returns the load report as JSON: the milliseconds of each phase, the source
+ *  of each kernel (package, cache or compiled) and the path of NVRTC ("" if it
+ *  was not opened). On a GPU the report also has the registers, local memory
+ *  and resident CTAs of each kernel, the number of SMs of the context, and the
+ *  variants that cannot run there. */
 const char *moec_package_load_report_json(const moec_package *package);
 
+/** The role of a value. */
 typedef enum moec_role {
   MOEC_INPUT = 0,
   MOEC_OPTIONAL_INPUT = 1,
@@ -219,57 +287,76 @@ typedef enum moec_role {
   MOEC_PACKED_WEIGHT = 5
 } moec_role;
 
+/** A tensor that a caller passes: an input, output or weight. */
 typedef struct moec_value {
   size_t struct_size;
   const char *name;
   int32_t role; /**< a moec_role */
-  /** Space-separated names; the first is the default. */
+  /** Names of the accepted element types, separated by spaces. The first is the
+   *  default. */
   const char *element_types;
   int32_t rank;
-  /** Not 0: the outermost stride may be larger than a row, by a multiple of
-   *  the alignment. */
+  /** Nonzero: the outermost stride may be larger than that of a contiguous
+   *  tensor, by a multiple of `alignment`. */
   int32_t caller_row_stride;
-  int64_t alignment; /**< of the pointer, in bytes */
-  /** "" or the stored weight whose memory this packed weight may take. */
+  int64_t alignment; /**< alignment of the pointer in bytes */
+  /** The stored weight whose memory this packed weight may occupy, or "". */
   const char *may_alias;
 } moec_value;
 
-/** The tensors that a caller hands over; index < moec_package_num_values. */
+/** Returns the number of values: the tensors that a caller passes. Valid
+ *  indices of moec_package_value() are below it. Returns 0 if `package` is
+ *  NULL. */
 size_t moec_package_num_values(const moec_package *package);
+/** Describes the value at `index`. Set value->struct_size before the call. The
+ *  strings are valid until the package is destroyed. An index that is out of
+ *  range is MOEC_INVALID_ARGUMENT. */
 moec_status moec_package_value(const moec_package *package, size_t index,
                                moec_value *value);
-/** Extents for so many tokens, outermost first; `shape` holds rank numbers. */
+/** Writes the extents of a value for `tokens` tokens to `shape`, outermost
+ *  first. `shape` must have room for moec_value.rank extents. */
 moec_status moec_package_value_shape(const moec_package *package,
                                      const char *name, int64_t tokens,
                                      int64_t *shape);
-/** Bytes when contiguous, in the default element type. */
+/** Computes the size in bytes of a value for `tokens` tokens, if it is
+ *  contiguous and has the default element type. */
 moec_status moec_package_value_bytes(const moec_package *package,
                                      const char *name, int64_t tokens,
                                      uint64_t *bytes);
 
+/** The launches that serve a range of token counts. */
 typedef struct moec_variant {
   size_t struct_size;
   const char *name;
-  int64_t min_tokens, max_tokens; /**< inclusive, of all ranks together */
+  int64_t min_tokens, max_tokens; /**< inclusive; of all ranks together */
   int32_t num_launches;
-  int64_t min_sms; /**< a device with fewer SMs has others; 0: any device */
+  /** Devices with fewer SMs use other variants; 0: any device. */
+  int64_t min_sms;
 } moec_variant;
 
+/** Returns the number of variants of the loaded target; 0 if `package` is
+ *  NULL. */
 size_t moec_package_num_variants(const moec_package *package);
+/** Describes the variant at `index`. Set variant->struct_size before the call.
+ *  An index that is out of range is MOEC_INVALID_ARGUMENT. */
 moec_status moec_package_variant(const moec_package *package, size_t index,
                                  moec_variant *variant);
-/** The variant that serves this token count. */
+/** Finds the index of the variant that serves a run of `tokens` tokens. Returns
+ *  MOEC_TOO_MANY_TOKENS if `tokens` exceeds the maximum of the package. */
 moec_status moec_package_variant_for(const moec_package *package,
                                      int64_t tokens, size_t *index);
 
-/** Workspace that suffices for every run of at most `tokens` tokens, whatever
- *  variant serves it. Alignment: 256 bytes. */
+/** Computes the workspace size that suffices for every run of at most `tokens`
+ *  tokens, whichever variant serves it. The workspace must be aligned to 256
+ *  bytes. */
 moec_status moec_package_workspace_bytes(const moec_package *package,
                                          int64_t tokens, uint64_t *bytes);
-/** State that a context of the package has; may be 0. Alignment: 256 bytes. */
+/** Returns the size of the state that each context of the package needs. It may
+ *  be 0. The state must be aligned to 256 bytes. */
 moec_status moec_package_state_bytes(const moec_package *package,
                                      uint64_t *bytes);
-/** Extra memory that packing needs at a time. Alignment: 256 bytes. */
+/** Returns the size of the scratch memory that packing needs. The scratch
+ *  memory must be aligned to 256 bytes. */
 moec_status moec_package_pack_scratch_bytes(const moec_package *package,
                                             uint64_t *bytes);
 
@@ -277,34 +364,38 @@ moec_status moec_package_pack_scratch_bytes(const moec_package *package,
 |* Layer                                                                      *|
 \*===----------------------------------------------------------------------===*/
 
-/** A tensor by name, in device memory (host device: host memory). Rank, shape
- *  and strides are as in DLPack's DLTensor and are copied during the call. Each
- *  is checked: another rank or extent than the value's is
- *  MOEC_INVALID_ARGUMENT, and so are strides that it does not allow.
+/** A named tensor in device memory (on the host device: in host memory). Rank,
+ *  shape and strides have the meaning of DLPack's DLTensor and are copied
+ *  during the call. Each of them is checked: a rank or extent that differs from
+ *  that of the value is MOEC_INVALID_ARGUMENT, and so are strides that the
+ *  value does not allow.
  *
- *  Arrays of this struct are handed over, so it never grows: five pointers and
- *  the rank, as they stand here. Zero what you do not set. */
+ *  Callers pass arrays of this struct, so it never grows: it has the five
+ *  pointers and the rank below. Set unused fields to zero. */
 typedef struct moec_tensor {
   const char *name;
-  /** The first element; DLPack's byte_offset is added already. */
+  /** Pointer to the first element. DLPack's byte_offset is already added. */
   void *data;
-  /** NULL: the value's default. "u8": the bytes of a value whose elements have
-   *  less than 8 bits, or of f8E8M0FNU; shape and strides then count bytes.
-   *  Else shape and strides count elements, also where a byte holds two. */
+  /** Name of the element type. NULL: the default of the value. "u8": the bytes
+   *  of a value whose elements have fewer than 8 bits, or are f8E8M0FNU; shape
+   *  and strides then count bytes. With any other type shape and strides count
+   *  elements, even if one byte holds two of them. */
   const char *element_type;
-  /** Number of dimensions, as moec_value says; at most 8. */
+  /** Number of dimensions, equal to moec_value.rank; at most 8. */
   int32_t rank;
-  /** Extents, outermost first, as moec_package_value_shape says. */
+  /** Extents, outermost first, as moec_package_value_shape() returns them. */
   const int64_t *shape;
-  /** NULL: contiguous. Where moec_value.caller_row_stride is set the outermost
-   *  may be larger; else they are those of a contiguous tensor. The stride of
-   *  an extent of 1 is not read. */
+  /** Strides in the same unit as `shape`. NULL: contiguous. The outermost
+   *  stride may be larger if moec_value.caller_row_stride is set; all other
+   *  strides must be those of a contiguous tensor. The stride of a dimension of
+   *  extent 1 is not read. */
   const int64_t *strides;
 } moec_tensor;
 
 #ifndef __cplusplus
-/** Rank and shape in an initializer: {"x", x, NULL, MOEC_SHAPE(9, 16), NULL}.
- *  The extents live as long as the enclosing block. C++ has moec.hpp. */
+/** Expands to the rank and shape fields of an initializer: {"x", x, NULL,
+ *  MOEC_SHAPE(9, 16), NULL}. The extents live as long as the enclosing block.
+ *  C++ programs use moec.hpp instead. */
 #define MOEC_SHAPE(...)                                                        \
   (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),         \
       (const int64_t[]) {                                                      \
@@ -312,130 +403,152 @@ typedef struct moec_tensor {
   }
 #endif
 
+/** Options of moec_layer_create(). Zero is the default of every field. */
 typedef struct moec_layer_options {
   size_t struct_size;
-  /** Memory for packing, moec_package_pack_scratch_bytes() large; NULL: moec
-   *  allocates it, waits for the stream and frees it. */
+  /** Scratch memory for packing, of moec_package_pack_scratch_bytes() bytes.
+   *  NULL: moec allocates it, synchronizes with the stream and frees it. */
   void *scratch;
   uint64_t scratch_bytes;
-  /** Not 0: the packed weights given (or, in place, the stored ones) are
-   *  already packed; only pointers are taken. */
+  /** Nonzero: the given packed weights (or, in place, the stored ones) are
+   *  already packed. Only their pointers are recorded. */
   int32_t already_packed;
 } moec_layer_options;
 
-/** Packs the weights on `stream`, a few experts at a time. `weights` names
- *  every stored weight; a packed weight goes to the memory given under its
- *  name, else in place where the manifest allows it (the stored weight is then
- *  overwritten). Weight memory is borrowed: it must outlive the layer, but
- *  stored weights that were packed to other memory may go after the stream
- *  has reached the end of packing. Options may be NULL. routing_bias may be
- * left out: each run of the layer then gives given_ids and given_weights. */
+/** Packs the weights on `stream`, a few experts at a time, and creates a layer.
+ *  `weights` must contain every stored weight. A packed weight is written to
+ *  the memory that is given under its name. Otherwise it is packed in place if
+ *  the manifest allows that, which overwrites the stored weight. `routing_bias`
+ *  may be omitted: each run of the layer must then provide given_ids and
+ *  given_weights.
+ *
+ *  The layer borrows the memory of the weights, which must outlive the layer.
+ *  Stored weights that were packed into other memory may be freed as soon as
+ *  the stream has completed packing. `options` may be NULL. On success the
+ *  caller owns `*layer` and destroys it with moec_layer_destroy(). */
 moec_status moec_layer_create(const moec_package *package,
                               const moec_tensor *weights, size_t num_weights,
                               const moec_layer_options *options, void *stream,
                               moec_layer **layer);
-/** Packs experts [first, first + count) again, from `weights` (which names the
- *  stored weights of packed ones, whole tensors), into the layer's own packed
- *  memory. In place: the caller has written these experts' stored form there.
- *  The caller orders it against runs. Weights of shared experts' own MLP are
- *  packed only when all experts are. */
+/** Packs experts [first_expert, first_expert + num_experts) again into the
+ *  layer's own packed memory. `weights` contains the stored weights to pack
+ *  from, each as a whole tensor. In place: the caller has already written the
+ *  stored form of these experts to that memory. Weights of the MLP of shared
+ *  experts are packed only if all experts are. `scratch` and `scratch_bytes`
+ *  are like those of moec_layer_options; without scratch memory the call
+ *  returns MOEC_CAPTURING if the stream is being captured. The caller must
+ *  order the call against runs of the layer. */
 moec_status moec_layer_repack(moec_layer *layer, const moec_tensor *weights,
                               size_t num_weights, int64_t first_expert,
                               int64_t num_experts, void *scratch,
                               uint64_t scratch_bytes, void *stream);
 
-/** Zero is the default of every field. */
+/** Options of moec_layer_unpack(). Zero is the default of every field. */
 typedef struct moec_unpack_options {
   size_t struct_size;
-  /** Not 0: the tensors' memory is host memory, of any alignment, also of a
-   *  layer on a GPU. */
+  /** Nonzero: the destinations are host memory of any alignment, even if the
+   *  layer is on a GPU. */
   int32_t to_host;
 } moec_unpack_options;
 
-/** Writes stored weights again, bit for bit as they were given, to the memory
- *  given under their names: all of them or some. Waits for the stream, and
- *  returns when the bytes are written; the processor unpacks on a GPU, too. A
- *  weight that packing quantizes is MOEC_REFUSED: its numbers are gone.
+/** Restores some or all stored weights, bit for bit, and writes each to the
+ *  memory that is given under its name. The call waits for the stream and
+ *  returns when the bytes are written. Unpacking is done by the CPU, even if
+ *  the layer is on a GPU. A weight that packing quantizes is MOEC_REFUSED,
+ *  because its original values are lost.
  *
- *  In place: the memory may be that of a weight that was packed in place. Then
- *  all weights that were packed in place are unpacked in this call, and
- *  moec_run refuses the layer until moec_layer_repack has packed all experts
- *  again. Any other memory that the layer reads is MOEC_INVALID_ARGUMENT.
+ *  In place: the destination may be the memory of a weight that was packed in
+ *  place. All weights that were packed in place must then be unpacked by the
+ *  same call, and moec_run() refuses the layer until moec_layer_repack() has
+ *  packed all experts again. Any other memory that the layer reads is
+ *  MOEC_INVALID_ARGUMENT.
  *
- *  The caller orders it against runs and packing. Options may be NULL. */
+ *  The caller must order the call against runs and packing. `options` may be
+ *  NULL. */
 moec_status moec_layer_unpack(moec_layer *layer, const moec_tensor *weights,
                               size_t num_weights,
                               const moec_unpack_options *options, void *stream);
+/** Destroys the layer. The memory of the weights remains the caller's. */
 void moec_layer_destroy(moec_layer *layer);
 
 /*===----------------------------------------------------------------------===*\
 |* Checkpoints                                                                *|
 \*===----------------------------------------------------------------------===*/
 
-/** The tensors of a model by name; its files are mapped and must not change.
- *  Thread-safe. */
+/** The tensors of a model's checkpoint, by name. The files are memory-mapped
+ *  and must not change. Thread-safe. */
 typedef struct moec_checkpoint moec_checkpoint;
-/** One layer of a checkpoint, as one package takes it. Thread-safe. */
+/** The tensors of one layer of a checkpoint, matched to the stored weights of
+ *  one package. Thread-safe. */
 typedef struct moec_weights moec_weights;
 
-/** Opens a folder of safetensors files as Hugging Face writes it, with an index
- *  or without one, or one such file. Reads headers; MOEC_INVALID_ARGUMENT where
- *  one is truncated, or says what cannot be. */
+/** Opens a folder of safetensors files in the layout of Hugging Face, with or
+ *  without an index file, or one such file. Only the headers are read. A
+ *  truncated or inconsistent header is MOEC_INVALID_ARGUMENT. On success the
+ *  caller owns `*checkpoint` and closes it with moec_checkpoint_close(). */
 moec_status moec_checkpoint_open(const char *path,
                                  moec_checkpoint **checkpoint);
-/** Layers that were opened keep what they need of it. */
+/** Closes the checkpoint. Handles from moec_weights_open() keep alive what they
+ *  need of it. */
 void moec_checkpoint_close(moec_checkpoint *checkpoint);
-/** The layers that have experts, a JSON array in ascending order; each has
- *  "layer", "prefix" (what names begin with), "experts" (how many; null where
- *  one tensor has all), "shared_experts" (true or false) and "holds" (weights,
- *  scales and so on). By names alone: opens no further file. */
+/** Lists the layers that have experts, as a JSON array in ascending order. Each
+ *  entry has "layer", "prefix" (the common prefix of the tensor names),
+ *  "experts" (their number; null if one tensor holds all experts),
+ *  "shared_experts" (true or false) and "holds" (weights, scales and so on).
+ *  Only tensor names are examined; no further file is opened. */
 moec_status moec_checkpoint_layers_json(const moec_checkpoint *checkpoint,
                                         moec_text **layers);
 
-/** Zero is the default of every field. */
+/** Options of moec_weights_open(). Zero is the default of every field. */
 typedef struct moec_weights_options {
   size_t struct_size;
-  /** Not 0: the checkpoint's weights are floats; moec_weights_open quantizes
-   *  them on the processor to what the package stores. */
+  /** Nonzero: the checkpoint has floating-point weights, which
+   *  moec_weights_load() quantizes on the CPU to the format that the package
+   *  stores. */
   int32_t quantize;
-  /** Not 0: the caller computes the checkpoint's shared experts. */
+  /** Nonzero: the caller computes the shared experts of the checkpoint. */
   int32_t no_shared_experts;
-  /** Words of tensors that no value takes and that are left out, "input_scale"
-   *  say. Each must name a tensor. */
+  /** Words in the names of tensors that are to be ignored because no value of
+   *  the package uses them, for example "input_scale". Each word must match a
+   *  tensor. */
   const char *const *ignored;
   size_t num_ignored;
 } moec_weights_options;
 
 /** Finds the tensors of one layer and checks that package and checkpoint agree.
- *  `layer` is the model's number; -1: the first that has experts. A tensor of
- *  the layer's experts, shared experts or router that no value takes is
- *  MOEC_REFUSED, unless it is known to say nothing; the message says what would
- *  take it. Options may be NULL. No device is touched. */
+ *  `layer` is the layer's index in the model; -1 selects the first layer that
+ *  has experts. A tensor of the layer's experts, shared experts or router that
+ *  no value uses is MOEC_REFUSED, unless it is known to have no effect; the
+ *  message names the option that would accept it. `options` may be NULL. No
+ *  device is accessed. */
 moec_status moec_weights_open(moec_checkpoint *checkpoint,
                               const moec_package *package, int64_t layer,
                               const moec_weights_options *options,
                               moec_weights **weights);
-/** The model's number of the layer; -1 for NULL. */
+/** Returns the index of the layer in the model, or -1 if `weights` is NULL. */
 int64_t moec_weights_layer(const moec_weights *weights);
-/** Fills stored weights of the package, in host memory of any alignment. Only
- *  names that are given are loaded. A missing tensor, one of another shape and
- *  a number that would have to be rounded are MOEC_REFUSED; what was written
- *  until then stays. */
+/** Loads stored weights of the package into host memory of any alignment. Only
+ *  the named tensors are loaded. A missing tensor, a tensor of a different
+ *  shape and a value that would have to be rounded are MOEC_REFUSED; data that
+ *  was written before the error remains. */
 moec_status moec_weights_load(const moec_weights *weights,
                               const moec_tensor *tensors, size_t num_tensors);
-/** The same of the package's experts [first, first + count): the outermost
- *  extent of each tensor is `count`. So a buffer of any size serves a layer of
- *  any size. MOEC_INVALID_ARGUMENT for a value that is not of experts. */
+/** Like moec_weights_load(), for the package's experts [first_expert,
+ *  first_expert + num_experts): the outermost extent of each tensor is
+ *  `num_experts`. A buffer of any size can thus serve a layer of any size. A
+ *  value without an expert dimension is MOEC_INVALID_ARGUMENT. */
 moec_status moec_weights_load_experts(const moec_weights *weights,
                                       const moec_tensor *tensors,
                                       size_t num_tensors, int64_t first_expert,
                                       int64_t num_experts);
+/** Closes the handle; NULL is accepted. */
 void moec_weights_close(moec_weights *weights);
 
-/** For a program that loads checkpoints itself: JSON that says for each stored
- *  weight which tensors hold it, by the endings of their names, which rows and
- *  columns of them this rank takes, and where these stand in the value.
- *  docs/reference/checkpoints.md explains the fields. */
+/** Returns the weight map as JSON, for programs that load checkpoints
+ *  themselves. For each stored weight the map lists the tensors that hold it,
+ *  by the suffixes of their names, the rows and columns that this rank needs,
+ *  and their position in the value. docs/reference/checkpoints.md explains the
+ *  fields. */
 moec_status moec_package_weight_map_json(const moec_package *package,
                                          moec_text **map);
 
@@ -443,163 +556,191 @@ moec_status moec_package_weight_map_json(const moec_package *package,
 |* Ranks that reach each other                                                *|
 \*===----------------------------------------------------------------------===*/
 
-/** A rank's end of what connects ranks, for contexts of packages that move
- *  tokens and sums between ranks (all2all_backend gather_scatter or one_sided).
- *  One run at a time uses it. */
+/** The endpoint of one rank for communication with the other ranks. It is used
+ *  by contexts of packages that move tokens and partial results between ranks
+ *  (all2all_backend gather_scatter or one_sided), by one run at a time. */
 typedef struct moec_comm moec_comm;
-/** Ranks that are threads of one process. */
+/** A group of ranks that are threads of one process. */
 typedef struct moec_comm_group moec_comm_group;
 
+/** Size of an NCCL unique ID in bytes. */
 #define MOEC_COMM_ID_BYTES 128
 
-/** Gathers `bytes` bytes of each rank, in the order of ranks, into `all`. Any
- *  value but 0 is a failure. Called while communicators and contexts are
- *  created, by the thread that creates them. */
+/** Gathers `bytes` bytes from each rank into `all`, in rank order. A nonzero
+ *  return value reports a failure. moec calls the function during the creation
+ *  of communicators and contexts, from the thread that creates them. */
 typedef int32_t (*moec_all_gather_function)(void *user, const void *mine,
                                             uint64_t bytes, void *all);
-/** Fills in, for each rank, the address at which this rank's GPU reaches
- *  `bytes` bytes of that rank's GPU, a multiple of 256. moec zeroes its own.
- *  The memory outlives the context that is being created. Any value but 0 is a
- *  failure. */
+/** Stores in addresses[r], for each rank r, the address at which this rank's
+ *  GPU reaches `bytes` bytes in the memory of rank r's GPU. `bytes` is a
+ *  multiple of 256. moec zeroes its own part. The memory must outlive the
+ *  context that is being created. A nonzero return value reports a failure. */
 typedef int32_t (*moec_window_function)(void *user, uint64_t bytes,
                                         uint64_t *addresses);
 
-/** Exactly one of unique_id, nccl_comm, group and all_gather is given. With one
- *  of the last two NCCL is not needed, and gather_scatter not possible on
- *  GPUs. */
+/** Options of moec_comm_create(). Exactly one of unique_id, nccl_comm, group
+ *  and all_gather must be set. With `group` or `all_gather` NCCL is not needed,
+ *  and gather_scatter is not possible on GPUs. */
 typedef struct moec_comm_options {
   size_t struct_size;
-  int32_t ranks; /**< of the layout, dp * pcp * tp */
-  int32_t rank;  /**< flattened, as rank_plus_one of moec_load_options - 1 */
-  /** MOEC_COMM_ID_BYTES bytes of moec_comm_unique_id, the same on all ranks. */
+  int32_t ranks; /**< number of ranks of the layout, dp * pcp * tp */
+  /** Flattened rank, equal to moec_load_options.rank_plus_one - 1. */
+  int32_t rank;
+  /** MOEC_COMM_ID_BYTES bytes from moec_comm_unique_id(), the same on all
+   *  ranks. */
   const void *unique_id;
-  /** An ncclComm_t of the caller with these ranks. It is split at once
-   *  (ncclCommSplit) and not used again. */
+  /** An ncclComm_t of the caller with the same ranks. moec_comm_create() splits
+   *  it (ncclCommSplit) and does not use it afterwards. */
   void *nccl_comm;
   moec_comm_group *group;
-  /** The GPU, as ordinal_plus_one of moec_load_options. With a group, 0 is the
-   *  host device. */
+  /** The GPU, like moec_load_options.ordinal_plus_one. If `group` is set, 0
+   *  means the host device. */
   int32_t ordinal_plus_one;
-  /** To wait for other ranks: while connecting, in kernels of one_sided, and in
-   *  runs of gather_scatter, as moec_comm_status says. 0: 60000. */
+  /** Time limit for waiting for other ranks: while connecting, in kernels of
+   *  one_sided, and in runs of gather_scatter as moec_comm_status() describes.
+   *  0: 60000. */
   int32_t timeout_ms;
-  /** The libnccl.so.2; NULL: one that the process has loaded, else as the
-   *  loader finds it. NCCL 2.18 or later. */
+  /** Path of libnccl.so.2. NULL: the one that the process has already loaded,
+   *  else the one that the dynamic loader finds. NCCL 2.18 or later. */
   const char *nccl_path;
-  /** In the place of NCCL: the caller's own way between hosts. `window` may be
-   *  NULL: the driver then shares memory between GPUs of one host. */
+  /** The caller's own communication between hosts, used instead of NCCL.
+   *  `window` may be NULL: the driver then shares memory between the GPUs of
+   *  one host. */
   moec_all_gather_function all_gather;
   moec_window_function window;
-  void *user; /**< of both functions */
-  /** Not 0: NCCL (2.29.2 or later) makes the windows of one_sided, also where
-   *  the driver could share memory. 0: NCCL makes them where the driver cannot,
-   *  between hosts for one. On all ranks alike. */
+  void *user; /**< passed to both functions */
+  /** Nonzero: NCCL (2.29.2 or later) creates the windows of one_sided, even if
+   *  the driver could share memory. 0: NCCL creates them only if the driver
+   *  cannot, for example between hosts. Must be the same on all ranks. */
   int32_t nccl_windows;
 } moec_comm_options;
 
-/** One rank makes it and gives it to all. */
+/** Writes a new NCCL unique ID of MOEC_COMM_ID_BYTES bytes to `id`. One rank
+ *  calls it and sends the ID to all other ranks. */
 moec_status moec_comm_unique_id(const char *nccl_path, void *id);
-/** timeout_ms: a rank waits so long for the others of a collective; 0:
- *  60000. */
+/** Creates a group of `ranks` ranks. In a collective each rank waits up to
+ *  `timeout_ms` milliseconds for the others; 0: 60000. */
 moec_status moec_comm_group_create(int32_t ranks, int32_t timeout_ms,
                                    moec_comm_group **group);
-/** Communicators keep what they need of it. */
+/** Destroys the handle. Communicators keep alive what they need of the group.
+ */
 void moec_comm_group_destroy(moec_comm_group *group);
-/** Returns when all ranks have called it, or MOEC_PEER_LOST. With NCCL, where
- *  one is missing, a thread of the process goes on to wait for it. */
+/** Creates the communicator of one rank. Returns when all ranks have called it,
+ *  or returns MOEC_PEER_LOST after the timeout. With NCCL, if a rank is
+ *  missing, a thread of the process keeps waiting for it. On success the caller
+ *  owns `*comm` and destroys it with moec_comm_destroy(). */
 moec_status moec_comm_create(const moec_comm_options *options,
                              moec_comm **comm);
-/** MOEC_PEER_LOST where it has failed, NCCL reports a failure of what was
- * queued (ncclCommGetAsyncError), a kernel's wait has ended without its ranks,
- * or what a run queued to NCCL has not ended timeout_ms after it was the
- * oldest; it then serves no more. In the last case it calls ncclCommAbort.
- * Captured runs have no such deadline. Waits for nothing else. Any thread may
- * call it at any time; a run looks at the same. */
+/** Returns MOEC_PEER_LOST if the communicator has failed, which is permanent.
+ *  It has failed in any of these cases: a call on it failed; NCCL reports an
+ *  asynchronous error (ncclCommGetAsyncError); a wait in a kernel ended before
+ *  its ranks arrived; or NCCL work of a run is still unfinished `timeout_ms`
+ *  after it became the oldest unfinished work. In the last case the function
+ *  calls ncclCommAbort. Captured runs have no such deadline. The function does
+ *  not block otherwise. Thread-safe; may be called at any time. Runs check the
+ *  same conditions. */
 moec_status moec_comm_status(moec_comm *comm);
-/** Ends what waits for other ranks: MOEC_PEER_LOST there, and in all that comes
- *  later. With NCCL it is ncclCommAbort, which ends kernels that wait; outputs
- *  of their runs are undefined. Kernels of one_sided that wait end, and their
- *  outputs are NaN. Any thread may call it at any time. The other
- *  ranks must do the same. */
+/** Aborts everything that waits for other ranks: those calls and all later ones
+ *  return MOEC_PEER_LOST. With NCCL this is ncclCommAbort, which ends waiting
+ *  kernels; the outputs of their runs are undefined. Waiting kernels of
+ *  one_sided end, and their outputs are NaN. Thread-safe; may be called at any
+ *  time. The other ranks must call it, too. */
 moec_status moec_comm_abort(moec_comm *comm);
-/** Contexts keep what they need of it. No run may be in flight. */
+/** Destroys the handle. Contexts keep alive what they need of the communicator.
+ *  No run may be in flight. */
 void moec_comm_destroy(moec_comm *comm);
 
 /*===----------------------------------------------------------------------===*\
 |* Context and run                                                            *|
 \*===----------------------------------------------------------------------===*/
 
+/** Options of moec_context_create(). Zero is the default of every field. */
 typedef struct moec_context_options {
   size_t struct_size;
-  /** Memory for the state, moec_package_state_bytes() large, which must outlive
-   *  the context; NULL: moec allocates it. */
+  /** Memory for the state, of moec_package_state_bytes() bytes, which must
+   *  outlive the context. NULL: moec allocates it. */
   void *state;
   uint64_t state_bytes;
-  /** For a package that moves tokens and sums between ranks, which is
-   *  MOEC_NO_COMMUNICATION without it. All ranks create their contexts in one
-   *  order, since groups of ranks and windows are made then; MOEC_PEER_MISMATCH
-   * where their packages differ in more than the rank. */
+  /** The communicator, for a package that moves tokens and partial results
+   *  between ranks. Such a package returns MOEC_NO_COMMUNICATION without it.
+   *  All ranks must create their contexts in the same order, because rank
+   *  groups and windows are created then. MOEC_PEER_MISMATCH is returned if the
+   *  packages of the ranks differ in more than the rank. */
   moec_comm *comm;
 } moec_context_options;
 
-/** Zeroes the package's state, and waits for that. The workspace stays the
- *  caller's; its content is undefined before and after each run. It may be NULL
- *  when bytes is 0. A context serves every layer of its package, one run at a
- *  time. Options may be NULL.
+/** Creates a context, zeroes its state and waits until that is done. `options`
+ *  may be NULL. On success the caller owns `*context` and destroys it with
+ *  moec_context_destroy().
  *
- *  All runs on a context use its workspace and state, so each must have ended
- *  before the next begins: queue them into one stream, or order streams with
- *  events. Two calls of moec_run at the same moment are MOEC_CONTEXT_IN_USE.
- *  Runs that were queued one after the other into streams that nothing orders
- *  cannot be told from ordered ones: they are not detected, and their outputs
- *  are undefined. */
+ *  The caller keeps ownership of the workspace. Its content is undefined before
+ *  and after each run. It may be NULL if `workspace_bytes` is 0. A context
+ *  serves every layer of its package, one run at a time.
+ *
+ *  All runs on a context use its workspace and state, so each run must have
+ *  ended before the next one starts. Queue them into one stream, or order the
+ *  streams with events. Two concurrent calls of moec_run() return
+ *  MOEC_CONTEXT_IN_USE. Runs that were queued one after the other into
+ *  unordered streams are not detected, and their outputs are undefined. */
 moec_status moec_context_create(const moec_package *package, void *workspace,
                                 uint64_t workspace_bytes,
                                 const moec_context_options *options,
                                 moec_context **context);
-/** Other workspace from the next run on. */
+/** Replaces the workspace, from the next run on. */
 moec_status moec_context_set_workspace(moec_context *context, void *workspace,
                                        uint64_t workspace_bytes);
-/** Of a one_sided package: once the runs of all ranks have ended, since ranks
- *  write into each other's memory. That memory is freed when no rank of another
- *  process maps it any more: now, or when this process makes or destroys
- *  another such context or a communicator. A CUDA context that the caller made
- *  must outlive it; a primary one does. */
+/** Destroys the context. For a one_sided package, call it after the runs of all
+ *  ranks have ended, because ranks write to each other's memory. That memory is
+ *  freed once no rank of another process maps it any more: during this call, or
+ *  when this process later creates or destroys another such context or a
+ *  communicator. A CUDA context that the caller created must outlive that
+ *  memory; a primary context does. */
 void moec_context_destroy(moec_context *context);
 
+/** Options of moec_run(). Zero is the default of every field. */
 typedef struct moec_run_options {
   size_t struct_size;
-  /** Not 0: the first launch may start before its predecessor in the stream
-   *  has ended; the caller promises that no one writes weights then. */
+  /** Nonzero: the first launch may start before its predecessor in the stream
+   *  has ended. The caller guarantees that nothing writes weights at that time.
+   */
   int32_t overlap_previous;
-  /** NULL: by token count; else this variant, whose range must hold it. */
+  /** The name of the variant to run; its token range must contain the token
+   *  count. NULL: chosen by the token count. */
   const char *variant;
 } moec_run_options;
 
-/** Queues one run. Allocates nothing, synchronizes nothing, may be captured in
- *  a CUDA graph. tokens = 0 succeeds and launches nothing. Options may be NULL.
- *  On a context with a moec_comm all ranks run the same number of times, with
- *  the same token count; valid_tokens says how many of them are real. Where
- *  it returns MOEC_PEER_LOST or MOEC_PEER_MISMATCH, required outputs of floats
- *  are NaN.
- *  On the host device it returns when the outputs are written.
+/** Queues one run on `stream`. It allocates nothing and synchronizes nothing,
+ *  and a CUDA graph may capture it. A run of 0 tokens succeeds and launches
+ *  nothing. `options` may be NULL. On the host device the function returns
+ *  after the outputs are written.
  *
- *  Types: where a value has several element types, any of them may be given at
- *  any run: ids as i32 or i64; logits, given_weights and shared_gate as f32,
- * f16 or bf16. Results depend on the numbers alone. Any other type is
+ *  Errors: MOEC_INVALID_ARGUMENT, MOEC_TOO_MANY_TOKENS,
+ *  MOEC_WORKSPACE_TOO_SMALL, MOEC_MISALIGNED, MOEC_CONTEXT_IN_USE,
+ *  MOEC_DRIVER_FAILED, and between ranks MOEC_PEER_LOST and MOEC_PEER_MISMATCH.
+ *
+ *  Ranks: on a context with a moec_comm all ranks must run the same number of
+ *  times with the same token count; valid_tokens is the number of tokens that
+ *  are not padding. If the function returns MOEC_PEER_LOST or
+ *  MOEC_PEER_MISMATCH, required outputs of floating-point type are filled with
+ *  NaN.
+ *
+ *  Types: if a value has several element types, each run may use any of them:
+ *  i32 or i64 for ids; f32, f16 or bf16 for logits, given_weights and
+ *  shared_gate. Results depend only on the values. Any other type is
  *  MOEC_INVALID_ARGUMENT. A value of several types needs no larger alignment
- *  than the size of the type that is given.
+ *  than the size of the given type.
  *
- *  Memory: `out` may be `x` or `residual` itself: the same address and element
- *  type, contiguous rows. Any other overlap of an output with another tensor of
- *  the run or with a weight that it reads, and of any tensor with the workspace
- *  or the state, is MOEC_INVALID_ARGUMENT. Inputs may overlap each other.
+ *  Memory: `out` may be the same tensor as `x` or `residual`: the same address
+ *  and element type, with contiguous rows. Any other overlap of an output with
+ *  another tensor of the run or with a weight that the run reads is
+ *  MOEC_INVALID_ARGUMENT. So is any overlap of a tensor with the workspace or
+ *  the state. Inputs may overlap each other.
  *
- *  Ids: an id in given_ids that is not of an expert (negative, or not below
- *  num_experts + num_zero_experts + num_constant_experts) weighs 0: nothing is
- * computed for it, whatever its weight is, a NaN too. `ids` and `weights`, if
- * asked for, repeat what was given; an id that 32 bits cannot hold becomes -1.
- */
+ *  Ids: an id in given_ids that is not a valid expert (negative, or not less
+ *  than num_experts + num_zero_experts + num_constant_experts) has weight 0.
+ *  Nothing is computed for it, whatever its weight is, even a NaN. The outputs
+ *  `ids` and `weights`, if requested, repeat the given ones; an id that does
+ *  not fit into 32 bits becomes -1. */
 moec_status moec_run(const moec_layer *layer, moec_context *context,
                      void *stream, const moec_tensor *tensors,
                      size_t num_tensors, int64_t tokens,

@@ -1,12 +1,14 @@
-//===- moec.hpp - the C interface as C++ objects --------------------------===//
+//===- moec.hpp - the C interface as C++ classes --------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Header only, over moec.h: handles that destroy themselves, statuses that
-// carry their text, vectors instead of pointer and count. No exceptions. C++17.
+// A header-only C++17 wrapper of moec.h: handles that destroy themselves,
+// errors that carry their message, and vectors instead of pointer and count. It
+// throws no exceptions of its own. Errors, ownership and thread safety are
+// those of the C functions.
 //
 //   auto package = moec::api::Package::load("qwen3", loadOptions());
 //   if (!package)
@@ -27,14 +29,14 @@
 
 namespace moec::api {
 
-/// A status and its text.
+/// A status and its error message.
 struct Failure {
   moec_status status = MOEC_OK;
   std::string message;
 };
 
-/// A T or a Failure; Expected<void> is success or a Failure. Look before you
-/// take.
+/// A T or a Failure; Expected<void> is success or a Failure. Test it with
+/// operator bool before accessing the value.
 template <typename T> class [[nodiscard]] Expected {
 public:
   Expected(T given) : value(std::move(given)) {}
@@ -81,7 +83,7 @@ template <typename Options> Options sized() {
 }
 } // namespace detail
 
-/// Options with struct_size set and all else zero, to be filled in.
+/// Return an options struct with struct_size set and all other fields zero.
 inline moec_load_options loadOptions() {
   return detail::sized<moec_load_options>();
 }
@@ -101,17 +103,17 @@ inline moec_run_options runOptions() {
   return detail::sized<moec_run_options>();
 }
 
-/// A tensor with its shape; memory of the package's device.
+/// A named tensor with its shape, in memory of the package's device.
 struct Tensor {
   std::string name;
   void *data = nullptr;
   std::vector<int64_t> shape;        ///< outermost first
-  std::vector<int64_t> strides = {}; ///< in elements; none: contiguous
-  std::string elementType = {};      ///< "": the value's default
+  std::vector<int64_t> strides = {}; ///< in elements; empty: contiguous
+  std::string elementType = {};      ///< "": the default of the value
 };
 
 namespace detail {
-/// A text that a function of the C interface made.
+/// Takes ownership of a moec_text and returns its content.
 inline Expected<std::string> take(moec_status status, moec_text *text) {
   if (status != MOEC_OK)
     return lastFailure(status);
@@ -119,7 +121,7 @@ inline Expected<std::string> take(moec_status status, moec_text *text) {
   return std::string(moec_text_get(text));
 }
 
-/// What the C interface takes; points into `tensors`.
+/// Converts tensors to structs of the C interface, which point into `tensors`.
 inline Expected<std::vector<moec_tensor>>
 toC(const std::vector<Tensor> &tensors) {
   std::vector<moec_tensor> made;
@@ -158,7 +160,7 @@ public:
     return detail::toExpected(
         moec_package_files_write(handle.get(), folder.c_str()));
   }
-  /// What a function of the C interface gave (moec_compile_config, say).
+  /// Wraps the result of a C function, for example moec_compile_config().
   static Expected<Files> wrap(moec_status status, moec_package_files *given) {
     if (status != MOEC_OK)
       return detail::lastFailure(status);
@@ -172,7 +174,7 @@ private:
   detail::Owned<moec_package_files, moec_package_files_destroy> handle;
 };
 
-/// Code for one device.
+/// The loaded code of one layer for one device.
 class Package {
 public:
   Package() = default;
@@ -212,7 +214,7 @@ public:
       return detail::lastFailure(status);
     return bytes;
   }
-  /// Extents for so many tokens, outermost first.
+  /// Returns the extents of a value for `tokens` tokens, outermost first.
   Expected<std::vector<int64_t>> valueShape(const std::string &name,
                                             int64_t tokens) const {
     for (size_t i = 0; i < moec_package_num_values(get()); ++i) {
@@ -233,7 +235,8 @@ public:
     return Failure{MOEC_INVALID_ARGUMENT,
                    "package " + this->name() + " has no value '" + name + "'"};
   }
-  /// As JSON: which tensors of a checkpoint hold which rows of its weights.
+  /// Returns the weight map as JSON: the checkpoint tensors, rows and columns
+  /// that hold each stored weight. See moec_package_weight_map_json().
   Expected<std::string> weightMap() const {
     moec_text *text = nullptr;
     moec_status status = moec_package_weight_map_json(get(), &text);
@@ -252,7 +255,7 @@ private:
   detail::Owned<moec_package, moec_package_destroy> handle;
 };
 
-/// The tensors of a model by name.
+/// The tensors of a model's checkpoint, by name.
 class Checkpoint {
 public:
   Checkpoint() = default;
@@ -265,7 +268,7 @@ public:
     checkpoint.handle.reset(made);
     return Expected<Checkpoint>(std::move(checkpoint));
   }
-  /// The layers that have experts, as JSON.
+  /// Lists the layers that have experts, as JSON.
   Expected<std::string> layers() const {
     moec_text *text = nullptr;
     moec_status status = moec_checkpoint_layers_json(get(), &text);
@@ -277,11 +280,12 @@ private:
   detail::Owned<moec_checkpoint, moec_checkpoint_close> handle;
 };
 
-/// One layer of a checkpoint, as one package takes it.
+/// The tensors of one layer of a checkpoint, matched to one package.
 class Weights {
 public:
   Weights() = default;
-  /// `layer`: the model's; -1: the first that has experts.
+  /// Finds the tensors of layer `layer` of the model; -1 selects the first
+  /// layer that has experts.
   static Expected<Weights>
   open(const Checkpoint &checkpoint, const Package &package, int64_t layer,
        const moec_weights_options &options = weightsOptions()) {
@@ -295,7 +299,7 @@ public:
     return Expected<Weights>(std::move(weights));
   }
   int64_t layer() const { return moec_weights_layer(get()); }
-  /// Fills host memory.
+  /// Loads stored weights into host memory.
   Expected<void> load(const std::vector<Tensor> &tensors) const {
     auto given = detail::toC(tensors);
     if (!given)
@@ -303,7 +307,7 @@ public:
     return detail::toExpected(
         moec_weights_load(get(), given->data(), given->size()));
   }
-  /// Fills host memory with experts [first, first + count).
+  /// Loads experts [first, first + count) into host memory.
   Expected<void> load(const std::vector<Tensor> &tensors, int64_t first,
                       int64_t count) const {
     auto given = detail::toC(tensors);
@@ -318,7 +322,7 @@ private:
   detail::Owned<moec_weights, moec_weights_close> handle;
 };
 
-/// Packed weights of one layer.
+/// The packed weights of one layer.
 class Layer {
 public:
   Layer() = default;
@@ -345,7 +349,7 @@ public:
     return detail::toExpected(moec_layer_repack(
         get(), given->data(), given->size(), first, count, nullptr, 0, stream));
   }
-  /// Writes stored weights again, as they were given.
+  /// Restores stored weights, bit for bit. See moec_layer_unpack().
   Expected<void> unpack(const std::vector<Tensor> &weights, void *stream,
                         const moec_unpack_options &options = unpackOptions()) {
     auto given = detail::toC(weights);
@@ -360,9 +364,9 @@ private:
   detail::Owned<moec_layer, moec_layer_destroy> handle;
 };
 
-/// Workspace and state of one stream in flight. Runs on two streams that no
-/// event orders are not detected, and their outputs are undefined: see
-/// moec_context_create.
+/// The workspace and state for the runs of one stream. Runs on two streams that
+/// no event orders are not detected, and their outputs are undefined: see
+/// moec_context_create().
 class Context {
 public:
   Context() = default;
