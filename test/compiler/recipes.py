@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Follows docs/how-to/add-an-engine.md and add-a-stage.md with a stub: the files that a recipe names get it, in a folder before the
-tree's on the include path, and what depends on them is compiled with -fsyntax-only. Then each member or step is left out: the first
-error must name it. test/templates/contract.py has the half of an engine that is in templates/."""
+"""Follows docs/how-to/add-an-engine.md, add-a-stage.md and add-other-things.md with stubs. The files that a recipe names are written to a
+folder that is searched before the tree, and the files that depend on them are compiled with -fsyntax-only. Then each member or step is left
+out, and the first error must name it. test/templates/contract.py has the half of an engine that is in templates/."""
 
 import argparse
 import pathlib
@@ -32,11 +32,17 @@ ENGINE_MEMBERS = {
 STAGE_ROW = '    {.op = "stub", .operands = "source", .results = "destination", .attributes = "rows:integer"},\n'
 KIND_ROW = ('    {.name = "stub", .header = "stub.cuh", .function = "stub", .stages = "stub", .arguments = "source destination tokens",\n'
             '     .members = "Input:source rows", .grid = "{rows}"},\n')
+KIND_FILE = """#include "compiler/kernels/Kind.h"
+using namespace moec;
+using namespace moec::compiler;
+static void planStub(moe::KernelOp, LaunchPlan &plan) { plan.grid = Expression(1); }
+constexpr Kind compiler::kernels::stub = {.names = "stub", .plan = planStub};
+"""
 OP = """
 def Moe_StubOp : Moe_StageOp<"stub", [Pure]> {
   let summary = "a stage that a test adds";
-  let arguments = (ins Moe_IntAttr:$rows, AnyRankedTensor:$source);
-  let results = (outs AnyRankedTensor:$destination);
+  let arguments = (ins Moe_IntAttr:$rows, Moe_Int32s:$source);
+  let results = (outs Moe_Int32s:$destination);
   let assemblyFormat = "`rows` `=` $rows $source attr-dict `:` functional-type(operands, results)";
 }
 """
@@ -150,6 +156,16 @@ def check_stage(overlay, tablegen):
     yield from expect("an op whose format names no operand", done.stderr.split("error: ")[1:], "sauce")
 
 
+def check_kind(overlay):
+    row = "inline constexpr KernelKind kKernelKinds[] = {\n"
+    path = "compiler/kernels/stub.cpp"
+    overlay.write("compiler/kernels/Kinds.inc", "MOEC_KERNEL(stub)\n")
+    stub = overlay.write(path, KIND_FILE)
+    yield from expect("rules of a kind without a row", overlay.errors(stub), "no row of Kernels.h has the name")
+    overlay.add("dialect/catalog/Kernels.h", row, KIND_ROW)
+    yield from (f"with the stub kind: {error}" for error in overlay.errors(stub))
+
+
 def expect(what, errors, wanted):
     if not errors:
         yield f"{what} compiles"
@@ -169,6 +185,8 @@ def main():
         failures += check_engine(overlay)
     with tempfile.TemporaryDirectory() as folder:
         failures += check_stage(Overlay(folder, options.compiler, options.build), options.tablegen)
+    with tempfile.TemporaryDirectory() as folder:
+        failures += check_kind(Overlay(folder, options.compiler, options.build))
     print("\n".join(failures))
     print(f"recipes: {len(ENGINE_MEMBERS)} members of an engine, {len(failures)} failures")
     return 1 if failures else 0
